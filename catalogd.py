@@ -1,0 +1,2789 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["bottle>=0.12.23", "waitress>=2.1.2", "platformdirs>=2.6"]
+# ///
+"""catalogd: a home game library for the LAN, with a send queue, in one file.
+
+It scans folders, serves their files to browsers and to clients with a key, and keeps
+a queue of what is to be sent to a device. The sections, in order; each uses only
+those above it when the module loads:
+
+Settings   the options, their defaults and their INI file
+Problems   everything that is refused, with its HTTP status
+Fields     the JSON bodies that are accepted, and the one check for them
+Names      what a file's name says
+Accounts   passwords, keys and sessions, without storage
+Store      the SQLite file: all SQL of the program
+Scanner    the disk: what is in the folders, and what changed since
+Downloads  validators, ranges, and how bytes leave
+Web        the routes: who may call them, what they answer
+Page       HTML, CSS and JavaScript of the browser's page
+Commands   the command line
+"""
+
+import argparse
+import base64
+import configparser
+import contextlib
+import dataclasses
+import email.utils
+import functools
+import getpass
+import hashlib
+import hmac
+import io
+import json
+import logging
+import math
+import os
+import re
+import secrets
+import signal
+import socket
+import sqlite3
+import stat
+import sys
+import threading
+import time
+import unicodedata
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TextIO
+
+import bottle
+import platformdirs
+import waitress.channel
+import waitress.server
+import waitress.task
+
+__version__ = "0.1.0"
+
+log = logging.getLogger("catalogd")
+
+
+# Settings ---------------------------------------------------------------------
+# A field is an option. The INI file, its example and the checks all come from it.
+
+
+def option(section: str, default: Any, help: str, **checks: Any) -> Any:
+    """A field of Settings.
+
+    :param checks: `low` and `high` bound a number, `choices` lists the words that
+        are allowed, `parse` turns the INI's text into the value where the type of
+        the default does not tell how.
+    """
+    metadata = {"section": section, "help": help, **checks}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def lines(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def extensions(text: str) -> tuple[str, ...]:
+    return tuple(word.lower().lstrip(".") for word in text.replace(",", " ").split())
+
+
+def web_address(text: str) -> str:
+    """:raises ValueError: unless it is an http(s) address with a host."""
+    parts = urllib.parse.urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("is not an address such as https://games.example.org")
+    return text.rstrip("/")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """All options of the INI file, checked. Times are seconds unless said."""
+
+    folders: tuple[str, ...] = option(
+        "library", (), "Folders to serve, one a line.", parse=lines
+    )
+    extensions: tuple[str, ...] = option(
+        "library",
+        ("nsp", "nsz", "xci", "xcz", "nro"),
+        "File extensions that make a file an entry.",
+        parse=extensions,
+    )
+    scan_interval: float = option(
+        "library", 60.0, "Seconds between two looks at the folders.", low=1
+    )
+    settle: float = option(
+        "library",
+        2.0,
+        "A file that still grows is left alone until it was quiet for so many seconds.",
+        low=0,
+    )
+    forget_after: float = option(
+        "library",
+        30.0,
+        "Days that the entry of a deleted file is kept, in case the file comes back.",
+        low=0,
+    )
+    host: str = option("server", "", "Address to listen on; empty for all interfaces.")
+    port: int = option("server", 6069, "TCP port to listen on.", low=0, high=65535)
+    base_url: str = option(
+        "server",
+        "",
+        "Public address of the service where it is not the one that clients call,\n"
+        "such as https://example.org/games behind a reverse proxy.",
+        parse=web_address,
+    )
+    trusted_proxy: str = option(
+        "server",
+        "",
+        "IP address of a reverse proxy whose X-Forwarded-* headers are believed.",
+    )
+    threads: int = option(
+        "server", 4, "Worker threads that answer calls.", low=1, high=64
+    )
+    stale_after: float = option(
+        "queue",
+        300.0,
+        "An item in processing that no client reports on for so many seconds is\n"
+        "pending again.",
+        low=1,
+    )
+    sources: str = option(
+        "queue",
+        "path",
+        "What entry_source of a local file is in the queue: its path, or the url to\n"
+        "download it for clients that fetch entry_source themselves.",
+        choices=("path", "url"),
+    )
+
+    @classmethod
+    def read(cls, path: str) -> "Settings":
+        """The settings of an INI file.
+
+        :raises Problem: it cannot be read, has an unknown key or a bad value.
+        """
+        ini = configparser.ConfigParser(interpolation=None, default_section="")
+        try:
+            with open(path, encoding="utf-8-sig") as file:
+                ini.read_file(file)
+        except OSError as error:
+            raise Problem(f"{path}: cannot be read: {error.strerror}.") from error
+        except (configparser.Error, UnicodeDecodeError) as error:
+            reason = str(error).replace("\n", " ")
+            raise Problem(f"{path}: is not an INI file: {reason}") from error
+        given = [(s, key, ini[s][key]) for s in ini.sections() for key in ini[s]]
+        return cls(**{key: cls._value(path, *row) for row in given for key in [row[1]]})
+
+    @classmethod
+    def _value(cls, path: str, section: str, key: str, text: str) -> Any:
+        field = {field.name: field for field in dataclasses.fields(cls)}.get(key)
+        where = f"{path}: [{section}] {key}"
+        if field is None or field.metadata["section"] != section:
+            raise Problem(f"{where}: there is no such option. See 'catalogd example'.")
+        try:
+            return convert(field, text.strip())
+        except ValueError as error:
+            raise Problem(f"{where}: {text.strip()!r} {error}.") from error
+
+    @classmethod
+    def example(cls) -> str:
+        """The INI file with every option at its default, and its meaning."""
+        rows = ["# Settings of catalogd. Each option is shown with its default."]
+        section = ""
+        for field in dataclasses.fields(cls):
+            if field.metadata["section"] != section:
+                section = field.metadata["section"]
+                rows += ["", f"[{section}]"]
+            rows += [f"# {line}" for line in field.metadata["help"].splitlines()]
+            rows += [f"{field.name} = {show(field.default)}".rstrip()]
+        return "\n".join(rows) + "\n"
+
+
+def convert(field: "dataclasses.Field[Any]", text: str) -> Any:
+    """The value that `text` gives an option.
+
+    :raises ValueError: it gives none; the message goes after the text.
+    """
+    checks = field.metadata
+    if "parse" in checks:
+        return checks["parse"](text)
+    if checks.get("choices") and text not in checks["choices"]:
+        raise ValueError(f"is not one of {', '.join(checks['choices'])}")
+    if isinstance(field.default, str):
+        return text
+    number: Any = field.type
+    try:
+        value = number(text)
+    except ValueError:
+        kind = "whole number" if number is int else "number"
+        raise ValueError(f"is not a {kind}") from None
+    low, high = checks.get("low", -math.inf), checks.get("high", math.inf)
+    if not low <= value <= high or not math.isfinite(value):
+        raise ValueError(f"is not between {low} and {high}")
+    return value
+
+
+def show(default: Any) -> str:
+    if isinstance(default, tuple):
+        return " ".join(default)
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+# Problems ---------------------------------------------------------------------
+# What is refused. They are raised without knowing HTTP, but say their status.
+
+
+class Problem(Exception):
+    """A refusal: `str()` is for a person, `code` for a program."""
+
+    status = 400
+    code = "bad_request"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {}
+
+
+class BadKey(Problem):
+    status = 401
+    code = "unauthorized"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"WWW-Authenticate": 'Bearer realm="catalogd"'}
+
+
+class Forbidden(Problem):
+    status = 403
+    code = "forbidden"
+
+
+class SignedOut(Forbidden):
+    code = "signed_out"
+
+
+class WrongPassword(Forbidden):
+    code = "wrong_password"
+
+
+class NotFound(Problem):
+    status = 404
+    code = "not_found"
+
+
+class Conflict(Problem):
+    status = 409
+    code = "conflict"
+
+
+class ChangedSince(Problem):
+    status = 412
+    code = "precondition_failed"
+
+
+class TooLarge(Problem):
+    status = 413
+    code = "too_large"
+
+
+class NotJSON(Problem):
+    status = 415
+    code = "unsupported_media_type"
+
+
+class NoSuchRange(Problem):
+    status = 416
+    code = "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The range is outside of the file's {size} bytes.")
+        self.size = size
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Content-Range": f"bytes */{self.size}"}
+
+
+class TooManyTries(Problem):
+    status = 429
+    code = "too_many_tries"
+
+    def __init__(self, wait: float) -> None:
+        self.wait = math.ceil(wait)
+        super().__init__(f"Too many wrong passwords. Try again in {self.wait} s.")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Retry-After": str(self.wait)}
+
+
+class Busy(Problem):
+    status = 503
+    code = "busy"
+
+
+class StorageFull(Problem):
+    status = 507
+    code = "storage_full"
+
+
+# Fields -----------------------------------------------------------------------
+# One table for each JSON body, one check for all of them.
+
+BODY_LIMIT = 64 * 1024  # bytes of any JSON body
+MOST = 2**63 - 1  # what SQLite keeps in an integer
+
+
+class Field(NamedTuple):
+    """What a field of a JSON body may be. `type` float takes whole numbers too."""
+
+    type: type
+    required: bool = False
+    low: float = 0
+    high: float = MOST
+    longest: int = 4096  # characters
+    choices: tuple[str, ...] = ()
+
+
+STATUSES = ("processing", "completed", "failed")  # that a client may report
+
+SEND = {"entry_id": Field(str, required=True)}
+PROGRESS = {
+    "queue_item_id": Field(str, required=True),
+    "progress_percent": Field(float, high=100),
+    "bytes_transferred": Field(int),
+    "transfer_speed": Field(float),
+    "status": Field(str, choices=STATUSES),
+    "error_message": Field(str),
+}
+UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
+LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
+SETUP = {"code": Field(str, required=True), **LOGIN}
+PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
+KEY = {"label": Field(str, required=True, longest=100)}
+
+
+def parse(fields: Mapping[str, Field], raw: bytes) -> dict[str, Any]:
+    """The fields of a JSON body; one that is absent or null is left out.
+
+    :raises Problem: the body is not a JSON object, or a field, which the message
+        names, is missing or has a bad value. Unknown fields are ignored.
+    """
+    try:
+        body = json.loads(raw.decode("utf-8"), parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        raise Problem("The body is not valid JSON.") from None
+    if not isinstance(body, dict):
+        raise Problem("The body is not a JSON object.")
+    values = {}
+    for name, field in fields.items():
+        if body.get(name) is not None:
+            values[name] = check(name, field, body[name])
+        elif field.required:
+            raise Problem(f"The field {name} is missing.")
+    return values
+
+
+def refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def check(name: str, field: Field, value: Any) -> Any:
+    """The value, if the field takes it. :raises Problem: it does not."""
+    if field.type is str:
+        return check_text(name, field, value)
+    kinds = (int, float) if field.type is float else (int,)
+    if type(value) not in kinds:  # a bool is an int to isinstance
+        kind = "number" if field.type is float else "whole number"
+        raise Problem(f"The field {name} must be a {kind}.")
+    if not field.low <= value <= field.high:
+        raise Problem(f"The field {name} must be from {field.low} to {field.high}.")
+    return value
+
+
+def check_text(name: str, field: Field, value: Any) -> str:
+    if not isinstance(value, str):
+        raise Problem(f"The field {name} must be a string.")
+    if field.choices and value not in field.choices:
+        raise Problem(f"The field {name} must be one of {', '.join(field.choices)}.")
+    if len(value) > field.longest:
+        raise Problem(f"The field {name} is longer than {field.longest} characters.")
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise Problem(f"The field {name} has a character that is not text.")
+    if field.required and not value:
+        raise Problem(f"The field {name} is empty.")
+    return value
+
+
+# Names ------------------------------------------------------------------------
+# What a file says of itself. Pure functions.
+
+TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
+VERSION = re.compile(r"\[v(\d+)\]", re.IGNORECASE)
+TAG = re.compile(r"\[[^\[\]]*\]")
+UNFINISHED = re.compile(r"^[.~]|\.(part|tmp|crdownload)$", re.IGNORECASE)
+
+
+def file_type(path: str) -> str:
+    """The lower-case extension without its dot, "" where there is none."""
+    return os.path.splitext(path)[1][1:].lower()
+
+
+def name_says(path: str) -> dict[str, Any]:
+    """Name and metadata that a file's name gives.
+
+    `Celeste [0100...][v65536].nsp` has the name Celeste, the title_id in the first
+    tag, and the version 65536.
+    """
+    stem = os.path.splitext(os.path.basename(path))[0]
+    says: dict[str, Any] = {
+        "name": " ".join(TAG.sub(" ", stem).split()) or stem,
+        "description": "",
+        "version": "",
+    }
+    if found := TITLE_ID.search(stem):
+        says["title_id"] = found[1].upper()
+    if found := VERSION.search(stem):
+        says["version"] = found[1]
+    return says
+
+
+# Accounts ---------------------------------------------------------------------
+# Passwords, keys and sessions, as pure functions: what is made, stored and checked.
+
+SCANNER = "scanner"  # the account name that scanned files carry
+SHORTEST_PASSWORD = 8  # characters
+SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's choice for 16 MiB; about 0.2 s
+KEY_PREFIX = "catalogd_"
+
+
+def hash_password(password: str) -> str:
+    """`scrypt$n$r$p$salt$hash`, the last two in base64."""
+    salt = secrets.token_bytes(16)
+    digest = hashlib.scrypt(password.encode(), salt=salt, **SCRYPT)
+    parts = [base64.b64encode(part).decode() for part in (salt, digest)]
+    return "$".join(["scrypt", *(str(cost) for cost in SCRYPT.values()), *parts])
+
+
+def password_matches(password: str, stored: str | None) -> bool:
+    """Whether the password is the stored one. Without one (there is no such
+    account) it takes the same time to say no."""
+    n, r, p, salt, digest = (stored or nobodys_password()).split("$")[1:]
+    found = hashlib.scrypt(
+        password.encode(), salt=base64.b64decode(salt), n=int(n), r=int(r), p=int(p)
+    )
+    return hmac.compare_digest(found, base64.b64decode(digest)) and stored is not None
+
+
+@functools.cache
+def nobodys_password() -> str:
+    return hash_password(secrets.token_hex())
+
+
+def check_password(password: str) -> str:
+    """The password, if it is long enough. :raises Problem: it is not."""
+    if len(password) < SHORTEST_PASSWORD:
+        raise Problem(f"A password has at least {SHORTEST_PASSWORD} characters.")
+    return password
+
+
+def check_account_name(name: str) -> str:
+    """The name, in Unicode's normal form. :raises Problem: it cannot be one."""
+    name = unicodedata.normalize("NFC", name.strip())
+    if not 1 <= len(name) <= 64 or not name.isprintable() or ":" in name:
+        raise Problem("An account name has 1 to 64 printable characters, without ':'.")
+    if name.lower() == SCANNER:
+        raise Problem(f"The account name {SCANNER} is reserved.")
+    return name
+
+
+def new_key() -> str:
+    """An API key of 256 random bits, with a prefix that tells what it is."""
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def digest(secret: str) -> bytes:
+    """What is stored of a key or a session. They are random, so SHA-256 is enough,
+    and looking a digest up tells by its timing nothing about the secret."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+class Throttle:
+    """Slows wrong passwords down: some are free, then each doubles the wait.
+
+    A subject is an account or an address. Not safe to use from two threads at once.
+    """
+
+    free = 5
+    longest = 300.0  # seconds
+    most = 10_000  # subjects that are remembered
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.wrong: dict[str, tuple[int, float]] = {}  # subject: count, time of last
+
+    def check(self, *subjects: str) -> None:
+        """:raises TooManyTries: one of them has to wait."""
+        waits = [self._wait(*self.wrong.get(subject, (0, 0.0))) for subject in subjects]
+        if max(waits) > 0:
+            raise TooManyTries(max(waits))
+
+    def _wait(self, count: int, last: float) -> float:
+        if count < self.free:
+            return 0
+        return last + min(2.0 ** (count - self.free), self.longest) - self.clock()
+
+    def note(self, right: bool, *subjects: str) -> None:
+        """Remember how a check went for each of them."""
+        for subject in subjects:
+            count = self.wrong.pop(subject, (0, 0.0))[0]
+            if not right:
+                self.wrong[subject] = (min(count + 1, 64), self.clock())
+        while len(self.wrong) > self.most:
+            del self.wrong[next(iter(self.wrong))]  # the one that was quiet longest
+
+
+# Store ------------------------------------------------------------------------
+# The SQLite file. All SQL is here: one method a verb, the units in the schema.
+
+SCHEMA = """
+CREATE TABLE accounts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+    password TEXT NOT NULL,            -- see hash_password
+    admin INTEGER NOT NULL,            -- 0 or 1
+    created_at TEXT NOT NULL           -- UTC, YYYY-MM-DDTHH:MM:SS, as all times here
+) STRICT;
+
+CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
+    label TEXT NOT NULL,
+    digest BLOB NOT NULL UNIQUE,       -- SHA-256 of the key
+    created_at TEXT NOT NULL,
+    last_used_at TEXT,
+    requests INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
+    digest BLOB NOT NULL UNIQUE,       -- SHA-256 of the cookie
+    browser TEXT NOT NULL,             -- its User-Agent
+    created_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE entries (
+    id TEXT PRIMARY KEY,
+    type TEXT NOT NULL CHECK (type IN ('filepath', 'url')),
+    source TEXT NOT NULL,              -- absolute path, or URL
+    file_type TEXT NOT NULL,
+    size INTEGER NOT NULL,             -- bytes, 0 where unknown
+    root TEXT,                         -- library folder that the file is in
+    mtime INTEGER,                     -- nanoseconds
+    inode INTEGER,
+    volume TEXT,                       -- file system that the file is on
+    sample BLOB,                       -- digest of size, first and last 64 KiB
+    state TEXT NOT NULL CHECK (state IN ('here', 'gone', 'offline')),
+    gone_at TEXT,                      -- when a readable folder first lacked it
+    said TEXT NOT NULL,                -- JSON: name and metadata, as the file has them
+    typed TEXT NOT NULL DEFAULT '{}',  -- JSON: what an admin put over them
+    sort_name TEXT NOT NULL,           -- the name, case folded
+    created_at TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    name TEXT NOT NULL
+        GENERATED ALWAYS AS (json_extract(json_patch(said, typed), '$.name')) STORED,
+    listing TEXT NOT NULL              -- JSON: the Entry of the interface
+        GENERATED ALWAYS AS (json_object(
+            'id', id, 'name', name, 'source', source, 'type', type,
+            'file_type', file_type, 'size', size,
+            'created_at', created_at, 'created_by', created_by,
+            'metadata', json_remove(json_patch(said, typed), '$.name')
+        )) STORED
+) STRICT;
+
+CREATE INDEX entries_listed ON entries (state, sort_name, id);
+
+CREATE TABLE queue (
+    id TEXT PRIMARY KEY,
+    account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
+    entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
+    place INTEGER NOT NULL,            -- the smallest is first
+    status TEXT NOT NULL DEFAULT 'pending' CHECK (
+        status IN ('pending', 'processing', 'completed', 'failed', 'cancelled')),
+    percent REAL NOT NULL DEFAULT 0,   -- 0 to 100
+    bytes INTEGER NOT NULL DEFAULT 0,
+    speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
+    error TEXT NOT NULL DEFAULT '',
+    created_at TEXT NOT NULL,
+    reported_at TEXT                   -- last report of the client that works on it
+) STRICT;
+
+CREATE INDEX queue_order ON queue (account, place);
+CREATE INDEX queue_entry ON queue (entry);
+CREATE UNIQUE INDEX queue_open ON queue (account, entry)
+    WHERE status IN ('pending', 'processing');
+
+CREATE TABLE counters (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO counters VALUES ('catalog', 0); -- goes up when a listing changes
+"""
+SCHEMA_VERSION = 1
+UPGRADES: dict[int, str] = {}  # from a version: the statements that lead to the next
+APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
+SESSION_DAYS = 30
+USAGE_INTERVAL = 60  # seconds between two writes of what keys were used
+
+# What becomes of an item's status by a client's report; the rest is a Conflict.
+OPEN: dict[str | None, str] = {status: status for status in STATUSES}
+OPEN[None] = "processing"
+NEXT_STATUS: dict[str, dict[str | None, str]] = {
+    "pending": OPEN,
+    "processing": OPEN,
+    "failed": {None: "failed", "failed": "failed", "processing": "processing"},
+    "completed": {"completed": "completed"},
+    "cancelled": {"completed": "cancelled", "failed": "cancelled"},
+}
+
+
+class Caller(NamedTuple):
+    """Who calls: an account, and the id of the key or session that proved it."""
+
+    account: int
+    name: str
+    admin: bool
+    proof: str
+
+
+class File(NamedTuple):
+    """What a look at the disk tells of a file, without opening it."""
+
+    path: str
+    root: str
+    size: int
+    mtime: int
+    inode: int
+    volume: str
+
+
+class Known(NamedTuple):
+    """What the store has of a file."""
+
+    id: str
+    file: File
+    sample: bytes | None
+    state: str
+    gone_at: str | None
+
+
+class Look(NamedTuple):
+    """What a look into a file tells: its sample, and its name and metadata."""
+
+    sample: bytes
+    said: dict[str, Any]
+
+
+class Changes(NamedTuple):
+    """What a scan found: rows to add, to bring up to date, to set aside, to drop."""
+
+    added: list[tuple[File, Look]]
+    updated: list[tuple[Known, File, Look | None]]
+    gone: list[Known]
+    offline: list[Known]
+    forgotten: list[Known]
+
+
+def stamp(seconds: float) -> str:
+    """A time since 1970 as the interface writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def new_id() -> str:
+    return secrets.token_hex(8)
+
+
+def said_row(look: Look) -> tuple[bytes, str, str]:
+    """The columns sample, said and sort_name."""
+    return look.sample, json.dumps(look.said), look.said["name"].casefold()
+
+
+@contextlib.contextmanager
+def storage_problems() -> Iterator[None]:
+    """Turns what SQLite says of a full or a busy disk into a Problem."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_FULL":
+            raise StorageFull("The disk with the data folder is full.") from error
+        if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+            raise Busy("The database is busy. Try again.") from error
+        raise
+
+
+class Store:
+    """The database of one data folder. Any thread may call; reads do not wait."""
+
+    def __init__(
+        self,
+        folder: str,
+        stale_after: float = 300,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """
+        :param stale_after: seconds without a report that make an item pending again.
+        :raises Problem: the folder or its database cannot be used.
+        """
+        self.folder = folder
+        self.path = os.path.join(folder, "catalogd.db")
+        self.stale_after = stale_after
+        self.clock = clock
+        self._uses: dict[str, int] = {}  # by key id, not yet written
+        self._uses_lock = threading.Lock()
+        self._uses_written = -math.inf
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._all: list[sqlite3.Connection] = []
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._writer = self._connect()
+            self._prepare()
+        except (OSError, sqlite3.Error) as error:
+            self.close()
+            raise Problem(f"{self.path}: cannot be used: {error}.") from error
+
+    def close(self) -> None:
+        if self._uses:
+            self._write_uses()
+        while self._all:
+            self._all.pop().close()
+        self._idle.clear()
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            self.path, timeout=10, isolation_level=None, check_same_thread=False
+        )
+        self._all.append(db)
+        db.row_factory = sqlite3.Row
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA synchronous = FULL")
+        return db
+
+    def _prepare(self) -> None:
+        """Make the tables, or bring an older file up to today's."""
+        if self._writer.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+            return
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        with self._writing() as db:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version > SCHEMA_VERSION:
+                raise Problem(f"{self.path}: was made by a newer catalogd. Update it.")
+            steps = [UPGRADES[n] for n in range(version, SCHEMA_VERSION) if n]
+            for statement in ";\n".join([SCHEMA] if version == 0 else steps).split(
+                ";\n"
+            ):
+                db.execute(statement)
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = self._connect()
+        try:
+            yield db
+        finally:
+            self._idle.append(db)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, on disk when the block has ended."""
+        with self._lock, storage_problems():
+            db = self._writer
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def exclusive(self, work: str, wait: float = 0) -> Iterator[None]:
+        """Only one process at a time does this work on the data folder. An end of
+        the process, by whatever means, ends it too.
+
+        :raises Conflict: another one still does it after `wait` seconds.
+        """
+        path = os.path.join(self.folder, f"{work}.lock")
+        lock = sqlite3.connect(path, timeout=wait, isolation_level=None)
+        with contextlib.closing(lock):
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                message = f"Another catalogd does '{work}' on {self.folder} already."
+                raise Conflict(message) from error
+            yield
+
+    def backup(self, path: str) -> None:
+        """A whole copy of the database, which replaces an earlier one.
+
+        :raises Problem: the file is there and no copy of ours, or cannot be made.
+        """
+        part = f"{path}.part"
+        try:
+            if os.path.exists(path) and not self._is_ours(path):
+                raise Problem(f"{path}: is there already, and is not a backup.")
+            copying = contextlib.closing(sqlite3.connect(part))
+            with copying as copy, self._reading() as db:
+                db.backup(copy)
+            os.replace(part, path)
+        except (OSError, sqlite3.Error) as error:
+            raise Problem(f"{path}: cannot be written: {error}.") from error
+
+    @staticmethod
+    def _is_ours(path: str) -> bool:
+        with open(path, "rb") as file:
+            return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
+
+    # Accounts
+
+    def add_account(self, name: str, password: str, admin: bool = False) -> int:
+        """Its id. The first account is an admin. `password` is a hash.
+
+        :raises Conflict: the name is taken.
+        """
+        with self._writing() as db:
+            try:
+                row = db.execute(
+                    "INSERT INTO accounts (name, password, admin, created_at) VALUES"
+                    " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
+                    (name, password, admin, stamp(self.clock())),
+                ).fetchone()
+            except sqlite3.IntegrityError as error:
+                raise Conflict(f"There is an account {name} already.") from error
+        return int(row["id"])
+
+    def has_accounts(self) -> bool:
+        with self._reading() as db:
+            return bool(
+                db.execute("SELECT EXISTS (SELECT 1 FROM accounts)").fetchone()[0]
+            )
+
+    def accounts(self) -> list[dict[str, Any]]:
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT id, name, admin, created_at FROM accounts ORDER BY id"
+            )
+            return [{**row, "admin": bool(row["admin"])} for row in map(dict, rows)]
+
+    def credentials(self, name: str) -> tuple[int, str] | None:
+        """Id and password hash of an account, or None."""
+        with self._reading() as db:
+            sql = "SELECT id, password FROM accounts WHERE name = ?"
+            row = db.execute(sql, (name,)).fetchone()
+        return row and (row["id"], row["password"])
+
+    def account_id(self, name: str) -> int:
+        """:raises NotFound: there is no such account."""
+        found = self.credentials(name)
+        if found is None:
+            raise NotFound(f"There is no account {name}.")
+        return found[0]
+
+    def set_password(self, account: int, password: str, keep: str = "") -> None:
+        """Change it, and end all sessions but the one with the id `keep`."""
+        with self._writing() as db:
+            sql = "UPDATE accounts SET password = ? WHERE id = ?"
+            db.execute(sql, (password, account))
+            sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
+            db.execute(sql, (account, keep))
+
+    def remove_account(self, account: int) -> None:
+        """With its keys, sessions and queue.
+
+        :raises Conflict: others would be left without an admin.
+        """
+        with self._writing() as db:
+            db.execute("DELETE FROM accounts WHERE id = ?", (account,))
+            sql = "SELECT count(*), total(admin) FROM accounts"
+            left, admins = db.execute(sql).fetchone()
+            if left and not admins:
+                raise Conflict(
+                    "The last admin stays. Make another account admin first."
+                )
+
+    # Keys and sessions
+
+    def add_key(self, account: int, label: str, digest: bytes) -> str:
+        """Its id."""
+        row = (new_id(), account, label, digest, stamp(self.clock()))
+        with self._writing() as db:
+            sql = "INSERT INTO keys (id, account, label, digest, created_at)"
+            db.execute(f"{sql} VALUES (?, ?, ?, ?, ?)", row)
+        return row[0]
+
+    def keys(self, account: int | None = None) -> list[dict[str, Any]]:
+        """Of one account, or of all."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
+                " last_used_at, requests FROM keys JOIN accounts ON"
+                " accounts.id = account WHERE account = coalesce(?, account)"
+                " ORDER BY keys.created_at, keys.id",
+                (account,),
+            )
+            found = [dict(row) for row in rows]
+        for key in found:
+            key["requests"] += self._uses.get(key["id"], 0)
+        return found
+
+    def revoke_key(self, key: str, account: int | None = None) -> None:
+        """:raises NotFound: the account, or with None nobody, has such a key."""
+        with self._writing() as db:
+            sql = "DELETE FROM keys WHERE id = ? AND account = coalesce(?, account)"
+            if not db.execute(sql, (key, account)).rowcount:
+                raise NotFound(f"There is no key {key}.")
+
+    def key_holder(self, digest: bytes) -> Caller | None:
+        """Who has the key with this digest. It counts as a use of the key."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT account, name, admin, keys.id FROM keys"
+                " JOIN accounts ON accounts.id = account WHERE digest = ?",
+                (digest,),
+            ).fetchone()
+        if row is None:
+            return None
+        self._count_use(row["id"])
+        return Caller(row["account"], row["name"], bool(row["admin"]), row["id"])
+
+    def _count_use(self, key: str) -> None:
+        """Counted in memory and written once in a while, to spare the SD card."""
+        with self._uses_lock:
+            self._uses[key] = self._uses.get(key, 0) + 1
+            due = self.clock() - self._uses_written >= USAGE_INTERVAL
+            if due:
+                self._uses_written = self.clock()
+        if due:
+            self._write_uses()
+
+    def _write_uses(self) -> None:
+        with self._uses_lock:
+            uses, self._uses = self._uses, {}
+        now = stamp(self.clock())
+        sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
+        try:
+            with self._writing() as db:
+                db.executemany(sql, [(count, now, key) for key, count in uses.items()])
+        except Problem as problem:  # a full disk must not refuse a key
+            log.warning("The use of keys was not written: %s", problem)
+
+    def add_session(self, account: int, digest: bytes, browser: str) -> None:
+        with self._writing() as db:
+            expired = stamp(self.clock() - SESSION_DAYS * 86400)
+            db.execute("DELETE FROM sessions WHERE created_at < ?", (expired,))
+            row = (new_id(), account, digest, browser, stamp(self.clock()))
+            db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
+
+    def session_holder(self, digest: bytes) -> Caller | None:
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT account, name, admin, sessions.id FROM sessions"
+                " JOIN accounts ON accounts.id = account"
+                " WHERE digest = ? AND sessions.created_at >= ?",
+                (digest, stamp(self.clock() - SESSION_DAYS * 86400)),
+            ).fetchone()
+        return row and Caller(row[0], row[1], bool(row[2]), row[3])
+
+    def end_session(self, session: str, account: int) -> None:
+        with self._writing() as db:
+            sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
+            db.execute(sql, (session, account))
+
+    # Entries
+
+    def catalog_version(self) -> int:
+        """A number that goes up with every change of what `listing` gives."""
+        with self._reading() as db:
+            sql = "SELECT value FROM counters WHERE name = 'catalog'"
+            return int(db.execute(sql).fetchone()[0])
+
+    def listing(self) -> str:
+        """The entries that can be downloaded now, by name, as a JSON array."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT '[' || coalesce(group_concat(listing, ','), '') || ']' FROM"
+                " (SELECT listing FROM entries WHERE state = 'here'"
+                " ORDER BY sort_name, id)"
+            )
+            return str(rows.fetchone()[0])
+
+    def entry(self, entry: str) -> dict[str, Any]:
+        """The Entry of the interface.
+
+        :raises NotFound: there is none that can be downloaded now.
+        """
+        with self._reading() as db:
+            sql = "SELECT listing FROM entries WHERE id = ? AND state = 'here'"
+            row = db.execute(sql, (entry,)).fetchone()
+        if row is None:
+            raise NotFound("There is no such entry.")
+        found: dict[str, Any] = json.loads(row["listing"])
+        return found
+
+    def files(self) -> list[Known]:
+        """What is known of all files, of those that are gone or offline too."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT id, source, root, size, mtime, inode, volume, sample, state,"
+                " gone_at FROM entries WHERE type = 'filepath'"
+            )
+            return [Known(row[0], File._make(row[1:7]), *row[7:]) for row in rows]
+
+    def apply(self, changes: Changes) -> None:
+        """Write what a scan found, all of it or nothing."""
+        if not any(changes):
+            return
+        now = stamp(self.clock())
+        with self._writing() as db:
+            for known, file, look in changes.updated:
+                self._update_file(db, known.id, file, look)
+            db.executemany(
+                "INSERT INTO entries (id, type, created_by, created_at, source,"
+                " root, size, mtime, inode, volume, file_type, state, sample, said,"
+                " sort_name)"
+                " VALUES (?, 'filepath', ?, ?, ?, ?, ?, ?, ?, ?, ?, 'here', ?, ?, ?)",
+                (
+                    (
+                        new_id(),
+                        SCANNER,
+                        now,
+                        *file,
+                        file_type(file.path),
+                        *said_row(look),
+                    )
+                    for file, look in changes.added
+                ),
+            )
+            sql = "UPDATE entries SET state = ?, gone_at = ? WHERE id = ?"
+            db.executemany(sql, [("gone", now, known.id) for known in changes.gone])
+            db.executemany(
+                sql, [("offline", None, known.id) for known in changes.offline]
+            )
+            sql = "DELETE FROM entries WHERE id = ?"
+            db.executemany(sql, [(known.id,) for known in changes.forgotten])
+            self._catalog_changed(db)
+
+    @staticmethod
+    def _update_file(
+        db: sqlite3.Connection, entry: str, file: File, look: Look | None
+    ) -> None:
+        db.execute(
+            "UPDATE entries SET source = ?, root = ?, size = ?, mtime = ?, inode = ?,"
+            " volume = ?, file_type = ?, state = 'here', gone_at = NULL WHERE id = ?",
+            (*file, file_type(file.path), entry),
+        )
+        if look is not None:
+            sample, said, sort_name = said_row(look)
+            db.execute(
+                "UPDATE entries SET sample = ?, said = ?,"
+                " sort_name = CASE WHEN json_extract(typed, '$.name') IS NULL"
+                " THEN ? ELSE sort_name END WHERE id = ?",
+                (sample, said, sort_name, entry),
+            )
+
+    @staticmethod
+    def _catalog_changed(db: sqlite3.Connection) -> None:
+        db.execute("UPDATE counters SET value = value + 1 WHERE name = 'catalog'")
+
+    def add_link(
+        self, url: str, size: int, type: str, said: dict[str, Any], by: str
+    ) -> str:
+        """Make a url entry, in the name of the account `by`; its id."""
+        name = said["name"].casefold()
+        row = (new_id(), url, type, size, json.dumps(said), name, by)
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO entries (id, type, source, file_type, size, state, said,"
+                " sort_name, created_by, created_at)"
+                " VALUES (?, 'url', ?, ?, ?, 'here', ?, ?, ?, ?)",
+                (*row, stamp(self.clock())),
+            )
+            self._catalog_changed(db)
+        return row[0]
+
+    def remove_link(self, entry: str) -> None:
+        """:raises NotFound: there is no url entry with this id."""
+        with self._writing() as db:
+            sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
+            if not db.execute(sql, (entry,)).rowcount:
+                raise NotFound(f"There is no link {entry}.")
+            self._catalog_changed(db)
+
+    # Queue
+
+    def send(self, account: int, entry: str) -> bool:
+        """Queue an entry; False where it is pending or processing already.
+
+        :raises NotFound: there is no such entry that can be downloaded now.
+        """
+        self.entry(entry)
+        row = (new_id(), account, entry, stamp(self.clock()))
+        with self._writing() as db:
+            done = db.execute(
+                "INSERT INTO queue (id, account, entry, created_at, place)"
+                " SELECT ?1, ?2, ?3, ?4, coalesce(max(place), 0) + 1 FROM queue"
+                " WHERE account = ?2 ON CONFLICT DO NOTHING",
+                row,
+            )
+        return bool(done.rowcount)
+
+    def pending(self, account: int) -> list[dict[str, Any]]:
+        """The items that a client may take now, first in, first out."""
+        return self._items(account, "WHERE status = 'pending' AND state = 'here'")
+
+    def items(self, account: int) -> list[dict[str, Any]]:
+        """All items of the account's queue, also those that ended."""
+        return self._items(account)
+
+    def _items(self, account: int, where: str = "") -> list[dict[str, Any]]:
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT * FROM (SELECT queue.id, entry, name, type, source,"
+                " entries.size, state, queue.created_at, percent, bytes, speed, error,"
+                " reported_at, place, CASE WHEN status = 'processing'"
+                " AND reported_at < ? THEN 'pending' ELSE status END AS status"
+                f" FROM queue JOIN entries ON entries.id = entry WHERE account = ?)"
+                f" {where} ORDER BY place",
+                (self._stale(), account),
+            )
+            return [dict(row) for row in rows]
+
+    def _stale(self) -> str:
+        """An item in processing without a report since then is pending again."""
+        return stamp(self.clock() - self.stale_after)
+
+    def report(self, account: int, item: str, report: Mapping[str, Any]) -> str:
+        """Take a client's progress report; the item's status after it.
+
+        :raises NotFound: the account has no such item.
+        :raises Conflict: the item's status does not allow it.
+        """
+        with self._writing() as db:
+            before = self._status(db, account, item)
+            status = NEXT_STATUS[before].get(report.get("status"))
+            if status is None:
+                raise Conflict(f"The item is {before}.")
+            if status == "cancelled":  # the client has stopped and says so
+                sql = "UPDATE queue SET reported_at = NULL WHERE id = ?"
+                db.execute(sql, (item,))
+            else:
+                self._write_report(db, item, status, report)
+        return status
+
+    @staticmethod
+    def _status(db: sqlite3.Connection, account: int, item: str) -> str:
+        sql = "SELECT status FROM queue WHERE id = ? AND account = ?"
+        row = db.execute(sql, (item, account)).fetchone()
+        if row is None:
+            raise NotFound("There is no such item in your queue.")
+        return str(row["status"])
+
+    def _write_report(
+        self, db: sqlite3.Connection, item: str, status: str, report: Mapping[str, Any]
+    ) -> None:
+        try:
+            db.execute(
+                "UPDATE queue SET status = :status, reported_at = :now,"
+                " percent = coalesce(:percent, percent),"
+                " bytes = coalesce(:bytes, bytes), speed = coalesce(:speed, speed),"
+                " error = CASE :status WHEN 'failed' THEN coalesce(:error, error)"
+                " ELSE '' END WHERE id = :item",
+                {
+                    "item": item,
+                    "status": status,
+                    "now": stamp(self.clock()),
+                    "percent": report.get("progress_percent"),
+                    "bytes": report.get("bytes_transferred"),
+                    "speed": report.get("transfer_speed"),
+                    "error": report.get("error_message"),
+                },
+            )
+        except sqlite3.IntegrityError as error:
+            raise Conflict("The entry is queued again in another item.") from error
+
+    def retry(self, account: int, item: str) -> None:
+        """Make an item that ended pending again, with its old place.
+
+        :raises NotFound: the account has no such item.
+        :raises Conflict: it has not ended, or its entry is queued again already.
+        """
+        with self._writing() as db:
+            if self._status(db, account, item) in ("pending", "processing"):
+                raise Conflict("The item is in the queue.")
+            try:
+                db.execute(
+                    "UPDATE queue SET status = 'pending', percent = 0, bytes = 0,"
+                    " speed = 0, error = '', reported_at = NULL WHERE id = ?",
+                    (item,),
+                )
+            except sqlite3.IntegrityError as error:
+                message = "The entry is queued again in another item."
+                raise Conflict(message) from error
+
+    def cancel(self, account: int, item: str) -> None:
+        """:raises NotFound: no such item. :raises Conflict: it has ended."""
+        with self._writing() as db:
+            if self._status(db, account, item) not in ("pending", "processing"):
+                raise Conflict("The item has ended.")
+            sql = "UPDATE queue SET status = 'cancelled' WHERE id = ?"
+            db.execute(sql, (item,))
+
+    def to_top(self, account: int, item: str) -> None:
+        """Put an item before all others. :raises NotFound: there is no such item."""
+        with self._writing() as db:
+            self._status(db, account, item)
+            db.execute(
+                "UPDATE queue SET place = (SELECT min(place) FROM queue"
+                " WHERE account = ?) - 1 WHERE id = ?",
+                (account, item),
+            )
+
+    def clear(self, account: int) -> None:
+        """Drop the items that ended. A cancelled one stays while a client may still
+        ask about it, so that it is told to stop."""
+        with self._writing() as db:
+            db.execute(
+                "DELETE FROM queue WHERE account = ? AND (status IN"
+                " ('completed', 'failed') OR (status = 'cancelled'"
+                " AND coalesce(reported_at, '') < ?))",
+                (account, self._stale()),
+            )
+
+
+# Scanner ----------------------------------------------------------------------
+# The disk: what is in the folders (`walk`), what that means for what is known
+# (`compare`, which never touches a disk), and the thread that does both.
+
+EDGE = 64 * 1024  # bytes at both ends of a file that make its sample
+
+
+class Tree(NamedTuple):
+    """What is in a library folder, and which paths in it cannot be read."""
+
+    files: list[File]
+    unreadable: list[str]
+    volumes: set[str]
+    misnamed: list[str]  # names that are no UTF-8 and so cannot be served
+
+
+def walk(
+    root: str, types: Iterable[str], tick: Callable[[int], None] = lambda count: None
+) -> Tree:
+    """The files below a folder that have one of these types.
+
+    Links and what is neither file nor folder are passed over: what a link leads to
+    in the library is found under its own name.
+
+    :param tick: is called with the number of files so far, a folder at a time.
+    :raises OSError: the folder itself cannot be read. It is not empty then.
+    """
+    walker = Walker(root, frozenset(types))
+    walker.folder(root)
+    while walker.folders:
+        tick(len(walker.tree.files))
+        folder = walker.folders.pop()
+        try:
+            walker.folder(folder)
+        except OSError:
+            walker.tree.unreadable.append(folder)
+    return walker.tree
+
+
+class Walker:
+    """The state of one `walk`."""
+
+    def __init__(self, root: str, types: frozenset[str]) -> None:
+        self.root = root
+        self.types = types
+        self.tree = Tree([], [], set(), [])
+        self.folders: list[str] = []  # still to be read
+        self.volumes: dict[int, str] = {}  # by device number
+
+    def folder(self, folder: str) -> None:
+        volume = volume_name(folder, self.volumes)
+        self.tree.volumes.add(volume)
+        with os.scandir(folder) as rows:
+            for row in rows:
+                if not UNFINISHED.search(row.name):
+                    self._row(row, volume)
+
+    def _row(self, row: "os.DirEntry[str]", volume: str) -> None:
+        is_folder = row.is_dir(follow_symlinks=False)
+        if not is_folder and file_type(row.name) not in self.types:
+            return
+        if not is_text(row.name):
+            self.tree.misnamed.append(row.path)
+        elif is_folder:
+            self.folders.append(row.path)
+        elif row.is_file(follow_symlinks=False):
+            self._file(row, volume)
+
+    def _file(self, row: "os.DirEntry[str]", volume: str) -> None:
+        try:
+            now = row.stat(follow_symlinks=False)
+            if not now.st_ino:  # as on Windows
+                now = os.stat(row.path, follow_symlinks=False)
+        except FileNotFoundError:
+            return  # it was removed just now
+        except OSError:
+            self.tree.unreadable.append(row.path)
+            return
+        size, mtime, inode = now.st_size, now.st_mtime_ns, now.st_ino
+        file = File(row.path, self.root, size, min(mtime, MOST), inode & MOST, volume)
+        self.tree.files.append(file)
+
+
+def is_text(name: str) -> bool:
+    """Whether a file name is valid Unicode, as JSON and SQLite want it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def volume_name(folder: str, names: dict[int, str]) -> str:
+    """What names the file system of a folder. The id that it has of itself outlives
+    a reboot; the device number, which stands in where there is none, may not."""
+    device = os.stat(folder).st_dev
+    if device not in names:
+        own = os.statvfs(folder).f_fsid if hasattr(os, "statvfs") else 0
+        names[device] = f"{own or device:x}"
+    return names[device]
+
+
+def compare(
+    known: Iterable[Known],
+    trees: Mapping[str, Tree | None],
+    look: Callable[[File], Look | None],
+    forget_before: str,
+) -> Changes:
+    """What a look at the disk means for what is known.
+
+    :param trees: by library folder; None for a folder that cannot be read.
+    :param look: looks into a file; None where it still grows or cannot be opened.
+    :param forget_before: what is gone since before this time is forgotten.
+    """
+    comparison = Comparison(known, trees)
+    comparison.by_sight()
+    comparison.look_into_the_rest(look)
+    comparison.by(lambda file, sample: (file.path, sample))
+    comparison.set_offline_aside()
+    comparison.by(lambda file, sample: (file.inode, file.mtime, sample))
+    comparison.by(lambda file, sample: (os.path.basename(file.path), sample))
+    comparison.by(lambda file, sample: sample)
+    comparison.by(lambda file, sample: file.path)
+    return comparison.conclude(forget_before)
+
+
+class Comparison:
+    """Pairs what is known with what was found, by one likeness after another: what
+    is left of the one is lost, what is left of the other is new."""
+
+    def __init__(
+        self, known: Iterable[Known], trees: Mapping[str, Tree | None]
+    ) -> None:
+        self.trees = trees
+        # What is here comes first: an entry that is gone takes only what it leaves.
+        self.lost = sorted(known, key=lambda item: item.state != "here")
+        self.fresh = {
+            file.path: file for tree in trees.values() if tree for file in tree.files
+        }
+        self.looks: dict[str, Look] = {}
+        self.alive: set[tuple[str, str]] = set()  # root and volume of what was found
+        self.changes = Changes([], [], [], [], [])
+
+    def by_sight(self) -> None:
+        """Pair what has not changed, without opening it. Some network drives number
+        their inodes anew at times, so another inode counts only if it is the one of
+        another file that is known: then the two may have changed places."""
+        inodes = {item.file.inode for item in self.lost}
+        left = []
+        for item in self.lost:
+            old, new = item.file, self.fresh.get(item.file.path)
+            if new and self._looks_the_same(old, new, inodes):
+                self._pair(item, new, None)
+            else:
+                left.append(item)
+        self.lost = left
+
+    @staticmethod
+    def _looks_the_same(old: File, new: File, inodes: set[int]) -> bool:
+        if new == old:
+            return True
+        if (old.size, old.mtime) != (new.size, new.mtime):
+            return False
+        return new.inode == old.inode or new.inode not in inodes
+
+    def look_into_the_rest(self, look: Callable[[File], Look | None]) -> None:
+        """What grows or cannot be opened is left as it is, known or not."""
+        seen = {path: look(file) for path, file in self.fresh.items()}
+        self.looks = {path: row for path, row in seen.items() if row}
+        self.fresh = {path: self.fresh[path] for path in self.looks}
+        self.lost = [item for item in self.lost if seen.get(item.file.path, True)]
+
+    def by(self, likeness: Callable[[File, bytes | None], Any]) -> None:
+        """Pair what is alike, the known in their order, the found by path."""
+        waiting: dict[Any, list[File]] = {}
+        for file in sorted(self.fresh.values(), reverse=True):
+            key = likeness(file, self.looks[file.path].sample)
+            waiting.setdefault(key, []).append(file)
+        left = []
+        for item in self.lost:
+            if files := waiting.get(likeness(item.file, item.sample)):
+                file = files.pop()
+                self._pair(item, file, self.looks[file.path])
+            else:
+                left.append(item)
+        self.lost = left
+
+    def _pair(self, item: Known, file: File, look: Look | None) -> None:
+        del self.fresh[file.path]
+        self.alive.add((item.file.root, item.file.volume))
+        if look or file != item.file or item.state != "here":
+            self.changes.updated.append((item, file, look))
+
+    def set_offline_aside(self) -> None:
+        """What is on a disk that is not there cannot have moved, and waits."""
+        left = []
+        for item in self.lost:
+            if not self._is_offline(item):
+                left.append(item)
+            elif item.state != "offline":
+                self.changes.offline.append(item)
+        self.lost = left
+
+    def _is_offline(self, item: Known) -> bool:
+        path, root, volume = item.file.path, item.file.root, item.file.volume
+        if root not in self.trees:  # it is no library folder any more
+            return False
+        tree = self.trees[root]
+        if tree is None or not tree.files:
+            return True
+        if volume not in tree.volumes and (root, volume) not in self.alive:
+            return True
+        return any(
+            path == place or path.startswith(place + os.sep)
+            for place in tree.unreadable
+        )
+
+    def conclude(self, forget_before: str) -> Changes:
+        for file in self.fresh.values():
+            self.changes.added.append((file, self.looks[file.path]))
+        for item in self.lost:
+            if item.state != "gone":
+                self.changes.gone.append(item)
+            elif item.gone_at is not None and item.gone_at < forget_before:
+                self.changes.forgotten.append(item)
+        return self.changes
+
+
+def library_folders(folders: Iterable[str]) -> list[str]:
+    """Absolute, each once, without those that are inside of another."""
+    paths = sorted({os.path.abspath(os.path.expanduser(path)) for path in folders})
+    return [
+        path
+        for path in paths
+        if not any(
+            path.startswith(os.path.join(above, "")) for above in paths if above != path
+        )
+    ]
+
+
+def open_file(path: str) -> io.FileIO:
+    """A regular file, opened to read. It never follows a link or waits for a pipe.
+
+    :raises OSError: it is none, or cannot be read.
+    """
+    flags = os.O_RDONLY
+    for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, flag, 0)
+    file = io.FileIO(os.open(path, flags), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path} is not a file")
+    return file
+
+
+def sample(file: io.FileIO, size: int) -> bytes:
+    """A digest of a file's size and of both its ends: the same for equal files, and
+    cheap at any size."""
+    digest = hashlib.blake2b(str(size).encode(), digest_size=16)
+    digest.update(file.read(EDGE) or b"")
+    file.seek(max(size - EDGE, 0))
+    digest.update(file.read(EDGE) or b"")
+    return digest.digest()
+
+
+class Stopped(Exception):
+    """The scanner was told to stop while it scanned."""
+
+
+class Scanner:
+    """Keeps the store true to the library folders."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.folders = library_folders(settings.folders)
+        self.growing: dict[str, tuple[tuple[int, int], float]] = {}
+        self.told: set[str] = set()  # what was said of paths, to say it only once
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="scanner")
+
+    def scan(self, tick: Callable[[int], None] = lambda count: None) -> Changes:
+        """Look at all folders once, and write what changed.
+
+        :param tick: is called with the number of files so far.
+        :raises Conflict: another process scans, and does not end in a minute.
+        """
+        with self.store.exclusive("scan", wait=60):
+            trees = {root: self._tree(root, tick) for root in self.folders}
+            known = self.store.files()
+            forget_after = self.settings.forget_after * 86400
+            forget_before = stamp(self.store.clock() - forget_after)
+            looked: set[str] = set()
+
+            def look(file: File) -> Look | None:
+                looked.add(file.path)
+                return self._look(file)
+
+            changes = compare(known, trees, look, forget_before)
+            self.growing = {
+                path: row for path, row in self.growing.items() if path in looked
+            }
+            self.store.apply(changes)
+        return changes
+
+    def _tree(self, root: str, tick: Callable[[int], None]) -> Tree | None:
+        def check(count: int) -> None:
+            tick(count)
+            if self._stopping:
+                raise Stopped
+
+        try:
+            tree = walk(root, self.settings.extensions, check)
+        except OSError as error:
+            self._tell(root, f"is offline: {error.strerror}. Its entries wait.")
+            return None
+        for path in tree.unreadable:
+            self._tell(path, "cannot be read. What was in it waits.")
+        for path in tree.misnamed:
+            self._tell(path, "is not served: its name is not valid UTF-8. Rename it.")
+        return tree
+
+    def _tell(self, path: str, what: str) -> None:
+        message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
+        if message not in self.told:
+            self.told.add(message)
+            log.warning("%s", message)
+
+    def _look(self, file: File) -> Look | None:
+        if self._stopping:
+            raise Stopped
+        try:
+            with open_file(file.path) as handle:
+                now = os.fstat(handle.fileno())
+                if not self._is_quiet(file.path, now):
+                    return None
+                self.growing.pop(file.path, None)
+                return Look(sample(handle, now.st_size), name_says(file.path))
+        except OSError as error:
+            self._tell(file.path, f"is not served: {error.strerror or error}.")
+            return None
+
+    def _is_quiet(self, path: str, now: os.stat_result) -> bool:
+        """Whether a file was left alone for a while: by its time, or, where that is
+        in the future as on a NAS with another clock, by watching it."""
+        sight = (now.st_size, now.st_mtime_ns)
+        before, since = self.growing.get(path, (None, 0.0))
+        if self.store.clock() - now.st_mtime >= self.settings.settle:
+            return True
+        if before != sight:
+            self.growing[path] = (sight, time.monotonic())
+            return False
+        return time.monotonic() - since >= self.settings.settle
+
+    # The thread
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+
+    def rescan(self) -> None:
+        """Scan now, without waiting for it."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            try:
+                self._scan_and_log()
+            except Stopped:
+                return
+            except Problem as problem:
+                log.warning("The scan failed: %s", problem)
+            except Exception:
+                log.exception("The scan failed.")
+            self._wait()
+
+    def _scan_and_log(self) -> None:
+        began = time.monotonic()
+        changes = self.scan()
+        if any(changes):
+            took = time.monotonic() - began
+            log.info("Scanned in %.1f s: %s.", took, summary(changes))
+
+    def _wait(self) -> None:
+        """Until a scan is due, or is asked for, or a file has stopped growing."""
+        due = time.monotonic() + self.settings.scan_interval
+        while (left := due - time.monotonic()) > 0:
+            pause = min(left, self.settings.settle / 4 + 0.05) if self.growing else left
+            if self._wake.wait(pause) or self._has_settled():
+                return
+
+    def _has_settled(self) -> bool:
+        try:
+            return any(
+                self._is_quiet(path, os.stat(path)) for path in list(self.growing)
+            )
+        except OSError:  # one of them is not there any more
+            return True
+
+
+def summary(changes: Changes) -> str:
+    """Such as "3 added, 1 gone", for a log or a terminal."""
+    parts = [f"{len(rows)} {what}" for what, rows in changes._asdict().items() if rows]
+    return ", ".join(parts) or "nothing changed"
+
+
+# Downloads --------------------------------------------------------------------
+# Validators and ranges by RFC 9110, names by RFC 6266, and how bytes leave.
+
+
+class Reply(NamedTuple):
+    """What a conditional or a range request gets: `start` and `stop` are bytes."""
+
+    status: int
+    start: int
+    stop: int
+
+
+def matches(header: str, etag: str, weak: bool) -> bool:
+    """Whether an If-Match or If-None-Match header has the strong `etag`."""
+    if header.strip() == "*":
+        return True
+    tags = re.findall(r'(W/)?("[^"]*")', header)
+    return any(tag == etag and (weak or not prefix) for prefix, tag in tags)
+
+
+def http_date(text: str | None) -> float | None:
+    """Seconds since 1970; None where it is no date."""
+    try:
+        return email.utils.parsedate_to_datetime(text or "").timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def precondition(headers: Mapping[str, str], etag: str, modified: int) -> int:
+    """The status by RFC 9110 section 13.2.2: 200 to go on, 304 or 412.
+
+    :param headers: those of the request that are there, by lower-case name.
+    :param modified: the file's time in seconds.
+    """
+    if "if-match" in headers:
+        if not matches(headers["if-match"], etag, weak=False):
+            return 412
+    elif modified > (http_date(headers.get("if-unmodified-since")) or math.inf):
+        return 412
+    if "if-none-match" in headers:
+        return 304 if matches(headers["if-none-match"], etag, weak=True) else 200
+    since = http_date(headers.get("if-modified-since"))
+    return 200 if since is None or modified > since else 304
+
+
+RANGE = re.compile(r"bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII | re.IGNORECASE)
+
+
+def byte_range(header: str, size: int) -> tuple[int, int] | None:
+    """First byte and the one after the last; None where the header is to be ignored:
+    it is malformed, or asks for several ranges.
+
+    :raises NoSuchRange: none of the bytes exists.
+    """
+    found = RANGE.fullmatch(header.strip())
+    if found is None or found.groups() == ("", ""):
+        return None
+    first, last = (digits and bounded(digits) for digits in found.groups())
+    if first == "":
+        start, stop = max(size - int(last), 0), size
+    else:
+        start = int(first)
+        stop = size if last == "" else min(int(last) + 1, size)
+        if last != "" and int(last) < start:
+            return None
+    if start >= stop:
+        raise NoSuchRange(size)
+    return start, stop
+
+
+def bounded(digits: str) -> int:
+    """The number, or MOST for one that is larger."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) < 19 else MOST
+
+
+def evaluate(
+    headers: Mapping[str, str], etag: str, modified: int, size: int, method: str
+) -> Reply:
+    """What a request for a file gets. Raises NoSuchRange."""
+    status = precondition(headers, etag, modified)
+    whole = Reply(status, 0, size)
+    if status != 200 or method != "GET" or "range" not in headers:
+        return whole
+    condition = headers.get("if-range")
+    if condition not in (None, etag) and http_date(condition) != modified:
+        return whole
+    found = byte_range(headers["range"], size)
+    return Reply(206, *found) if found else whole
+
+
+def attachment(name: str) -> str:
+    """Content-Disposition for any file name, by RFC 6266."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    plain = re.sub(r"[^ !#$&+.0-9A-Z\[\]^_`a-z{}~()@,=\'-]", "_", plain)
+    exact = urllib.parse.quote(name, safe="")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}"
+
+
+# Web --------------------------------------------------------------------------
+# The routes. Who may call one is in its first line, and is enforced in one place.
+
+JSON_HEADERS = {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+PAGE_HEADERS = {
+    **JSON_HEADERS,
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none';"
+    " form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+COOKIE = "session"
+
+
+class Route(NamedTuple):
+    """`access` is "open", "key", "session", "admin" (a session of one), or
+    "key or session"; `fields` are those of its JSON body."""
+
+    method: str
+    path: str
+    access: str
+    fields: Mapping[str, Field] | None
+    answer: Callable[..., Any]
+
+
+ROUTES: list[Route] = []
+
+
+def route(
+    rule: str, access: str, fields: Mapping[str, Field] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a method of Web answer `rule`, such as "GET /api/list". It is called with
+    the caller (unless the route is open), the fields (if there are any), and the
+    parts of the path by name. It returns a dictionary or a bottle.HTTPResponse."""
+
+    def add(answer: Callable[..., Any]) -> Callable[..., Any]:
+        method, path = rule.split()
+        ROUTES.append(Route(method, path, access, fields, answer))
+        return answer
+
+    return add
+
+
+def error_body(code: str, message: str) -> bytes:
+    body = {"success": False, "error": code, "message": message}
+    return json.dumps(body).encode()
+
+
+def json_answer(
+    body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
+) -> bottle.HTTPResponse:
+    return bottle.HTTPResponse(body, status, {**JSON_HEADERS, **(headers or {})})
+
+
+def refusal(status: int, code: str, message: str, **headers: str) -> Any:
+    """The answer to what is refused, and its line in the log. The query is not in
+    it, since a key may be."""
+    path = urllib.parse.quote(bottle.request.environ.get("PATH_INFO", ""))
+    log.info(
+        "%d %s %s from %s: %s",
+        status,
+        bottle.request.method,
+        path[:200],
+        bottle.request.environ.get("REMOTE_ADDR"),
+        message,
+    )
+    return json_answer(error_body(code, message), status, headers)
+
+
+def request_headers() -> dict[str, str]:
+    """By lower-case name."""
+    environ = bottle.request.environ
+    return {
+        name[5:].replace("_", "-").lower(): value
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
+
+
+class App(bottle.Bottle):
+    """Bottle, with its own refusals (no such path, no such method) in our shape."""
+
+    def default_error_handler(self, res: bottle.HTTPError) -> Any:
+        codes = {404: "not_found", 405: "method_not_allowed"}
+        allow = {}
+        if "Allow" in res.headers:  # bottle answers HEAD wherever there is GET
+            allow["Allow"] = res.headers["Allow"].replace("GET", "GET,HEAD")
+        code = codes.get(res.status_code, "bad_request")
+        answer = refusal(res.status_code, code, http_message(res.status_code), **allow)
+        answer.apply(bottle.response)
+        return answer.body
+
+
+def http_message(status: int) -> str:
+    if status == 404:
+        return "There is nothing at this address."
+    if status == 405:
+        return "This address does not take this method. The Allow header has those."
+    return "The request could not be understood."
+
+
+class Web:
+    """The service over HTTP: `app` is the WSGI application."""
+
+    def __init__(self, store: Store, settings: Settings, scanner: Scanner) -> None:
+        self.store = store
+        self.settings = settings
+        self.scanner = scanner
+        self.setup_code = secrets.token_urlsafe(16)
+        self._catalog = (-1, b"", "")  # version, body, ETag
+        self._catalog_lock = threading.Lock()
+        self._throttle = Throttle()
+        self._password_lock = threading.Lock()  # one costly check at a time
+        self.app = App()
+        for rule in ROUTES:
+            answer = functools.partial(self._answer, rule)
+            self.app.route(rule.path, rule.method, answer)
+
+    # What every call goes through
+
+    def _answer(self, rule: Route, **parts: str) -> bottle.HTTPResponse:
+        try:
+            arguments: list[Any] = []
+            if rule.access != "open":
+                arguments.append(self._admit(rule.access))
+            if rule.fields is not None:
+                arguments.append(parse(rule.fields, self._body()))
+            answer = rule.answer(self, *arguments, **parts)
+        except Problem as problem:
+            return refusal(
+                problem.status, problem.code, str(problem), **problem.headers
+            )
+        except Exception:
+            log.exception("%s %s failed", rule.method, rule.path)
+            message = "Something went wrong in the server. Its log says what."
+            return json_answer(error_body("internal_error", message), 500)
+        if isinstance(answer, dict):
+            return json_answer(json.dumps(answer).encode())
+        return answer
+
+    def _admit(self, access: str) -> Caller:
+        """:raises BadKey, SignedOut, Forbidden: the caller may not call this."""
+        key = sent_key() if "key" in access else None
+        if key is not None:
+            return self._key_holder(key)
+        caller = self._session_holder() if access != "key" else None
+        if caller is None and "key" in access:
+            raise BadKey("The API key is missing.")
+        if caller is None:
+            raise SignedOut("You are not signed in.")
+        if bottle.request.method not in ("GET", "HEAD"):
+            refuse_other_sites(self.settings.base_url)
+        if access == "admin" and not caller.admin:
+            raise Forbidden("Only an admin may do this.")
+        return caller
+
+    def _key_holder(self, key: str) -> Caller:
+        caller = self.store.key_holder(digest(key))
+        if caller is None:
+            raise BadKey("The API key is not valid.")
+        return caller
+
+    def _session_holder(self) -> Caller | None:
+        cookie = bottle.request.get_cookie(COOKIE)
+        return self.store.session_holder(digest(cookie)) if cookie else None
+
+    @staticmethod
+    def _body() -> bytes:
+        kind = bottle.request.content_type.partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise NotJSON("The body must be JSON, as Content-Type: application/json.")
+        if bottle.request.content_length > BODY_LIMIT:
+            raise TooLarge(f"The body is larger than {BODY_LIMIT} bytes.")
+        body: bytes = bottle.request.body.read(BODY_LIMIT)
+        return body
+
+    # The interface: catalog
+
+    @route("GET /api/list", access="key")
+    def list(self, caller: Caller) -> bottle.HTTPResponse:
+        body, etag = self._prepared_catalog()
+        return conditional(body, etag)
+
+    def _prepared_catalog(self) -> tuple[bytes, str]:
+        """Made once for each change of the catalog, not for each call."""
+        with self._catalog_lock:
+            version = self.store.catalog_version()
+            if version != self._catalog[0]:
+                body = b'{"entries": ' + self.store.listing().encode() + b"}"
+                self._catalog = (version, body, content_etag(body))
+            return self._catalog[1:]
+
+    @route("GET /api/download/<entry_id>", access="key")
+    def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
+        entry = self.store.entry(entry_id)
+        if entry["type"] == "url":
+            return json_answer(b"", 302, {"Location": entry["source"]})
+        return file_answer(entry["source"])
+
+    @route("GET /api/entries/<entry_id>/info", access="key")
+    def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        return {"success": True, "entry": self.store.entry(entry_id)}
+
+    # The interface: queue
+
+    @route("POST /api/send-to-switch", access="key or session", fields=SEND)
+    def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        added = self.store.send(caller.account, body["entry_id"])
+        message = "Added to the queue." if added else "It is in the queue already."
+        return {"success": True, "message": message}
+
+    @route("GET /api/send-queue", access="key")
+    def queue(self, caller: Caller) -> bottle.HTTPResponse:
+        items = [self._queue_item(row) for row in self.store.pending(caller.account)]
+        body = json.dumps({"success": True, "queue": items}).encode()
+        return conditional(body, content_etag(body))
+
+    def _queue_item(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        name, source = row["name"], row["source"]
+        if self.settings.sources == "url":
+            name = file_name(row)
+            if row["type"] == "filepath":
+                source = f"{self._base_url()}/api/download/{row['entry']}"
+        return {
+            "queue_item_id": row["id"],
+            "entry_id": row["entry"],
+            "entry_name": name,
+            "entry_source": source,
+            "entry_size": row["size"],
+            "status": row["status"],
+            "created_at": row["created_at"],
+        }
+
+    def _base_url(self) -> str:
+        return (
+            self.settings.base_url
+            or bottle.request.urlparts._replace(path="", query="", fragment="").geturl()
+        )
+
+    @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
+    def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        if "transfer_speed" in body:
+            body["transfer_speed"] = round(body["transfer_speed"])
+        status = self.store.report(caller.account, body["queue_item_id"], body)
+        return {"success": True, "message": f"The item is {status}."}
+
+    @route("POST /api/send-queue/update", access="key", fields=UPDATE)
+    def update(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        return self.progress(caller, body)
+
+    @route("POST /api/auth/login", access="open", fields=LOGIN)
+    def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        account = self._check_login(body["username"], body["password"])
+        key = new_key()
+        self.store.add_key(account, "signed in by a client", digest(key))
+        return {"success": True, "api_key": key}
+
+    # The page's own: signing in
+
+    @route("GET /web/me", access="open")
+    def me(self) -> dict[str, Any]:
+        caller = self._session_holder()
+        account = {"name": caller.name, "admin": caller.admin} if caller else None
+        needs_setup = not caller and not self.store.has_accounts()
+        return {"success": True, "account": account, "needs_setup": needs_setup}
+
+    @route("POST /web/setup", access="open", fields=SETUP)
+    def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
+        refuse_other_sites(self.settings.base_url)
+        with self._password_lock:
+            subject = f"setup from {bottle.request.environ['REMOTE_ADDR']}"
+            self._throttle.check(subject)
+            right = hmac.compare_digest(digest(body["code"]), digest(self.setup_code))
+            self._throttle.note(right, subject)
+            if not right:
+                raise WrongPassword("The setup code is not the one that was printed.")
+            if self.store.has_accounts():
+                raise Conflict("There is an account already. Sign in.")
+            name = check_account_name(body["username"])
+            password = hash_password(check_password(body["password"]))
+            account = self.store.add_account(name, password)
+        return self._sign_in(account)
+
+    @route("POST /web/login", access="open", fields=LOGIN)
+    def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
+        refuse_other_sites(self.settings.base_url)
+        return self._sign_in(self._check_login(body["username"], body["password"]))
+
+    def _check_login(self, name: str, password: str) -> int:
+        """The account's id. :raises WrongPassword, TooManyTries:"""
+        name = unicodedata.normalize("NFC", name.strip())
+        address = bottle.request.environ["REMOTE_ADDR"]
+        subjects = (f"account {name.lower()}", f"address {address}")
+        with self._password_lock:
+            self._throttle.check(*subjects)
+            account, stored = self.store.credentials(name) or (0, None)
+            right = password_matches(password, stored)
+            self._throttle.note(right, *subjects)
+        if not right:
+            raise WrongPassword("The name or the password is wrong.")
+        return account
+
+    def _sign_in(self, account: int) -> bottle.HTTPResponse:
+        secret = secrets.token_urlsafe(32)
+        browser = bottle.request.get_header("User-Agent", "")[:200]
+        self.store.add_session(account, digest(secret), browser)
+        answer = json_answer(b'{"success": true}')
+        self._set_cookie(answer, secret, SESSION_DAYS * 86400)
+        return answer
+
+    def _set_cookie(self, answer: bottle.HTTPResponse, value: str, age: int) -> None:
+        path = urllib.parse.urlsplit(self.settings.base_url).path or "/"
+        secure = self._base_url().startswith("https:")
+        answer.set_cookie(
+            COOKIE,
+            value,
+            max_age=age,
+            path=path,
+            secure=secure,
+            httponly=True,
+            samesite="strict",
+        )
+
+    @route("POST /web/logout", access="session")
+    def logout(self, caller: Caller) -> bottle.HTTPResponse:
+        self.store.end_session(caller.proof, caller.account)
+        answer = json_answer(b'{"success": true}')
+        self._set_cookie(answer, "", 0)
+        return answer
+
+    @route("POST /web/password", access="session", fields=PASSWORD)
+    def password(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        new = check_password(body["new"])
+        self._check_login(caller.name, body["old"])
+        self.store.set_password(caller.account, hash_password(new), keep=caller.proof)
+        return {"success": True}
+
+    # The page's own: keys and queue
+
+    @route("GET /web/keys", access="session")
+    def keys(self, caller: Caller) -> dict[str, Any]:
+        return {"success": True, "keys": self.store.keys(caller.account)}
+
+    @route("POST /web/keys", access="session", fields=KEY)
+    def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        key = new_key()
+        identity = self.store.add_key(caller.account, body["label"], digest(key))
+        return {"success": True, "id": identity, "key": key}
+
+    @route("DELETE /web/keys/<key_id>", access="session")
+    def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
+        self.store.revoke_key(key_id, caller.account)
+        return {"success": True}
+
+    @route("GET /web/queue", access="session")
+    def all_items(self, caller: Caller) -> bottle.HTTPResponse:
+        rows = self.store.items(caller.account)
+        body = json.dumps({"success": True, "queue": rows}).encode()
+        return conditional(body, content_etag(body))
+
+    @route("POST /web/queue/<item>/retry", access="session")
+    def retry(self, caller: Caller, item: str) -> dict[str, Any]:
+        self.store.retry(caller.account, item)
+        return {"success": True}
+
+    @route("POST /web/queue/<item>/cancel", access="session")
+    def cancel(self, caller: Caller, item: str) -> dict[str, Any]:
+        self.store.cancel(caller.account, item)
+        return {"success": True}
+
+    @route("POST /web/queue/<item>/top", access="session")
+    def to_top(self, caller: Caller, item: str) -> dict[str, Any]:
+        self.store.to_top(caller.account, item)
+        return {"success": True}
+
+    @route("POST /web/queue/clear", access="session")
+    def clear(self, caller: Caller) -> dict[str, Any]:
+        self.store.clear(caller.account)
+        return {"success": True}
+
+    # The page, and a sign of life
+
+    @route("GET /", access="open")
+    def page(self) -> bottle.HTTPResponse:
+        return page_answer(HTML, "text/html; charset=utf-8")
+
+    @route("GET /style.css", access="open")
+    def style(self) -> bottle.HTTPResponse:
+        return page_answer(CSS, "text/css; charset=utf-8")
+
+    @route("GET /script.js", access="open")
+    def script(self) -> bottle.HTTPResponse:
+        return page_answer(JS, "text/javascript; charset=utf-8")
+
+    @route("GET /icon.svg", access="open")
+    def icon(self) -> bottle.HTTPResponse:
+        return page_answer(ICON, "image/svg+xml")
+
+    @route("GET /healthz", access="open")
+    def health(self) -> dict[str, Any]:
+        self.store.catalog_version()
+        return {"success": True, "version": __version__}
+
+
+def sent_key() -> str | None:
+    """The API key of the request: of its header, or else of its query."""
+    scheme, _, key = bottle.request.get_header("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return str(key.strip())
+    found: str | None = bottle.request.query.get("api_key")
+    return found
+
+
+def refuse_other_sites(base_url: str) -> None:
+    """A page of another site may not act in this browser's name.
+
+    :raises Forbidden: the browser says that it is such a page.
+    """
+    origin = bottle.request.get_header("Origin")
+    hosts = (bottle.request.urlparts.netloc, urllib.parse.urlsplit(base_url).netloc)
+    if bottle.request.get_header("Sec-Fetch-Site", "same-origin") not in (
+        "same-origin",
+        "none",
+    ) or (origin is not None and urllib.parse.urlsplit(origin).netloc not in hosts):
+        raise Forbidden("The call comes from a page of another site.")
+
+
+def content_etag(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+
+
+def conditional(
+    body: bytes, etag: str, headers: Mapping[str, str] = JSON_HEADERS
+) -> bottle.HTTPResponse:
+    """The body, or 304 for a caller that has it already."""
+    headers = {**headers, "ETag": etag}
+    if headers["Cache-Control"] == "no-store":
+        headers["Cache-Control"] = "private, no-cache"
+    if matches(bottle.request.get_header("If-None-Match", ""), etag, weak=True):
+        return bottle.HTTPResponse(b"", 304, headers)
+    headers["Content-Length"] = str(len(body))
+    return bottle.HTTPResponse(io.BytesIO(body), 200, headers)
+
+
+def page_answer(text: str, kind: str) -> bottle.HTTPResponse:
+    body = text.encode()
+    return conditional(body, content_etag(body), {**PAGE_HEADERS, "Content-Type": kind})
+
+
+def file_name(row: Mapping[str, Any]) -> str:
+    """A name for the entry's file that has its extension."""
+    if row["type"] == "filepath":
+        return os.path.basename(row["source"])
+    name = re.sub(r'[\\/:*?"<>|\x00-\x1f]', "_", row["name"])
+    ending = f".{row['file_type']}" if row["file_type"] else ""
+    return name if name.lower().endswith(ending) else name + ending
+
+
+def file_answer(path: str) -> bottle.HTTPResponse:
+    """A file, or the part of it that was asked for.
+
+    :raises NotFound: it is not there any more, or cannot be read.
+    """
+    try:
+        file = open_file(path)
+    except OSError as error:
+        raise NotFound("The entry's file cannot be read now.") from error
+    try:
+        return opened_file_answer(file, os.path.basename(path))
+    except BaseException:
+        file.close()
+        raise
+
+
+def opened_file_answer(file: io.FileIO, name: str) -> bottle.HTTPResponse:
+    now = os.fstat(file.fileno())
+    etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
+    modified = int(now.st_mtime)
+    method = bottle.request.method
+    reply = evaluate(request_headers(), etag, modified, now.st_size, method)
+    headers = {
+        **JSON_HEADERS,
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": attachment(name),
+        "Cache-Control": "private, no-cache",
+        "Accept-Ranges": "bytes",
+        "ETag": etag,
+        "Last-Modified": email.utils.formatdate(modified, usegmt=True),
+        "Content-Length": str(reply.stop - reply.start),
+    }
+    if reply.status == 412:
+        raise ChangedSince("The file is not the one that was asked for.")
+    if reply.status == 304:
+        file.close()
+        return bottle.HTTPResponse(b"", 304, headers)
+    if reply.status == 206:
+        span = f"bytes {reply.start}-{reply.stop - 1}/{now.st_size}"
+        headers["Content-Range"] = span
+    file.seek(reply.start)
+    return bottle.HTTPResponse(file, reply.status, headers)
+
+
+class JSONError:
+    """A refusal by waitress itself, such as of a malformed header, in our shape."""
+
+    def __init__(self, error: Any) -> None:
+        self.status = f"{error.code} {error.reason}"
+        code = error.reason.lower().replace(" ", "_")
+        self.body = error_body(code, f"{error.reason}: {error.body}")
+
+    def to_response(self, ident: str | None = None) -> tuple[str, Any, bytes]:
+        return self.status, [*JSON_HEADERS.items()], self.body
+
+
+class ErrorTask(waitress.task.ErrorTask):
+    def execute(self) -> None:
+        error = self.request.error
+        address = self.channel.addr and self.channel.addr[0]
+        log.info("%d from %s: %s", error.code, address, error.reason)
+        self.request.error = JSONError(error)
+        super().execute()
+
+
+class Channel(waitress.channel.HTTPChannel):
+    error_task_class = ErrorTask
+
+
+def open_sockets(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on a host, or, where it is empty, on all interfaces.
+
+    :raises OSError: there is none to be had.
+    """
+    if host:
+        family, *_, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return [socket.create_server(address[:2], family=family)]
+    first = socket.create_server(("0.0.0.0", port))
+    try:
+        port = first.getsockname()[1]
+        return [first, socket.create_server(("::", port), family=socket.AF_INET6)]
+    except OSError:  # a machine without IPv6
+        return [first]
+
+
+def listen(app: bottle.Bottle, settings: Settings) -> Any:
+    """The waitress server, which has its sockets and only needs to `run`.
+
+    :raises Problem: the address cannot be had.
+    """
+    forwarded = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
+    try:
+        sockets = open_sockets(settings.host, settings.port)
+    except OSError as error:
+        where = f"{settings.host or '*'}:{settings.port}"
+        raise Problem(f"Cannot listen on {where}: {error.strerror}.") from error
+    channels: dict[int, Any] = {}
+    server = waitress.server.create_server(
+        app,
+        map=channels,
+        sockets=sockets,
+        threads=settings.threads,
+        ident=None,
+        max_request_body_size=1024 * 1024,
+        max_request_header_size=32 * 1024,
+        clear_untrusted_proxy_headers=True,
+        trusted_proxy=settings.trusted_proxy or None,
+        trusted_proxy_headers=forwarded if settings.trusted_proxy else "",
+    )
+    for listener in channels.values():
+        if isinstance(listener, waitress.server.BaseWSGIServer):
+            listener.channel_class = Channel
+    return server
+
+
+# Page -------------------------------------------------------------------------
+# What the browser gets, each at its own address, so that no script is inline.
+
+HTML = r"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>catalogd</title>
+<link rel="icon" href="icon.svg">
+<link rel="stylesheet" href="style.css">
+<script src="script.js" defer></script>
+<main><h1>catalogd</h1><p id="state" role="status">Connecting.</p></main>
+</html>
+"""
+
+CSS = r"""body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem; }
+"""
+
+JS = r""""use strict";
+
+async function show() {
+  const answer = await fetch("web/me");
+  const me = await answer.json();
+  const state = document.getElementById("state");
+  if (me.account) state.textContent = `Signed in as ${me.account.name}.`;
+  else if (me.needs_setup) state.textContent = "This server has no account yet.";
+  else state.textContent = "You are not signed in.";
+}
+
+show();
+"""
+
+ICON = r"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+<rect width="32" height="32" rx="7" fill="#3457d5"/>
+<path d="M9 8h4v16H9zm6 0h3v16h-3zm5 1 3-1 4 15-3 1z" fill="#fff"/>
+</svg>
+"""
+
+
+# Commands ---------------------------------------------------------------------
+# The command line. A Problem is one line on standard error, and exit code 2.
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Problem(f"{message}. See '{self.prog} --help'.")
+
+
+def config_file(args: argparse.Namespace) -> str | None:
+    """The INI file to read: one that was asked for, or else the usual one if it is
+    there."""
+    asked = args.config or os.environ.get("CATALOGD_CONFIG")
+    usual = usual_config_file()
+    return asked or (usual if os.path.exists(usual) else None)
+
+
+def usual_config_file() -> str:
+    folder = platformdirs.user_config_dir("catalogd", appauthor=False)
+    return os.path.join(folder, "catalogd.ini")
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """What the INI file says, and over it the command line."""
+    path = config_file(args)
+    settings = Settings.read(path) if path else Settings()
+    over = {
+        name: value
+        for name, value in vars(args).items()
+        if name in ("host", "port") and value is not None
+    }
+    folders = (*settings.folders, *getattr(args, "folders", ()))
+    return dataclasses.replace(settings, folders=folders, **over)
+
+
+def open_store(args: argparse.Namespace, settings: Settings | None = None) -> Store:
+    """The store in the data folder, opened as the one who owns the folder."""
+    folder = (
+        args.data_dir
+        or os.environ.get("CATALOGD_DATA_DIR")
+        or platformdirs.user_data_dir("catalogd", appauthor=False)
+    )
+    become_owner(folder)
+    settings = settings or settings_of(args)
+    return Store(os.path.abspath(folder), settings.stale_after)
+
+
+def become_owner(folder: str) -> None:
+    """Root acts as the folder's owner, and leaves no file that the service, which
+    runs as that owner, cannot open."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or not os.path.isdir(folder):
+        return
+    owner = os.stat(folder)
+    if owner.st_uid != 0:
+        os.setgroups([owner.st_gid])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+
+
+def port_number(text: str) -> int:
+    fields = {field.name: field for field in dataclasses.fields(Settings)}
+    try:
+        return int(convert(fields["port"], text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
+
+
+def byte_count(text: str) -> int:
+    if not text.isdecimal() or int(text) > MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
+    return int(text)
+
+
+def serve(args: argparse.Namespace) -> None:
+    settings = settings_of(args)
+    if not settings.folders:
+        raise Problem(
+            "There is no folder to serve yet. Try 'catalogd serve /path/to/games',"
+            f" or list folders in {usual_config_file()}."
+        )
+    with contextlib.closing(open_store(args, settings)) as store:
+        refuse_mistyped(args.folders, store)
+        with store.exclusive("serve"):
+            scanner = Scanner(store, settings)
+            web = Web(store, settings, scanner)
+            run(listen(web.app, settings), scanner, web)
+
+
+def refuse_mistyped(folders: Iterable[str], store: Store) -> None:
+    """A folder of the command line that is not there is a mistake, unless it has been
+    served before: then it is a disk that is not plugged in.
+
+    :raises Problem: one of them is such a mistake.
+    """
+    missing = {path for path in library_folders(folders) if not os.path.isdir(path)}
+    for path in missing.difference(item.file.root for item in store.files()):
+        raise Problem(f"{path}: there is no such folder.")
+
+
+def run(server: Any, scanner: Scanner, web: Web) -> None:
+    """Serve until a signal ends it."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    welcome(server, scanner, web)
+    scanner.start()
+    try:
+        server.run()
+    finally:
+        scanner.stop()
+        server.close()
+
+
+def welcome(server: Any, scanner: Scanner, web: Web) -> None:
+    """Says what is served, where, and how to make the first account."""
+    addresses = list(page_addresses(server, web.settings))
+    print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
+    print("Open in a browser:", *addresses, sep="\n    ")
+    if not web.store.has_accounts():
+        print("There is no account yet. Make the first one here, with this link:")
+        print(f"    {addresses[0]}#setup={web.setup_code}")
+    print("Stop with Ctrl-C.", flush=True)
+
+
+def page_addresses(server: Any, settings: Settings) -> Iterator[str]:
+    """The addresses that people on the LAN can open, the most likely first."""
+    if settings.base_url:
+        yield f"{settings.base_url}/"
+    port = getattr(server, "effective_port", None) or server.effective_listen[0][1]
+    if settings.host:
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        yield f"http://{host}:{port}/"
+    else:
+        yield f"http://{lan_address()}:{port}/"
+        yield f"http://{socket.gethostname().partition('.')[0]}.local:{port}/"
+
+
+def lan_address() -> str:
+    """The address that this machine has on its network. Nothing is sent: connecting
+    a UDP socket only chooses the interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation
+            return str(probe.getsockname()[0])
+        except OSError:  # no network
+            return "127.0.0.1"
+
+
+def scan(args: argparse.Namespace) -> None:
+    settings = settings_of(args)
+    if not settings.folders:
+        raise Problem(
+            f"There is no folder to scan. List some in {usual_config_file()}."
+        )
+    with contextlib.closing(open_store(args, settings)) as store:
+        changes = Scanner(store, settings).scan(progress_line(sys.stderr))
+    print(f"{summary(changes)}.")
+
+
+def progress_line(stream: TextIO) -> Callable[[int], None]:
+    """Draws how many files were seen, where somebody watches."""
+
+    def draw(count: int) -> None:
+        stream.write(f"\r{count} files")
+        stream.flush()
+
+    return draw if stream.isatty() else lambda count: None
+
+
+def read_password(args: argparse.Namespace) -> str:
+    """:raises Problem: it is too short, or was not typed alike twice."""
+    if args.password_stdin:
+        return check_password(sys.stdin.readline().rstrip("\r\n"))
+    if not sys.stdin.isatty():
+        raise Problem("There is no terminal to ask on. Use --password-stdin.")
+    password = check_password(getpass.getpass("Password: "))
+    if getpass.getpass("Again: ") != password:
+        raise Problem("The passwords are not the same.")
+    return password
+
+
+def user_add(args: argparse.Namespace) -> None:
+    name = check_account_name(args.name)
+    with contextlib.closing(open_store(args)) as store:
+        store.add_account(name, hash_password(read_password(args)), args.admin)
+
+
+def user_list(args: argparse.Namespace) -> None:
+    with contextlib.closing(open_store(args)) as store:
+        rows = [
+            (user["name"], "admin" if user["admin"] else "member", user["created_at"])
+            for user in store.accounts()
+        ]
+    print_table(("NAME", "ROLE", "MADE"), rows)
+
+
+def user_password(args: argparse.Namespace) -> None:
+    with contextlib.closing(open_store(args)) as store:
+        account = store.account_id(args.name)
+        store.set_password(account, hash_password(read_password(args)))
+
+
+def user_remove(args: argparse.Namespace) -> None:
+    with contextlib.closing(open_store(args)) as store:
+        store.remove_account(store.account_id(args.name))
+
+
+def key_add(args: argparse.Namespace) -> None:
+    key = new_key()
+    with contextlib.closing(open_store(args)) as store:
+        store.add_key(store.account_id(args.account), args.label, digest(key))
+    print(key)
+
+
+def key_list(args: argparse.Namespace) -> None:
+    columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
+    with contextlib.closing(open_store(args)) as store:
+        keys = store.keys(args.account and store.account_id(args.account))
+    rows = [tuple(key[column] or "-" for column in columns) for key in keys]
+    print_table(("ID", "ACCOUNT", "LABEL", "MADE", "LAST USED", "REQUESTS"), rows)
+
+
+def key_revoke(args: argparse.Namespace) -> None:
+    with contextlib.closing(open_store(args)) as store:
+        store.revoke_key(args.id)
+
+
+def check_url(url: str) -> str:
+    """The address, as ASCII. :raises Problem: it is none of http or https."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        named = parts.scheme in ("http", "https") and parts.hostname
+    except ValueError:
+        named = None
+    if not named or not url.isprintable() or " " in url:
+        raise Problem(f"{url!r} is not an http or https address.")
+    return urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")
+
+
+def link_add(args: argparse.Namespace) -> None:
+    url = check_url(args.url)
+    kind = args.file_type or file_type(urllib.parse.urlsplit(url).path)
+    said = {
+        "name": args.name,
+        "description": args.description,
+        "version": args.version,
+    }
+    with contextlib.closing(open_store(args)) as store:
+        admins = [user["name"] for user in store.accounts() if user["admin"]]
+        print(store.add_link(url, args.size, kind, said, by=(*admins, SCANNER)[0]))
+
+
+def link_remove(args: argparse.Namespace) -> None:
+    with contextlib.closing(open_store(args)) as store:
+        store.remove_link(args.id)
+
+
+def backup(args: argparse.Namespace) -> None:
+    with contextlib.closing(open_store(args)) as store:
+        store.backup(os.path.abspath(args.file))
+
+
+def example(args: argparse.Namespace) -> None:
+    print(Settings.example(), end="")
+
+
+def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    table = [tuple(head), *(tuple(map(str, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def argument(*names: str, **rules: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    return names, rules
+
+
+ID = argument("id", metavar="ID")
+NAME = argument("name", metavar="NAME")
+FROM_STDIN = argument(
+    "--password-stdin", action="store_true", help="read the password from there"
+)
+GROUPS = {
+    "user": "accounts",
+    "key": "API keys",
+    "link": "entries that are addresses",
+}
+COMMANDS: tuple[tuple[str, Callable[[argparse.Namespace], None], str, list[Any]], ...]
+COMMANDS = (
+    (
+        "serve",
+        serve,
+        "Scan the folders and serve them.",
+        [
+            argument("folders", nargs="*", metavar="DIR", help="beside the INI's"),
+            argument("--host", help="address to listen on"),
+            argument("--port", type=port_number, help="TCP port to listen on"),
+        ],
+    ),
+    ("scan", scan, "Scan the folders once and say what changed.", []),
+    (
+        "user add",
+        user_add,
+        "Make an account. The first is an admin.",
+        [
+            NAME,
+            FROM_STDIN,
+            argument("--admin", action="store_true", help="it may manage the service"),
+        ],
+    ),
+    ("user list", user_list, "List the accounts.", []),
+    (
+        "user password",
+        user_password,
+        "Give an account another password.",
+        [NAME, FROM_STDIN],
+    ),
+    ("user remove", user_remove, "Remove an account and all it has.", [NAME]),
+    (
+        "key add",
+        key_add,
+        "Make a key and print it, this once.",
+        [
+            argument("account", metavar="ACCOUNT"),
+            argument("label", metavar="LABEL", help="what the key is for"),
+        ],
+    ),
+    (
+        "key list",
+        key_list,
+        "List the keys.",
+        [argument("account", metavar="ACCOUNT", nargs="?")],
+    ),
+    ("key revoke", key_revoke, "Revoke a key.", [ID]),
+    (
+        "link add",
+        link_add,
+        "Make an entry of an address, and print its id.",
+        [
+            argument("url", metavar="URL"),
+            argument("--name", required=True),
+            argument("--size", type=byte_count, default=0, metavar="BYTES"),
+            argument("--file-type", default="", metavar="EXT"),
+            argument("--description", default=""),
+            argument("--version", default=""),
+        ],
+    ),
+    ("link remove", link_remove, "Remove such an entry.", [ID]),
+    (
+        "backup",
+        backup,
+        "Copy the database, also while the server runs.",
+        [argument("file", metavar="FILE")],
+    ),
+    ("example", example, "Print the INI file with all defaults.", []),
+)
+
+
+def parser() -> Parser:
+    top = Parser(prog="catalogd", description="A home game library for the LAN.")
+    top.add_argument("--version", action="version", version=f"catalogd {__version__}")
+    commands = {"": top.add_subparsers(metavar="COMMAND", required=True)}
+    for group, help in GROUPS.items():
+        made = commands[""].add_parser(group, help=help, description=help)
+        commands[group] = made.add_subparsers(metavar="COMMAND", required=True)
+    for path, does, help, arguments in COMMANDS:
+        group, _, name = path.rpartition(" ")
+        made = commands[group].add_parser(name, help=help, description=help)
+        made.set_defaults(run=does)
+        made.add_argument("--config", metavar="FILE", help="the INI file")
+        made.add_argument("--data-dir", metavar="DIR", help="where the database is")
+        for names, rules in arguments:
+            made.add_argument(*names, **rules)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    log.setLevel(logging.INFO)
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    try:
+        args = parser().parse_args(argv)
+        args.run(args)
+    except Problem as problem:
+        print(f"catalogd: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,127 @@
+"""What the tests share: a library with files, a store, the service, and a clock."""
+
+import contextlib
+import os
+import pathlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import waitress.wasyncore
+import webtest
+
+import catalogd
+
+LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
+
+
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashing that takes no time; what is hashed still says its cost."""
+    monkeypatch.setattr(catalogd, "SCRYPT", {"n": 16, "r": 1, "p": 1})
+    catalogd.nobodys_password.cache_clear()
+
+
+class Library:
+    """A folder with files that the tests make."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def add(self, name: str, content: bytes = b"", mtime: float = LONG_AGO) -> str:
+        """The path of a new or rewritten file; its content is its name if not given."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content or name.encode())
+        os.utime(path, (mtime, mtime))
+        return str(path)
+
+
+@pytest.fixture
+def library(tmp_path: pathlib.Path) -> Library:
+    return Library(tmp_path / "library")
+
+
+@pytest.fixture
+def store(tmp_path: pathlib.Path, clock: Clock) -> Iterator[catalogd.Store]:
+    with contextlib.closing(catalogd.Store(str(tmp_path / "data"), clock=clock)) as it:
+        yield it
+
+
+@pytest.fixture
+def settings(library: Library) -> catalogd.Settings:
+    return catalogd.Settings(
+        folders=(str(library.folder),), host="127.0.0.1", port=0, settle=0.2
+    )
+
+
+@pytest.fixture
+def scanner(store: catalogd.Store, settings: catalogd.Settings) -> catalogd.Scanner:
+    """A scanner whose thread does not run: a test scans when it wants."""
+    return catalogd.Scanner(store, settings)
+
+
+@pytest.fixture
+def service(
+    store: catalogd.Store, settings: catalogd.Settings, scanner: catalogd.Scanner
+) -> catalogd.Web:
+    return catalogd.Web(store, settings, scanner)
+
+
+@pytest.fixture
+def browser(service: catalogd.Web) -> webtest.TestApp:
+    """Calls the routes without a socket, and keeps cookies."""
+    return webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.9"})
+
+
+@pytest.fixture
+def key(store: catalogd.Store) -> str:
+    """An API key of the account anna, who is an admin and has the password below."""
+    account = store.add_account("anna", catalogd.hash_password(PASSWORD))
+    key = catalogd.new_key()
+    store.add_key(account, "switch", catalogd.digest(key))
+    return key
+
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[catalogd.Web], str]]:
+    """Starts real servers over real sockets; gives the address, such as
+    `http://127.0.0.1:40123`. They end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(web: catalogd.Web) -> str:
+            server = catalogd.listen(web.app, web.settings)
+            thread = threading.Thread(target=server.run)
+            thread.start()
+            stack.callback(stop, server, thread)
+            return f"http://127.0.0.1:{server.effective_port}"
+
+        yield start
+
+
+def stop(server: Any, thread: threading.Thread) -> None:
+    """Ends a waitress server that runs in another thread: its loop ends when there
+    is nothing left to wait for."""
+    server.trigger.pull_trigger(lambda: waitress.wasyncore.close_all(server._map))
+    thread.join()
+    server.task_dispatcher.shutdown()
