@@ -24,6 +24,7 @@ Commands   the command line
 
 import argparse
 import base64
+import concurrent.futures
 import configparser
 import contextlib
 import dataclasses
@@ -32,22 +33,27 @@ import functools
 import getpass
 import hashlib
 import hmac
+import http.client
 import io
 import json
 import logging
 import math
 import os
+import queue
 import re
 import secrets
 import signal
 import socket
 import sqlite3
 import stat
+import struct
 import sys
 import threading
 import time
 import unicodedata
 import urllib.parse
+import urllib.request
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TextIO
 
@@ -339,6 +345,7 @@ class Field(NamedTuple):
     low: float = 0
     high: float = MOST
     longest: int = 4096  # characters
+    shortest: int = 0
     choices: tuple[str, ...] = ()
 
 
@@ -358,6 +365,18 @@ LOGIN = {"username": Field(str, required=True), "password": Field(str, required=
 SETUP = {"code": Field(str, required=True), **LOGIN}
 PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
 KEY = {"label": Field(str, required=True, longest=100)}
+DESCRIBED = {
+    "name": Field(str, longest=500, shortest=1),
+    "description": Field(str, longest=20_000),
+    "version": Field(str, longest=100),
+}
+LINK = {
+    "url": Field(str, required=True),
+    "size": Field(int),
+    "file_type": Field(str, longest=20),
+    **DESCRIBED,
+    "name": Field(str, required=True, longest=500),
+}
 
 
 def parse(fields: Mapping[str, Field], raw: bytes) -> dict[str, Any]:
@@ -407,18 +426,28 @@ def check_text(name: str, field: Field, value: Any) -> str:
         raise Problem(f"The field {name} is longer than {field.longest} characters.")
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise Problem(f"The field {name} has a character that is not text.")
-    if field.required and not value:
+    if len(value) < (field.shortest or field.required):
         raise Problem(f"The field {name} is empty.")
     return value
 
 
 # Names ------------------------------------------------------------------------
-# What a file says of itself. Pure functions.
+# What a file says of itself: by its name, and by its header, which is read without
+# any key. Nothing here raises on a broken or a hostile file: it says less.
 
 TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
-VERSION = re.compile(r"\[v(\d+)\]", re.IGNORECASE)
+VERSION = re.compile(r"\[v(\d{1,10})\]", re.IGNORECASE)
 TAG = re.compile(r"\[[^\[\]]*\]")
-UNFINISHED = re.compile(r"^[.~]|\.(part|tmp|crdownload)$", re.IGNORECASE)
+HIDDEN = (".", "~")  # names that start so are never entries, nor
+UNFINISHED = ("part", "tmp", "crdownload")  # what has such an extension
+TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
+
+
+class Said(NamedTuple):
+    """Name and metadata that a file gives, as the Entry has them, and its icon."""
+
+    facts: dict[str, Any]
+    icon: bytes = b""  # a JPEG
 
 
 def file_type(path: str) -> str:
@@ -430,7 +459,7 @@ def name_says(path: str) -> dict[str, Any]:
     """Name and metadata that a file's name gives.
 
     `Celeste [0100...][v65536].nsp` has the name Celeste, the title_id in the first
-    tag, and the version 65536.
+    tag, the version 65536, and so the patch 1.
     """
     stem = os.path.splitext(os.path.basename(path))[0]
     says: dict[str, Any] = {
@@ -442,7 +471,134 @@ def name_says(path: str) -> dict[str, Any]:
         says["title_id"] = found[1].upper()
     if found := VERSION.search(stem):
         says["version"] = found[1]
+        says["patch"] = int(found[1]) // 65536
     return says
+
+
+def file_says(path: str, file: io.FileIO, size: int) -> Said:
+    """What name and header say together; the header knows better."""
+    try:
+        header = HEADERS.get(file_type(path), lambda window: Said({}))(
+            Window(file, size)
+        )
+    except Short:
+        header = Said({})
+    return Said({**name_says(path), **header.facts}, header.icon)
+
+
+class Short(Exception):
+    """A header speaks of bytes that are not in the file, or of too many."""
+
+
+class Window:
+    """The file under a header's reader: reads little, and only what is there."""
+
+    most = 256 * 1024  # bytes that are read of any file
+
+    def __init__(self, file: io.FileIO, size: int) -> None:
+        self.file = file
+        self.size = size
+        self.left = self.most
+
+    def read(self, offset: int, length: int) -> bytes:
+        """:raises Short: these bytes are not there, or are too many."""
+        if length > self.left or offset + length > self.size:
+            raise Short
+        self.left -= length
+        self.file.seek(offset)
+        found = self.file.read(length) or b""
+        if len(found) < length:
+            raise Short
+        return found
+
+
+def nro_says(window: Window) -> Said:
+    """Homebrew: program size at 0x18 of the file, then an asset section with icon
+    and NACP. Source: the NRO format and hbmenu's assets on switchbrew.org."""
+    magic, _, program = struct.unpack("<4sII", window.read(0x10, 12))
+    if magic != b"NRO0":
+        return Said({})
+    if window.size <= program:
+        return Said({"complete": window.size == program})
+    magic, _, *spans = struct.unpack("<4sI6Q", window.read(program, 0x38))
+    if magic != b"ASET":
+        return Said({"complete": True})
+    sections = list(zip(spans[::2], spans[1::2], strict=True))
+    ends = (offset + length for offset, length in sections if length)
+    whole = program + max(ends, default=0x38)
+    facts: dict[str, Any] = {"complete": window.size >= whole}
+    (icon_at, icon_size), (nacp_at, nacp_size), _ = sections
+    with contextlib.suppress(Short):
+        facts |= nacp_says(window.read(program + nacp_at, min(nacp_size, 0x4000)))
+        icon = window.read(program + icon_at, icon_size)
+        if icon.startswith(b"\xff\xd8\xff"):
+            return Said(facts, icon)
+    return Said(facts)
+
+
+def nacp_says(nacp: bytes) -> dict[str, Any]:
+    """Title, author and version of a control file: 16 titles, one a language, of
+    which the first that has a name counts. Source: NACP on switchbrew.org."""
+    titles = nacp[:0x3000]
+    if nacp[0x3215:0x3216] == b"\1":  # newer ones compress 32 titles
+        length = int.from_bytes(nacp[:2], "little")
+        try:
+            titles = zlib.decompressobj(-15).decompress(nacp[2 : 2 + length], 0x6000)
+        except zlib.error:
+            titles = b""
+    says = {"version": padded_text(nacp[0x3060:0x3070])}
+    for at in range(0, len(titles), 0x300):
+        if name := padded_text(titles[at : at + 0x200]):
+            says["name"] = name
+            says["author"] = padded_text(titles[at + 0x200 : at + 0x300])
+            break
+    return {fact: text for fact, text in says.items() if text}
+
+
+def padded_text(field: bytes) -> str:
+    """The text of a NUL-padded field, "" where it is no UTF-8."""
+    try:
+        text = field.partition(b"\0")[0].decode()
+    except UnicodeDecodeError:
+        return ""
+    return " ".join("".join(filter(str.isprintable, text)).split())
+
+
+def nsp_says(window: Window) -> Said:
+    """A package: a table of the files in it, one of which may be a ticket that has
+    the title id in its name. Source: PFS0 on switchbrew.org."""
+    magic, count, names_size = struct.unpack("<4sII", window.read(0, 12))
+    if magic != b"PFS0":
+        return Said({})
+    rows = window.read(0x10, 0x18 * count)
+    names = window.read(0x10 + 0x18 * count, names_size)
+    spans = [(offset, size) for offset, size, _ in struct.iter_unpack("<QQQ", rows)]
+    start = 0x10 + len(rows) + len(names)
+    whole = start + max((offset + size for offset, size in spans), default=0)
+    facts: dict[str, Any] = {"complete": window.size >= whole}
+    if ticket := TICKET.search(names):
+        facts["title_id"] = ticket[1].decode().upper()
+    return Said(facts)
+
+
+def xci_says(window: Window) -> Said:
+    """A cartridge: where its data ends, in units of 0x200 bytes. A dump may have a
+    key area of 0x1000 bytes before it. Source: XCI on switchbrew.org."""
+    for start in (0, 0x1000):
+        magic = window.read(start + 0x100, 4)
+        if magic == b"HEAD":
+            end = int.from_bytes(window.read(start + 0x118, 4), "little")
+            least = start + 0x200 + end * 0x200
+            return Said({"complete": window.size >= least})
+    return Said({})
+
+
+HEADERS: dict[str, Callable[[Window], Said]] = {
+    "nro": nro_says,
+    "nsp": nsp_says,
+    "nsz": nsp_says,
+    "xci": xci_says,
+}
 
 
 # Accounts ---------------------------------------------------------------------
@@ -580,7 +736,10 @@ CREATE TABLE entries (
     mtime INTEGER,                     -- nanoseconds
     inode INTEGER,
     volume TEXT,                       -- file system that the file is on
-    sample BLOB,                       -- digest of size, first and last 64 KiB
+    sample TEXT,                       -- digest of size, first and last 64 KiB
+    sha256 TEXT,                       -- of the content, if it was asked for,
+    sha256_size INTEGER,               -- and the size and mtime it had then
+    sha256_mtime INTEGER,
     state TEXT NOT NULL CHECK (state IN ('here', 'gone', 'offline')),
     gone_at TEXT,                      -- when a readable folder first lacked it
     said TEXT NOT NULL,                -- JSON: name and metadata, as the file has them
@@ -588,6 +747,7 @@ CREATE TABLE entries (
     sort_name TEXT NOT NULL,           -- the name, case folded
     created_at TEXT NOT NULL,
     created_by TEXT NOT NULL,
+    icon TEXT GENERATED ALWAYS AS (json_extract(said, '$.icon')) VIRTUAL,
     name TEXT NOT NULL
         GENERATED ALWAYS AS (json_extract(json_patch(said, typed), '$.name')) STORED,
     listing TEXT NOT NULL              -- JSON: the Entry of the interface
@@ -595,11 +755,20 @@ CREATE TABLE entries (
             'id', id, 'name', name, 'source', source, 'type', type,
             'file_type', file_type, 'size', size,
             'created_at', created_at, 'created_by', created_by,
-            'metadata', json_remove(json_patch(said, typed), '$.name')
+            'metadata', json_patch(
+                json_remove(json_patch(said, typed), '$.name'),
+                CASE WHEN sha256_size = size AND sha256_mtime = mtime
+                THEN json_object('sha256', sha256) ELSE '{}' END)
         )) STORED
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
+CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
+
+CREATE TABLE icons (
+    digest TEXT PRIMARY KEY,           -- as the entries' metadata.icon has it
+    jpeg BLOB NOT NULL
+) STRICT;
 
 CREATE TABLE queue (
     id TEXT PRIMARY KEY,
@@ -671,22 +840,33 @@ class Known(NamedTuple):
 
     id: str
     file: File
-    sample: bytes | None
+    sample: str | None
     state: str
     gone_at: str | None
 
 
 class Look(NamedTuple):
-    """What a look into a file tells: its sample, and its name and metadata."""
+    """What a look into a file tells."""
 
-    sample: bytes
-    said: dict[str, Any]
+    sample: str
+    name: str
+    said: str  # JSON: name and metadata
+
+
+class Checksum(NamedTuple):
+    """A file, and the SHA-256 (in hexadecimal) that it had at this size and mtime."""
+
+    id: str
+    path: str
+    size: int
+    mtime: int
+    sha256: str | None
 
 
 class Changes(NamedTuple):
-    """What a scan found: rows to add, to bring up to date, to set aside, to drop."""
+    """What a scan found: what to add, to bring up to date, to set aside, to drop."""
 
-    added: list[tuple[File, Look]]
+    added: list[tuple[File, Look | None]]  # None: it was not looked into yet
     updated: list[tuple[Known, File, Look | None]]
     gone: list[Known]
     offline: list[Known]
@@ -702,9 +882,16 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def said_row(look: Look) -> tuple[bytes, str, str]:
-    """The columns sample, said and sort_name."""
-    return look.sample, json.dumps(look.said), look.said["name"].casefold()
+KNOWN = "id, source, root, size, mtime, inode, volume, sample, state, gone_at"
+
+
+def known_row(row: Sequence[Any]) -> Known:
+    return Known(row[0], File._make(row[1:7]), *row[7:])
+
+
+def look_row(file: File, look: Look) -> tuple[str, str, str, str]:
+    """The columns file_type, sample, said and sort_name."""
+    return file_type(file.path), look.sample, look.said, look.name.casefold()
 
 
 @contextlib.contextmanager
@@ -746,6 +933,8 @@ class Store:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             self._writer = self._connect()
+            self._writer.execute("PRAGMA cache_size = -8000")  # KiB, for a first scan
+            self._writer.execute("PRAGMA wal_autocheckpoint = 4000")  # pages
             self._prepare()
         except (OSError, sqlite3.Error) as error:
             self.close()
@@ -1033,47 +1222,70 @@ class Store:
         found: dict[str, Any] = json.loads(row["listing"])
         return found
 
-    def files(self) -> list[Known]:
+    def files(self) -> Iterator[Known]:
         """What is known of all files, of those that are gone or offline too."""
         with self._reading() as db:
+            for row in db.execute(
+                f"SELECT {KNOWN} FROM entries WHERE type = 'filepath'"
+            ):
+                yield known_row(row)
+
+    def copies(self, items: Iterable[Known]) -> dict[str, list[Known]]:
+        """By the id of each item: the files with its content that were found when it
+        was there already, and which nobody has edited or queued, the oldest first."""
+        found: dict[str, list[Known]] = {item.id: [] for item in items}
+        with self._reading() as db:
             rows = db.execute(
-                "SELECT id, source, root, size, mtime, inode, volume, sample, state,"
-                " gone_at FROM entries WHERE type = 'filepath'"
+                "SELECT lost.id, known.* FROM entries AS lost JOIN"
+                f" (SELECT {KNOWN}, created_at FROM entries WHERE state = 'here'"
+                " AND typed = '{}' AND NOT EXISTS"
+                " (SELECT 1 FROM queue WHERE entry = entries.id)) AS known"
+                " ON known.sample = lost.sample"
+                " AND known.created_at > lost.created_at"
+                " WHERE lost.id IN (SELECT value FROM json_each(?))"
+                " ORDER BY known.created_at, known.source",
+                (json.dumps(list(found)),),
             )
-            return [Known(row[0], File._make(row[1:7]), *row[7:]) for row in rows]
+            for lost, *known, _ in rows:
+                found[lost].append(known_row(known))
+        return found
+
+    def add_files(self, found: Sequence[tuple[File, Look]], listed: bool) -> None:
+        """Make entries of new files. SQLite takes them as one JSON text, and so works
+        without holding up the threads that answer calls.
+
+        :param listed: whether they are in the list at once, or after later changes.
+        """
+        rows = [(new_id(), *file, *look_row(file, look)) for file, look in found]
+        with self._writing() as db:
+            db.execute(
+                "INSERT INTO entries (type, state, created_by, created_at, id, source,"
+                " root, size, mtime, inode, volume, file_type, sample, said, sort_name)"
+                " SELECT 'filepath', 'here', ?, ?, value ->> 0, value ->> 1,"
+                " value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,"
+                " value ->> 7, value ->> 8, value ->> 9, value ->> 10"
+                " FROM json_each(?)",
+                (SCANNER, stamp(self.clock()), json.dumps(rows)),
+            )
+            if listed:
+                self._catalog_changed(db)
 
     def apply(self, changes: Changes) -> None:
-        """Write what a scan found, all of it or nothing."""
-        if not any(changes):
-            return
+        """Write what became of the files that are known, all of it or nothing."""
         now = stamp(self.clock())
         with self._writing() as db:
             for known, file, look in changes.updated:
                 self._update_file(db, known.id, file, look)
-            db.executemany(
-                "INSERT INTO entries (id, type, created_by, created_at, source,"
-                " root, size, mtime, inode, volume, file_type, state, sample, said,"
-                " sort_name)"
-                " VALUES (?, 'filepath', ?, ?, ?, ?, ?, ?, ?, ?, ?, 'here', ?, ?, ?)",
-                (
-                    (
-                        new_id(),
-                        SCANNER,
-                        now,
-                        *file,
-                        file_type(file.path),
-                        *said_row(look),
-                    )
-                    for file, look in changes.added
-                ),
-            )
             sql = "UPDATE entries SET state = ?, gone_at = ? WHERE id = ?"
-            db.executemany(sql, [("gone", now, known.id) for known in changes.gone])
-            db.executemany(
-                sql, [("offline", None, known.id) for known in changes.offline]
-            )
+            db.executemany(sql, [("gone", now, item.id) for item in changes.gone])
+            offline = [("offline", None, item.id) for item in changes.offline]
+            db.executemany(sql, offline)
             sql = "DELETE FROM entries WHERE id = ?"
-            db.executemany(sql, [(known.id,) for known in changes.forgotten])
+            db.executemany(sql, [(item.id,) for item in changes.forgotten])
+            db.execute(
+                "DELETE FROM icons WHERE NOT EXISTS"
+                " (SELECT 1 FROM entries WHERE icon = digest)"
+            )
             self._catalog_changed(db)
 
     @staticmethod
@@ -1082,21 +1294,84 @@ class Store:
     ) -> None:
         db.execute(
             "UPDATE entries SET source = ?, root = ?, size = ?, mtime = ?, inode = ?,"
-            " volume = ?, file_type = ?, state = 'here', gone_at = NULL WHERE id = ?",
-            (*file, file_type(file.path), entry),
+            " volume = ?, state = 'here', gone_at = NULL WHERE id = ?",
+            (*file, entry),
         )
         if look is not None:
-            sample, said, sort_name = said_row(look)
             db.execute(
-                "UPDATE entries SET sample = ?, said = ?,"
+                "UPDATE entries SET file_type = ?, sample = ?, said = ?,"
                 " sort_name = CASE WHEN json_extract(typed, '$.name') IS NULL"
                 " THEN ? ELSE sort_name END WHERE id = ?",
-                (sample, said, sort_name, entry),
+                (*look_row(file, look), entry),
             )
 
     @staticmethod
     def _catalog_changed(db: sqlite3.Connection) -> None:
         db.execute("UPDATE counters SET value = value + 1 WHERE name = 'catalog'")
+
+    def edit(self, entry: str, typed: Mapping[str, str] | None) -> None:
+        """Put name, description or version over what the file says; with None,
+        take all of that back.
+
+        :raises NotFound: there is no such entry.
+        """
+        with self._writing() as db:
+            sql = "SELECT said, typed FROM entries WHERE id = ?"
+            row = db.execute(sql, (entry,)).fetchone()
+            if row is None:
+                raise NotFound("There is no such entry.")
+            over = {} if typed is None else {**json.loads(row["typed"]), **typed}
+            name = over.get("name") or json.loads(row["said"])["name"]
+            sql = "UPDATE entries SET typed = ?, sort_name = ? WHERE id = ?"
+            db.execute(sql, (json.dumps(over), name.casefold(), entry))
+            self._catalog_changed(db)
+
+    def add_icons(self, icons: Mapping[str, bytes]) -> None:
+        """By their digests; those that are there already stay."""
+        with self._writing() as db:
+            sql = "INSERT OR IGNORE INTO icons VALUES (?, ?)"
+            db.executemany(sql, icons.items())
+
+    def icon(self, entry: str) -> bytes:
+        """A JPEG. :raises NotFound: there is none of this entry."""
+        with self._reading() as db:
+            sql = "SELECT jpeg FROM icons JOIN entries ON digest = icon WHERE id = ?"
+            row = db.execute(sql, (entry,)).fetchone()
+        if row is None:
+            raise NotFound("The entry has no icon.")
+        return bytes(row["jpeg"])
+
+    def checksums(self, entries: Sequence[str] = ()) -> list[Checksum]:
+        """Of these entries, or of all that are here.
+
+        :raises NotFound: there is no such file.
+        """
+        sql = (
+            "SELECT id, source, size, mtime, CASE WHEN sha256_size = size"
+            " AND sha256_mtime = mtime THEN sha256 END FROM entries"
+            " WHERE type = 'filepath' AND state = 'here'"
+        )
+        with self._reading() as db:
+            if not entries:
+                return [
+                    Checksum(*row) for row in db.execute(f"{sql} ORDER BY sort_name")
+                ]
+            rows = [db.execute(f"{sql} AND id = ?", (id,)).fetchone() for id in entries]
+        for entry, row in zip(entries, rows, strict=True):
+            if row is None:
+                raise NotFound(f"There is no file with the id {entry}.")
+        return [Checksum(*row) for row in rows]
+
+    def checksum(self, entry: str) -> Checksum:
+        """Of one file. :raises NotFound: there is no such file."""
+        return self.checksums([entry])[0]
+
+    def set_checksum(self, checksum: Checksum) -> None:
+        id, _, size, mtime, sha256 = checksum
+        with self._writing() as db:
+            sql = "UPDATE entries SET sha256 = ?, sha256_size = ?, sha256_mtime = ?"
+            db.execute(f"{sql} WHERE id = ?", (sha256, size, mtime, id))
+            self._catalog_changed(db)
 
     def add_link(
         self, url: str, size: int, type: str, said: dict[str, Any], by: str
@@ -1270,13 +1545,35 @@ class Store:
 EDGE = 64 * 1024  # bytes at both ends of a file that make its sample
 
 
+class Folder(NamedTuple):
+    """A folder's files: name, size in bytes, mtime in nanoseconds, and inode."""
+
+    path: str
+    volume: str
+    rows: list[tuple[str, int, int, int]]
+
+
 class Tree(NamedTuple):
     """What is in a library folder, and which paths in it cannot be read."""
 
-    files: list[File]
+    root: str
+    folders: list[Folder]
     unreadable: list[str]
-    volumes: set[str]
-    misnamed: list[str]  # names that are no UTF-8 and so cannot be served
+    misnamed: list[str]  # paths that are no UTF-8, and so cannot be served
+
+    def files(self) -> Iterator[File]:
+        for path, volume, rows in self.folders:
+            folder = os.path.join(path, "")
+            for name, size, mtime, inode in rows:
+                yield File(folder + name, self.root, size, mtime, inode, volume)
+
+    def total(self) -> int:
+        return sum(len(folder.rows) for folder in self.folders)
+
+    def fingerprint(self) -> int:
+        """Differs between two trees, in one process, if anything in them does."""
+        parts = [hash((path, volume, *rows)) for path, volume, rows in self.folders]
+        return hash((self.root, *self.unreadable, *parts))
 
 
 def walk(
@@ -1290,11 +1587,11 @@ def walk(
     :param tick: is called with the number of files so far, a folder at a time.
     :raises OSError: the folder itself cannot be read. It is not empty then.
     """
-    walker = Walker(root, frozenset(types))
+    walker = Walker(root, set(types).difference(UNFINISHED))
     walker.folder(root)
-    while walker.folders:
-        tick(len(walker.tree.files))
-        folder = walker.folders.pop()
+    while walker.waiting:
+        tick(walker.count)
+        folder = walker.waiting.pop()
         try:
             walker.folder(folder)
         except OSError:
@@ -1305,33 +1602,32 @@ def walk(
 class Walker:
     """The state of one `walk`."""
 
-    def __init__(self, root: str, types: frozenset[str]) -> None:
-        self.root = root
-        self.types = types
-        self.tree = Tree([], [], set(), [])
-        self.folders: list[str] = []  # still to be read
+    def __init__(self, root: str, types: Iterable[str]) -> None:
+        self.endings = tuple(f".{type}" for type in types)
+        self.tree = Tree(root, [], [], [])
+        self.count = 0  # files so far
+        self.waiting: list[str] = []  # folders that are still to be read
         self.volumes: dict[int, str] = {}  # by device number
 
-    def folder(self, folder: str) -> None:
-        volume = volume_name(folder, self.volumes)
-        self.tree.volumes.add(volume)
-        with os.scandir(folder) as rows:
-            for row in rows:
-                if not UNFINISHED.search(row.name):
-                    self._row(row, volume)
+    def folder(self, path: str) -> None:
+        rows: list[tuple[str, int, int, int]] = []
+        self.tree.folders.append(Folder(path, volume_name(path, self.volumes), rows))
+        with os.scandir(path) as found:
+            for row in found:
+                name = row.name
+                if name.startswith(HIDDEN):
+                    continue
+                if name.lower().endswith(self.endings) and row.is_file(
+                    follow_symlinks=False
+                ):
+                    self._file(row, rows)
+                elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
+                    self.waiting.append(row.path)
+        self.count += len(rows)
 
-    def _row(self, row: "os.DirEntry[str]", volume: str) -> None:
-        is_folder = row.is_dir(follow_symlinks=False)
-        if not is_folder and file_type(row.name) not in self.types:
-            return
-        if not is_text(row.name):
-            self.tree.misnamed.append(row.path)
-        elif is_folder:
-            self.folders.append(row.path)
-        elif row.is_file(follow_symlinks=False):
-            self._file(row, volume)
-
-    def _file(self, row: "os.DirEntry[str]", volume: str) -> None:
+    def _file(
+        self, row: "os.DirEntry[str]", rows: list[tuple[str, int, int, int]]
+    ) -> None:
         try:
             now = row.stat(follow_symlinks=False)
             if not now.st_ino:  # as on Windows
@@ -1341,18 +1637,18 @@ class Walker:
         except OSError:
             self.tree.unreadable.append(row.path)
             return
-        size, mtime, inode = now.st_size, now.st_mtime_ns, now.st_ino
-        file = File(row.path, self.root, size, min(mtime, MOST), inode & MOST, volume)
-        self.tree.files.append(file)
+        if self._is_named_well(row):
+            mtime = min(now.st_mtime_ns, MOST)
+            rows.append((row.name, now.st_size, mtime, now.st_ino & MOST))
 
-
-def is_text(name: str) -> bool:
-    """Whether a file name is valid Unicode, as JSON and SQLite want it."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    def _is_named_well(self, row: "os.DirEntry[str]") -> bool:
+        """Whether the name is Unicode, as JSON and SQLite want it."""
+        try:
+            row.name.encode()
+        except UnicodeEncodeError:
+            self.tree.misnamed.append(row.path)
+            return False
+        return True
 
 
 def volume_name(folder: str, names: dict[int, str]) -> str:
@@ -1370,22 +1666,26 @@ def compare(
     trees: Mapping[str, Tree | None],
     look: Callable[[File], Look | None],
     forget_before: str,
+    copies: Callable[[list[Known]], Mapping[str, list[Known]]] = lambda items: {},
 ) -> Changes:
     """What a look at the disk means for what is known.
 
     :param trees: by library folder; None for a folder that cannot be read.
     :param look: looks into a file; None where it still grows or cannot be opened.
     :param forget_before: what is gone since before this time is forgotten.
+    :param copies: gives, by the id of each of the known files it is called with, the
+        known files that were made as copies of it.
     """
-    comparison = Comparison(known, trees)
-    comparison.by_sight()
-    comparison.look_into_the_rest(look)
+    comparison = Comparison(trees, look)
+    comparison.by_sight(known)
+    comparison.look_into_the_rest()
     comparison.by(lambda file, sample: (file.path, sample))
     comparison.set_offline_aside()
     comparison.by(lambda file, sample: (file.inode, file.mtime, sample))
     comparison.by(lambda file, sample: (os.path.basename(file.path), sample))
     comparison.by(lambda file, sample: sample)
     comparison.by(lambda file, sample: file.path)
+    comparison.move_to_copies(copies)
     return comparison.conclude(forget_before)
 
 
@@ -1394,49 +1694,62 @@ class Comparison:
     is left of the one is lost, what is left of the other is new."""
 
     def __init__(
-        self, known: Iterable[Known], trees: Mapping[str, Tree | None]
+        self,
+        trees: Mapping[str, Tree | None],
+        look: Callable[[File], Look | None],
     ) -> None:
         self.trees = trees
-        # What is here comes first: an entry that is gone takes only what it leaves.
-        self.lost = sorted(known, key=lambda item: item.state != "here")
+        self.look = look
+        self.lost: list[Known] = []
         self.fresh = {
-            file.path: file for tree in trees.values() if tree for file in tree.files
+            file.path: file for tree in trees.values() if tree for file in tree.files()
         }
         self.looks: dict[str, Look] = {}
         self.alive: set[tuple[str, str]] = set()  # root and volume of what was found
         self.changes = Changes([], [], [], [], [])
 
-    def by_sight(self) -> None:
-        """Pair what has not changed, without opening it. Some network drives number
-        their inodes anew at times, so another inode counts only if it is the one of
-        another file that is known: then the two may have changed places."""
-        inodes = {item.file.inode for item in self.lost}
+    def by_sight(self, known: Iterable[Known]) -> None:
+        """Pair what has not changed, without opening it.
+
+        Some network drives number their inodes anew at times, so another inode
+        counts only if it is that of another file that is lost: then the two may have
+        changed places. What is here comes before what is gone, which takes only what
+        the other leaves.
+        """
+        for item in known:
+            if item.state == "here" and self.fresh.get(item.file.path) == item.file:
+                self._pair(item, item.file, None)
+            else:
+                self.lost.append(item)
+        self.lost.sort(key=lambda item: (item.state != "here", item.file.path))
+        inodes = {item.file.inode: item.file.path for item in self.lost}
         left = []
         for item in self.lost:
             old, new = item.file, self.fresh.get(item.file.path)
-            if new and self._looks_the_same(old, new, inodes):
+            if (
+                new is not None
+                and (old.size, old.mtime) == (new.size, new.mtime)
+                and inodes.get(new.inode, new.path) == new.path
+            ):
                 self._pair(item, new, None)
             else:
                 left.append(item)
         self.lost = left
 
-    @staticmethod
-    def _looks_the_same(old: File, new: File, inodes: set[int]) -> bool:
-        if new == old:
-            return True
-        if (old.size, old.mtime) != (new.size, new.mtime):
-            return False
-        return new.inode == old.inode or new.inode not in inodes
-
-    def look_into_the_rest(self, look: Callable[[File], Look | None]) -> None:
-        """What grows or cannot be opened is left as it is, known or not."""
-        seen = {path: look(file) for path, file in self.fresh.items()}
+    def look_into_the_rest(self) -> None:
+        """What grows or cannot be opened is left as it is, known or not. If nothing
+        is lost, it is all new, and there is no need to look into it now."""
+        if not self.lost:
+            return
+        seen = {path: self.look(file) for path, file in self.fresh.items()}
         self.looks = {path: row for path, row in seen.items() if row}
         self.fresh = {path: self.fresh[path] for path in self.looks}
         self.lost = [item for item in self.lost if seen.get(item.file.path, True)]
 
-    def by(self, likeness: Callable[[File, bytes | None], Any]) -> None:
-        """Pair what is alike, the known in their order, the found by path."""
+    def by(self, likeness: Callable[[File, str | None], Any]) -> None:
+        """Pair what is alike, in the order of the known and of the found paths."""
+        if not self.lost or not self.fresh:
+            return
         waiting: dict[Any, list[File]] = {}
         for file in sorted(self.fresh.values(), reverse=True):
             key = likeness(file, self.looks[file.path].sample)
@@ -1471,18 +1784,39 @@ class Comparison:
         if root not in self.trees:  # it is no library folder any more
             return False
         tree = self.trees[root]
-        if tree is None or not tree.files:
+        if tree is None or not tree.total():
             return True
-        if volume not in tree.volumes and (root, volume) not in self.alive:
+        volumes = {folder.volume for folder in tree.folders}
+        if volume not in volumes and (root, volume) not in self.alive:
             return True
         return any(
             path == place or path.startswith(place + os.sep)
             for place in tree.unreadable
         )
 
+    def move_to_copies(
+        self, copies: Callable[[list[Known]], Mapping[str, list[Known]]]
+    ) -> None:
+        """Who moves files to another disk copies them first, and a scan may come
+        between. Then the copy has become an entry, and is given back: the one that
+        has the notes and the queue goes on with the copy's file."""
+        twins = copies([item for item in self.lost if item.state == "here"])
+        touched = {item.id for item in (*self.lost, *self.changes.offline)}
+        touched.update(item.id for item, _, _ in self.changes.updated)
+        left = []
+        for item in self.lost:
+            free = [twin for twin in twins.get(item.id, ()) if twin.id not in touched]
+            if free and (look := self.look(free[0].file)):
+                touched.add(free[0].id)
+                self.changes.updated.append((item, free[0].file, look))
+                left.append(free[0])
+            else:
+                left.append(item)
+        self.lost = left
+
     def conclude(self, forget_before: str) -> Changes:
-        for file in self.fresh.values():
-            self.changes.added.append((file, self.looks[file.path]))
+        for path, file in self.fresh.items():
+            self.changes.added.append((file, self.looks.get(path)))
         for item in self.lost:
             if item.state != "gone":
                 self.changes.gone.append(item)
@@ -1518,68 +1852,180 @@ def open_file(path: str) -> io.FileIO:
     return file
 
 
-def sample(file: io.FileIO, size: int) -> bytes:
+def sample(file: io.FileIO, size: int) -> str:
     """A digest of a file's size and of both its ends: the same for equal files, and
     cheap at any size."""
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
+    file.seek(0)
     digest.update(file.read(EDGE) or b"")
     file.seek(max(size - EDGE, 0))
     digest.update(file.read(EDGE) or b"")
-    return digest.digest()
+    return digest.hexdigest()
+
+
+def sha256(path: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
+    """Size, mtime and hexadecimal SHA-256 of a file.
+
+    :param tick: is called with the number of bytes of each part that was read.
+    :raises OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open_file(path) as file:
+        now = os.fstat(file.fileno())
+        while block := file.read(1024 * 1024):
+            digest.update(block)
+            tick(len(block))
+    return now.st_size, min(now.st_mtime_ns, MOST), digest.hexdigest()
+
+
+def wait_for(work: Iterable["concurrent.futures.Future[None]"]) -> None:
+    """Until it is done. Raises what it raised."""
+    for future in work:
+        future.result()
+
+
+Sight = tuple[int, int, float]  # size, mtime in nanoseconds, monotonic time of it
 
 
 class Stopped(Exception):
     """The scanner was told to stop while it scanned."""
 
 
+@dataclasses.dataclass
+class ScanState:
+    """How far a scan is, or what the last one found."""
+
+    scanning: bool = False
+    files: int = 0  # that were seen
+    looked: int = 0  # that were opened
+    started: str | None = None
+    finished: str | None = None
+    folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
+    """The number of files by library folder; None where it is offline."""
+
+
 class Scanner:
     """Keeps the store true to the library folders."""
+
+    icons_limit = 4 * 1024 * 1024  # bytes of icons that wait to be written
+    batch = 250  # new files that are written at once
+    list_every = 5  # seconds between two changes of the list in one scan
+    compare_after = 3600  # seconds, even if the disk looks as before
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
         self.settings = settings
         self.folders = library_folders(settings.folders)
-        self.growing: dict[str, tuple[tuple[int, int], float]] = {}
+        self.state = ScanState()
+        self.growing: dict[str, Sight] = {}
+        self._listed = time.monotonic()  # when the list changed last
+        self._before = (0, -1, 0.0)  # sight of the last scan, catalog version, time
         self.told: set[str] = set()  # what was said of paths, to say it only once
+        self._icons: dict[str, bytes] = {}
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="scanner")
 
-    def scan(self, tick: Callable[[int], None] = lambda count: None) -> Changes:
+    def scan(self, tick: Callable[[ScanState], None] = lambda state: None) -> Changes:
         """Look at all folders once, and write what changed.
 
-        :param tick: is called with the number of files so far.
+        :param tick: is called now and then, with how far it is.
         :raises Conflict: another process scans, and does not end in a minute.
         """
         with self.store.exclusive("scan", wait=60):
-            trees = {root: self._tree(root, tick) for root in self.folders}
-            known = self.store.files()
-            forget_after = self.settings.forget_after * 86400
-            forget_before = stamp(self.store.clock() - forget_after)
-            looked: set[str] = set()
-
-            def look(file: File) -> Look | None:
-                looked.add(file.path)
-                return self._look(file)
-
-            changes = compare(known, trees, look, forget_before)
-            self.growing = {
-                path: row for path, row in self.growing.items() if path in looked
-            }
-            self.store.apply(changes)
+            started = stamp(self.store.clock())
+            self.state = dataclasses.replace(
+                self.state, scanning=True, files=0, looked=0, started=started
+            )
+            try:
+                changes = self._compare(tick)
+            finally:
+                self.state.scanning = False
+            self.state.finished = stamp(self.store.clock())
         return changes
 
-    def _tree(self, root: str, tick: Callable[[int], None]) -> Tree | None:
-        def check(count: int) -> None:
-            tick(count)
+    def _compare(self, tick: Callable[[ScanState], None]) -> Changes:
+        def step() -> None:
             if self._stopping:
                 raise Stopped
+            tick(self.state)
+
+        def look(file: File) -> Look | None:
+            self.state.looked += 1
+            step()
+            seen = self._look(file, watched)
+            if seen is None:
+                missed.append(file.path)
+            return seen
+
+        trees = {root: self._tree(root, step) for root in self.folders}
+        sight = hash(tuple(tree and tree.fingerprint() for tree in trees.values()))
+        if self._is_as_before(sight):
+            return Changes([], [], [], [], [])
+        missed: list[str] = []
+        watched, self.growing = self.growing, {}
+        began = self.store.clock()
+        forget_before = stamp(began - self.settings.forget_after * 86400)
+        known = self.store.files()
+        changes = compare(known, trees, look, forget_before, self.store.copies)
+        changes = self._write(changes, look)
+        if not missed:
+            self._before = (sight, self.store.catalog_version(), began)
+        return changes
+
+    def _is_as_before(self, sight: int) -> bool:
+        """Whether the disk looks as after the last scan, and nothing else can have
+        changed: the store is the same, and nothing is due to be forgotten."""
+        before, version, when = self._before
+        return (
+            sight == before
+            and version == self.store.catalog_version()
+            and self.store.clock() - when < self.compare_after
+        )
+
+    def _write(self, changes: Changes, look: Callable[[File], Look | None]) -> Changes:
+        """What became of known files is written at once. New ones come in batches:
+        a first scan may take long, and they can be seen and sent before it ends."""
+        self._write_icons()
+        if any(changes._replace(added=[])):
+            self.store.apply(changes)
+        added: list[tuple[File, Look | None]] = []
+        with concurrent.futures.ThreadPoolExecutor(1) as writer:
+            writing: list[concurrent.futures.Future[None]] = []
+            for start in range(0, len(changes.added), self.batch):
+                rows = changes.added[start : start + self.batch]
+                seen = [(file, found or look(file)) for file, found in rows]
+                batch = [(file, found) for file, found in seen if found]
+                added += [(file, None) for file, _ in batch]
+                self._write_icons()
+                wait_for(writing)
+                last = start + self.batch >= len(changes.added)
+                writing = [writer.submit(self.store.add_files, batch, self._due(last))]
+            wait_for(writing)
+        return changes._replace(added=added)
+
+    def _due(self, last: bool) -> bool:
+        """Whether the list is to change now; each change costs those who poll it."""
+        now = time.monotonic()
+        due = last or now - self._listed >= self.list_every
+        if due:
+            self._listed = now
+        return due
+
+    def _tree(self, root: str, step: Callable[[], None]) -> Tree | None:
+        before = self.state.files
+
+        def count(files: int) -> None:
+            self.state.files = before + files
+            step()
 
         try:
-            tree = walk(root, self.settings.extensions, check)
+            tree = walk(root, self.settings.extensions, count)
         except OSError as error:
+            self.state.folders[root] = None
             self._tell(root, f"is offline: {error.strerror}. Its entries wait.")
             return None
+        self.state.folders[root] = tree.total()
         for path in tree.unreadable:
             self._tell(path, "cannot be read. What was in it waits.")
         for path in tree.misnamed:
@@ -1592,31 +2038,49 @@ class Scanner:
             self.told.add(message)
             log.warning("%s", message)
 
-    def _look(self, file: File) -> Look | None:
-        if self._stopping:
-            raise Stopped
+    def _look(self, file: File, watched: Mapping[str, Sight]) -> Look | None:
         try:
             with open_file(file.path) as handle:
                 now = os.fstat(handle.fileno())
-                if not self._is_quiet(file.path, now):
+                if not self._is_quiet(file.path, now, watched):
                     return None
-                self.growing.pop(file.path, None)
-                return Look(sample(handle, now.st_size), name_says(file.path))
+                said = file_says(file.path, handle, now.st_size)
+                facts = {**said.facts, **self._keep_icon(said.icon)}
+                taken = sample(handle, now.st_size)
         except OSError as error:
             self._tell(file.path, f"is not served: {error.strerror or error}.")
             return None
+        return Look(taken, facts["name"], json.dumps(facts))
 
-    def _is_quiet(self, path: str, now: os.stat_result) -> bool:
+    def _keep_icon(self, jpeg: bytes) -> dict[str, str]:
+        """What metadata says of an icon, which is written with the next ones."""
+        if not jpeg:
+            return {}
+        digest = hashlib.blake2b(jpeg, digest_size=12).hexdigest()
+        self._icons[digest] = jpeg
+        if sum(map(len, self._icons.values())) > self.icons_limit:
+            self._write_icons()
+        return {"icon": digest}
+
+    def _write_icons(self) -> None:
+        if self._icons:
+            self.store.add_icons(self._icons)
+            self._icons = {}
+
+    def _is_quiet(
+        self, path: str, now: os.stat_result, watched: Mapping[str, Sight]
+    ) -> bool:
         """Whether a file was left alone for a while: by its time, or, where that is
         in the future as on a NAS with another clock, by watching it."""
-        sight = (now.st_size, now.st_mtime_ns)
-        before, since = self.growing.get(path, (None, 0.0))
         if self.store.clock() - now.st_mtime >= self.settings.settle:
             return True
-        if before != sight:
-            self.growing[path] = (sight, time.monotonic())
-            return False
-        return time.monotonic() - since >= self.settings.settle
+        size, mtime, since = watched.get(path, (0, 0, 0.0))
+        if (size, mtime) != (now.st_size, now.st_mtime_ns):
+            since = time.monotonic()
+        elif time.monotonic() - since >= self.settings.settle:
+            return True
+        self.growing[path] = (now.st_size, now.st_mtime_ns, since)
+        return False
 
     # The thread
 
@@ -1634,7 +2098,6 @@ class Scanner:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._wake.clear()
             try:
                 self._scan_and_log()
             except Stopped:
@@ -1657,13 +2120,17 @@ class Scanner:
         due = time.monotonic() + self.settings.scan_interval
         while (left := due - time.monotonic()) > 0:
             pause = min(left, self.settings.settle / 4 + 0.05) if self.growing else left
-            if self._wake.wait(pause) or self._has_settled():
+            if self._wake.wait(pause):
+                self._wake.clear()
+                return
+            if self.growing and self._has_settled():
                 return
 
     def _has_settled(self) -> bool:
         try:
             return any(
-                self._is_quiet(path, os.stat(path)) for path in list(self.growing)
+                self._is_quiet(path, os.stat(path), self.growing)
+                for path in list(self.growing)
             )
         except OSError:  # one of them is not there any more
             return True
@@ -1977,7 +2444,7 @@ class Web:
         entry = self.store.entry(entry_id)
         if entry["type"] == "url":
             return json_answer(b"", 302, {"Location": entry["source"]})
-        return file_answer(entry["source"])
+        return file_answer(entry["source"], self.store.checksum(entry_id))
 
     @route("GET /api/entries/<entry_id>/info", access="key")
     def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
@@ -2160,6 +2627,58 @@ class Web:
         self.store.clear(caller.account)
         return {"success": True}
 
+    # The page's own: the library
+
+    @route("GET /web/scan", access="session")
+    def scan_state(self, caller: Caller) -> dict[str, Any]:
+        state = dataclasses.asdict(self.scanner.state)
+        state["folders"] = [
+            {
+                "path": path,
+                "state": "offline" if files is None else "online",
+                "files": files or 0,
+            }
+            for path, files in state["folders"].items()
+        ]
+        return {"success": True, **state}
+
+    @route("POST /web/scan", access="admin")
+    def rescan(self, caller: Caller) -> dict[str, Any]:
+        self.scanner.rescan()
+        return {"success": True}
+
+    @route("POST /web/links", access="admin", fields=LINK)
+    def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        entry = make_link(self.store, by=caller.name, **body)
+        return {"success": True, "id": entry}
+
+    @route("DELETE /web/links/<entry_id>", access="admin")
+    def remove_link(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        self.store.remove_link(entry_id)
+        return {"success": True}
+
+    @route("POST /web/entries/<entry_id>", access="admin", fields=DESCRIBED)
+    def edit(
+        self, caller: Caller, body: dict[str, str], entry_id: str
+    ) -> dict[str, Any]:
+        self.store.edit(entry_id, body)
+        return {"success": True}
+
+    @route("POST /web/entries/<entry_id>/undo", access="admin")
+    def undo_edits(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        self.store.edit(entry_id, None)
+        return {"success": True}
+
+    @route("GET /web/icons/<entry_id>", access="session")
+    def entry_icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
+        jpeg = self.store.icon(entry_id)
+        headers = {
+            **JSON_HEADERS,
+            "Content-Type": "image/jpeg",
+            "Cache-Control": "private, max-age=31536000, immutable",
+        }
+        return conditional(jpeg, content_etag(jpeg), headers)
+
     # The page, and a sign of life
 
     @route("GET /", access="open")
@@ -2182,6 +2701,62 @@ class Web:
     def health(self) -> dict[str, Any]:
         self.store.catalog_version()
         return {"success": True, "version": __version__}
+
+
+def check_url(url: str) -> str:
+    """The address, as ASCII. :raises Problem: it is none of http or https."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        named = parts.scheme in ("http", "https") and parts.hostname
+    except ValueError:
+        named = None
+    if not named or not url.isprintable() or " " in url:
+        raise Problem(f"{url!r} is not an http or https address.")
+    return urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")
+
+
+def make_link(
+    store: Store,
+    by: str,
+    url: str,
+    name: str,
+    size: int | None = None,
+    file_type: str = "",
+    description: str = "",
+    version: str = "",
+) -> str:
+    """Add a url entry in the name of an account; its id. Where the size is not given,
+    the server of the address is asked for it.
+
+    :raises Problem: the address is none.
+    """
+    url = check_url(url)
+    kind = file_type or os.path.splitext(urllib.parse.urlsplit(url).path)[1]
+    said = {"name": name, "description": description, "version": version}
+    size = remote_size(url) if size is None else size
+    return store.add_link(url, size, kind.lstrip(".").lower(), said, by)
+
+
+def remote_size(url: str, patience: float = 10) -> int:
+    """The Content-Length that a server gives for an address, 0 where it gives none
+    in so many seconds."""
+    found: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def ask() -> None:
+        request = urllib.request.Request(url, method="HEAD")
+        try:
+            with urllib.request.urlopen(request, timeout=patience) as answer:
+                length = answer.headers.get("Content-Length", "")
+                found.put(bounded(length) if length.isdecimal() else 0)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            log.info("The size of a link is not known: %s", error)
+            found.put(0)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return found.get(timeout=patience)
+    except queue.Empty:
+        return 0
 
 
 def sent_key() -> str | None:
@@ -2238,7 +2813,7 @@ def file_name(row: Mapping[str, Any]) -> str:
     return name if name.lower().endswith(ending) else name + ending
 
 
-def file_answer(path: str) -> bottle.HTTPResponse:
+def file_answer(path: str, known: Checksum) -> bottle.HTTPResponse:
     """A file, or the part of it that was asked for.
 
     :raises NotFound: it is not there any more, or cannot be read.
@@ -2248,13 +2823,15 @@ def file_answer(path: str) -> bottle.HTTPResponse:
     except OSError as error:
         raise NotFound("The entry's file cannot be read now.") from error
     try:
-        return opened_file_answer(file, os.path.basename(path))
+        return opened_file_answer(file, os.path.basename(path), known)
     except BaseException:
         file.close()
         raise
 
 
-def opened_file_answer(file: io.FileIO, name: str) -> bottle.HTTPResponse:
+def opened_file_answer(
+    file: io.FileIO, name: str, known: Checksum
+) -> bottle.HTTPResponse:
     now = os.fstat(file.fileno())
     etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
     modified = int(now.st_mtime)
@@ -2270,6 +2847,9 @@ def opened_file_answer(file: io.FileIO, name: str) -> bottle.HTTPResponse:
         "Last-Modified": email.utils.formatdate(modified, usegmt=True),
         "Content-Length": str(reply.stop - reply.start),
     }
+    if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
+        digest = base64.b64encode(bytes.fromhex(known.sha256)).decode()
+        headers["Repr-Digest"] = f"sha-256=:{digest}:"  # RFC 9530
     if reply.status == 412:
         raise ChangedSince("The file is not the one that was asked for.")
     if reply.status == 304:
@@ -2548,18 +3128,79 @@ def scan(args: argparse.Namespace) -> None:
             f"There is no folder to scan. List some in {usual_config_file()}."
         )
     with contextlib.closing(open_store(args, settings)) as store:
-        changes = Scanner(store, settings).scan(progress_line(sys.stderr))
+        line = ProgressLine(sys.stderr)
+        changes = Scanner(store, settings).scan(line.scan)
+        line.end()
     print(f"{summary(changes)}.")
 
 
-def progress_line(stream: TextIO) -> Callable[[int], None]:
-    """Draws how many files were seen, where somebody watches."""
+class ProgressLine:
+    """A line that is drawn again and again where somebody watches, at most ten times
+    a second."""
 
-    def draw(count: int) -> None:
-        stream.write(f"\r{count} files")
-        stream.flush()
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.watched = stream.isatty()
+        self.began = self.drawn = time.monotonic()
 
-    return draw if stream.isatty() else lambda count: None
+    def scan(self, state: ScanState) -> None:
+        what = f"{state.files} files seen, {state.looked} opened"
+        self.draw(what, state.files + state.looked, "files/s")
+
+    def draw(self, what: str, done: float, unit: str) -> None:
+        now = time.monotonic()
+        if self.watched and now - self.drawn >= 0.1:
+            self.drawn = now
+            rate = done / (now - self.began)
+            self.stream.write(f"\r\x1b[K{what}, {rate:.0f} {unit}")
+            self.stream.flush()
+
+    def end(self) -> None:
+        if self.watched:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+
+
+def verify(args: argparse.Namespace) -> None:
+    """Reads files whole and compares them with what they were when last verified."""
+    with contextlib.closing(open_store(args)) as store:
+        files = store.checksums(args.ids)
+        line = ProgressLine(sys.stderr)
+        results = [verify_file(store, known, line) for known in files]
+    line.end()
+    counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
+    print(f"{', '.join(counts) or 'no files'}.")
+    if "damaged" in results:
+        raise Problem("The content of files changed, but not their size and time.")
+
+
+def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
+    """Verify one, say so, and keep the checksum of one that had none; "ok", "new",
+    "changed" since the last scan, "unreadable" or "damaged"."""
+    done = 0
+
+    def tick(count: int) -> None:
+        nonlocal done
+        done += count
+        percent = 100 * done // max(known.size, 1)
+        line.draw(f"{os.path.basename(known.path)} {percent} %", done / 1e6, "MB/s")
+
+    line.began = time.monotonic()
+    try:
+        size, mtime, found = sha256(known.path, tick)
+    except OSError:
+        result = "unreadable"
+    else:
+        if (size, mtime) != (known.size, known.mtime):
+            result = "changed"
+        elif known.sha256 is None:
+            store.set_checksum(known._replace(sha256=found))
+            result = "new"
+        else:
+            result = "ok" if found == known.sha256 else "damaged"
+    line.end()
+    print(f"{result:10}  {known.id}  {known.path}")
+    return result
 
 
 def read_password(args: argparse.Namespace) -> str:
@@ -2620,29 +3261,11 @@ def key_revoke(args: argparse.Namespace) -> None:
         store.revoke_key(args.id)
 
 
-def check_url(url: str) -> str:
-    """The address, as ASCII. :raises Problem: it is none of http or https."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        named = parts.scheme in ("http", "https") and parts.hostname
-    except ValueError:
-        named = None
-    if not named or not url.isprintable() or " " in url:
-        raise Problem(f"{url!r} is not an http or https address.")
-    return urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")
-
-
 def link_add(args: argparse.Namespace) -> None:
-    url = check_url(args.url)
-    kind = args.file_type or file_type(urllib.parse.urlsplit(url).path)
-    said = {
-        "name": args.name,
-        "description": args.description,
-        "version": args.version,
-    }
+    given = {name: getattr(args, name) for name in LINK}
     with contextlib.closing(open_store(args)) as store:
         admins = [user["name"] for user in store.accounts() if user["admin"]]
-        print(store.add_link(url, args.size, kind, said, by=(*admins, SCANNER)[0]))
+        print(make_link(store, by=(*admins, SCANNER)[0], **given))
 
 
 def link_remove(args: argparse.Namespace) -> None:
@@ -2735,13 +3358,19 @@ COMMANDS = (
         [
             argument("url", metavar="URL"),
             argument("--name", required=True),
-            argument("--size", type=byte_count, default=0, metavar="BYTES"),
+            argument("--size", type=byte_count, metavar="BYTES"),
             argument("--file-type", default="", metavar="EXT"),
             argument("--description", default=""),
             argument("--version", default=""),
         ],
     ),
     ("link remove", link_remove, "Remove such an entry.", [ID]),
+    (
+        "verify",
+        verify,
+        "Read files whole, keep their checksums, and tell what got damaged.",
+        [argument("ids", metavar="ID", nargs="*", help="these only")],
+    ),
     (
         "backup",
         backup,

@@ -1,8 +1,16 @@
-"""What file names say."""
+"""What file names and file headers say."""
+
+import io
+import pathlib
+import struct
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 
 import catalogd
+import containers
 
 
 @pytest.mark.parametrize(
@@ -18,3 +26,132 @@ import catalogd
 def test_a_file_name_gives_name_and_version(path: str, name: str, version: str) -> None:
     says = catalogd.name_says(path)
     assert (says["name"], says["version"]) == (name, version)
+
+
+def test_a_file_name_gives_title_id_and_patch_number() -> None:
+    says = catalogd.name_says("Celeste [0100aaaabbbb0800][v131072].nsp")
+    assert (says["title_id"], says["patch"]) == ("0100AAAABBBB0800", 2)
+
+
+def test_a_name_without_tags_gives_neither() -> None:
+    assert {"title_id", "patch"}.isdisjoint(catalogd.name_says("Celeste.nsp"))
+
+
+def says(name: str, content: bytes) -> dict[str, Any]:
+    return catalogd.file_says(name, io.BytesIO(content), len(content)).facts
+
+
+def test_homebrew_gives_title_author_version_and_icon() -> None:
+    content = containers.nro(containers.nacp("Käse Invaders", "Somebody", "0.9"))
+    said = catalogd.file_says("x.nro", io.BytesIO(content), len(content))
+    assert said.facts == {
+        "name": "Käse Invaders",
+        "author": "Somebody",
+        "version": "0.9",
+        "description": "",
+        "complete": True,
+    }
+    assert said.icon == containers.JPEG
+
+
+def test_a_compressed_control_file_gives_its_title() -> None:
+    facts = says("x.nro", containers.nro(containers.compressed_nacp("New", "Who")))
+    assert (facts["name"], facts["author"]) == ("New", "Who")
+
+
+def test_a_compressed_control_file_with_a_broken_stream_gives_the_version() -> None:
+    control = bytearray(containers.compressed_nacp("New", "Who"))
+    control[2:40] = b"\xff" * 38
+    facts = says("x.nro", containers.nro(bytes(control)))
+    assert (facts["name"], facts["version"]) == ("x", "1.2.3")
+
+
+def test_a_title_that_is_no_text_is_not_taken() -> None:
+    control = containers.nacp().replace(
+        b"Homebrew", b"\xff\xfe\xfd\xfc\xff\xfe\xfd\xfc"
+    )
+    assert says("My file.nro", containers.nro(control))["name"] == "My file"
+
+
+def test_control_characters_are_not_part_of_a_title() -> None:
+    assert (
+        says("x.nro", containers.nro(containers.nacp("A\x1b[31m\tB")))["name"]
+        == "A[31mB"
+    )
+
+
+def test_an_icon_that_is_no_jpeg_is_not_taken() -> None:
+    content = containers.nro(icon=b"<svg onload=alert(1)>")
+    assert not catalogd.file_says("x.nro", io.BytesIO(content), len(content)).icon
+
+
+def test_homebrew_without_assets_is_as_large_as_its_program() -> None:
+    program = containers.nro()[:0x1000]
+    assert says("x.nro", program)["complete"] is True
+    assert says("x.nro", program + bytes(0x100))["complete"] is True
+    assert says("x.nro", program[:-1])["complete"] is False
+
+
+def test_assets_without_sections_are_whole() -> None:
+    bare = struct.pack("<4sI6Q", b"ASET", *[0] * 7)
+    assert says("x.nro", containers.nro()[:0x1000] + bare)["complete"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.nro", containers.nro()),
+        ("x.nsp", containers.nsp()),
+        ("x.nsz", containers.nsp()),
+        ("x.xci", containers.xci()),
+        ("x.xci", containers.xci(key_area=True)),
+    ],
+)
+def test_a_file_that_is_shorter_than_its_header_says_is_not_complete(
+    name: str, content: bytes
+) -> None:
+    assert says(name, content)["complete"] is True
+    assert says(name, content + b"trailing bytes")["complete"] is True
+    assert says(name, content[:-1])["complete"] is False
+
+
+def test_a_ticket_gives_the_title_id_of_a_package() -> None:
+    facts = says("Name [0100000000000000].nsp", containers.nsp("0100ABCDABCD0800"))
+    assert facts["title_id"] == "0100ABCDABCD0800"
+
+
+def test_a_package_without_ticket_has_the_title_id_of_its_name() -> None:
+    content = containers.pfs0(["a.nca"], [1]) + b"x"
+    facts = says("Name [0100000000000000].nsp", content)
+    assert facts["title_id"] == "0100000000000000"
+
+
+@pytest.mark.parametrize("name", ["x.nro", "x.nsp", "x.nsz", "x.xci", "x.xcz", "x.zip"])
+@pytest.mark.parametrize("content", [b"", b"MZ", bytes(0x2000)])
+def test_other_content_says_nothing(name: str, content: bytes) -> None:
+    assert says(name, content) == {"name": "x", "description": "", "version": ""}
+
+
+def test_a_table_that_is_too_large_is_not_read() -> None:
+    header = struct.pack("<4sIII", b"PFS0", 0xFFFF, 1 << 30, 0)
+    assert "complete" not in says("x.nsp", header + bytes(4 << 20))
+
+
+def test_a_file_that_got_shorter_since_it_was_measured_says_nothing() -> None:
+    said = catalogd.file_says("x.nsp", io.BytesIO(b"PFS0"), 1 << 20)
+    assert "complete" not in said.facts
+
+
+def test_broken_headers_neither_raise_nor_take_long() -> None:
+    """In a process of its own: measuring coverage would make it ten times slower."""
+    script = pathlib.Path(__file__).with_name("fuzz_headers.py")
+    paths = f"{script.parent}:{script.parents[1]}"
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("100000 headers") == 4

@@ -1,0 +1,70 @@
+"""Makes files with real headers, as the formats' documents describe them."""
+
+import struct
+import zlib
+
+JPEG = b"\xff\xd8\xff\xe0" + b"a small picture" * 20
+
+
+def nacp(
+    name: str = "Homebrew", author: str = "Somebody", version: str = "1.2.3"
+) -> bytes:
+    """A control file; the first language is empty, as in many real ones."""
+    title = name.encode().ljust(0x200, b"\0") + author.encode().ljust(0x100, b"\0")
+    body = bytearray(0x4000)
+    body[0x300:0x600] = title
+    body[0x3060:0x3070] = version.encode().ljust(16, b"\0")
+    return bytes(body)
+
+
+def compressed_nacp(name: str, author: str) -> bytes:
+    """A newer control file, with 32 titles in a raw deflate stream."""
+    body = bytearray(nacp())
+    titles = bytearray(32 * 0x300)
+    titles[20 * 0x300 : 20 * 0x300 + len(name)] = name.encode()
+    titles[20 * 0x300 + 0x200 : 20 * 0x300 + 0x200 + len(author)] = author.encode()
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(bytes(titles)) + packer.flush()
+    body[:0x3000] = bytes(0x3000)
+    body[:2] = struct.pack("<H", len(packed))
+    body[2 : 2 + len(packed)] = packed
+    body[0x3215] = 1
+    return bytes(body)
+
+
+def nro(control: bytes = b"", icon: bytes = JPEG, program: int = 0x1000) -> bytes:
+    """A homebrew program with icon, control file and a small RomFS."""
+    control = control or nacp()
+    header = bytearray(program)
+    header[0x10:0x14] = b"NRO0"
+    header[0x18:0x1C] = struct.pack("<I", program)
+    spans, at, body = [], 0x38, b""
+    for section in (icon, control, b"romfs" * 10):
+        spans += [at, len(section)]
+        at += len(section)
+        body += section
+    return bytes(header) + struct.pack("<4sI6Q", b"ASET", 0, *spans) + body
+
+
+def pfs0(names: list[str], sizes: list[int]) -> bytes:
+    """The header of a package; the content of its files is to follow."""
+    table, rows, at = b"", b"", 0
+    for name, size in zip(names, sizes, strict=True):
+        rows += struct.pack("<QQII", at, size, len(table), 0)
+        table += name.encode() + b"\0"
+        at += size
+    return struct.pack("<4sIII", b"PFS0", len(names), len(table), 0) + rows + table
+
+
+def nsp(title_id: str = "0100AAAABBBB0000", content: bytes = b"content") -> bytes:
+    names = ["0" * 32 + ".nca", title_id.lower() + "0" * 16 + ".tik"]
+    return pfs0(names, [len(content), 4]) + content + b"tick"
+
+
+def xci(blocks: int = 4, key_area: bool = False) -> bytes:
+    """A cartridge whose data ends after so many blocks of 0x200 bytes."""
+    header = bytearray(0x200)
+    header[0x100:0x104] = b"HEAD"
+    header[0x118:0x11C] = struct.pack("<I", blocks)
+    before = bytes(0x1000) if key_area else b""
+    return before + bytes(header) + bytes(blocks * 0x200)

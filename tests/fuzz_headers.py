@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Reads 100,000 broken headers of each format, and fails if one of them raises, takes
+long, or has more read of it than is allowed. `python3 tests/fuzz_headers.py [COUNT]`"""
+
+import io
+import random
+import resource
+import sys
+import time
+
+import catalogd
+import containers
+
+SEEDS = {
+    "nro": [containers.nro(), containers.nro(containers.compressed_nacp("A", "B"))],
+    "nsp": [containers.nsp(), containers.pfs0(["a" * 40] * 200, [2**40] * 200)],
+    "nsz": [containers.nsp()],
+    "xci": [containers.xci(), containers.xci(key_area=True)],
+}
+SPECIAL = [b"\xff" * 8, b"\0" * 8, b"\xff\xff\xff\x7f", b"\x01\0\0\0", b"\x80" * 4]
+
+
+class Counted(io.BytesIO):
+    """A file that counts what is read of it."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.count += len(found)
+        return found
+
+
+def broken(chance: random.Random, seed: bytes) -> bytes:
+    """A header with some bytes changed, and cut short or not."""
+    body = bytearray(seed)
+    for _ in range(chance.choice((1, 2, 4, 16))):
+        # Most of what matters is in the first bytes and in the asset section.
+        at = chance.choice((chance.randrange(0x200), 0x1000 + chance.randrange(0x38)))
+        at %= len(body)
+        value = chance.choice((*SPECIAL, bytes([chance.randrange(256)])))
+        body[at : at + len(value)] = value
+    if chance.random() < 0.2:
+        del body[chance.randrange(len(body)) :]
+    return bytes(body)
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if sys.argv[1:] else 100_000
+    chance = random.Random(1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for kind, seeds in SEEDS.items():
+        slowest = 0.0
+        for number in range(count):
+            body = broken(chance, seeds[number % len(seeds)])
+            file = Counted(body)
+            began = time.perf_counter()
+            said = catalogd.file_says(f"Name.{kind}", file, len(body))
+            slowest = max(slowest, time.perf_counter() - began)
+            assert said.facts["name"], body
+            assert file.count <= catalogd.Window.most, body
+        assert slowest < 1, kind
+        print(f"{kind}: {count} headers, the slowest took {slowest * 1000:.1f} ms")
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 20_000, f"memory grew by {grown} KiB"
+
+
+if __name__ == "__main__":
+    main()

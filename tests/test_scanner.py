@@ -1,0 +1,948 @@
+"""What the scanner makes of a disk: `walk`, `compare`, and both with a real store."""
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import pathlib
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import catalogd
+import containers
+from catalogd import File, Known, Look
+from conftest import LONG_AGO, Clock, Library
+
+ROOT = "/games"
+
+
+def file(path: str, content: str = "", **facts: Any) -> File:
+    """A file of a disk that is made up; files of the same content are alike."""
+    row = {"size": len(content or path), "mtime": LONG_AGO, "inode": hash(path)}
+    return File(path, **{"root": ROOT, **row, "volume": "disk", **facts})
+
+
+def known(id: str, found: File, content: str = "", **facts: Any) -> Known:
+    row = {"sample": content or found.path, "state": "here", "gone_at": None}
+    return Known(id, found, **{**row, **facts})
+
+
+def tree(*files: File, root: str = ROOT, unreadable: Any = ()) -> catalogd.Tree:
+    """A snapshot that has these files; a folder is there even if it is empty."""
+    found = catalogd.Tree(root, [catalogd.Folder(root, "disk", [])], [*unreadable], [])
+    for path, _, size, mtime, inode, volume in files:
+        where, name = os.path.split(path)
+        row = (name, size, mtime, inode)
+        found.folders.append(catalogd.Folder(where, volume, [row]))
+    return found
+
+
+def compare(
+    items: list[Known],
+    *trees: catalogd.Tree,
+    contents: dict[str, str | None] | None = None,
+    **more: Any,
+) -> dict[str, str]:
+    """What becomes of each id, and of each path that is new: the path an item is at
+    now, or "gone", "offline" or "forgotten"; "new" for a path."""
+
+    def look(found: File) -> Look | None:
+        content = (contents or {}).get(found.path, found.path)
+        return None if content is None else Look(content, "name", "{}")
+
+    disk = {found.root: found for found in trees}
+    before = more.pop("forget_before", "2020-01-01T00:00:00")
+    changes = catalogd.compare(
+        items, {**disk, **more.pop("roots", {})}, look, before, **more
+    )
+    told = {found.path: "new" for found, _ in changes.added}
+    told |= {item.id: found.path for item, found, _ in changes.updated}
+    for kind in ("gone", "offline", "forgotten"):
+        told |= {item.id: kind for item in getattr(changes, kind)}
+    return told
+
+
+A, B, C = file("/games/a.nsp"), file("/games/b.nsp"), file("/games/c.nsp")
+
+
+def test_what_has_not_changed_is_not_looked_into() -> None:
+    def look(found: File) -> Look:
+        raise AssertionError(found)
+
+    trees = {ROOT: tree(A, B)}
+    changes = catalogd.compare([known("1", A), known("2", B)], trees, look, "")
+    assert not any(changes)
+
+
+def test_a_first_scan_adds_everything_without_looking_yet() -> None:
+    changes = catalogd.compare([], {ROOT: tree(A, B)}, lambda found: None, "")
+    assert [(found.path, look) for found, look in changes.added] == [
+        ("/games/a.nsp", None),
+        ("/games/b.nsp", None),
+    ]
+
+
+MOVES: list[tuple[str, list[Known], list[File], dict[str, str | None], dict[str, str]]]
+MOVES = [
+    (
+        "renamed",
+        [known("1", A, "one")],
+        [file("/games/new.nsp", inode=A.inode)],
+        {"/games/new.nsp": "one"},
+        {"1": "/games/new.nsp"},
+    ),
+    (
+        "moved to another folder of a drive that numbers inodes anew",
+        [known("1", A, "one")],
+        [file("/games/deep/a.nsp", size=A.size)],
+        {"/games/deep/a.nsp": "one"},
+        {"1": "/games/deep/a.nsp"},
+    ),
+    (
+        "rewritten in place",
+        [known("1", A, "one")],
+        [A._replace(size=99, mtime=LONG_AGO + 5)],
+        {A.path: "two"},
+        {"1": A.path},
+    ),
+    (
+        "touched",
+        [known("1", A, "one")],
+        [A._replace(mtime=LONG_AGO + 5)],
+        {A.path: "one"},
+        {"1": A.path},
+    ),
+    (
+        "two that changed places, of the same size and time",
+        [known("1", A, "one"), known("2", B, "two")],
+        [A._replace(inode=B.inode), B._replace(inode=A.inode)],
+        {A.path: "two", B.path: "one"},
+        {"1": B.path, "2": A.path},
+    ),
+    (
+        "three in a circle, with a new one in the place of the first",
+        [known("1", A, "one"), known("2", B, "two")],
+        [
+            B._replace(size=A.size, mtime=1, inode=1),
+            C._replace(size=7),
+            A._replace(size=1),
+        ],
+        {B.path: "one", C.path: "two", A.path: "three"},
+        {"1": B.path, "2": C.path, A.path: "new"},
+    ),
+    (
+        "one moved over another",
+        [known("1", A, "one"), known("2", B, "two")],
+        [B._replace(inode=A.inode, size=A.size + 1)],
+        {B.path: "one"},
+        {"1": B.path, "2": "gone"},
+    ),
+    (
+        "a new file under a removed one's inode number",
+        [known("1", A, "one"), known("2", B, "two")],
+        [B, file("/games/new.nsp", inode=A.inode, size=A.size)],
+        {"/games/new.nsp": "three"},
+        {"1": "gone", "/games/new.nsp": "new"},
+    ),
+    (
+        "all inodes numbered anew",
+        [known("1", A), known("2", B)],
+        [A._replace(inode=71), B._replace(inode=72)],
+        {A.path: None, B.path: None},
+        {"1": A.path, "2": B.path},
+    ),
+    (
+        "a second file of the same content is a second entry",
+        [known("1", A, "one")],
+        [A, C],
+        {C.path: "one"},
+        {C.path: "new"},
+    ),
+    (
+        "two of the same content, both moved, keep their names",
+        [known("1", A, "one"), known("2", B, "one")],
+        [file("/games/x/a.nsp"), file("/games/x/b.nsp")],
+        {"/games/x/a.nsp": "one", "/games/x/b.nsp": "one"},
+        {"1": "/games/x/a.nsp", "2": "/games/x/b.nsp"},
+    ),
+    (
+        "one that grows stays what it was",
+        [known("1", A, "one")],
+        [A._replace(size=99)],
+        {A.path: None},
+        {},
+    ),
+    (
+        "one that came back after it was gone",
+        [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
+        [C],
+        {C.path: "one"},
+        {"1": C.path},
+    ),
+    (
+        "one that came back unchanged",
+        [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
+        [A],
+        {},
+        {"1": A.path},
+    ),
+    (
+        "what is here goes before what is gone",
+        [
+            known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00"),
+            known("2", A, "two"),
+        ],
+        [A._replace(size=99)],
+        {A.path: "three"},
+        {"2": A.path},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("items", "files", "contents", "expected"),
+    [row[1:] for row in MOVES],
+    ids=[row[0] for row in MOVES],
+)
+def test_an_id_follows_its_file(
+    items: list[Known],
+    files: list[File],
+    contents: dict[str, str | None],
+    expected: dict[str, str],
+) -> None:
+    assert compare(items, tree(*files), contents=contents) == expected
+
+
+def test_a_file_that_is_removed_is_gone() -> None:
+    assert compare([known("1", A), known("2", B)], tree(B)) == {"1": "gone"}
+
+
+def test_a_file_that_is_gone_for_long_is_forgotten() -> None:
+    items = [
+        known("1", A, state="gone", gone_at="2019-12-31T23:59:59"),
+        known("2", C, state="gone", gone_at="2020-01-01T00:00:00"),
+    ]
+    assert compare(items, tree(B), contents={B.path: "b"}) == {
+        "1": "forgotten",
+        B.path: "new",
+    }
+
+
+def test_a_file_of_a_folder_that_is_no_library_any_more_is_gone() -> None:
+    assert compare([known("1", A)], tree(root="/other")) == {"1": "gone"}
+
+
+@pytest.mark.parametrize("state", ["here", "gone"])
+def test_the_files_of_a_folder_that_cannot_be_read_are_offline(state: str) -> None:
+    items = [known("1", A, state=state, gone_at="2001-01-01T00:00:00")]
+    assert compare(items, roots={ROOT: None}) == {"1": "offline"}
+
+
+def test_the_files_of_a_folder_that_is_suddenly_empty_are_offline() -> None:
+    assert compare([known("1", A)], tree()) == {"1": "offline"}
+
+
+def test_what_is_offline_stays_so() -> None:
+    assert compare([known("1", A, state="offline")], tree()) == {}
+
+
+def test_what_is_offline_is_gone_when_its_disk_is_back_without_it() -> None:
+    items = [known("1", A, state="offline"), known("2", B, state="offline")]
+    assert compare(items, tree(B)) == {"1": "gone", "2": B.path}
+
+
+def test_what_is_below_an_unreadable_folder_is_offline() -> None:
+    deep = file("/games/deep/er/a.nsp")
+    beside = file("/games/deeper.nsp")
+    items = [known("1", deep), known("2", B), known("3", beside)]
+    found = tree(B, unreadable=["/games/deep"])
+    assert compare(items, found) == {"1": "offline", "3": "gone"}
+
+
+def test_a_file_that_cannot_be_measured_is_offline() -> None:
+    found = tree(B, unreadable=[A.path])
+    assert compare([known("1", A), known("2", B)], found) == {"1": "offline"}
+
+
+def test_the_files_of_another_disk_at_the_same_place_get_ids_of_their_own() -> None:
+    other = A._replace(volume="other", size=99)
+    found = tree(other)
+    found.folders[0] = catalogd.Folder(ROOT, "other", [])
+    told = compare([known("1", A, "one")], found, contents={A.path: "two"})
+    assert told == {"1": "offline", A.path: "new"}
+
+
+def test_the_same_disk_under_another_number_is_the_same_disk() -> None:
+    found = tree(A._replace(volume="other"))
+    found.folders[0] = catalogd.Folder(ROOT, "other", [])
+    assert compare([known("1", A), known("2", B)], found) == {"1": A.path, "2": "gone"}
+
+
+def test_a_file_of_an_offline_disk_has_not_moved() -> None:
+    copy = file("/other/a.nsp", root="/other")
+    told = compare(
+        [known("1", A, "one")],
+        tree(copy, root="/other"),
+        contents={copy.path: "one"},
+        roots={ROOT: None},
+    )
+    assert told == {"1": "offline", copy.path: "new"}
+
+
+def test_a_file_that_was_copied_and_then_removed_goes_on_with_the_copy() -> None:
+    twin = known("2", C, "one")
+    told = compare(
+        [known("1", A, "one"), twin],
+        tree(C),
+        copies=lambda items: {item.id: [twin] for item in items},
+    )
+    assert told == {"1": C.path, "2": "gone"}
+
+
+def test_a_copy_is_taken_once() -> None:
+    twin = known("3", C, "one")
+    told = compare(
+        [known("1", A, "one"), known("2", B, "one"), twin],
+        tree(C),
+        copies=lambda items: {item.id: [twin] for item in items},
+    )
+    assert told == {"1": C.path, "2": "gone", "3": "gone"}
+
+
+def test_a_copy_that_cannot_be_opened_now_is_left_alone() -> None:
+    twin = known("2", C, "one")
+    told = compare(
+        [known("1", A, "one"), twin],
+        tree(C),
+        contents={C.path: None},
+        copies=lambda items: {item.id: [twin] for item in items},
+    )
+    assert told == {"1": "gone"}
+
+
+# walk: the disk
+
+
+def names(library: Library, *types: str) -> list[str]:
+    found = catalogd.walk(str(library.folder), types or ("nsp", "nro"))
+    return sorted(os.path.relpath(row.path, library.folder) for row in found.files())
+
+
+def test_a_walk_finds_the_files_of_the_wanted_types(library: Library) -> None:
+    for name in ("a.nsp", "deep/er/b.NRO", "c.txt", "d", "nsp", "e.nsp.txt", "f.x.nsp"):
+        library.add(name)
+    assert names(library) == ["a.nsp", "deep/er/b.NRO", "f.x.nsp"]
+
+
+def test_what_is_unfinished_or_hidden_is_no_entry(library: Library) -> None:
+    for name in (".a.nsp", "~b.nsp", "._c.nsp", ".d/e.nsp", "f.nsp.part", "g.part"):
+        library.add(name)
+    for name in ("h.nsp.tmp", "i.nsp.crdownload", "j.nsp~", "k.nsp"):
+        library.add(name)
+    assert names(library) == ["k.nsp"]
+    assert names(library, "part", "tmp", "crdownload", "nsp") == ["k.nsp"]
+
+
+def test_links_pipes_and_devices_are_no_entries(library: Library) -> None:
+    outside = library.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "secret.nsp").write_bytes(b"x")
+    library.add("a.nsp")
+    (library.folder / "link.nsp").symlink_to(outside / "secret.nsp")
+    (library.folder / "inside.nsp").symlink_to(library.folder / "a.nsp")
+    (library.folder / "folder").symlink_to(outside)
+    (library.folder / "loop").symlink_to(library.folder)
+    os.mkfifo(library.folder / "pipe.nsp")
+    (library.folder / "broken.nsp").symlink_to("nowhere")
+    assert names(library) == ["a.nsp"]
+
+
+def test_a_folder_with_an_extension_is_a_folder(library: Library) -> None:
+    library.add("split.nsp/00.nsp")
+    assert names(library) == ["split.nsp/00.nsp"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
+def test_a_name_that_is_no_unicode_is_told_and_not_served(library: Library) -> None:
+    library.add("a.nsp")
+    bad = os.fsencode(library.folder) + b"/bad\xff"
+    with open(bad + b".nsp", "wb"):
+        pass
+    os.mkdir(bad)
+    found = catalogd.walk(str(library.folder), ["nsp"])
+    assert len(found.misnamed) == 2
+    assert names(library) == ["a.nsp"]
+
+
+def test_a_missing_root_is_an_error_not_an_empty_tree(library: Library) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        catalogd.walk(str(library.folder / "missing"), ["nsp"])
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add("a.nsp")
+    library.add("bad/b.nsp")
+    library.add("good/c.nsp")
+    fail_in(monkeypatch, "bad")
+    found = catalogd.walk(str(library.folder), ["nsp"])
+    assert found.unreadable == [str(library.folder / "bad")]
+    assert found.total() == 2
+
+
+def fail_in(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Make folders of a name fail as on a disk that breaks: root reads them all."""
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        if os.path.basename(path) == name:
+            raise OSError(5, "Input/output error", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+
+class Row:
+    """A folder's row of which the disk cannot tell more, or tells what it must."""
+
+    def __init__(self, result: os.stat_result | OSError) -> None:
+        self.name, self.path, self.result = "a.nsp", "/games/a.nsp", result
+
+    def stat(self, follow_symlinks: bool) -> os.stat_result:
+        if isinstance(self.result, OSError):
+            raise self.result
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("problem", "unreadable"),
+    [(FileNotFoundError(2, "gone"), []), (OSError(5, "broken"), ["/games/a.nsp"])],
+)
+def test_a_file_that_cannot_be_measured_is_told_unless_it_is_gone(
+    problem: OSError, unreadable: list[str]
+) -> None:
+    walker = catalogd.Walker("/games", ["nsp"])
+    rows: list[tuple[str, int, int, int]] = []
+    walker._file(Row(problem), rows)  # type: ignore[arg-type]
+    assert (rows, walker.tree.unreadable) == ([], unreadable)
+
+
+def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
+    library: Library,
+) -> None:
+    path = library.add("a.nsp")
+    row = Row(os.stat_result((stat.S_IFREG, 0, 0, 1, 0, 0, 5, 0, 0, 0)))
+    row.path = path
+    rows: list[tuple[str, int, int, int]] = []
+    catalogd.Walker("/games", ["nsp"])._file(row, rows)  # type: ignore[arg-type]
+    assert rows[0][3] == os.stat(path).st_ino
+
+
+def test_a_volume_is_named_by_its_device_where_it_has_no_name(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "statvfs")
+    device = os.stat(library.folder).st_dev
+    assert catalogd.volume_name(str(library.folder), {}) == f"{device:x}"
+
+
+def test_nested_and_doubled_library_folders_are_walked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/pi")
+    folders = ["/games/switch", "~/games", "/games/", "/games", "/games2", "/"]
+    assert catalogd.library_folders(folders) == ["/"]
+    assert catalogd.library_folders(folders[:-1]) == [
+        "/games",
+        "/games2",
+        "/home/pi/games",
+    ]
+
+
+# The scanner, with a real disk and a real store
+
+
+def listing(store: catalogd.Store) -> dict[str, str]:
+    """Id by file name, of what can be downloaded now."""
+    return {
+        os.path.basename(entry["source"]): entry["id"]
+        for entry in json.loads(store.listing())
+    }
+
+
+def test_a_scan_registers_files(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    path = library.add("Celeste [0100AAAABBBB0000][v65536].nsp", containers.nsp())
+    scanner.scan()
+    (entry,) = json.loads(store.listing())
+    assert entry == {
+        "id": entry["id"],
+        "name": "Celeste",
+        "source": path,
+        "type": "filepath",
+        "file_type": "nsp",
+        "size": len(containers.nsp()),
+        "created_at": "2027-01-15T08:00:00",
+        "created_by": "scanner",
+        "metadata": {
+            "description": "",
+            "version": "65536",
+            "patch": 1,
+            "title_id": "0100AAAABBBB0000",
+            "complete": True,
+        },
+    }
+
+
+def test_ids_outlive_rescans_restarts_renames_and_moves(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    first, second = library.add("a.nsp"), library.add("b.nsp")
+    scanner.scan()
+    before = listing(store)
+    scanner.scan()
+    assert listing(store) == before
+    os.rename(first, library.folder / "renamed.nsp")
+    (library.folder / "deep").mkdir()
+    os.rename(second, library.folder / "deep" / "b.nsp")
+    catalogd.Scanner(store, scanner.settings).scan()
+    assert listing(store) == {"renamed.nsp": before["a.nsp"], "b.nsp": before["b.nsp"]}
+
+
+def test_an_entry_keeps_what_was_typed_and_its_queue_through_a_move(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, key: str
+) -> None:
+    path = library.add("a.nsp")
+    scanner.scan()
+    (entry,) = json.loads(store.listing())
+    store.edit(entry["id"], {"name": "Mine", "description": "A note"})
+    store.send(1, entry["id"])
+    (library.folder / "deep").mkdir()
+    os.rename(path, library.folder / "deep" / "b.nsp")
+    scanner.scan()
+    (after,) = json.loads(store.listing())
+    assert (after["id"], after["name"]) == (entry["id"], "Mine")
+    assert after["metadata"]["description"] == "A note"
+    assert [item["entry"] for item in store.pending(1)] == [entry["id"]]
+
+
+def test_a_rename_gives_the_name_of_the_new_file_name(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    path = library.add("clst.nsp")
+    scanner.scan()
+    os.rename(path, library.folder / "Celeste [v0].nsp")
+    scanner.scan()
+    (entry,) = json.loads(store.listing())
+    assert (entry["name"], entry["metadata"]["patch"]) == ("Celeste", 0)
+
+
+def test_a_removed_file_is_not_listed_and_comes_back_with_its_id(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    path, _ = library.add("a.nsp"), library.add("b.nsp")
+    scanner.scan()
+    before = listing(store)
+    os.remove(path)
+    scanner.scan()
+    assert "a.nsp" not in listing(store)
+    with pytest.raises(catalogd.NotFound):
+        store.entry(before["a.nsp"])
+    clock.now += 29 * 86400
+    scanner.scan()
+    library.add("deep/a.nsp", b"a.nsp")
+    scanner.scan()
+    assert listing(store) == before
+
+
+def test_an_entry_is_forgotten_in_the_end(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    path, _ = library.add("a.nsp"), library.add("b.nsp")
+    scanner.scan()
+    os.remove(path)
+    scanner.scan()
+    clock.now += 30 * 86400 + 1
+    assert len(scanner.scan().forgotten) == 1
+    assert len(list(store.files())) == 1
+
+
+def test_an_unplugged_disk_forgets_nothing_ever(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    library.add("a.nsp")
+    scanner.scan()
+    before = listing(store)
+    away = library.folder.with_name("away")
+    os.rename(library.folder, away)
+    for days in (0, 40, 400):
+        clock.now += days * 86400
+        scanner.scan()
+        assert listing(store) == {}
+    os.mkdir(library.folder)  # an empty mount point
+    clock.now += 400 * 86400
+    scanner.scan()
+    os.rmdir(library.folder)
+    os.rename(away, library.folder)
+    scanner.scan()
+    assert listing(store) == before
+
+
+def test_a_copy_to_another_library_and_a_removal_keep_the_id(
+    tmp_path: pathlib.Path, store: catalogd.Store, clock: Clock
+) -> None:
+    old, new = Library(tmp_path / "old"), Library(tmp_path / "new")
+    settings = catalogd.Settings(folders=(str(old.folder), str(new.folder)))
+    scanner = catalogd.Scanner(store, settings)
+    path = old.add("a.nsp", b"content")
+    old.add("other.nsp")
+    scanner.scan()
+    before = listing(store)["a.nsp"]
+    clock.now += 60
+    copy = new.add("b.nsp", b"content")
+    scanner.scan()
+    assert len(listing(store)) == 3
+    os.remove(path)
+    clock.now += 60
+    scanner.scan()
+    assert listing(store)["b.nsp"] == before
+    assert store.entry(before)["source"] == copy
+    old.add("a.nsp", b"content")  # and back: the copy's id has waited for it
+    scanner.scan()
+    assert len(listing(store)) == 3
+    assert len(list(store.files())) == 3
+
+
+def test_a_copy_that_was_queued_keeps_its_own_id(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    clock: Clock,
+    key: str,
+) -> None:
+    path = library.add("a.nsp", b"content")
+    scanner.scan()
+    clock.now += 60
+    library.add("b.nsp", b"content")
+    scanner.scan()
+    copy = listing(store)["b.nsp"]
+    store.send(1, copy)
+    os.remove(path)
+    scanner.scan()
+    assert listing(store) == {"b.nsp": copy}
+
+
+def test_a_rescan_that_finds_nothing_new_opens_nothing_and_writes_nothing(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library.add("a.nsp")
+    scanner.scan()
+    monkeypatch.setattr(catalogd, "open_file", None)
+    monkeypatch.setattr(store, "_writing", None)
+    assert not any(scanner.scan())
+    assert not any(catalogd.Scanner(store, scanner.settings).scan())
+
+
+def test_a_file_that_cannot_be_opened_is_told_once_and_tried_again(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    library.add("a.nsp")
+
+    def refuse(path: str) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogd, "open_file", refuse)
+        scanner.scan()
+        scanner.scan()
+    assert [row.message for row in caplog.records] == [
+        f"{library.folder}/a.nsp is not served: Permission denied."
+    ]
+    scanner.scan()
+    assert listing(store)
+
+
+def test_the_log_names_what_is_offline_unreadable_or_misnamed(
+    library: Library,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    library.add("bad/a.nsp")
+    with open(os.fsencode(library.folder) + b"/\xff.nsp", "wb"):
+        pass
+    fail_in(monkeypatch, "bad")
+    scanner.folders.append("/missing")
+    scanner.scan()
+    assert [row.message for row in caplog.records] == [
+        f"{library.folder}/bad cannot be read. What was in it waits.",
+        f"{library.folder}/\\xff.nsp is not served: its name is not valid UTF-8."
+        " Rename it.",
+        "/missing is offline: No such file or directory. Its entries wait.",
+    ]
+    assert scanner.state.folders == {str(library.folder): 0, "/missing": None}
+
+
+def test_a_growing_file_is_left_alone_until_it_is_quiet(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    library.add("a.nsp", mtime=clock.now - 0.1)
+    scanner.scan()
+    assert not listing(store)
+    clock.now += 1
+    scanner.scan()
+    assert listing(store)
+
+
+def test_a_known_file_that_is_rewritten_stays_listed_meanwhile(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    library.add("a.nsp")
+    scanner.scan()
+    before = listing(store)
+    library.add("a.nsp", b"new content", mtime=clock.now)
+    scanner.scan()
+    assert listing(store) == before
+    clock.now += 1
+    scanner.scan()
+    assert listing(store) == before
+    assert store.entry(before["a.nsp"])["size"] == len(b"new content")
+
+
+def test_a_file_from_the_future_is_watched_instead(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    library.add("a.nsp", mtime=clock.now + 3600)
+    scanner.scan()
+    assert not listing(store)
+    library.add("a.nsp", b"grown", mtime=clock.now + 3700)
+    scanner.scan()
+    time.sleep(scanner.settings.settle + 0.05)
+    scanner.scan()
+    assert listing(store)
+
+
+@pytest.mark.parametrize("year", [1601, 2400])
+def test_a_file_of_any_age_is_an_entry(
+    year: int, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    seconds = (year - 1970) * 31_556_952
+    path = library.add("a.nsp")
+    os.utime(path, ns=(0, seconds * 10**9))
+    scanner.scan()
+    time.sleep(scanner.settings.settle + 0.05)
+    scanner.scan()
+    assert listing(store)
+
+
+def test_icons_are_kept_and_dropped_with_their_entries(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    path = library.add("a.nro", containers.nro())
+    library.add("b.nsp")
+    scanner.icons_limit = 1
+    scanner.scan()
+    entry = listing(store)["a.nro"]
+    assert store.icon(entry) == containers.JPEG
+    assert store.entry(entry)["metadata"]["icon"]
+    with pytest.raises(catalogd.NotFound):
+        store.icon(listing(store)["b.nsp"])
+    os.remove(path)
+    scanner.scan()
+    clock.now += 31 * 86400
+    scanner.scan()
+    with contextlib.closing(store._connect()) as db:
+        assert not db.execute("SELECT * FROM icons").fetchall()
+
+
+def test_many_new_files_come_in_batches_and_the_list_changes_seldom(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    for number in range(25):
+        library.add(f"{number}.nsp")
+    scanner.batch = 10
+    scanner.scan()
+    assert len(listing(store)) == 25
+    assert store.catalog_version() == 1
+
+
+def test_a_scan_by_another_process_waits_or_is_refused(
+    store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    with (
+        store.exclusive("scan"),
+        pytest.raises(catalogd.Conflict),
+        store.exclusive("scan"),
+    ):
+        pass
+    scanner.scan()
+
+
+def test_a_whole_folder_of_many_files_keeps_its_ids_when_it_is_renamed(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    for number in range(2000):
+        library.add(f"old/{number}.nsp")
+    scanner.scan()
+    before = listing(store)
+    os.rename(library.folder / "old", library.folder / "new")
+    changes = scanner.scan()
+    assert (len(changes.updated), len(changes.added)) == (2000, 0)
+    assert listing(store) == before
+
+
+# The thread
+
+
+@pytest.fixture
+def running(scanner: catalogd.Scanner) -> Any:
+    scanner.start()
+    yield scanner
+    scanner.stop()
+
+
+def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_file_that_stops_growing_is_found_before_the_next_scan(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
+) -> None:
+    store.clock = time.time
+    path = library.add("a.nsp", mtime=time.time())
+    removed = library.add("b.nsp", mtime=time.time() + 1000)
+    scanner.start()
+    try:
+        eventually(lambda: len(scanner.growing) == 2)
+        with open(path, "ab") as grows:
+            grows.write(b"more")
+        os.remove(removed)
+        eventually(lambda: listing(store))
+        eventually(lambda: not scanner.growing)
+    finally:
+        scanner.stop()
+
+
+def test_a_rescan_can_be_asked_for(
+    library: Library, store: catalogd.Store, running: catalogd.Scanner
+) -> None:
+    eventually(lambda: running.state.finished)
+    library.add("a.nsp")
+    running.rescan()
+    eventually(lambda: listing(store))
+
+
+def test_a_scan_that_is_due_comes_by_itself(
+    library: Library, store: catalogd.Store, settings: catalogd.Settings
+) -> None:
+    often = dataclasses.replace(settings, scan_interval=0.1)
+    scanner = catalogd.Scanner(store, often)
+    scanner.start()
+    try:
+        eventually(lambda: scanner.state.finished)
+        library.add("a.nsp")
+        eventually(lambda: listing(store))
+    finally:
+        scanner.stop()
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (
+            catalogd.StorageFull("The disk is full."),
+            "The scan failed: The disk is full.",
+        ),
+        (ValueError("a bug"), "The scan failed."),
+    ],
+)
+def test_the_thread_goes_on_after_a_scan_that_failed(
+    problem: Exception,
+    message: str,
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    library.add("a.nsp")
+
+    def fail(*row: object) -> None:
+        raise problem
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "add_files", fail)
+        scanner.start()
+        eventually(lambda: message in caplog.messages)
+    scanner.rescan()
+    try:
+        eventually(lambda: listing(store))
+    finally:
+        scanner.stop()
+
+
+def test_a_scan_stops_when_it_is_told_to(
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add("a.nsp")
+    looking, go_on = threading.Event(), threading.Event()
+    real = catalogd.open_file
+
+    def slow(path: str) -> Any:
+        looking.set()
+        go_on.wait(20)
+        return real(path)
+
+    monkeypatch.setattr(catalogd, "open_file", slow)
+    library.add("b.nsp")
+    scanner.start()
+    assert looking.wait(20)
+    stopper = threading.Thread(target=scanner.stop)
+    stopper.start()
+    eventually(lambda: scanner._stopping)
+    go_on.set()
+    stopper.join(20)
+    assert not scanner._thread.is_alive()
+    assert not scanner.state.scanning
+
+
+def test_a_scan_that_changed_something_is_one_line_in_the_log(
+    library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    library.add("a.nsp")
+    scanner._scan_and_log()
+    scanner._scan_and_log()
+    (line,) = caplog.messages
+    assert line.endswith(": 1 added.")
+
+
+def test_a_summary_of_no_changes() -> None:
+    assert catalogd.summary(catalogd.Changes([], [], [], [], [])) == "nothing changed"
+
+
+def test_only_regular_files_are_opened(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link", ".", "missing"):
+        with pytest.raises(OSError):
+            catalogd.open_file(str(tmp_path / name))
