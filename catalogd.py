@@ -1680,6 +1680,7 @@ def compare(
     comparison.by_sight(known)
     comparison.look_into_the_rest()
     comparison.by(lambda file, sample: (file.path, sample))
+    comparison.by(lambda file, sample: (file.volume, file.inode, file.mtime, sample))
     comparison.set_offline_aside()
     comparison.by(lambda file, sample: (file.inode, file.mtime, sample))
     comparison.by(lambda file, sample: (os.path.basename(file.path), sample))
@@ -1692,6 +1693,8 @@ def compare(
 class Comparison:
     """Pairs what is known with what was found, by one likeness after another: what
     is left of the one is lost, what is left of the other is new."""
+
+    many = 16  # files: fewer are opened rather than believed to have new inodes
 
     def __init__(
         self,
@@ -1709,32 +1712,34 @@ class Comparison:
         self.changes = Changes([], [], [], [], [])
 
     def by_sight(self, known: Iterable[Known]) -> None:
-        """Pair what has not changed, without opening it.
-
-        Some network drives number their inodes anew at times, so another inode
-        counts only if it is that of another file that is lost: then the two may have
-        changed places. What is here comes before what is gone, which takes only what
-        the other leaves.
-        """
+        """Pair what has not changed, without opening it."""
+        stable = set()  # volumes where a file has kept its inode
         for item in known:
             if item.state == "here" and self.fresh.get(item.file.path) == item.file:
                 self._pair(item, item.file, None)
+                stable.add(item.file.volume)
             else:
                 self.lost.append(item)
+        # What is here comes before what is gone, which takes only what that leaves.
         self.lost.sort(key=lambda item: (item.state != "here", item.file.path))
-        inodes = {item.file.inode: item.file.path for item in self.lost}
-        left = []
+        self._by_sight_but_inode(stable)
+
+    def _by_sight_but_inode(self, stable: set[str]) -> None:
+        """Some network drives number all their inodes anew, at times or even always.
+        Then the inode does not count, so that not all files have to be opened."""
+        alike: dict[str, list[Known]] = {}
         for item in self.lost:
             old, new = item.file, self.fresh.get(item.file.path)
-            if (
-                new is not None
-                and (old.size, old.mtime) == (new.size, new.mtime)
-                and inodes.get(new.inode, new.path) == new.path
-            ):
-                self._pair(item, new, None)
-            else:
-                left.append(item)
-        self.lost = left
+            if new and (old.size, old.mtime) == (new.size, new.mtime):
+                alike.setdefault(new.volume, []).append(item)
+        found = set()
+        for volume, items in alike.items():
+            if volume not in stable and len(items) >= self.many:
+                for item in items:
+                    if item.file.path in self.fresh:
+                        self._pair(item, self.fresh[item.file.path], None)
+                        found.add(item.id)
+        self.lost = [item for item in self.lost if item.id not in found]
 
     def look_into_the_rest(self) -> None:
         """What grows or cannot be opened is left as it is, known or not. If nothing
@@ -1800,7 +1805,7 @@ class Comparison:
         """Who moves files to another disk copies them first, and a scan may come
         between. Then the copy has become an entry, and is given back: the one that
         has the notes and the queue goes on with the copy's file."""
-        twins = copies([item for item in self.lost if item.state == "here"])
+        twins = copies([item for item in self.lost if item.state != "gone"])
         touched = {item.id for item in (*self.lost, *self.changes.offline)}
         touched.update(item.id for item, _, _ in self.changes.updated)
         left = []

@@ -152,11 +152,11 @@ MOVES = [
         {"1": "gone", "/games/new.nsp": "new"},
     ),
     (
-        "all inodes numbered anew",
-        [known("1", A), known("2", B)],
-        [A._replace(inode=71), B._replace(inode=72)],
-        {A.path: None, B.path: None},
-        {"1": A.path, "2": B.path},
+        "another file of the same size and time under the same path",
+        [known("1", A, "one"), known("2", B, "two")],
+        [A._replace(inode=71), B],
+        {A.path: "three"},
+        {"1": A.path},
     ),
     (
         "a second file of the same content is a second entry",
@@ -218,6 +218,16 @@ def test_an_id_follows_its_file(
     expected: dict[str, str],
 ) -> None:
     assert compare(items, tree(*files), contents=contents) == expected
+
+
+def test_where_all_inodes_are_numbered_anew_nothing_is_opened() -> None:
+    files = [file(f"/games/{number}.nsp", inode=number) for number in range(20)]
+    items = [known(str(number), row) for number, row in enumerate(files)]
+    items.append(known("gone", files[0], state="gone", gone_at="2026-01-01T00:00:00"))
+    anew = [row._replace(inode=row.inode + 7) for row in files]
+    contents: dict[str, str | None] = dict.fromkeys(row.path for row in files)
+    told = compare(items, tree(*anew), contents=contents)
+    assert told == {str(number): row.path for number, row in enumerate(files)}
 
 
 def test_a_file_that_is_removed_is_gone() -> None:

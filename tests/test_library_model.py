@@ -1,0 +1,225 @@
+"""Whatever people do to their disks, an id stays with its file.
+
+A model of roots, disks and files is changed at random and scanned now and then. It
+knows which content each id was given to first, and holds `compare` to that.
+"""
+
+import dataclasses
+import itertools
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import catalogd
+from catalogd import File, Known, Look
+
+ROOTS = ("/a", "/b")
+NAMES = ("x.nsp", "y.nsp", "deep/x.nsp")
+DAY = 86400
+FORGET_AFTER = 30 * DAY
+
+
+@dataclasses.dataclass
+class Content:
+    """What is in a file. Its token is its own, but for copies of it."""
+
+    token: int
+    mtime: int
+    inode: int
+
+
+class World:
+    """Two roots, three disks that can be mounted there, and what the store knows."""
+
+    def __init__(self) -> None:
+        self.count = itertools.count(1)
+        self.disks: dict[str, dict[str, Content]] = {"1": {}, "2": {}, "3": {}}
+        self.mounted: dict[str, str | None] = {"/a": "1", "/b": "2"}
+        self.broken: str | None = None  # a folder that cannot be read
+        self.now = 1_000_000_000.0
+        self.known: dict[str, Known] = {}
+        self.made: dict[str, float] = {}  # when, by id
+        self.owner: dict[int, str] = {}  # the first id of a token
+        self.copied: set[int] = set()  # tokens that more than one file has had
+
+    # What people do; each takes two numbers that say to what
+
+    def place(self, number: int) -> tuple[dict[str, Content], str]:
+        disks = [disk for disk in self.mounted.values() if disk]
+        if not disks:
+            return self.disks["3"], NAMES[number % 3]
+        return self.disks[disks[number % len(disks)]], NAMES[number // 2 % 3]
+
+    def create(self, one: int, two: int) -> None:
+        files, name = self.place(one)
+        # Two times only, so that many files are of the same size and time.
+        files[name] = Content(next(self.count), two % 2, next(self.count))
+
+    def delete(self, one: int, two: int) -> None:
+        files, name = self.place(one)
+        files.pop(name, None)
+
+    def move(self, one: int, two: int) -> None:
+        (source, old), (target, new) = self.place(one), self.place(two)
+        if old in source:
+            content = source.pop(old)
+            if source is not target:
+                content.inode = next(self.count)
+            target[new] = content
+
+    def swap(self, one: int, two: int) -> None:
+        (first, old), (second, new) = self.place(one), self.place(two)
+        if old in first and new in second and first is second:
+            first[old], second[new] = second[new], first[old]
+
+    def copy(self, one: int, two: int) -> None:
+        (source, old), (target, new) = self.place(one), self.place(two)
+        if old in source and (source is not target or old != new):
+            content = source[old]
+            self.copied.add(content.token)
+            target[new] = Content(content.token, content.mtime, next(self.count))
+
+    def rewrite(self, one: int, two: int) -> None:
+        files, name = self.place(one)
+        if name in files:
+            files[name].token = next(self.count)
+            files[name].mtime += 7
+
+    def touch(self, one: int, two: int) -> None:
+        files, name = self.place(one)
+        if name in files:
+            files[name].mtime += 3
+
+    def renumber(self, one: int, two: int) -> None:
+        for content in self.disks["123"[one % 3]].values():
+            content.inode = next(self.count)
+
+    def mount(self, one: int, two: int) -> None:
+        disk = ("1", "2", "3", None)[two % 4]
+        root = ROOTS[one % 2]
+        if disk is None or disk not in self.mounted.values():
+            self.mounted[root] = disk
+
+    def break_folder(self, one: int, two: int) -> None:
+        self.broken = (None, "/a/deep", "/b/deep")[one % 3]
+
+    def wait(self, one: int, two: int) -> None:
+        self.now += (one % 40) * DAY
+
+    # What the scanner sees, and what becomes of it
+
+    def tree(self, root: str, empty: bool) -> catalogd.Tree | None:
+        disk = self.mounted[root]
+        if disk is None:
+            folders = [catalogd.Folder(root, "the empty mount point's", [])]
+            return catalogd.Tree(root, folders, [], []) if empty else None
+        folders = [catalogd.Folder(root, disk, [])]
+        unreadable = []
+        for name, content in self.disks[disk].items():
+            where, _, last = f"{root}/{name}".rpartition("/")
+            if where == self.broken:
+                unreadable.append(where)
+            else:
+                row = (last, 1, content.mtime, content.inode)
+                folders.append(catalogd.Folder(where, disk, [row]))
+        return catalogd.Tree(root, folders, unreadable, [])
+
+    def content(self, file: File) -> Content:
+        return self.disks[file.volume][file.path.removeprefix(file.root + "/")]
+
+    def look(self, file: File) -> Look:
+        return Look(str(self.content(file).token), "name", "{}")
+
+    def copies(self, items: Any) -> dict[str, list[Known]]:
+        return {
+            item.id: [
+                other
+                for other in self.known.values()
+                if other.sample == item.sample
+                and other.state == "here"
+                and self.made[other.id] > self.made[item.id]
+            ]
+            for item in items
+        }
+
+    def scan(self, one: int, two: int) -> None:
+        self.now += 60
+        trees = {root: self.tree(root, bool(one % 2)) for root in ROOTS}
+        before = dict(self.known)
+        forget_before = catalogd.stamp(self.now - FORGET_AFTER)
+        changes = catalogd.compare(
+            list(self.known.values()), trees, self.look, forget_before, self.copies
+        )
+        self.apply(changes)
+        files = {file for tree in trees.values() if tree for file in tree.files()}
+        self.check_every_file_has_one_id(files)
+        self.check_nothing_vanished_early(before)
+        self.check_ids_stay_with_their_files(before, files)
+
+    def apply(self, changes: catalogd.Changes) -> None:
+        """As the store does."""
+        for file, look in changes.added:
+            id = f"id{next(self.count)}"
+            sample = (look or self.look(file)).sample
+            self.known[id] = Known(id, file, sample, "here", None)
+            self.made[id] = self.now
+        for item, file, look in changes.updated:
+            sample = look.sample if look else item.sample
+            self.known[item.id] = Known(item.id, file, sample, "here", None)
+        for item in changes.gone:
+            now = catalogd.stamp(self.now)
+            self.known[item.id] = item._replace(state="gone", gone_at=now)
+        for item in changes.offline:
+            self.known[item.id] = item._replace(state="offline", gone_at=None)
+        for item in changes.forgotten:
+            del self.known[item.id]
+
+    def check_every_file_has_one_id(self, files: set[File]) -> None:
+        here = [item for item in self.known.values() if item.state == "here"]
+        assert sorted(item.file for item in here) == sorted(files)
+        for item in here:
+            assert item.sample == str(self.content(item.file).token)
+
+    def check_nothing_vanished_early(self, before: dict[str, Known]) -> None:
+        for id in before.keys() - self.known.keys():
+            assert before[id].state == "gone"
+            assert before[id].gone_at < catalogd.stamp(self.now - FORGET_AFTER)
+
+    def check_ids_stay_with_their_files(
+        self, before: dict[str, Known], files: set[File]
+    ) -> None:
+        """If the file is there and the disk where its id had it is too, the id is
+        still with it. (Content that was copied may have several ids.)"""
+        now = {self.content(file).token: file for file in files}
+        for token in list(self.owner):
+            id = self.owner[token]
+            item = self.known.get(id)
+            if token in now and token not in self.copied and id in before:
+                assert item is not None
+                if item.state != "offline":
+                    assert item.file == now[token], (token, item)
+            if item is None or item.sample != str(token):
+                del self.owner[token]
+        for item in self.known.values():
+            if item.state == "here" and item.sample:
+                self.owner.setdefault(int(item.sample), item.id)
+
+
+DEEDS = (
+    *("create", "create", "delete", "move", "move", "swap", "copy", "rewrite"),
+    *("touch", "renumber", "mount", "mount", "break_folder", "wait"),
+    *("scan", "scan", "scan", "scan"),
+)
+NUMBER = st.integers(0, 11)
+
+
+@settings(max_examples=600, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.sampled_from(DEEDS), NUMBER, NUMBER), max_size=60))
+def test_no_sequence_of_deeds_makes_an_id_change_hands_or_vanish(
+    deeds: list[tuple[str, int, int]],
+) -> None:
+    world = World()
+    for deed, one, two in deeds:
+        getattr(world, deed)(one, two)
+    world.scan(0, 0)
