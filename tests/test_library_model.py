@@ -35,13 +35,14 @@ class World:
     def __init__(self) -> None:
         self.count = itertools.count(1)
         self.disks: dict[str, dict[str, Content]] = {"1": {}, "2": {}, "3": {}}
+        self.volume = {"1": "1", "2": "2", "3": "3"}  # the name of each disk
         self.mounted: dict[str, str | None] = {"/a": "1", "/b": "2"}
         self.broken: str | None = None  # a folder that cannot be read
         self.now = 1_000_000_000.0
         self.known: dict[str, Known] = {}
         self.made: dict[str, float] = {}  # when, by id
-        self.owner: dict[int, str] = {}  # the first id of a token
-        self.copied: set[int] = set()  # tokens that more than one file has had
+        self.owner: dict[str, str] = {}  # the first id that a sample had
+        self.copied: set[str] = set()  # samples that more than one file has had
 
     # What people do; each takes two numbers that say to what
 
@@ -77,7 +78,7 @@ class World:
         (source, old), (target, new) = self.place(one), self.place(two)
         if old in source and (source is not target or old != new):
             content = source[old]
-            self.copied.add(content.token)
+            self.copied.add(str(content.token))
             target[new] = Content(content.token, content.mtime, next(self.count))
 
     def rewrite(self, one: int, two: int) -> None:
@@ -94,6 +95,10 @@ class World:
     def renumber(self, one: int, two: int) -> None:
         for content in self.disks["123"[one % 3]].values():
             content.inode = next(self.count)
+
+    def reboot(self, one: int, two: int) -> None:
+        """A disk without a name of its own gets another number."""
+        self.volume["123"[one % 3]] = f"device {next(self.count)}"
 
     def mount(self, one: int, two: int) -> None:
         disk = ("1", "2", "3", None)[two % 4]
@@ -114,19 +119,20 @@ class World:
         if disk is None:
             folders = [catalogd.Folder(root, "the empty mount point's", [])]
             return catalogd.Tree(root, folders, [], []) if empty else None
-        folders = [catalogd.Folder(root, disk, [])]
-        unreadable = []
+        volume = self.volume[disk]
+        folders = [catalogd.Folder(root, volume, [])]
+        broken = self.broken if self.broken and self.broken.startswith(root) else None
         for name, content in self.disks[disk].items():
             where, _, last = f"{root}/{name}".rpartition("/")
-            if where == self.broken:
-                unreadable.append(where)
-            else:
+            if where != broken:
                 row = (last, 1, content.mtime, content.inode)
-                folders.append(catalogd.Folder(where, disk, [row]))
-        return catalogd.Tree(root, folders, unreadable, [])
+                folders.append(catalogd.Folder(where, volume, [row]))
+        return catalogd.Tree(root, folders, [broken] if broken else [], [])
 
     def content(self, file: File) -> Content:
-        return self.disks[file.volume][file.path.removeprefix(file.root + "/")]
+        disk = self.mounted[file.root]
+        assert disk is not None
+        return self.disks[disk][file.path.removeprefix(file.root + "/")]
 
     def look(self, file: File) -> Look:
         return Look(str(self.content(file).token), "name", "{}")
@@ -155,6 +161,7 @@ class World:
         files = {file for tree in trees.values() if tree for file in tree.files()}
         self.check_every_file_has_one_id(files)
         self.check_nothing_vanished_early(before)
+        self.check_what_is_unplugged_waits()
         self.check_ids_stay_with_their_files(before, files)
 
     def apply(self, changes: catalogd.Changes) -> None:
@@ -184,31 +191,40 @@ class World:
     def check_nothing_vanished_early(self, before: dict[str, Known]) -> None:
         for id in before.keys() - self.known.keys():
             assert before[id].state == "gone"
-            assert before[id].gone_at < catalogd.stamp(self.now - FORGET_AFTER)
+            gone_at = before[id].gone_at
+            assert gone_at and gone_at < catalogd.stamp(self.now - FORGET_AFTER)
+
+    def check_what_is_unplugged_waits(self) -> None:
+        for item in self.known.values():
+            disk = self.mounted[item.file.root]
+            if disk is None or item.file.path.rpartition("/")[0] == self.broken:
+                assert item.state == "offline"
 
     def check_ids_stay_with_their_files(
         self, before: dict[str, Known], files: set[File]
     ) -> None:
-        """If the file is there and the disk where its id had it is too, the id is
-        still with it. (Content that was copied may have several ids.)"""
-        now = {self.content(file).token: file for file in files}
-        for token in list(self.owner):
-            id = self.owner[token]
+        """While content can be seen, it has the id that it had first, unless that is
+        on a disk that cannot be seen. Copies have ids of their own, so a file that
+        was copied may be written anew."""
+        seen = {self.look(file).sample for file in files}
+        for sample, id in list(self.owner.items()):
             item = self.known.get(id)
-            if token in now and token not in self.copied and id in before:
-                assert item is not None
-                if item.state != "offline":
-                    assert item.file == now[token], (token, item)
-            if item is None or item.sample != str(token):
-                del self.owner[token]
-        for item in self.known.values():
-            if item.state == "here" and item.sample:
-                self.owner.setdefault(int(item.sample), item.id)
+            if sample in seen and item and item.state != "offline":
+                assert item.state == "here"
+                assert item.sample == sample or sample in self.copied
+            if item is None or item.sample != sample:
+                del self.owner[sample]
+        for sample in seen - self.owner.keys():
+            ids = [item.id for item in self.known.values() if item.sample == sample]
+            oldest = min(self.made[id] for id in ids)
+            first = [id for id in ids if self.made[id] == oldest]
+            if len(first) == 1:
+                self.owner[sample] = first[0]
 
 
 DEEDS = (
     *("create", "create", "delete", "move", "move", "swap", "copy", "rewrite"),
-    *("touch", "renumber", "mount", "mount", "break_folder", "wait"),
+    *("touch", "renumber", "reboot", "mount", "mount", "break_folder", "wait"),
     *("scan", "scan", "scan", "scan"),
 )
 NUMBER = st.integers(0, 11)
