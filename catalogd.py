@@ -2031,6 +2031,7 @@ class Scanner:
             self._tell(root, f"is offline: {error.strerror}. Its entries wait.")
             return None
         self.state.folders[root] = tree.total()
+        self.state.files = before + tree.total()
         for path in tree.unreadable:
             self._tell(path, "cannot be read. What was in it waits.")
         for path in tree.misnamed:
