@@ -35,10 +35,12 @@ import hashlib
 import hmac
 import http.client
 import io
+import ipaddress
 import json
 import logging
 import math
 import os
+import pathlib
 import queue
 import re
 import secrets
@@ -71,13 +73,15 @@ log = logging.getLogger("catalogd")
 # Settings ---------------------------------------------------------------------
 # A field is an option. The INI file, its example and the checks all come from it.
 
+SEE_EXAMPLE = "'catalogd example' shows all."
+
 
 def option(section: str, default: Any, help: str, **checks: Any) -> Any:
     """A field of Settings.
 
-    :param checks: `low` and `high` bound a number, `choices` lists the words that
-        are allowed, `parse` turns the INI's text into the value where the type of
-        the default does not tell how.
+    :param checks: `low` and `high`, which each number has, are its bounds, `choices`
+        lists the words that are allowed, `parse` turns the INI's text into the value
+        where the type of the default does not tell how.
     """
     metadata = {"section": section, "help": help, **checks}
     return dataclasses.field(default=default, metadata=metadata)
@@ -88,15 +92,37 @@ def lines(text: str) -> tuple[str, ...]:
 
 
 def extensions(text: str) -> tuple[str, ...]:
-    return tuple(word.lower().lstrip(".") for word in text.replace(",", " ").split())
+    """:raises ValueError: one of them cannot be the end of a file's name."""
+    words = text.lower().replace(",", " ").split()
+    found = tuple(word.removeprefix(".") for word in words)
+    if not found or not all(word.isalnum() for word in found):
+        raise ValueError("is not a list of file extensions such as nsp xci")
+    return found
 
 
 def web_address(text: str) -> str:
-    """:raises ValueError: unless it is an http(s) address with a host."""
-    parts = urllib.parse.urlsplit(text)
-    if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+    """Without the slash at its end. :raises ValueError: nothing can follow it."""
+    if text and (not is_web_address(text) or "?" in text or "#" in text):
         raise ValueError("is not an address such as https://games.example.org")
     return text.rstrip("/")
+
+
+def is_web_address(text: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(text)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a broken IPv6 address, or a port that is no number
+        return False
+    printable = text.isprintable() and " " not in text
+    return named and printable and parts.scheme in ("http", "https")
+
+
+def ip_address(text: str) -> str:
+    """:raises ValueError: it is none."""
+    try:
+        return text and str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError("is not an IP address") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +130,7 @@ class Settings:
     """All options of the INI file, checked. Times are seconds unless said."""
 
     folders: tuple[str, ...] = option(
-        "library", (), "Folders to serve, one a line.", parse=lines
+        "library", (), "Folders to serve, one a line, each line indented.", parse=lines
     )
     extensions: tuple[str, ...] = option(
         "library",
@@ -113,19 +139,25 @@ class Settings:
         parse=extensions,
     )
     scan_interval: float = option(
-        "library", 60.0, "Seconds between two looks at the folders.", low=1
+        "library",
+        60.0,
+        "Seconds between two looks at the folders.",
+        low=1,
+        high=30 * 86400,
     )
     settle: float = option(
         "library",
         2.0,
         "A file that still grows is left alone until it was quiet for so many seconds.",
         low=0,
+        high=86400,
     )
     forget_after: float = option(
         "library",
         30.0,
         "Days that the entry of a deleted file is kept, in case the file comes back.",
         low=0,
+        high=36500,
     )
     host: str = option("server", "", "Address to listen on; empty for all interfaces.")
     port: int = option("server", 6069, "TCP port to listen on.", low=0, high=65535)
@@ -140,6 +172,7 @@ class Settings:
         "server",
         "",
         "IP address of a reverse proxy whose X-Forwarded-* headers are believed.",
+        parse=ip_address,
     )
     threads: int = option(
         "server", 4, "Worker threads that answer calls.", low=1, high=64
@@ -150,6 +183,7 @@ class Settings:
         "An item in processing that no client reports on for so many seconds is\n"
         "pending again.",
         low=1,
+        high=30 * 86400,
     )
     sources: str = option(
         "queue",
@@ -172,21 +206,33 @@ class Settings:
         except OSError as error:
             raise Problem(f"{path}: cannot be read: {error.strerror}.") from error
         except (configparser.Error, UnicodeDecodeError) as error:
-            reason = str(error).replace("\n", " ")
+            reason = " ".join(str(error).split())
             raise Problem(f"{path}: is not an INI file: {reason}") from error
-        given = [(s, key, ini[s][key]) for s in ini.sections() for key in ini[s]]
-        return cls(**{key: cls._value(path, *row) for row in given for key in [row[1]]})
+        values: dict[str, Any] = {}
+        for name, section in ini.items():
+            values.update(cls._section(path, name, section))
+        return cls(**values)
 
     @classmethod
-    def _value(cls, path: str, section: str, key: str, text: str) -> Any:
-        field = {field.name: field for field in dataclasses.fields(cls)}.get(key)
-        where = f"{path}: [{section}] {key}"
-        if field is None or field.metadata["section"] != section:
-            raise Problem(f"{where}: there is no such option. See 'catalogd example'.")
-        try:
-            return convert(field, text.strip())
-        except ValueError as error:
-            raise Problem(f"{where}: {text.strip()!r} {error}.") from error
+    def _section(cls, path: str, name: str, given: Mapping[str, str]) -> dict[str, Any]:
+        """The values that a section of the INI file gives."""
+        rows = {
+            field.name: field
+            for field in dataclasses.fields(cls)
+            if field.metadata["section"] == name
+        }
+        if not rows and name:  # configparser adds a section without a name
+            raise Problem(f"{path}: [{name}]: there is no such section. {SEE_EXAMPLE}")
+        values = {}
+        for key, text in given.items():
+            where = f"{path}: [{name}] {key}"
+            if key not in rows:
+                raise Problem(f"{where}: there is no such option. {SEE_EXAMPLE}")
+            try:
+                values[key] = convert(rows[key], text.strip())
+            except ValueError as error:
+                raise Problem(f"{where}: {text.strip()!r} {error}.") from error
+        return values
 
     @classmethod
     def example(cls) -> str:
@@ -220,9 +266,8 @@ def convert(field: "dataclasses.Field[Any]", text: str) -> Any:
     except ValueError:
         kind = "whole number" if number is int else "number"
         raise ValueError(f"is not a {kind}") from None
-    low, high = checks.get("low", -math.inf), checks.get("high", math.inf)
-    if not low <= value <= high or not math.isfinite(value):
-        raise ValueError(f"is not between {low} and {high}")
+    if not checks["low"] <= value <= checks["high"]:  # so NaN is refused too
+        raise ValueError(f"is not from {checks['low']} to {checks['high']}")
     return value
 
 
@@ -325,6 +370,11 @@ class Busy(Problem):
     code = "busy"
 
 
+class StorageFailed(Problem):
+    status = 503
+    code = "storage_failed"
+
+
 class StorageFull(Problem):
     status = 507
     code = "storage_full"
@@ -391,17 +441,23 @@ def parse(fields: Mapping[str, Field], raw: bytes) -> dict[str, Any]:
         raise Problem("The body is not valid JSON.") from None
     if not isinstance(body, dict):
         raise Problem("The body is not a JSON object.")
-    values = {}
-    for name, field in fields.items():
-        if body.get(name) is not None:
-            values[name] = check(name, field, body[name])
-        elif field.required:
-            raise Problem(f"The field {name} is missing.")
-    return values
+    return check_all(fields, body)
 
 
 def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+def check_all(fields: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are given and not None. :raises Problem: one is bad, which the
+    message names."""
+    values = {}
+    for name, field in fields.items():
+        if given.get(name) is not None:
+            values[name] = check(name, field, given[name])
+        elif field.required:
+            raise Problem(f"The field {name} is missing.")
+    return values
 
 
 def check(name: str, field: Field, value: Any) -> Any:
@@ -606,14 +662,21 @@ HEADERS: dict[str, Callable[[Window], Said]] = {
 
 SCANNER = "scanner"  # the account name that scanned files carry
 SHORTEST_PASSWORD = 8  # characters
+NOT_TEXT = "The password has a character that is not text."
 SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's choice for 16 MiB; about 0.2 s
 KEY_PREFIX = "catalogd_"
+
+
+def normal(text: str) -> str:
+    """Unicode's composed form: browsers and terminals send the same letters in
+    different ways."""
+    return unicodedata.normalize("NFC", text)
 
 
 def hash_password(password: str) -> str:
     """`scrypt$n$r$p$salt$hash`, the last two in base64."""
     salt = secrets.token_bytes(16)
-    digest = hashlib.scrypt(password.encode(), salt=salt, **SCRYPT)
+    digest = hashlib.scrypt(normal(password).encode(), salt=salt, **SCRYPT)
     parts = [base64.b64encode(part).decode() for part in (salt, digest)]
     return "$".join(["scrypt", *(str(cost) for cost in SCRYPT.values()), *parts])
 
@@ -623,7 +686,11 @@ def password_matches(password: str, stored: str | None) -> bool:
     account) it takes the same time to say no."""
     n, r, p, salt, digest = (stored or nobodys_password()).split("$")[1:]
     found = hashlib.scrypt(
-        password.encode(), salt=base64.b64decode(salt), n=int(n), r=int(r), p=int(p)
+        normal(password).encode(),
+        salt=base64.b64decode(salt),
+        n=int(n),
+        r=int(r),
+        p=int(p),
     )
     return hmac.compare_digest(found, base64.b64decode(digest)) and stored is not None
 
@@ -637,12 +704,14 @@ def check_password(password: str) -> str:
     """The password, if it is long enough. :raises Problem: it is not."""
     if len(password) < SHORTEST_PASSWORD:
         raise Problem(f"A password has at least {SHORTEST_PASSWORD} characters.")
+    if any("\ud800" <= letter <= "\udfff" for letter in password):
+        raise Problem(NOT_TEXT)
     return password
 
 
 def check_account_name(name: str) -> str:
     """The name, in Unicode's normal form. :raises Problem: it cannot be one."""
-    name = unicodedata.normalize("NFC", name.strip())
+    name = normal(name.strip())
     if not 1 <= len(name) <= 64 or not name.isprintable() or ":" in name:
         raise Problem("An account name has 1 to 64 printable characters, without ':'.")
     if name.lower() == SCANNER:
@@ -874,8 +943,8 @@ class Changes(NamedTuple):
 
 
 def stamp(seconds: float) -> str:
-    """A time since 1970 as the interface writes it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    """A time since 1970 as the interface writes it; 1970 for all before."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(max(seconds, 0)))
 
 
 def new_id() -> str:
@@ -894,17 +963,51 @@ def look_row(file: File, look: Look) -> tuple[str, str, str, str]:
     return file_type(file.path), look.sample, look.said, look.name.casefold()
 
 
+def make_private(path: str) -> None:
+    """Make an empty file that only we can read: it gets passwords, if only hashed.
+
+    :raises FileExistsError: it is there already.
+    """
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def statements(script: str) -> Iterator[str]:
+    """The SQL statements of a script, in which each ends its line."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
 @contextlib.contextmanager
 def storage_problems() -> Iterator[None]:
-    """Turns what SQLite says of a full or a busy disk into a Problem."""
+    """Turns what SQLite says of the disk and of other writers into a Problem. What it
+    says of our SQL stays as it is: that is a bug."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorname == "SQLITE_FULL":
-            raise StorageFull("The disk with the data folder is full.") from error
-        if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+    except sqlite3.DatabaseError as error:
+        name = getattr(error, "sqlite_errorname", "")
+        if name == "SQLITE_FULL":
+            raise StorageFull("The disk is full.") from error
+        if name.startswith("SQLITE_BUSY"):
             raise Busy("The database is busy. Try again.") from error
+        if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
+            raise NotFound("What this belongs to was removed just now.") from error
+        if name.startswith(DISK_ERRORS):
+            raise StorageFailed(f"The database cannot be used: {error}.") from error
         raise
+
+
+DISK_ERRORS = (
+    "SQLITE_CANTOPEN",
+    "SQLITE_CORRUPT",
+    "SQLITE_IOERR",
+    "SQLITE_NOTADB",
+    "SQLITE_PERM",
+    "SQLITE_READONLY",
+)
 
 
 class Store:
@@ -924,28 +1027,43 @@ class Store:
         self.path = os.path.join(folder, "catalogd.db")
         self.stale_after = stale_after
         self.clock = clock
-        self._uses: dict[str, int] = {}  # by key id, not yet written
+        self._uses: dict[str, tuple[int, str]] = {}  # not yet written, by key id
         self._uses_lock = threading.Lock()
         self._uses_written = -math.inf
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            self._writer = self._connect()
-            self._writer.execute("PRAGMA cache_size = -8000")  # KiB, for a first scan
-            self._writer.execute("PRAGMA wal_autocheckpoint = 4000")  # pages
-            self._prepare()
-        except (OSError, sqlite3.Error) as error:
+            self._open()
+        except BaseException:
             self.close()
-            raise Problem(f"{self.path}: cannot be used: {error}.") from error
+            raise
+
+    def _open(self) -> None:
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                make_private(self.path)
+            with storage_problems():
+                self._writer = self._connect()
+                self._writer.execute("PRAGMA cache_size = -8000")  # KiB, first scan
+                self._writer.execute("PRAGMA wal_autocheckpoint = 4000")  # pages
+                self._prepare()
+        except OSError as error:
+            raise Problem(
+                f"{self.folder}: cannot be used: {error.strerror}."
+            ) from error
+        except StorageFailed as problem:
+            raise Problem(f"{self.path}: {problem}") from problem
 
     def close(self) -> None:
-        if self._uses:
-            self._write_uses()
-        while self._all:
-            self._all.pop().close()
-        self._idle.clear()
+        try:
+            if self._uses:
+                self._write_uses()
+        finally:
+            while self._all:
+                self._all.pop().close()
+            self._idle.clear()
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(
@@ -959,31 +1077,42 @@ class Store:
 
     def _prepare(self) -> None:
         """Make the tables, or bring an older file up to today's."""
-        if self._writer.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+        if self._version() == SCHEMA_VERSION:
             return
-        self._writer.execute("PRAGMA journal_mode = WAL")
-        with self._writing() as db:
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA_VERSION:
-                raise Problem(f"{self.path}: was made by a newer catalogd. Update it.")
-            steps = [UPGRADES[n] for n in range(version, SCHEMA_VERSION) if n]
-            for statement in ";\n".join([SCHEMA] if version == 0 else steps).split(
-                ";\n"
-            ):
+        with self.exclusive("upgrade", wait=60):  # nobody waits to change to WAL
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA foreign_keys = OFF")  # to replace tables
+            with self._writing() as db:
+                self._upgrade(db)
+            self._writer.execute("PRAGMA foreign_keys = ON")
+
+    def _version(self) -> int:
+        return int(self._writer.execute("PRAGMA user_version").fetchone()[0])
+
+    def _upgrade(self, db: sqlite3.Connection) -> None:
+        version = self._version()
+        if version > SCHEMA_VERSION:
+            raise Problem(f"{self.path}: was made by a newer catalogd. Update it.")
+        if version == 0 and db.execute("SELECT 1 FROM sqlite_schema").fetchone():
+            raise Problem(f"{self.path}: is a database of another program.")
+        steps = [UPGRADES[n] for n in range(version, SCHEMA_VERSION) if version]
+        for script in steps if version else [SCHEMA]:
+            for statement in statements(script):
                 db.execute(statement)
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        try:
-            db = self._idle.pop()
-        except IndexError:
-            db = self._connect()
-        try:
-            yield db
-        finally:
-            self._idle.append(db)
+        with storage_problems():
+            try:
+                db = self._idle.pop()
+            except IndexError:
+                db = self._connect()
+            try:
+                yield db
+            finally:
+                self._idle.append(db)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -1006,13 +1135,15 @@ class Store:
         :raises Conflict: another one still does it after `wait` seconds.
         """
         path = os.path.join(self.folder, f"{work}.lock")
-        lock = sqlite3.connect(path, timeout=wait, isolation_level=None)
-        with contextlib.closing(lock):
+        with contextlib.ExitStack() as stack:
             try:
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                message = f"Another catalogd does '{work}' on {self.folder} already."
-                raise Conflict(message) from error
+                with storage_problems():
+                    lock = sqlite3.connect(path, timeout=wait, isolation_level=None)
+                    stack.enter_context(contextlib.closing(lock))
+                    lock.execute("BEGIN EXCLUSIVE")
+            except Busy as problem:
+                message = f"{self.folder}: another catalogd is at work ({work})."
+                raise Conflict(message) from problem
             yield
 
     def backup(self, path: str) -> None:
@@ -1020,19 +1151,32 @@ class Store:
 
         :raises Problem: the file is there and no copy of ours, or cannot be made.
         """
-        part = f"{path}.part"
         try:
-            if os.path.exists(path) and not self._is_ours(path):
+            if os.path.exists(path) and not self._is_backup(path):
                 raise Problem(f"{path}: is there already, and is not a backup.")
+            self._copy_to(path)
+        except OSError as error:
+            raise Problem(f"{path}: cannot be written: {error.strerror}.") from error
+        except (StorageFull, StorageFailed) as problem:
+            raise Problem(f"{path}: cannot be written: {problem}") from problem
+
+    def _copy_to(self, path: str) -> None:
+        part = f"{path}.{new_id()}.part"
+        make_private(part)
+        try:
             copying = contextlib.closing(sqlite3.connect(part))
             with copying as copy, self._reading() as db:
                 db.backup(copy)
             os.replace(part, path)
-        except (OSError, sqlite3.Error) as error:
-            raise Problem(f"{path}: cannot be written: {error}.") from error
+        except BaseException:
+            os.unlink(part)
+            raise
 
-    @staticmethod
-    def _is_ours(path: str) -> bool:
+    def _is_backup(self, path: str) -> bool:
+        """Whether it is a database of ours, and not the one that is in use. That one
+        is not opened: closing it would end SQLite's locks."""
+        if os.path.samefile(path, self.path):
+            return False
         with open(path, "rb") as file:
             return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
 
@@ -1099,9 +1243,7 @@ class Store:
             sql = "SELECT count(*), total(admin) FROM accounts"
             left, admins = db.execute(sql).fetchone()
             if left and not admins:
-                raise Conflict(
-                    "The last admin stays. Make another account admin first."
-                )
+                raise Conflict("The last admin stays. Add another admin first.")
 
     # Keys and sessions
 
@@ -1125,7 +1267,8 @@ class Store:
             )
             found = [dict(row) for row in rows]
         for key in found:
-            key["requests"] += self._uses.get(key["id"], 0)
+            count, last = self._uses.get(key["id"], (0, key["last_used_at"]))
+            key.update(requests=key["requests"] + count, last_used_at=last)
         return found
 
     def revoke_key(self, key: str, account: int | None = None) -> None:
@@ -1150,24 +1293,34 @@ class Store:
 
     def _count_use(self, key: str) -> None:
         """Counted in memory and written once in a while, to spare the SD card."""
+        now = self.clock()
         with self._uses_lock:
-            self._uses[key] = self._uses.get(key, 0) + 1
-            due = self.clock() - self._uses_written >= USAGE_INTERVAL
+            self._note_uses(key, 1, stamp(now))
+            # A clock that was set back must not put it off, and who only reads must
+            # not wait for who writes.
+            due = not 0 <= now - self._uses_written < USAGE_INTERVAL
+            due = due and not self._lock.locked()
             if due:
-                self._uses_written = self.clock()
+                self._uses_written = now
         if due:
             self._write_uses()
+
+    def _note_uses(self, key: str, count: int, last: str) -> None:
+        before, latest = self._uses.get(key, (0, ""))
+        self._uses[key] = (before + count, max(last, latest))
 
     def _write_uses(self) -> None:
         with self._uses_lock:
             uses, self._uses = self._uses, {}
-        now = stamp(self.clock())
         sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
         try:
             with self._writing() as db:
-                db.executemany(sql, [(count, now, key) for key, count in uses.items()])
+                db.executemany(sql, [(*use, key) for key, use in uses.items()])
         except Problem as problem:  # a full disk must not refuse a key
-            log.warning("The use of keys was not written: %s", problem)
+            log.warning("The use of keys is written later: %s", problem)
+            with self._uses_lock:
+                for key, use in uses.items():
+                    self._note_uses(key, *use)
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
         with self._writing() as db:
@@ -1404,9 +1557,9 @@ class Store:
 
         :raises NotFound: there is no such entry that can be downloaded now.
         """
-        self.entry(entry)
         row = (new_id(), account, entry, stamp(self.clock()))
         with self._writing() as db:
+            self.entry(entry)  # which cannot go before the block has ended
             done = db.execute(
                 "INSERT INTO queue (id, account, entry, created_at, place)"
                 " SELECT ?1, ?2, ?3, ?4, coalesce(max(place), 0) + 1 FROM queue"
@@ -2311,7 +2464,8 @@ def refusal(status: int, code: str, message: str, **headers: str) -> Any:
     """The answer to what is refused, and its line in the log. The query is not in
     it, since a key may be."""
     path = urllib.parse.quote(bottle.request.environ.get("PATH_INFO", ""))
-    log.info(
+    log.log(
+        logging.INFO if status < 500 else logging.ERROR,
         "%d %s %s from %s: %s",
         status,
         bottle.request.method,
@@ -2543,7 +2697,7 @@ class Web:
 
     def _check_login(self, name: str, password: str) -> int:
         """The account's id. :raises WrongPassword, TooManyTries:"""
-        name = unicodedata.normalize("NFC", name.strip())
+        name = normal(name.strip())
         address = bottle.request.environ["REMOTE_ADDR"]
         subjects = (f"account {name.lower()}", f"address {address}")
         with self._password_lock:
@@ -2711,12 +2865,7 @@ class Web:
 
 def check_url(url: str) -> str:
     """The address, as ASCII. :raises Problem: it is none of http or https."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        named = parts.scheme in ("http", "https") and parts.hostname
-    except ValueError:
-        named = None
-    if not named or not url.isprintable() or " " in url:
+    if not is_web_address(url):
         raise Problem(f"{url!r} is not an http or https address.")
     return urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")
 
@@ -2921,7 +3070,8 @@ def listen(app: bottle.Bottle, settings: Settings) -> Any:
         sockets = open_sockets(settings.host, settings.port)
     except OSError as error:
         where = f"{settings.host or '*'}:{settings.port}"
-        raise Problem(f"Cannot listen on {where}: {error.strerror}.") from error
+        reason = str(error.strerror).partition(" (while")[0]  # names the address again
+        raise Problem(f"Cannot listen on {where}: {reason}.") from error
     channels: dict[int, Any] = {}
     server = waitress.server.create_server(
         app,
@@ -3023,8 +3173,8 @@ def open_store(args: argparse.Namespace, settings: Settings | None = None) -> St
         or os.environ.get("CATALOGD_DATA_DIR")
         or platformdirs.user_data_dir("catalogd", appauthor=False)
     )
+    settings = settings or settings_of(args)  # which only root may be able to read
     become_owner(folder)
-    settings = settings or settings_of(args)
     return Store(os.path.abspath(folder), settings.stale_after)
 
 
@@ -3034,10 +3184,24 @@ def become_owner(folder: str) -> None:
     if not hasattr(os, "geteuid") or os.geteuid() != 0 or not os.path.isdir(folder):
         return
     owner = os.stat(folder)
-    if owner.st_uid != 0:
-        os.setgroups([owner.st_gid])
+    if owner.st_uid == 0:
+        return
+    try:
+        os.setgroups(groups_of_owner(folder))
         os.setgid(owner.st_gid)
         os.setuid(owner.st_uid)
+    except OSError as error:
+        message = f"{folder}: cannot act as its owner: {error.strerror}."
+        raise Problem(message) from error
+
+
+def groups_of_owner(folder: str) -> list[int]:
+    """The owner's groups, since a library may be readable by one of them alone."""
+    group = os.stat(folder).st_gid
+    try:
+        return os.getgrouplist(pathlib.Path(folder).owner(), group)
+    except KeyError:  # an owner without a name, as in a container
+        return [group]
 
 
 def port_number(text: str) -> int:
@@ -3082,10 +3246,11 @@ def refuse_mistyped(folders: Iterable[str], store: Store) -> None:
 
 def run(server: Any, scanner: Scanner, web: Web) -> None:
     """Serve until a signal ends it."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    welcome(server, scanner, web)
     scanner.start()
     try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, frame: sys.exit(0))
+        welcome(server, scanner, web)
         server.run()
     finally:
         scanner.stop()
@@ -3108,7 +3273,7 @@ def page_addresses(server: Any, settings: Settings) -> Iterator[str]:
     if settings.base_url:
         yield f"{settings.base_url}/"
     port = getattr(server, "effective_port", None) or server.effective_listen[0][1]
-    if settings.host:
+    if settings.host not in ("", "0.0.0.0", "::"):
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{host}:{port}/"
     else:
@@ -3211,20 +3376,29 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
 
 def read_password(args: argparse.Namespace) -> str:
     """:raises Problem: it is too short, or was not typed alike twice."""
-    if args.password_stdin:
-        return check_password(sys.stdin.readline().rstrip("\r\n"))
-    if not sys.stdin.isatty():
-        raise Problem("There is no terminal to ask on. Use --password-stdin.")
-    password = check_password(getpass.getpass("Password: "))
-    if getpass.getpass("Again: ") != password:
-        raise Problem("The passwords are not the same.")
+    try:
+        if args.password_stdin:
+            return check_password(sys.stdin.readline().rstrip("\r\n"))
+        if not sys.stdin.isatty():
+            raise Problem("There is no terminal to ask on. Use --password-stdin.")
+        password = check_password(getpass.getpass("Password: "))
+        if getpass.getpass("Again: ") != password:
+            raise Problem("The passwords are not the same.")
+    except EOFError:
+        raise Problem("No password was typed.") from None
+    except UnicodeDecodeError:
+        raise Problem(NOT_TEXT) from None
     return password
 
 
 def user_add(args: argparse.Namespace) -> None:
     name = check_account_name(args.name)
     with contextlib.closing(open_store(args)) as store:
-        store.add_account(name, hash_password(read_password(args)), args.admin)
+        password = hash_password(read_password(args))
+        account = store.add_account(name, password, args.admin)
+        admins = [user["id"] for user in store.accounts() if user["admin"]]
+    role = "an admin" if account in admins else "a member"
+    print(f"Made the account {name}, {role}.")
 
 
 def user_list(args: argparse.Namespace) -> None:
@@ -3233,42 +3407,48 @@ def user_list(args: argparse.Namespace) -> None:
             (user["name"], "admin" if user["admin"] else "member", user["created_at"])
             for user in store.accounts()
         ]
-    print_table(("NAME", "ROLE", "MADE"), rows)
+    print_table(("NAME", "ROLE", "MADE (UTC)"), rows, "There is no account yet.")
 
 
 def user_password(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        account = store.account_id(args.name)
+        account = store.account_id(normal(args.name))
         store.set_password(account, hash_password(read_password(args)))
+    print(f"{args.name} has another password, and is signed out everywhere.")
 
 
 def user_remove(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        store.remove_account(store.account_id(args.name))
+        store.remove_account(store.account_id(normal(args.name)))
+    print(f"Removed the account {args.name}, its keys and its queue.")
 
 
 def key_add(args: argparse.Namespace) -> None:
+    label = check("label", KEY["label"], args.label)
     key = new_key()
     with contextlib.closing(open_store(args)) as store:
-        store.add_key(store.account_id(args.account), args.label, digest(key))
+        store.add_key(store.account_id(normal(args.account)), label, digest(key))
     print(key)
 
 
 def key_list(args: argparse.Namespace) -> None:
     columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
+    head = ("ID", "ACCOUNT", "LABEL", "MADE (UTC)", "LAST USED (UTC)", "REQUESTS")
     with contextlib.closing(open_store(args)) as store:
-        keys = store.keys(args.account and store.account_id(args.account))
-    rows = [tuple(key[column] or "-" for column in columns) for key in keys]
-    print_table(("ID", "ACCOUNT", "LABEL", "MADE", "LAST USED", "REQUESTS"), rows)
+        account = args.account and store.account_id(normal(args.account))
+        keys = store.keys(account)
+    rows = [[key[column] for column in columns] for key in keys]
+    print_table(head, rows, "There is no key yet.")
 
 
 def key_revoke(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
         store.revoke_key(args.id)
+    print(f"Revoked the key {args.id}.")
 
 
 def link_add(args: argparse.Namespace) -> None:
-    given = {name: getattr(args, name) for name in LINK}
+    given = check_all(LINK, vars(args))
     with contextlib.closing(open_store(args)) as store:
         admins = [user["name"] for user in store.accounts() if user["admin"]]
         print(make_link(store, by=(*admins, SCANNER)[0], **given))
@@ -3277,38 +3457,58 @@ def link_add(args: argparse.Namespace) -> None:
 def link_remove(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
         store.remove_link(args.id)
+    print(f"Removed the link {args.id}.")
 
 
 def backup(args: argparse.Namespace) -> None:
+    path = os.path.abspath(args.file)
     with contextlib.closing(open_store(args)) as store:
-        store.backup(os.path.abspath(args.file))
+        store.backup(path)
+    print(f"The database is copied to {path}.")
 
 
 def example(args: argparse.Namespace) -> None:
     print(Settings.example(), end="")
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    table = [tuple(head), *(tuple(map(str, row)) for row in rows)]
+def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -> None:
+    """:param none: what is said instead of a table without rows."""
+    body = [[cell_text(cell) for cell in row] for row in rows]
+    if not body:
+        print(none)
+        return
+    table = [list(head), *body]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
 
 
+def cell_text(value: Any) -> str:
+    """What a label holds must not move the cursor of the one who reads it."""
+    text = "-" if value is None else str(value)
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def argument(*names: str, **rules: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     return names, rules
 
 
-ID = argument("id", metavar="ID")
-NAME = argument("name", metavar="NAME")
+ENTRY = argument("id", metavar="ID", help="that 'catalogd link add' has printed")
+NAME = argument("name", metavar="NAME", help="of the account")
 FROM_STDIN = argument(
-    "--password-stdin", action="store_true", help="read the password from there"
+    "--password-stdin",
+    action="store_true",
+    help="read the password from standard input, instead of asking for it",
+)
+EVERYWHERE = (
+    argument("--config", metavar="FILE", help="the INI file, else the usual one"),
+    argument("--data-dir", metavar="DIR", help="where the database is, else as usual"),
 )
 GROUPS = {
-    "user": "accounts",
-    "key": "API keys",
-    "link": "entries that are addresses",
+    "user": "Add, list and remove accounts, and change their passwords.",
+    "key": "Make, list and revoke the API keys of clients.",
+    "link": "Add and remove entries that are addresses instead of files.",
 }
 COMMANDS: tuple[tuple[str, Callable[[argparse.Namespace], None], str, list[Any]], ...]
 COMMANDS = (
@@ -3317,9 +3517,11 @@ COMMANDS = (
         serve,
         "Scan the folders and serve them.",
         [
-            argument("folders", nargs="*", metavar="DIR", help="beside the INI's"),
-            argument("--host", help="address to listen on"),
-            argument("--port", type=port_number, help="TCP port to listen on"),
+            argument(
+                "folders", nargs="*", metavar="DIR", help="to serve, beside the INI's"
+            ),
+            argument("--host", help="address to listen on, else all"),
+            argument("--port", type=port_number, help="TCP port, else 6069"),
         ],
     ),
     ("scan", scan, "Scan the folders once and say what changed.", []),
@@ -3330,7 +3532,9 @@ COMMANDS = (
         [
             NAME,
             FROM_STDIN,
-            argument("--admin", action="store_true", help="it may manage the service"),
+            argument(
+                "--admin", action="store_true", help="it may manage the service too"
+            ),
         ],
     ),
     ("user list", user_list, "List the accounts.", []),
@@ -3340,37 +3544,44 @@ COMMANDS = (
         "Give an account another password.",
         [NAME, FROM_STDIN],
     ),
-    ("user remove", user_remove, "Remove an account and all it has.", [NAME]),
+    ("user remove", user_remove, "Remove an account, its keys and its queue.", [NAME]),
     (
         "key add",
         key_add,
         "Make a key and print it, this once.",
         [
-            argument("account", metavar="ACCOUNT"),
+            argument("account", metavar="ACCOUNT", help="whose key it is"),
             argument("label", metavar="LABEL", help="what the key is for"),
         ],
     ),
     (
         "key list",
         key_list,
-        "List the keys.",
-        [argument("account", metavar="ACCOUNT", nargs="?")],
+        "List the keys, and when they were used.",
+        [argument("account", metavar="ACCOUNT", nargs="?", help="only its keys")],
     ),
-    ("key revoke", key_revoke, "Revoke a key.", [ID]),
+    (
+        "key revoke",
+        key_revoke,
+        "Revoke a key.",
+        [argument("id", metavar="ID", help="see 'catalogd key list'")],
+    ),
     (
         "link add",
         link_add,
         "Make an entry of an address, and print its id.",
         [
-            argument("url", metavar="URL"),
-            argument("--name", required=True),
-            argument("--size", type=byte_count, metavar="BYTES"),
-            argument("--file-type", default="", metavar="EXT"),
-            argument("--description", default=""),
-            argument("--version", default=""),
+            argument("url", metavar="URL", help="where clients are sent to"),
+            argument("--name", required=True, metavar="N", help="of the entry"),
+            argument("--size", type=byte_count, metavar="BYTES", help="if known"),
+            argument(
+                "--file-type", default="", metavar="EXT", help="else as the URL ends"
+            ),
+            argument("--description", default="", metavar="D", help="a few words"),
+            argument("--version", default="", metavar="V", help="if known"),
         ],
     ),
-    ("link remove", link_remove, "Remove such an entry.", [ID]),
+    ("link remove", link_remove, "Remove such an entry.", [ENTRY]),
     (
         "verify",
         verify,
@@ -3381,7 +3592,7 @@ COMMANDS = (
         "backup",
         backup,
         "Copy the database, also while the server runs.",
-        [argument("file", metavar="FILE")],
+        [argument("file", metavar="FILE", help="a new one, or an earlier copy")],
     ),
     ("example", example, "Print the INI file with all defaults.", []),
 )
@@ -3391,16 +3602,15 @@ def parser() -> Parser:
     top = Parser(prog="catalogd", description="A home game library for the LAN.")
     top.add_argument("--version", action="version", version=f"catalogd {__version__}")
     commands = {"": top.add_subparsers(metavar="COMMAND", required=True)}
-    for group, help in GROUPS.items():
-        made = commands[""].add_parser(group, help=help, description=help)
-        commands[group] = made.add_subparsers(metavar="COMMAND", required=True)
     for path, does, help, arguments in COMMANDS:
         group, _, name = path.rpartition(" ")
+        if group not in commands:
+            about = GROUPS[group]
+            made = commands[""].add_parser(group, help=about, description=about)
+            commands[group] = made.add_subparsers(metavar="COMMAND", required=True)
         made = commands[group].add_parser(name, help=help, description=help)
         made.set_defaults(run=does)
-        made.add_argument("--config", metavar="FILE", help="the INI file")
-        made.add_argument("--data-dir", metavar="DIR", help="where the database is")
-        for names, rules in arguments:
+        for names, rules in (*arguments, *EVERYWHERE):
             made.add_argument(*names, **rules)
     return top
 
@@ -3409,6 +3619,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     log.setLevel(logging.INFO)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that lacks letters
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         args = parser().parse_args(argv)
         args.run(args)
