@@ -1,0 +1,922 @@
+"""The command line, as a person or a service manager uses it."""
+
+import contextlib
+import errno
+import io
+import os
+import pathlib
+import re
+import select
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import PASSWORD, Library
+
+import catalogd
+
+PROGRAM = catalogd.__file__
+HERE = os.path.dirname(PROGRAM)
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def data(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The data folder; no folder of the one who runs the tests is touched."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("CATALOGD_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def run(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command that must succeed; what it prints."""
+
+    def run(*words: str) -> str:
+        assert catalogd.main(words) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command that is a mistake; the one line that it says of it."""
+
+    def run(*words: str) -> str:
+        assert catalogd.main(words) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and re.fullmatch(r"catalogd: [^\n]+\n", err)
+        return err.removeprefix("catalogd: ").rstrip("\n")
+
+    return run
+
+
+@contextlib.contextmanager
+def typed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> Iterator[None]:
+    """Standard input, while it says this."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text), "utf-8"))
+        yield
+
+
+@pytest.fixture
+def anna(run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What making the account anna printed."""
+    with typed(monkeypatch, f"{PASSWORD}\n".encode()):
+        return run("user", "add", "anna", "--password-stdin")
+
+
+@contextlib.contextmanager
+def opened(data: pathlib.Path) -> Iterator[catalogd.Store]:
+    with contextlib.closing(catalogd.Store(str(data))) as store:
+        yield store
+
+
+# What argparse makes
+
+
+@pytest.mark.parametrize("path", ["", *(row[0] for row in catalogd.COMMANDS)])
+def test_each_command_has_help_that_explains_every_argument(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        catalogd.main([*path.split(), "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: catalogd {path}".rstrip())
+    rows = re.findall(r"^  (\S.*)$", text.partition("\n\n")[2], re.MULTILINE)
+    assert all(re.search(r"\S  +\S", row) for row in rows if row != "COMMAND"), rows
+
+
+def test_the_help_lists_the_commands_in_their_order(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        catalogd.main(["--help"])
+    found = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
+    assert found == ["serve", "scan", "user", "key", "link", "backup", "example"]
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        catalogd.main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"catalogd {catalogd.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "the following arguments are required: COMMAND. See 'catalogd --help'."),
+        ("user", "the following arguments are required: COMMAND."),
+        ("dance", "argument COMMAND: invalid choice: 'dance'"),
+        ("user add", "the following arguments are required: NAME."),
+        ("scan more", "unrecognized arguments: more."),
+        ("serve --port x", "argument --port: 'x' is not a whole number."),
+        ("serve --port 65536", "argument --port: '65536' is not from 0 to 65535."),
+        ("link add http://h/ --name A --size -1", "argument --size: '-1' is not a num"),
+        (f"link add http://h/ --name A --size {2**63}", "argument --size: '9223372036"),
+    ],
+)
+def test_a_command_that_is_no_command_is_one_line(
+    refused: Run, words: str, message: str
+) -> None:
+    assert refused(*words.split()).startswith(message)
+
+
+# Configuration
+
+
+def test_the_example_is_printed(run: Run) -> None:
+    assert run("example") == catalogd.Settings.example()
+
+
+@pytest.mark.parametrize("way", ["option", "variable", "usual"])
+def test_the_ini_file_is_found(
+    refused: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    path = tmp_path / "config" / "catalogd" / "catalogd.ini"
+    monkeypatch.setattr(catalogd, "usual_config_file", lambda: str(path))
+    message = "[server] port: 'this one' is not a whole number."
+    words = ["user", "list"]
+    if way != "usual":
+        path.parent.mkdir(parents=True)
+        path.write_text("[server]\nport = none of these\n")
+        path = tmp_path / "asked.ini"
+    if way == "option":
+        words += ["--config", str(path)]
+    if way == "variable":
+        monkeypatch.setenv("CATALOGD_CONFIG", str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("[server]\nport = this one\n")
+    assert refused(*words) == f"{path}: {message}"
+
+
+def test_the_usual_ini_file_is_in_the_users_configuration(data: pathlib.Path) -> None:
+    folder = catalogd.platformdirs.user_config_dir("catalogd", appauthor=False)
+    assert catalogd.usual_config_file() == os.path.join(folder, "catalogd.ini")
+
+
+def test_an_ini_file_that_was_asked_for_must_be_there(refused: Run) -> None:
+    assert "no.ini: cannot be read" in refused("scan", "--config", "no.ini")
+
+
+def test_the_command_line_goes_over_the_ini_file(tmp_path: pathlib.Path) -> None:
+    ini = tmp_path / "a.ini"
+    ini.write_text("[library]\nfolders = /a\n[server]\nport = 80\nhost = ::1\n")
+    words = ["serve", "/b", "--port", "0", "--config", str(ini)]
+    settings = catalogd.settings_of(catalogd.parser().parse_args(words))
+    assert (settings.folders, settings.port, settings.host) == (("/a", "/b"), 0, "::1")
+
+
+def test_the_data_folder_can_be_chosen(run: Run, tmp_path: pathlib.Path) -> None:
+    run("user", "list", "--data-dir", str(tmp_path / "chosen"))
+    assert (tmp_path / "chosen" / "catalogd.db").exists()
+
+
+def test_the_usual_data_folder_is_the_users(
+    run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CATALOGD_DATA_DIR")
+    usual = lambda *names, **rules: str(tmp_path / "usual")  # noqa: E731
+    monkeypatch.setattr(catalogd.platformdirs, "user_data_dir", usual)
+    run("user", "list")
+    assert (tmp_path / "usual" / "catalogd.db").exists()
+
+
+def test_a_data_folder_that_cannot_be_used_is_one_line(refused: Run) -> None:
+    message = f"{PROGRAM}: cannot be used: File exists."
+    assert refused("user", "list", "--data-dir", PROGRAM) == message
+
+
+# Accounts
+
+
+def test_the_first_account_is_made_an_admin(anna: str, data: pathlib.Path) -> None:
+    assert anna == "Made the account anna, an admin.\n"
+    with opened(data) as store:
+        _, password = store.credentials("anna") or (0, None)
+    assert catalogd.password_matches(PASSWORD, password)
+
+
+@pytest.mark.parametrize(
+    ("more", "role"), [([], "a member"), (["--admin"], "an admin")]
+)
+def test_a_later_account_is_an_admin_if_asked_for(
+    anna: str, run: Run, monkeypatch: pytest.MonkeyPatch, more: list[str], role: str
+) -> None:
+    with typed(monkeypatch, PASSWORD.encode()):
+        said = run("user", "add", "e\u0301va", "--password-stdin", *more)
+    assert said == f"Made the account éva, {role}.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "message"),
+    [
+        ("Anna", b"long enough", "There is an account Anna already."),
+        ("scanner", b"long enough", "The account name scanner is reserved."),
+        ("ben", b"short", "A password has at least 8 characters."),
+        ("ben", b"", "A password has at least 8 characters."),
+        ("ben", b"\xff" * 8, "The password has a character that is not text."),
+    ],
+)
+def test_an_account_that_cannot_be_made_is_one_line(
+    anna: str,
+    refused: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    password: bytes,
+    message: str,
+) -> None:
+    with typed(monkeypatch, password):
+        assert refused("user", "add", name, "--password-stdin") == message
+
+
+def test_without_a_terminal_there_is_nobody_to_ask(
+    refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with typed(monkeypatch, PASSWORD.encode()):
+        message = "There is no terminal to ask on. Use --password-stdin."
+        assert refused("user", "add", "anna") == message
+
+
+def test_accounts_are_listed(anna: str, run: Run, data: pathlib.Path) -> None:
+    with opened(data) as store:
+        store.add_account("benjamin", "hash")
+    head, *rows = run("user", "list").splitlines()
+    assert head == "NAME      ROLE    MADE (UTC)"
+    assert [row[:18] for row in rows] == ["anna      admin   ", "benjamin  member  "]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", rows[0][18:])
+
+
+def test_lists_without_rows_say_so(run: Run) -> None:
+    assert run("user", "list") == "There is no account yet.\n"
+    assert run("key", "list") == "There is no key yet.\n"
+
+
+def test_a_password_is_changed(
+    anna: str, run: Run, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with typed(monkeypatch, b"another horse\r\n"):
+        said = run("user", "password", "anna", "--password-stdin")
+    assert said == "anna has another password, and is signed out everywhere.\n"
+    with opened(data) as store:
+        _, password = store.credentials("anna") or (0, None)
+    assert catalogd.password_matches("another horse", password)
+
+
+def test_an_account_is_removed(anna: str, run: Run) -> None:
+    said = run("user", "remove", "anna")
+    assert said == "Removed the account anna, its keys and its queue.\n"
+    assert run("user", "list") == "There is no account yet.\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("user", "remove"), ("user", "password"), ("key", "list")]
+)
+def test_an_account_that_is_not_there_is_one_line(
+    refused: Run, words: tuple[str, ...]
+) -> None:
+    assert refused(*words, "nobody") == "There is no account nobody."
+
+
+# Passwords on a terminal
+
+# Makes standard input the terminal of the session, then becomes the command.
+ATTACH = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def on_a_terminal(answers: list[bytes]) -> tuple[int, str]:
+    """Exit code and screen of `user add anna`, with the answers to its prompts."""
+    pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
+    command = [sys.executable, PROGRAM, "user", "add", "anna"]
+    ours, theirs = pty.openpty()
+    screen = b""
+    with (
+        open(ours, "r+b", buffering=0) as file,
+        subprocess.Popen(
+            [sys.executable, "-c", ATTACH, *command],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        ) as process,
+    ):
+        os.close(theirs)
+        while got := read(file):
+            screen += got
+            if answers and screen.endswith((b"Password: ", b"Again: ")):
+                file.write(answers.pop(0))
+    return process.returncode, screen.decode()
+
+
+def read(terminal: io.FileIO) -> bytes:
+    """What a program writes to a terminal; nothing once it has ended."""
+    assert select.select([terminal], [], [], 60)[0]
+    try:
+        return terminal.read(1024) or b""
+    except OSError as error:
+        assert error.errno == errno.EIO
+        return b""
+
+
+def test_a_password_is_asked_for_twice_and_not_shown(data: pathlib.Path) -> None:
+    code, screen = on_a_terminal([b"correct horse\n", b"correct horse\n"])
+    lines = ["Password: ", "Again: ", "Made the account anna, an admin.", ""]
+    assert (code, screen.split("\r\n")) == (0, lines)
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([b"correct horse\n", b"wrong horse\n"], "The passwords are not the same."),
+        ([b"short\n"], "A password has at least 8 characters."),
+        ([b"\x04"], "No password was typed."),
+        ([b"\xff\xff\n"], "The password has a character that is not text."),
+    ],
+)
+def test_a_password_that_is_not_taken_is_one_line(
+    data: pathlib.Path, answers: list[bytes], message: str
+) -> None:
+    code, screen = on_a_terminal(answers)
+    assert (code, screen.count("catalogd: ")) == (2, 1)
+    assert screen.endswith(f"catalogd: {message}\r\n")
+    with opened(data) as store:
+        assert not store.has_accounts()
+
+
+def test_passwords_are_compared_as_they_are_typed(
+    anna: str, refused: Run, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    answers = iter(["another horse", "another house", "another horse", "another horse"])
+    monkeypatch.setattr(catalogd.getpass, "getpass", lambda prompt: next(answers))
+    assert refused("user", "password", "anna") == "The passwords are not the same."
+    assert run("user", "password", "anna").startswith("anna has another password")
+
+
+def test_the_end_of_input_is_no_password(
+    refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(catalogd.getpass, "getpass", end)
+    assert refused("user", "add", "anna") == "No password was typed."
+
+
+# Keys
+
+
+def test_a_key_is_printed_and_nothing_else(
+    anna: str, run: Run, data: pathlib.Path
+) -> None:
+    key = run("key", "add", "anna", "switch")
+    assert re.fullmatch(r"catalogd_[\w-]{43}\n", key)
+    with opened(data) as store:
+        assert store.key_holder(catalogd.digest(key.strip())) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("anna", ""), "The field label is empty."),
+        (("anna", "l" * 101), "The field label is longer than 100 characters."),
+        (("anna", "\udcff"), "The field label has a character that is not text."),
+        (("nobody", "switch"), "There is no account nobody."),
+    ],
+)
+def test_a_key_that_cannot_be_made_is_one_line(
+    anna: str, refused: Run, words: tuple[str, str], message: str
+) -> None:
+    assert refused("key", "add", *words) == message
+
+
+def test_keys_are_listed_with_their_use(
+    anna: str, run: Run, data: pathlib.Path
+) -> None:
+    key = run("key", "add", "anna", "living room").strip()
+    before = run("key", "list").splitlines()
+    assert before[0].split("  ")[0] == "ID"
+    assert re.search(r"anna +living room +\S{19} +- +0$", before[1])
+    with opened(data) as store:
+        store.key_holder(catalogd.digest(key))
+    after = run("key", "list", "anna").splitlines()
+    assert re.search(r"anna +living room +\S{19} +\S{19} +1$", after[1])
+    assert key not in "".join(before + after)
+
+
+def test_a_label_cannot_move_the_cursor(anna: str, run: Run) -> None:
+    run("key", "add", "anna", "a\n\x1b[2Jb")
+    assert "a??[2Jb" in run("key", "list")
+
+
+def test_a_key_is_revoked(anna: str, run: Run, refused: Run) -> None:
+    run("key", "add", "anna", "switch")
+    key = run("key", "list").splitlines()[1].split()[0]
+    assert run("key", "revoke", key) == f"Revoked the key {key}.\n"
+    assert refused("key", "revoke", key) == f"There is no key {key}."
+
+
+# Links
+
+
+def test_a_link_is_made_and_its_id_is_printed(
+    anna: str, run: Run, data: pathlib.Path
+) -> None:
+    words = "--name Alpha --size 7 --file-type .NSP --description words --version 2"
+    identity = run("link", "add", "http://host/é?x=%20#y", *words.split()).strip()
+    with opened(data) as store:
+        entry = store.entry(identity)
+    del entry["created_at"]
+    assert entry == {
+        "id": identity,
+        "name": "Alpha",
+        "source": "http://host/%C3%A9?x=%20#y",
+        "type": "url",
+        "file_type": "nsp",
+        "size": 7,
+        "created_by": "anna",
+        "metadata": {"description": "words", "version": "2"},
+    }
+
+
+def test_a_link_without_more_says_what_its_address_says(
+    run: Run, data: pathlib.Path
+) -> None:
+    identity = run("link", "add", "https://host/a.XCI?b.c", "--name", "A").strip()
+    with opened(data) as store:
+        entry = store.entry(identity)
+    assert (entry["file_type"], entry["size"]) == ("xci", 0)
+    assert entry["created_by"] == "scanner"  # as long as there is no admin
+    assert entry["metadata"] == {"description": "", "version": ""}
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "message"),
+    [
+        ("ftp://host/a", "A", "'ftp://host/a' is not an http or https address."),
+        ("http://", "A", "'http://' is not an http or https address."),
+        ("http://[", "A", "'http://[' is not an http or https address."),
+        ("http://h/a b", "A", "'http://h/a b' is not an http or https address."),
+        ("http://h/\n", "A", r"'http://h/\n' is not an http or https address."),
+        ("http://host/a", "", "The field name is empty."),
+        ("http://host/a", "\udcff", "The field name has a character that is not text."),
+    ],
+)
+def test_a_link_that_cannot_be_made_is_one_line(
+    refused: Run, url: str, name: str, message: str
+) -> None:
+    assert refused("link", "add", url, "--name", name) == message
+
+
+def test_a_link_is_removed(run: Run, refused: Run) -> None:
+    identity = run("link", "add", "http://host/", "--name", "A").strip()
+    assert run("link", "remove", identity) == f"Removed the link {identity}.\n"
+    assert refused("link", "remove", identity) == f"There is no link {identity}."
+
+
+# Backup
+
+
+def test_a_backup_is_made(anna: str, run: Run, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "copy.db"
+    assert run("backup", str(path)) == f"The database is copied to {path}.\n"
+    with contextlib.closing(sqlite3.connect(path)) as copy:
+        assert copy.execute("SELECT name FROM accounts").fetchall() == [("anna",)]
+
+
+def test_a_backup_that_cannot_be_made_is_one_line(
+    refused: Run, tmp_path: pathlib.Path
+) -> None:
+    message = f"{tmp_path}: cannot be written: Is a directory."
+    assert refused("backup", str(tmp_path)) == message
+
+
+# Scan
+
+
+def ini_for(tmp_path: pathlib.Path, *folders: str) -> list[str]:
+    """The option for an INI file with these folders."""
+    path = tmp_path / "library.ini"
+    path.write_text("[library]\nfolders =\n" + "".join(f"  {f}\n" for f in folders))
+    return ["--config", str(path)]
+
+
+def test_a_scan_says_what_changed(
+    run: Run, library: Library, tmp_path: pathlib.Path
+) -> None:
+    config = ini_for(tmp_path, str(library.folder))
+    library.add("a.nsp")
+    library.add("b.xci")
+    assert run("scan", *config) == "2 added.\n"
+    os.unlink(library.folder / "a.nsp")
+    assert run("scan", *config) == "1 gone.\n"
+    assert run("scan", *config) == "nothing changed.\n"
+
+
+def test_without_a_folder_there_is_nothing_to_scan(refused: Run) -> None:
+    assert refused("scan").startswith("There is no folder to scan. List some in ")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_drawn_where_somebody_watches() -> None:
+    stream = Terminal()
+    with catalogd.progress_line(stream) as tick:
+        tick(1)
+        tick(20)
+    assert stream.getvalue() == "\r1 files\r20 files\n"
+
+
+def test_progress_is_not_drawn_into_a_file() -> None:
+    stream = io.StringIO()
+    with catalogd.progress_line(stream) as tick:
+        tick(1)
+    assert stream.getvalue() == ""
+
+
+# Serve
+
+
+class Serving:
+    """`catalogd serve` in a process of its own."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, PROGRAM, "serve", "--host", "127.0.0.1", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.welcome = ""
+
+    def wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        while not self.welcome.endswith("Stop with Ctrl-C.\n"):
+            line = self.process.stdout.readline()
+            assert line, self.process.communicate()[1]
+            self.welcome += line
+
+    @property
+    def address(self) -> str:
+        found = re.search(r"http://127\.0\.0\.1:\d+/", self.welcome)
+        assert found
+        return found[0]
+
+
+@pytest.fixture
+def serving(data: pathlib.Path) -> Iterator[Callable[..., Serving]]:
+    """Starts `catalogd serve`; all of them end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*words: str) -> Serving:
+            server = Serving(*words)
+            stack.enter_context(server.process)
+            stack.callback(server.process.kill)
+            return server
+
+        yield start
+
+
+def get(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def test_serve_says_what_it_serves_and_where_and_ends_when_told(
+    serving: Callable[..., Serving], library: Library
+) -> None:
+    server = serving(str(library.folder), "--port", "0")
+    server.wait_until_ready()
+    assert b'"success": true' in get(f"{server.address}healthz")
+    assert re.fullmatch(
+        rf"catalogd \S+ serves\n    {re.escape(str(library.folder))}\n"
+        r"Open in a browser:\n    (http://127.0.0.1:\d+/)\n"
+        r"There is no account yet. Make the first one here, with this link:\n"
+        r"    \1#setup=[\w-]{22}\n"
+        r"Stop with Ctrl-C.\n",
+        server.welcome,
+    )
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.communicate(timeout=60) == ("", "")
+    assert server.process.returncode == 0
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
+def test_ctrl_c_ends_it_without_a_traceback(
+    serving: Callable[..., Serving], library: Library
+) -> None:
+    server = serving(str(library.folder), "--port", "0")
+    server.wait_until_ready()
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.communicate(timeout=60) == ("", "")
+    assert server.process.returncode == 0
+
+
+def test_a_second_server_on_the_same_data_is_refused(
+    serving: Callable[..., Serving], library: Library, data: pathlib.Path
+) -> None:
+    first = serving(str(library.folder), "--port", "0")
+    first.wait_until_ready()
+    second = serving(str(library.folder), "--port", "0")
+    message = f"catalogd: {data}: another catalogd is at work (serve).\n"
+    assert second.process.communicate(timeout=60) == ("", message)
+    assert second.process.returncode == 2
+    assert get(f"{first.address}healthz")
+
+
+def test_commands_work_while_it_serves(
+    serving: Callable[..., Serving],
+    library: Library,
+    run: Run,
+    tmp_path: pathlib.Path,
+) -> None:
+    library.add("a.nsp")
+    server = serving(str(library.folder), "--port", "0")
+    server.wait_until_ready()
+    run("link", "add", "http://host/", "--name", "A")
+    run("backup", str(tmp_path / "copy"))
+    assert run("scan", *ini_for(tmp_path, str(library.folder)))
+
+
+def test_without_a_folder_it_says_how_to_name_one(refused: Run) -> None:
+    message = refused("serve")
+    assert message.startswith("There is no folder to serve yet. Try 'catalogd serve /")
+    assert catalogd.usual_config_file() in message
+
+
+def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "gmaes")
+    assert refused("serve", path) == f"{path}: there is no such folder."
+
+
+def test_a_folder_that_was_served_before_is_an_unplugged_disk(
+    store: catalogd.Store, scanner: catalogd.Scanner, library: Library
+) -> None:
+    library.add("a.nsp")
+    scanner.scan()
+    os.rename(library.folder, f"{library.folder}.unplugged")
+    catalogd.refuse_mistyped([str(library.folder)], store)
+
+
+def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = ["serve", str(library.folder), "--host", "127.0.0.1", "--port", port]
+        message = f"Cannot listen on 127.0.0.1:{port}: Address already in use."
+        assert refused(*words) == message
+
+
+class Ending:
+    """A server that is told to end as soon as it runs."""
+
+    effective_port = 6069
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.closed = False
+
+    def run(self) -> None:
+        signal.raise_signal(self.number)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def no_handlers() -> Iterator[None]:
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [(number, signal.getsignal(number)) for number in numbers]
+    yield
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_scanner_and_the_sockets_too(
+    data: pathlib.Path,
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+    no_handlers: None,
+    number: int,
+) -> None:
+    server = Ending(number)
+    monkeypatch.setattr(catalogd, "listen", lambda app, settings: server)
+    with pytest.raises(SystemExit) as end:
+        catalogd.main(["serve", str(library.folder)])
+    assert end.value.code == 0
+    assert server.closed
+    with opened(data) as store, store.exclusive("serve"):
+        pass
+
+
+def test_a_server_with_an_account_prints_no_setup_link(
+    service: catalogd.Web,
+    scanner: catalogd.Scanner,
+    key: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    catalogd.welcome(Ending(0), scanner, service)
+    assert "setup" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "addresses"),
+    [
+        ({"host": "10.0.0.2"}, ["http://10.0.0.2:6069/"]),
+        ({"host": "fd00::2"}, ["http://[fd00::2]:6069/"]),
+        ({"host": ""}, ["http://10.0.0.9:6069/", "http://pi.local:6069/"]),
+        ({"host": "0.0.0.0"}, ["http://10.0.0.9:6069/", "http://pi.local:6069/"]),
+        ({"host": "::"}, ["http://10.0.0.9:6069/", "http://pi.local:6069/"]),
+        (
+            {"host": "::1", "base_url": "https://example.org/games"},
+            ["https://example.org/games/", "http://[::1]:6069/"],
+        ),
+    ],
+)
+def test_the_addresses_are_those_that_people_can_open(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], addresses: list[str]
+) -> None:
+    monkeypatch.setattr(catalogd, "lan_address", lambda: "10.0.0.9")
+    monkeypatch.setattr(socket, "gethostname", lambda: "pi.home")
+    settings = catalogd.Settings(**options)
+    assert [*catalogd.page_addresses(Ending(0), settings)] == addresses
+
+
+def test_the_address_of_this_machine_is_one_it_can_listen_on() -> None:
+    with socket.create_server((catalogd.lan_address(), 0)):
+        pass
+
+
+def test_without_a_network_it_is_the_loopback_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class NoNetwork(socket.socket):
+        def connect(self, address: Any) -> None:
+            raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(socket, "socket", NoNetwork)
+    assert catalogd.lan_address() == "127.0.0.1"
+
+
+# Root
+
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can change"
+)
+OWNER = 65534  # nobody, on most systems
+
+
+@pytest.fixture
+def theirs() -> Iterator[pathlib.Path]:
+    """A data folder of another user, where that user can reach it."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chown(folder, OWNER, OWNER)
+        yield pathlib.Path(folder)
+
+
+@needs_root
+def test_root_leaves_no_file_that_the_owner_cannot_open(
+    data: pathlib.Path, theirs: pathlib.Path
+) -> None:
+    command = [sys.executable, "-c", MAIN, "user", "list", "--data-dir", str(theirs)]
+    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("There is no account yet.\n", "")
+    made = os.stat(theirs / "catalogd.db")
+    assert (made.st_uid, made.st_gid) == (OWNER, OWNER)
+
+
+# Read by root, since its user may not reach the folder that the program is in.
+MAIN = "import catalogd; raise SystemExit(catalogd.main())"
+
+
+@pytest.fixture
+def identity(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """What a process that is root would become."""
+    became: list[tuple[str, Any]] = []
+    for name in ("setgroups", "setgid", "setuid"):
+        note = lambda value, name=name: became.append((name, value))  # noqa: E731
+        monkeypatch.setattr(os, name, note)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return became
+
+
+def owned_by(
+    monkeypatch: pytest.MonkeyPatch, folder: pathlib.Path, user: int, group: int
+) -> None:
+    facts = list(os.stat(folder))
+    facts[stat.ST_UID], facts[stat.ST_GID] = user, group
+    result = os.stat_result(facts)
+    monkeypatch.setattr(os, "stat", lambda path, **rules: result)
+
+
+def test_root_gets_the_groups_of_the_owner_first(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    identity: list[tuple[str, Any]],
+) -> None:
+    owned_by(monkeypatch, tmp_path, 7, 8)
+    monkeypatch.setattr(pathlib.Path, "owner", lambda path: "games")
+    monkeypatch.setattr(os, "getgrouplist", lambda name, group: [group, 44])
+    catalogd.become_owner(str(tmp_path))
+    assert identity == [("setgroups", [8, 44]), ("setgid", 8), ("setuid", 7)]
+
+
+def test_an_owner_without_a_name_has_the_folders_group(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    identity: list[tuple[str, Any]],
+) -> None:
+    owned_by(monkeypatch, tmp_path, 4_000_007, 8)
+    catalogd.become_owner(str(tmp_path))
+    assert identity == [("setgroups", [8]), ("setgid", 8), ("setuid", 4_000_007)]
+
+
+def test_root_stays_root_over_its_own_folder(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    identity: list[tuple[str, Any]],
+) -> None:
+    owned_by(monkeypatch, tmp_path, 0, 0)
+    catalogd.become_owner(str(tmp_path))
+    assert identity == []
+
+
+def test_another_user_stays_who_it_is(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    identity: list[tuple[str, Any]],
+) -> None:
+    owned_by(monkeypatch, tmp_path, 7, 8)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    catalogd.become_owner(str(tmp_path))
+    monkeypatch.delattr(os, "geteuid")  # as on Windows
+    catalogd.become_owner(str(tmp_path))
+    assert identity == []
+
+
+def test_root_that_may_not_change_is_one_line(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, identity: Any
+) -> None:
+    def refuse(groups: list[int]) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    owned_by(monkeypatch, tmp_path, 7, 8)
+    monkeypatch.setattr(os, "setgroups", refuse)
+    with pytest.raises(catalogd.Problem, match="cannot act as its owner: Operation"):
+        catalogd.become_owner(str(tmp_path))
+
+
+def test_ctrl_c_ends_any_command_with_its_usual_code(
+    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(catalogd.Settings, "example", interrupt)
+    assert catalogd.main(["example"]) == 130
+
+
+def test_what_a_terminal_cannot_show_is_escaped(anna: str, data: pathlib.Path) -> None:
+    with opened(data) as store:
+        store.add_account("éva", "hash")
+    done = subprocess.run(
+        [sys.executable, PROGRAM, "user", "list"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\n\\xe9va" in done.stdout
+
+
+def test_output_that_is_no_text_file_is_left_as_it_is(
+    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert catalogd.main(["user", "list"]) == 0
+    assert stream.getvalue() == "There is no account yet.\n"

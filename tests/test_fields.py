@@ -1,0 +1,116 @@
+"""What a JSON body may hold."""
+
+import json
+from typing import Any
+
+import pytest
+
+import catalogd
+
+
+def progress(**fields: Any) -> bytes:
+    return json.dumps({"queue_item_id": "a", **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("progress_percent", 0),
+        ("progress_percent", 100),
+        ("progress_percent", 99.5),
+        ("bytes_transferred", 0),
+        ("bytes_transferred", 2**63 - 1),
+        ("transfer_speed", 1234567.25),
+        ("status", "processing"),
+        ("status", "completed"),
+        ("status", "failed"),
+        ("error_message", ""),
+        ("error_message", "é" * 4096),
+    ],
+)
+def test_a_good_value_is_taken_as_it_is(field: str, value: Any) -> None:
+    found = catalogd.parse(catalogd.PROGRESS, progress(**{field: value}))
+    assert found == {"queue_item_id": "a", field: value}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("queue_item_id", 7, "must be a string"),
+        ("queue_item_id", "", "is empty"),
+        ("queue_item_id", None, "is missing"),
+        ("progress_percent", -1, "must be from 0 to 100"),
+        ("progress_percent", 100.01, "must be from 0 to 100"),
+        ("progress_percent", "50", "must be a number"),
+        ("progress_percent", True, "must be a number"),
+        ("progress_percent", [50], "must be a number"),
+        ("bytes_transferred", -1, "must be from 0 to 9223372036854775807"),
+        ("bytes_transferred", 2**63, "must be from 0 to 9223372036854775807"),
+        ("bytes_transferred", 1.5, "must be a whole number"),
+        ("bytes_transferred", False, "must be a whole number"),
+        ("transfer_speed", 2.0**63, "must be from 0 to 9223372036854775807"),
+        ("transfer_speed", {}, "must be a number"),
+        ("status", "done", "must be one of processing, completed, failed"),
+        ("status", "pending", "must be one of processing, completed, failed"),
+        ("status", 1, "must be a string"),
+        ("error_message", "e" * 4097, "is longer than 4096 characters"),
+        ("error_message", "a\0b", "has a character that is not text"),
+        ("error_message", "a\ud800", "has a character that is not text"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_field(
+    field: str, value: Any, reason: str
+) -> None:
+    with pytest.raises(catalogd.Problem) as refusal:
+        catalogd.parse(catalogd.PROGRESS, progress(**{field: value}))
+    assert str(refusal.value) == f"The field {field} {reason}."
+    assert (refusal.value.status, refusal.value.headers) == (400, {})
+
+
+@pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+def test_a_number_that_is_none_is_refused(body: bytes) -> None:
+    with pytest.raises(catalogd.Problem):
+        catalogd.parse(
+            catalogd.PROGRESS,
+            b'{"queue_item_id": "a", "transfer_speed": %b}' % body,
+        )
+
+
+def test_unknown_and_null_fields_are_left_out() -> None:
+    body = progress(status=None, eta=5, nested={"a": [1]})
+    assert catalogd.parse(catalogd.PROGRESS, body) == {"queue_item_id": "a"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff", b'{"a": 1}x', b"{'a': 1}", b"[" * 100_000, b"\xef\xbb\xbf{}"],
+)
+def test_what_is_not_json_is_refused(body: bytes) -> None:
+    with pytest.raises(catalogd.Problem, match=r"^The body is not valid JSON\.$"):
+        catalogd.parse(catalogd.SEND, body)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"entry_id"', b"1", b"true"])
+def test_json_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(catalogd.Problem, match=r"^The body is not a JSON object\.$"):
+        catalogd.parse(catalogd.SEND, body)
+
+
+def test_an_update_must_say_the_status() -> None:
+    with pytest.raises(catalogd.Problem, match="field status is missing"):
+        catalogd.parse(catalogd.UPDATE, progress())
+
+
+@pytest.mark.parametrize(
+    ("problem", "headers"),
+    [
+        (catalogd.BadKey(""), {"WWW-Authenticate": 'Bearer realm="catalogd"'}),
+        (catalogd.NoSuchRange(7), {"Content-Range": "bytes */7"}),
+        (catalogd.TooManyTries(1.2), {"Retry-After": "2"}),
+        (catalogd.NotFound(""), {}),
+    ],
+)
+def test_a_problem_has_the_headers_of_its_status(
+    problem: catalogd.Problem, headers: dict[str, str]
+) -> None:
+    assert problem.headers == headers

@@ -1,0 +1,133 @@
+"""The options: what an INI file may say, and how it is told what it may not."""
+
+import pathlib
+from typing import Any
+
+import pytest
+
+import catalogd
+
+EXAMPLE = pathlib.Path(__file__).parent.parent / "catalogd.ini.example"
+
+
+@pytest.fixture
+def ini(tmp_path: pathlib.Path) -> pathlib.Path:
+    return tmp_path / "catalogd.ini"
+
+
+def test_the_example_in_the_repository_is_the_one_that_is_printed() -> None:
+    assert EXAMPLE.read_text(encoding="utf-8") == catalogd.Settings.example()
+
+
+def test_the_example_says_the_defaults() -> None:
+    assert catalogd.Settings.read(str(EXAMPLE)) == catalogd.Settings()
+
+
+def test_an_empty_file_says_the_defaults(ini: pathlib.Path) -> None:
+    ini.write_text("")
+    assert catalogd.Settings.read(str(ini)) == catalogd.Settings()
+
+
+@pytest.mark.parametrize(
+    ("section", "line", "name", "value"),
+    [
+        ("library", "folders =\n  /games\n\n  # old\n  /a b%c\n", "folders", None),
+        ("library", "extensions = .NSP, xci", "extensions", ("nsp", "xci")),
+        ("library", "scan_interval = 0.5e2", "scan_interval", 50.0),
+        ("library", "settle = 0", "settle", 0.0),
+        ("library", "forget_after = 36500", "forget_after", 36500.0),
+        ("server", "host = ::1", "host", "::1"),
+        ("server", "PORT : 80", "port", 80),
+        (
+            "server",
+            "base_url = https://é.org/games/",
+            "base_url",
+            "https://é.org/games",
+        ),
+        ("server", "trusted_proxy = 0:0::1", "trusted_proxy", "::1"),
+        ("server", "trusted_proxy =", "trusted_proxy", ""),
+        ("server", "threads = 64", "threads", 64),
+        ("queue", "stale_after = 1", "stale_after", 1.0),
+        ("queue", "sources = url", "sources", "url"),
+    ],
+)
+def test_each_option_is_read(
+    ini: pathlib.Path, section: str, line: str, name: str, value: Any
+) -> None:
+    ini.write_text(f"[{section}]\n{line}\n", encoding="utf-8")
+    expected = ("/games", "/a b%c") if value is None else value
+    assert getattr(catalogd.Settings.read(str(ini)), name) == expected
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(ini: pathlib.Path) -> None:
+    ini.write_bytes(b"\xef\xbb\xbf[server]\r\nport = 80\r\n")
+    assert catalogd.Settings.read(str(ini)).port == 80
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "text", "reason"),
+    [
+        ("library", "extensions", "", "is not a list of file extensions"),
+        ("library", "extensions", "*.nsp", "is not a list of file extensions"),
+        ("library", "scan_interval", "often", "is not a number"),
+        ("library", "scan_interval", "0.5", "is not from 1 to 2592000"),
+        ("library", "settle", "nan", "is not from 0 to 86400"),
+        ("library", "forget_after", "inf", "is not from 0 to 36500"),
+        ("server", "port", "", "is not a whole number"),
+        ("server", "port", "80.0", "is not a whole number"),
+        ("server", "port", "65536", "is not from 0 to 65535"),
+        ("server", "base_url", "example.org", "is not an address such as"),
+        ("server", "base_url", "ftp://example.org", "is not an address such as"),
+        ("server", "base_url", "http://[broken", "is not an address such as"),
+        ("server", "base_url", "http://example.org:web", "is not an address such as"),
+        ("server", "base_url", "http://example.org:0", "is not an address such as"),
+        ("server", "base_url", "http://exa mple.org", "is not an address such as"),
+        ("server", "base_url", "http://example.org/?a", "is not an address such as"),
+        ("server", "base_url", "http://example.org/#a", "is not an address such as"),
+        ("server", "trusted_proxy", "localhost", "is not an IP address"),
+        ("server", "threads", "0", "is not from 1 to 64"),
+        ("queue", "stale_after", "0", "is not from 1 to 2592000"),
+        ("queue", "sources", "both", "is not one of path, url"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_file_section_and_key(
+    ini: pathlib.Path, section: str, key: str, text: str, reason: str
+) -> None:
+    ini.write_text(f"[{section}]\n{key} = {text}\n")
+    with pytest.raises(catalogd.Problem) as refusal:
+        catalogd.Settings.read(str(ini))
+    assert str(refusal.value).startswith(f"{ini}: [{section}] {key}: {text!r} {reason}")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[server]\nprot = 80", "[server] prot: there is no such option."),
+        ("[queue]\nport = 80", "[queue] port: there is no such option."),
+        ("[sever]\n", "[sever]: there is no such section."),
+        ("[DEFAULT]\nport = 80", "[DEFAULT]: there is no such section."),
+        ("port = 80", "is not an INI file: File contains no section headers."),
+        ("[server]\nport", "is not an INI file: Source contains parsing errors:"),
+        ("[server]\nport=1\nport=2", "is not an INI file: While reading from"),
+        ("[server]\n[server]\n", "is not an INI file: While reading from"),
+    ],
+)
+def test_what_is_no_setting_is_named_with_its_file(
+    ini: pathlib.Path, content: str, message: str
+) -> None:
+    ini.write_text(content)
+    with pytest.raises(catalogd.Problem) as refusal:
+        catalogd.Settings.read(str(ini))
+    assert str(refusal.value).startswith(f"{ini}: {message}")
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_is_not_utf_8_is_refused(ini: pathlib.Path) -> None:
+    ini.write_bytes(b"[server]\nhost = \xff\n")
+    with pytest.raises(catalogd.Problem, match="is not an INI file: 'utf-8' codec"):
+        catalogd.Settings.read(str(ini))
+
+
+def test_a_file_that_is_not_there_is_refused(ini: pathlib.Path) -> None:
+    with pytest.raises(catalogd.Problem, match="cannot be read: No such file"):
+        catalogd.Settings.read(str(ini))

@@ -1,0 +1,124 @@
+"""What the source says of itself, and that it stays true."""
+
+import ast
+import configparser
+import pathlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import catalogd
+
+PATH = pathlib.Path(catalogd.__file__)
+SOURCE = PATH.read_text(encoding="utf-8")
+BANNER = re.compile(r"^# (\w+) -+$", re.MULTILINE)
+LONGEST = 40  # lines of a function, without its docstring
+
+
+def sections() -> dict[str, str]:
+    """The text of each section by its name, in order."""
+    _, *parts = BANNER.split(SOURCE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_the_docstring_lists_the_sections_in_their_order() -> None:
+    rows = re.findall(r"^(\w+) {2,}\S", catalogd.__doc__ or "", re.MULTILINE)
+    assert rows == list(sections())
+
+
+def test_every_banner_ends_in_column_80() -> None:
+    assert {len(found[0]) for found in BANNER.finditer(SOURCE)} == {80}
+
+
+@pytest.mark.parametrize(
+    ("use", "where"),
+    [
+        ("sqlite3.", {"Store"}),
+        ("bottle.", {"Downloads", "Web"}),
+        ("threading.", {"Store", "Scanner", "Web"}),
+        ("os.scandir", {"Scanner"}),
+        ("platformdirs.", {"Commands"}),
+        ("argparse.", {"Commands"}),
+        ("print(", {"Commands"}),
+    ],
+)
+def test_a_module_is_used_in_its_sections_alone(use: str, where: set[str]) -> None:
+    pattern = re.compile(rf"(?<![\w.]){re.escape(use)}")
+    found = {name for name, text in sections().items() if pattern.search(code(text))}
+    assert found and found <= where
+
+
+def code(text: str) -> str:
+    """Without comments and the docstrings of one or more lines."""
+    return re.sub(r'(?m)#.*$|"""[\s\S]*?"""', "", text)
+
+
+def test_the_script_needs_what_the_package_needs() -> None:
+    block = re.search(r"(?ms)^# /// script\n(.*?)^# ///$", SOURCE)
+    assert block
+    script = re.sub(r"(?m)^# ", "", block[1])
+    setup = configparser.ConfigParser(interpolation=None)
+    setup.read(PATH.with_name("setup.cfg"), encoding="utf-8")
+    options = setup["options"]
+    needed = [f'"{name}"' for name in options["install_requires"].split()]
+    assert script == (
+        f'requires-python = "{options["python_requires"]}"\n'
+        f"dependencies = [{', '.join(needed)}]\n"
+    )
+
+
+def functions() -> Iterator[ast.FunctionDef]:
+    for node in ast.walk(ast.parse(SOURCE)):
+        if isinstance(node, ast.FunctionDef):
+            yield node
+
+
+def length(function: ast.FunctionDef) -> int:
+    """Its lines, with its signature and without its docstring."""
+    whole = (function.end_lineno or 0) - function.lineno + 1
+    if ast.get_docstring(function) is None:
+        return whole
+    docstring = function.body[0]
+    return whole - ((docstring.end_lineno or 0) - docstring.lineno + 1)
+
+
+def test_no_function_is_long() -> None:
+    assert [f.name for f in functions() if length(f) > LONGEST] == []
+
+
+ACCESS = """
+GET    /                                 open
+GET    /style.css                        open
+GET    /script.js                        open
+GET    /icon.svg                         open
+GET    /healthz                          open
+GET    /api/list                         key
+GET    /api/download/<entry_id>          key
+GET    /api/entries/<entry_id>/info      key
+POST   /api/send-to-switch               key or session
+GET    /api/send-queue                   key
+POST   /api/send-queue/progress          key
+POST   /api/send-queue/update            key
+POST   /api/auth/login                   open
+GET    /web/me                           open
+POST   /web/setup                        open
+POST   /web/login                        open
+POST   /web/logout                       session
+POST   /web/password                     session
+GET    /web/keys                         session
+POST   /web/keys                         session
+DELETE /web/keys/<key_id>                session
+GET    /web/queue                        session
+POST   /web/queue/<item>/retry           session
+POST   /web/queue/<item>/cancel          session
+POST   /web/queue/<item>/top             session
+POST   /web/queue/clear                  session
+"""
+
+
+def test_who_may_call_a_route_is_what_was_decided() -> None:
+    """With each new route, decide here who may call it."""
+    decided = [row.split(maxsplit=2) for row in ACCESS.strip().splitlines()]
+    routes = [[rule.method, rule.path, rule.access] for rule in catalogd.ROUTES]
+    assert sorted(routes) == sorted(decided)

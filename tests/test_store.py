@@ -1,0 +1,1145 @@
+"""The database: accounts and keys, the catalog, the queue, and what may go wrong."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import Clock
+
+import catalogd
+
+NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
+HERE = os.path.dirname(catalogd.__file__)
+ENDED = ["completed", "failed", "cancelled"]
+
+
+@pytest.fixture
+def anna(store: catalogd.Store) -> int:
+    return store.add_account("anna", "hash")
+
+
+@pytest.fixture
+def entry(store: catalogd.Store) -> str:
+    return add_link(store, "Celeste")
+
+
+def add_link(store: catalogd.Store, name: str) -> str:
+    said = {"name": name, "description": "", "version": ""}
+    return store.add_link(f"http://host/{name}", 7, "nsp", said, "anna")
+
+
+def send(store: catalogd.Store, account: int, entry: str) -> str:
+    """Queue an entry; the item's id."""
+    assert store.send(account, entry)
+    return str(store.items(account)[-1]["id"])
+
+
+def names(items: list[dict[str, Any]]) -> list[str]:
+    return [item["name"] for item in items]
+
+
+def opened(
+    folder: str, clock: Callable[[], float] = time.time
+) -> contextlib.closing[catalogd.Store]:
+    """A store of its own in this folder, as of another process."""
+    return contextlib.closing(catalogd.Store(folder, clock=clock))
+
+
+def status(store: catalogd.Store, account: int) -> list[str]:
+    return [item["status"] for item in store.items(account)]
+
+
+def file(path: str, **facts: Any) -> catalogd.File:
+    given = {"size": 3, "mtime": 4, "inode": 5, "volume": "v", **facts}
+    return catalogd.File(path, "/games", **given)
+
+
+def look(name: str, sample: bytes = b"sample") -> catalogd.Look:
+    return catalogd.Look(sample, {"name": name, "description": "", "version": "1"})
+
+
+def changes(**rows: Any) -> catalogd.Changes:
+    none: dict[str, Any] = {name: [] for name in catalogd.Changes._fields}
+    return catalogd.Changes(**{**none, **rows})
+
+
+def listed(store: catalogd.Store) -> list[str]:
+    return [entry["name"] for entry in json.loads(store.listing())]
+
+
+# Accounts
+
+
+def test_the_first_account_is_an_admin_and_the_next_is_not(
+    store: catalogd.Store,
+) -> None:
+    assert not store.has_accounts()
+    for name in ("anna", "ben"):
+        store.add_account(name, "hash")
+    store.add_account("carl", "hash", admin=True)
+    assert store.has_accounts()
+    assert store.accounts() == [
+        {"id": 1, "name": "anna", "admin": True, "created_at": NOW},
+        {"id": 2, "name": "ben", "admin": False, "created_at": NOW},
+        {"id": 3, "name": "carl", "admin": True, "created_at": NOW},
+    ]
+
+
+def test_a_name_is_taken_in_any_case(store: catalogd.Store, anna: int) -> None:
+    with pytest.raises(catalogd.Conflict, match="There is an account Anna already"):
+        store.add_account("Anna", "hash")
+    assert store.credentials("ANNA") == (anna, "hash")
+
+
+def test_an_unknown_account_has_no_credentials_and_no_id(store: catalogd.Store) -> None:
+    assert store.credentials("nobody") is None
+    with pytest.raises(catalogd.NotFound, match="There is no account nobody"):
+        store.account_id("nobody")
+
+
+def test_a_new_password_ends_all_sessions_but_the_one_to_keep(
+    store: catalogd.Store, anna: int
+) -> None:
+    for secret in (b"this", b"other"):
+        store.add_session(anna, secret, "browser")
+    kept = store.session_holder(b"this")
+    assert kept is not None
+    store.set_password(anna, "new hash", keep=kept.proof)
+    assert store.credentials("anna") == (anna, "new hash")
+    assert store.session_holder(b"this") == kept
+    assert store.session_holder(b"other") is None
+
+
+def test_an_account_goes_with_all_it_has(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    ben = store.add_account("ben", "hash")
+    store.add_key(ben, "switch", b"key")
+    store.add_session(ben, b"session", "browser")
+    store.send(ben, entry)
+    store.remove_account(ben)
+    assert [account["name"] for account in store.accounts()] == ["anna"]
+    assert store.key_holder(b"key") is None
+    assert store.session_holder(b"session") is None
+    assert store.items(ben) == []
+    assert store.add_account("carl", "hash") != ben  # ids are never given again
+
+
+def test_the_last_admin_stays_while_there_are_others(
+    store: catalogd.Store, anna: int
+) -> None:
+    ben = store.add_account("ben", "hash")
+    with pytest.raises(catalogd.Conflict, match="The last admin stays"):
+        store.remove_account(anna)
+    assert store.account_id("anna") == anna
+    store.remove_account(ben)
+    store.remove_account(anna)
+    assert not store.has_accounts()
+
+
+# Keys and sessions
+
+
+def test_a_key_tells_who_holds_it(store: catalogd.Store, anna: int) -> None:
+    key = store.add_key(anna, "switch", b"digest")
+    assert store.key_holder(b"digest") == (anna, "anna", True, key)
+    assert store.key_holder(b"another") is None
+
+
+def test_keys_are_listed_of_one_account_or_of_all(
+    store: catalogd.Store, anna: int
+) -> None:
+    ben = store.add_account("ben", "hash")
+    key = store.add_key(anna, "switch", b"1")
+    store.add_key(ben, "phone", b"2")
+    assert store.keys(anna) == [
+        {
+            "id": key,
+            "account": "anna",
+            "label": "switch",
+            "created_at": NOW,
+            "last_used_at": None,
+            "requests": 0,
+        }
+    ]
+    assert {key["label"] for key in store.keys(None)} == {"switch", "phone"}
+
+
+def test_a_revoked_key_is_nobodys(store: catalogd.Store, anna: int) -> None:
+    store.revoke_key(store.add_key(anna, "switch", b"1"), anna)
+    store.revoke_key(store.add_key(anna, "phone", b"2"))
+    assert store.key_holder(b"1") is store.key_holder(b"2") is None
+
+
+def test_only_its_own_account_may_revoke_a_key(
+    store: catalogd.Store, anna: int
+) -> None:
+    key = store.add_key(anna, "switch", b"1")
+    with pytest.raises(catalogd.NotFound):
+        store.revoke_key(key, anna + 1)
+    assert store.key_holder(b"1") is not None
+
+
+def test_nothing_is_added_to_an_account_that_was_removed_just_now(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.remove_account(anna)
+    with pytest.raises(catalogd.NotFound, match="was removed just now"):
+        store.add_key(anna, "switch", b"1")
+
+
+def test_uses_are_written_at_most_once_a_minute_and_shown_at_once(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    store.add_key(anna, "switch", b"1")
+    written = []
+    for seconds in (0, 10, 20, 29, 1):
+        clock.now += seconds
+        store.key_holder(b"1")
+        with opened(store.folder, clock=clock) as other:
+            written.append(other.keys()[0]["requests"])
+        assert store.keys()[0]["last_used_at"] == catalogd.stamp(clock.now)
+    assert written == [1, 1, 1, 1, 5]
+    assert store.keys()[0]["requests"] == 5
+
+
+def test_uses_are_written_by_a_clock_that_was_set_back(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    store.add_key(anna, "switch", b"1")
+    store.key_holder(b"1")
+    clock.now -= 86400
+    store.key_holder(b"1")
+    assert not store._uses
+
+
+def test_a_key_keeps_the_time_of_its_own_last_use(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    for digest in (b"1", b"2", b"3"):
+        store.add_key(anna, digest.decode(), digest)
+    store.key_holder(b"1")
+    clock.now += 1
+    store.key_holder(b"2")
+    clock.now += 3600
+    store.key_holder(b"3")
+    assert not store._uses
+    used = {key["label"]: key["last_used_at"] for key in store.keys(None)}
+    assert used["2"] == "2027-01-15T08:00:01"
+
+
+def test_uses_that_are_not_yet_written_are_when_the_store_is_closed(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.add_key(anna, "switch", b"1")
+    with opened(store.folder) as other:
+        for _ in range(3):
+            other.key_holder(b"1")
+    assert store.keys()[0]["requests"] == 3
+
+
+def test_uses_that_cannot_be_written_refuse_no_key_and_are_kept(
+    store: catalogd.Store,
+    anna: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store.add_key(anna, "switch", b"1")
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "_writing", full_disk)
+        assert store.key_holder(b"1") is not None
+    assert "written later: The disk is full." in caplog.text
+    store._write_uses()
+    assert store.keys()[0]["requests"] == 1
+
+
+def test_the_use_of_a_key_does_not_wait_for_a_write(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.add_key(anna, "switch", b"1")
+    with store._writing():
+        assert store.key_holder(b"1") is not None
+    store.key_holder(b"1")
+    assert not store._uses
+    assert store.keys()[0]["requests"] == 2
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[sqlite3.Connection]:
+    raise catalogd.StorageFull("The disk is full.")
+    yield
+
+
+def test_a_session_ends_after_thirty_days(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    store.add_session(anna, b"old", "browser")
+    clock.now += 30 * 86400
+    assert store.session_holder(b"old") is not None
+    clock.now += 1
+    assert store.session_holder(b"old") is None
+    store.add_session(anna, b"new", "browser")
+    clock.now -= 1
+    assert store.session_holder(b"old") is None  # its row is gone
+
+
+def test_a_session_is_ended_by_its_own_account(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.add_session(anna, b"digest", "browser")
+    caller = store.session_holder(b"digest")
+    assert caller is not None and caller[:3] == (anna, "anna", True)
+    store.end_session(caller.proof, anna + 1)
+    assert store.session_holder(b"digest") == caller
+    store.end_session(caller.proof, anna)
+    assert store.session_holder(b"digest") is None
+
+
+# Entries
+
+
+def test_an_entry_has_the_shape_of_the_interface(store: catalogd.Store) -> None:
+    store.apply(changes(added=[(file("/games/Céleste.NSP"), look("Céleste"))]))
+    (entry,) = json.loads(store.listing())
+    identity = entry.pop("id")
+    assert entry == {
+        "name": "Céleste",
+        "source": "/games/Céleste.NSP",
+        "type": "filepath",
+        "file_type": "nsp",
+        "size": 3,
+        "created_at": NOW,
+        "created_by": "scanner",
+        "metadata": {"description": "", "version": "1"},
+    }
+    assert store.entry(identity) == {"id": identity, **entry}
+
+
+def test_the_list_is_ordered_by_name_without_case(store: catalogd.Store) -> None:
+    for name in ("beta", "Alpha", "ALPHA 2", "ÉTÉ", "été 2", "Gamma"):
+        add_link(store, name)
+    assert listed(store) == ["Alpha", "ALPHA 2", "beta", "Gamma", "ÉTÉ", "été 2"]
+
+
+def test_an_empty_catalog_is_an_empty_list(store: catalogd.Store) -> None:
+    assert store.listing() == "[]"
+
+
+def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
+    paths = [f"/games/{name}.nsp" for name in ("kept", "gone", "offline", "dropped")]
+    store.apply(changes(added=[(file(path), look(path)) for path in paths]))
+    kept, gone, offline, dropped = store.files()
+    assert kept == (kept.id, file(paths[0]), b"sample", "here", None)
+    moved = file("/games/moved.xci", inode=9)
+    store.apply(
+        changes(
+            updated=[(kept, moved, look("Moved", b"new"))],
+            gone=[gone],
+            offline=[offline],
+            forgotten=[dropped],
+        )
+    )
+    assert store.files() == [
+        (kept.id, moved, b"new", "here", None),
+        (gone.id, gone.file, b"sample", "gone", NOW),
+        (offline.id, offline.file, b"sample", "offline", None),
+    ]
+    assert listed(store) == ["Moved"]
+    assert store.entry(kept.id)["file_type"] == "xci"
+    with pytest.raises(catalogd.NotFound):
+        store.entry(gone.id)
+
+
+def test_a_file_that_is_back_keeps_what_it_said(store: catalogd.Store) -> None:
+    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
+    store.apply(changes(gone=store.files()))
+    (gone,) = store.files()
+    store.apply(changes(updated=[(gone, gone.file, None)]))
+    assert store.files() == [gone._replace(state="here", gone_at=None)]
+    assert listed(store) == ["A"]
+
+
+def test_a_scan_is_written_whole_or_not_at_all(store: catalogd.Store) -> None:
+    bad = (file("/games/b.nsp", size=None), look("B"))
+    before = store.catalog_version()
+    with pytest.raises(sqlite3.IntegrityError):
+        store.apply(changes(added=[(file("/games/a.nsp"), look("A")), bad]))
+    assert store.files() == []
+    assert store.catalog_version() == before
+
+
+def test_the_catalogs_version_goes_up_with_each_change(store: catalogd.Store) -> None:
+    versions = [store.catalog_version()]
+
+    def note() -> None:
+        versions.append(store.catalog_version())
+
+    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
+    note()
+    link = add_link(store, "B")
+    note()
+    store.remove_link(link)
+    note()
+    assert versions == [0, 1, 2, 3]
+    store.apply(changes())
+    assert store.catalog_version() == 3
+
+
+def test_only_a_link_can_be_removed(store: catalogd.Store, entry: str) -> None:
+    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
+    store.remove_link(entry)
+    for identity in (entry, store.files()[0].id):
+        with pytest.raises(catalogd.NotFound, match="There is no link"):
+            store.remove_link(identity)
+    assert listed(store) == ["A"]
+
+
+# Queue
+
+
+def test_a_queue_is_first_in_first_out_and_ones_own(
+    store: catalogd.Store, anna: int
+) -> None:
+    ben = store.add_account("ben", "hash")
+    entries = [add_link(store, name) for name in ("C", "A", "B")]
+    for entry in entries:
+        assert store.send(anna, entry)
+    store.send(ben, entries[1])
+    assert names(store.pending(anna)) == ["C", "A", "B"]
+    assert names(store.pending(ben)) == ["A"]
+
+
+def test_an_item_tells_of_its_entry_and_its_progress(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = send(store, anna, entry)
+    report = {
+        "status": "failed",
+        "progress_percent": 12.5,
+        "bytes_transferred": 8,
+        "transfer_speed": 3,
+        "error_message": "no card",
+    }
+    assert store.report(anna, item, report) == "failed"
+    assert store.items(anna) == [
+        {
+            "id": item,
+            "entry": entry,
+            "name": "Celeste",
+            "type": "url",
+            "source": "http://host/Celeste",
+            "size": 7,
+            "state": "here",
+            "created_at": NOW,
+            "percent": 12.5,
+            "bytes": 8,
+            "speed": 3,
+            "error": "no card",
+            "reported_at": NOW,
+            "place": 1,
+            "status": "failed",
+        }
+    ]
+
+
+def test_an_entry_that_cannot_be_downloaded_cannot_be_sent(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
+    (known,) = store.files()
+    store.apply(changes(gone=[known]))
+    for identity in (known.id, "unknown"):
+        with pytest.raises(catalogd.NotFound, match="There is no such entry"):
+            store.send(anna, identity)
+
+
+def test_an_item_whose_file_is_offline_waits_for_it(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
+    (known,) = store.files()
+    store.send(anna, known.id)
+    store.apply(changes(offline=[known]))
+    assert store.pending(anna) == []
+    assert [item["state"] for item in store.items(anna)] == ["offline"]
+    store.apply(changes(updated=[(known, known.file, None)]))
+    assert names(store.pending(anna)) == ["A"]
+
+
+def make(store: catalogd.Store, account: int, entry: str, status: str) -> str:
+    """An item of this status; its id."""
+    item = send(store, account, entry)
+    if status == "cancelled":
+        store.cancel(account, item)
+    elif status != "pending":
+        store.report(account, item, {"status": status})
+    return item
+
+
+REPORTS: list[tuple[str, str | None, str | None]] = [
+    # status before, status reported, status after or None for a conflict
+    ("pending", None, "processing"),
+    ("pending", "processing", "processing"),
+    ("pending", "completed", "completed"),
+    ("pending", "failed", "failed"),
+    ("processing", None, "processing"),
+    ("processing", "processing", "processing"),
+    ("processing", "completed", "completed"),
+    ("processing", "failed", "failed"),
+    ("failed", None, "failed"),
+    ("failed", "processing", "processing"),
+    ("failed", "completed", None),
+    ("failed", "failed", "failed"),
+    ("completed", None, None),
+    ("completed", "processing", None),
+    ("completed", "completed", "completed"),
+    ("completed", "failed", None),
+    ("cancelled", None, None),
+    ("cancelled", "processing", None),
+    ("cancelled", "completed", "cancelled"),
+    ("cancelled", "failed", "cancelled"),
+]
+
+
+@pytest.mark.parametrize(("before", "reported", "after"), REPORTS)
+def test_a_report_moves_an_item_as_decided(
+    store: catalogd.Store,
+    anna: int,
+    entry: str,
+    before: str,
+    reported: str | None,
+    after: str | None,
+) -> None:
+    item = make(store, anna, entry, before)
+    assert status(store, anna) == [before]
+    report = {"status": reported} if reported else {"bytes_transferred": 1}
+    if after is None:
+        with pytest.raises(catalogd.Conflict, match=f"^The item is {before}"):
+            store.report(anna, item, report)
+    else:
+        assert store.report(anna, item, report) == after
+    assert status(store, anna) == [after or before]
+
+
+def test_the_table_of_reports_is_complete() -> None:
+    pairs = {(before, reported) for before, reported, _ in REPORTS}
+    every = {(b, r) for b in catalogd.NEXT_STATUS for r in (None, *catalogd.STATUSES)}
+    assert pairs == every and len(REPORTS) == len(every)
+
+
+def test_a_report_leaves_what_it_does_not_mention(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = send(store, anna, entry)
+    store.report(anna, item, {"progress_percent": 50, "bytes_transferred": 4})
+    store.report(anna, item, {"transfer_speed": 9})
+    (row,) = store.items(anna)
+    assert (row["percent"], row["bytes"], row["speed"]) == (50, 4, 9)
+
+
+def test_an_error_stays_while_an_item_has_failed_and_no_longer(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = send(store, anna, entry)
+    errors = []
+    for report in (
+        {"status": "processing", "error_message": "ignored"},
+        {"status": "failed", "error_message": "no card"},
+        {"status": "failed"},
+        {"status": "processing"},
+    ):
+        store.report(anna, item, report)
+        errors.append(store.items(anna)[0]["error"])
+    assert errors == ["", "no card", "no card", ""]
+
+
+@pytest.mark.parametrize("verb", ["report", "retry", "cancel", "to_top"])
+def test_an_item_of_another_account_is_not_found(
+    store: catalogd.Store, anna: int, entry: str, verb: str
+) -> None:
+    item = send(store, anna, entry)
+    ben = store.add_account("ben", "hash")
+    more = [{"status": "failed"}] if verb == "report" else []
+    for account, identity in ((ben, item), (anna, "unknown")):
+        with pytest.raises(catalogd.NotFound, match="no such item in your queue"):
+            getattr(store, verb)(account, identity, *more)
+    assert status(store, anna) == ["pending"]
+
+
+def test_an_item_that_nobody_reports_on_is_pending_again_in_its_place(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock
+) -> None:
+    item = send(store, anna, entry)
+    store.send(anna, add_link(store, "Next"))
+    store.report(anna, item, {"status": "processing"})
+    clock.now += 300
+    assert names(store.pending(anna)) == ["Next"]
+    clock.now += 1
+    assert names(store.pending(anna)) == ["Celeste", "Next"]
+    assert {row["status"] for row in store.pending(anna)} == {"pending"}
+
+
+def test_a_client_that_was_alive_after_all_takes_its_item_back(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock
+) -> None:
+    item = send(store, anna, entry)
+    store.report(anna, item, {"status": "processing"})
+    clock.now += 3600
+    assert store.report(anna, item, {"bytes_transferred": 5}) == "processing"
+    assert store.pending(anna) == []
+
+
+@pytest.mark.parametrize("before", ["pending", "processing"])
+def test_what_is_in_the_queue_already_is_not_added(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock, before: str
+) -> None:
+    make(store, anna, entry, before)
+    assert not store.send(anna, entry)
+    clock.now += 3600  # a stale item is the same one
+    assert not store.send(anna, entry)
+    assert len(store.items(anna)) == 1
+
+
+@pytest.mark.parametrize("before", ENDED)
+def test_what_has_ended_can_be_sent_again(
+    store: catalogd.Store, anna: int, entry: str, before: str
+) -> None:
+    make(store, anna, entry, before)
+    assert store.send(anna, entry)
+    assert status(store, anna) == [before, "pending"]
+
+
+def test_of_many_that_send_at_once_one_adds_the_item(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    sent = at_once(12, lambda: store.send(anna, entry))
+    assert sorted(sent) == [False] * 11 + [True]
+    assert len(store.items(anna)) == 1
+
+
+def at_once(count: int, call: Callable[[], Any]) -> list[Any]:
+    """What a call gives in each of several threads that start together."""
+    answers = []
+    barrier = threading.Barrier(count)
+
+    def run() -> None:
+        barrier.wait()
+        answers.append(call())
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+@pytest.mark.parametrize("before", ENDED)
+def test_an_item_that_ended_can_be_retried_in_its_old_place(
+    store: catalogd.Store, anna: int, entry: str, before: str
+) -> None:
+    item = make(store, anna, entry, before)
+    store.send(anna, add_link(store, "Next"))
+    store.retry(anna, item)
+    assert names(store.pending(anna)) == ["Celeste", "Next"]
+    (row, _) = store.items(anna)
+    assert (row["percent"], row["bytes"], row["error"]) == (0, 0, "")
+    assert row["reported_at"] is None
+
+
+@pytest.mark.parametrize("before", ["pending", "processing"])
+def test_an_item_that_has_not_ended_cannot_be_retried(
+    store: catalogd.Store, anna: int, entry: str, before: str
+) -> None:
+    item = make(store, anna, entry, before)
+    with pytest.raises(catalogd.Conflict, match="The item is in the queue"):
+        store.retry(anna, item)
+
+
+def test_an_old_item_is_not_taken_up_beside_a_new_one_of_its_entry(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = make(store, anna, entry, "failed")
+    store.send(anna, entry)
+    with pytest.raises(catalogd.Conflict, match="queued again in another item"):
+        store.retry(anna, item)
+    with pytest.raises(catalogd.Conflict, match="queued again in another item"):
+        store.report(anna, item, {"status": "processing"})
+    assert status(store, anna) == ["failed", "pending"]
+
+
+@pytest.mark.parametrize("before", ["pending", "processing"])
+def test_an_item_can_be_cancelled(
+    store: catalogd.Store, anna: int, entry: str, before: str
+) -> None:
+    store.cancel(anna, make(store, anna, entry, before))
+    assert status(store, anna) == ["cancelled"]
+    assert store.pending(anna) == []
+
+
+@pytest.mark.parametrize("before", ENDED)
+def test_an_item_that_ended_cannot_be_cancelled(
+    store: catalogd.Store, anna: int, entry: str, before: str
+) -> None:
+    item = make(store, anna, entry, before)
+    with pytest.raises(catalogd.Conflict, match="The item has ended"):
+        store.cancel(anna, item)
+    assert status(store, anna) == [before]
+
+
+def test_an_item_can_be_put_before_all_others(store: catalogd.Store, anna: int) -> None:
+    items = [send(store, anna, add_link(store, name)) for name in "ABC"]
+    store.to_top(anna, items[2])
+    store.to_top(anna, items[1])
+    assert names(store.pending(anna)) == ["B", "C", "A"]
+    store.send(anna, add_link(store, "D"))
+    assert names(store.pending(anna)) == ["B", "C", "A", "D"]
+
+
+def test_clearing_drops_what_ended_in_this_account(
+    store: catalogd.Store, anna: int
+) -> None:
+    ben = store.add_account("ben", "hash")
+    make(store, ben, add_link(store, "ben's"), "completed")
+    for before in catalogd.NEXT_STATUS:
+        make(store, anna, add_link(store, before), before)
+    store.clear(anna)
+    assert status(store, anna) == ["pending", "processing"]
+    assert status(store, ben) == ["completed"]
+
+
+def test_a_cancelled_item_is_kept_until_its_client_has_stopped(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = make(store, anna, entry, "processing")
+    store.cancel(anna, item)
+    store.clear(anna)
+    with pytest.raises(catalogd.Conflict):
+        store.report(anna, item, {"bytes_transferred": 5})
+    store.report(anna, item, {"status": "failed"})
+    store.clear(anna)
+    assert store.items(anna) == []
+
+
+def test_a_cancelled_item_of_a_client_that_is_silent_is_cleared(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock
+) -> None:
+    store.cancel(anna, make(store, anna, entry, "processing"))
+    clock.now += 301
+    store.clear(anna)
+    assert store.items(anna) == []
+
+
+# The file
+
+
+def tables(path: str) -> list[tuple[str, str]]:
+    """What a database consists of."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        sql = "SELECT name, sql FROM sqlite_schema ORDER BY name"
+        facts = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS]
+        return [*db.execute(sql).fetchall(), *zip(PRAGMAS, facts, strict=True)]
+
+
+PRAGMAS = ("application_id", "journal_mode", "user_version")
+
+
+def is_whole(path: str) -> bool:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        rows = db.execute("PRAGMA integrity_check").fetchall()
+        return (
+            rows == [("ok",)] and not db.execute("PRAGMA foreign_key_check").fetchall()
+        )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_others_cannot_read_the_data_folder(store: catalogd.Store) -> None:
+    for path, mode in ((store.folder, 0o700), (store.path, 0o600)):
+        assert stat.S_IMODE(os.stat(path).st_mode) == mode
+
+
+def test_the_database_survives_a_power_cut(store: catalogd.Store) -> None:
+    with store._writing() as db:
+        pass
+    assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
+
+
+def test_many_reads_and_writes_at_once_lose_nothing(
+    store: catalogd.Store, anna: int
+) -> None:
+    numbers = iter(range(1000))
+
+    def work() -> None:
+        for _ in range(5):
+            entry = add_link(store, f"{next(numbers):03}")
+            store.send(anna, entry)
+            assert store.entry(entry)["id"] == entry
+
+    at_once(8, work)
+    assert listed(store) == [f"{number:03}" for number in range(40)]
+    assert [item["place"] for item in store.items(anna)] == list(range(1, 41))
+
+
+def test_reads_do_not_wait_for_a_write(store: catalogd.Store, entry: str) -> None:
+    with store._writing() as db:
+        db.execute("DELETE FROM entries")
+        assert listed(store) == ["Celeste"]
+
+
+def test_a_write_that_waits_too_long_says_that_the_database_is_busy(
+    store: catalogd.Store,
+) -> None:
+    store._writer.execute("PRAGMA busy_timeout = 1")
+    refused = pytest.raises(catalogd.Busy)
+    with opened(store.folder) as other, other._writing(), refused as refusal:
+        store.add_account("anna", "hash")
+    assert refusal.value.status == 503
+    store.add_account("anna", "hash")
+
+
+def test_a_write_that_fails_leaves_nothing(store: catalogd.Store) -> None:
+    with pytest.raises(ZeroDivisionError), store._writing() as db:
+        db.execute("DELETE FROM counters")
+        raise ZeroDivisionError
+    assert store.catalog_version() == 0
+
+
+def test_a_mistake_in_the_sql_is_no_refusal(store: catalogd.Store) -> None:
+    with pytest.raises(sqlite3.OperationalError), store._reading() as db:
+        db.execute("SELECT nonsense FROM nowhere")
+
+
+def test_a_database_that_gets_unwritable_is_a_problem(store: catalogd.Store) -> None:
+    store._writer.execute("PRAGMA query_only = ON")
+    with pytest.raises(catalogd.StorageFailed, match="cannot be used") as refusal:
+        store.add_account("anna", "hash")
+    assert refusal.value.status == 503
+
+
+def test_several_that_open_a_new_folder_at_once_all_can(tmp_path: pathlib.Path) -> None:
+    program = (
+        "import catalogd, sys; sys.stdin.read(1); catalogd.Store(sys.argv[1]).close()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "data")]
+    pipe = subprocess.PIPE
+    with contextlib.ExitStack() as stack:
+        many = [
+            stack.enter_context(
+                subprocess.Popen(command, cwd=HERE, stdin=pipe, stderr=pipe)
+            )
+            for _ in range(4)
+        ]
+        for process in many:
+            assert process.stdin is not None
+            process.stdin.write(b"x")
+            process.stdin.flush()
+        errors = [process.communicate(timeout=60)[1] for process in many]
+    assert errors == [b""] * 4
+
+
+def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(catalogd.Problem, match="file/data: cannot be used: Not a dir"):
+        catalogd.Store(str(tmp_path / "file" / "data"))
+
+
+def test_a_file_that_is_no_database_is_a_problem(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "catalogd.db").write_bytes(b"something else " * 100)
+    with pytest.raises(catalogd.Problem, match="catalogd.db: .*file is not a database"):
+        catalogd.Store(str(tmp_path))
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "catalogd.db")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (id)")
+    with pytest.raises(catalogd.Problem, match="is a database of another program"):
+        catalogd.Store(str(tmp_path))
+    assert [name for name, _ in tables(path)][0] == "theirs"
+    assert len(tables(path)) == 1 + len(PRAGMAS)
+
+
+# Upgrades
+
+OLDER = """
+CREATE TABLE accounts (id INTEGER PRIMARY KEY, name TEXT) STRICT;
+CREATE TABLE keys (id TEXT PRIMARY KEY,
+    account INTEGER REFERENCES accounts ON DELETE CASCADE) STRICT;
+"""
+STEPS = {
+    1: """
+ALTER TABLE keys ADD COLUMN uses INTEGER NOT NULL DEFAULT 0; -- with a comment
+CREATE TRIGGER counted AFTER UPDATE ON keys BEGIN
+    UPDATE keys SET uses = uses + 1;
+END;
+""",
+    2: """
+CREATE TABLE newer (id INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+INSERT INTO newer SELECT id, name FROM accounts;
+DROP TABLE accounts;
+ALTER TABLE newer RENAME TO accounts;
+""",
+}
+NEWER = """
+CREATE TABLE "accounts" (id INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+CREATE TABLE keys (id TEXT PRIMARY KEY,
+    account INTEGER REFERENCES accounts ON DELETE CASCADE, uses INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TRIGGER counted AFTER UPDATE ON keys BEGIN
+    UPDATE keys SET uses = uses + 1;
+END;
+"""  # noqa: E501
+
+
+def open_as(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: pathlib.Path,
+    version: int,
+    schema: str = OLDER,
+    steps: dict[int, str] | None = None,
+) -> contextlib.closing[catalogd.Store]:
+    """A store as a program of another version opens it."""
+    monkeypatch.setattr(catalogd, "SCHEMA", schema)
+    monkeypatch.setattr(catalogd, "SCHEMA_VERSION", version)
+    monkeypatch.setattr(catalogd, "UPGRADES", steps or {})
+    return opened(str(folder))
+
+
+def test_an_upgraded_store_equals_a_fresh_one_and_keeps_its_rows(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_as(monkeypatch, tmp_path / "old", 1) as old, old._writing() as db:
+        db.execute("INSERT INTO accounts VALUES (1, 'anna')")
+        db.execute("INSERT INTO keys VALUES ('k', 1)")
+    with open_as(monkeypatch, tmp_path / "old", 3, NEWER, STEPS) as upgraded:
+        with upgraded._reading() as db:
+            assert [*map(tuple, db.execute("SELECT * FROM keys"))] == [("k", 1, 0)]
+        with pytest.raises(catalogd.NotFound), upgraded._writing() as db:
+            db.execute("INSERT INTO keys VALUES ('l', 2, 0)")  # there is no account 2
+    with open_as(monkeypatch, tmp_path / "new", 3, NEWER) as fresh:
+        pass
+    assert tables(upgraded.path) == tables(fresh.path)
+    assert is_whole(upgraded.path)
+
+
+def test_an_upgrade_that_fails_leaves_the_store_as_it_was(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_as(monkeypatch, tmp_path, 1):
+        pass
+    before = tables(str(tmp_path / "catalogd.db"))
+    steps = {**STEPS, 2: "DROP TABLE keys;\nDROP TABLE nothing;\n"}
+    with pytest.raises(sqlite3.OperationalError):
+        open_as(monkeypatch, tmp_path, 3, NEWER, steps)
+    assert tables(str(tmp_path / "catalogd.db")) == before
+
+
+def test_a_store_of_a_newer_version_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_as(monkeypatch, tmp_path, 7):
+        pass
+    with pytest.raises(catalogd.Problem, match="was made by a newer catalogd"):
+        open_as(monkeypatch, tmp_path, 6)
+
+
+def test_there_is_an_upgrade_from_each_version() -> None:
+    assert list(catalogd.UPGRADES) == list(range(1, catalogd.SCHEMA_VERSION))
+
+
+# Work of one process alone
+
+HOLDER = """
+import catalogd, contextlib, sys, time
+with contextlib.closing(catalogd.Store(sys.argv[1])) as store, store.exclusive("serve"):
+    print("holds it", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(store: catalogd.Store) -> Iterator[subprocess.Popen[str]]:
+    """Another process that does the work "serve"."""
+    command = [sys.executable, "-c", HOLDER, store.folder]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=HERE, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "holds it\n"
+        yield process
+        process.kill()
+
+
+def test_work_of_another_process_is_a_conflict(
+    store: catalogd.Store, holder: subprocess.Popen[str]
+) -> None:
+    refused = pytest.raises(catalogd.Conflict, match=r"another catalogd .*\(serve\)")
+    with refused, store.exclusive("serve", wait=0.05):
+        pass
+    with store.exclusive("scan"):
+        pass  # other work is not held up
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_killed_process_works_no_more(
+    store: catalogd.Store, holder: subprocess.Popen[str]
+) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    with store.exclusive("serve"):
+        pass
+
+
+def test_work_ends_with_its_block_also_by_an_error(store: catalogd.Store) -> None:
+    with pytest.raises(ZeroDivisionError), store.exclusive("serve"):
+        raise ZeroDivisionError
+    with store.exclusive("serve"):
+        pass
+
+
+def test_work_that_cannot_be_noted_is_a_problem(store: catalogd.Store) -> None:
+    os.mkdir(os.path.join(store.folder, "serve.lock"))
+    with pytest.raises(catalogd.StorageFailed), store.exclusive("serve"):
+        pass
+
+
+# Backups
+
+
+def test_a_backup_is_a_store(
+    store: catalogd.Store, entry: str, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "restored"
+    folder.mkdir()
+    store.backup(str(folder / "catalogd.db"))
+    assert os.listdir(folder) == ["catalogd.db"]
+    with opened(str(folder)) as restored:
+        assert restored.entry(entry) == store.entry(entry)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_others_cannot_read_a_backup(
+    store: catalogd.Store, tmp_path: pathlib.Path
+) -> None:
+    store.backup(str(tmp_path / "copy"))
+    assert stat.S_IMODE(os.stat(tmp_path / "copy").st_mode) == 0o600
+
+
+def test_a_backup_that_is_taken_while_others_write_is_whole(
+    store: catalogd.Store, anna: int, tmp_path: pathlib.Path
+) -> None:
+    path = str(tmp_path / "copy")
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            store.send(anna, add_link(store, "A"))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(10):
+            store.backup(path)  # each replaces the one before
+            assert is_whole(path)
+            with contextlib.closing(sqlite3.connect(path)) as copy:
+                sql = "SELECT count(*), (SELECT value FROM counters) FROM entries"
+                count, version = copy.execute(sql).fetchone()
+                assert count == version
+    finally:
+        ended.set()
+        writer.join()
+
+
+def test_a_backup_replaces_no_other_file(
+    store: catalogd.Store, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader")
+    with pytest.raises(catalogd.Problem, match="is there already, and is not a backup"):
+        store.backup(str(path))
+    assert path.read_text() == "Dear reader"
+
+
+def test_a_backup_does_not_replace_the_database_itself(
+    store: catalogd.Store, anna: int
+) -> None:
+    before = os.stat(store.path).st_ino
+    with pytest.raises(catalogd.Problem, match="is not a backup"):
+        store.backup(os.path.join(store.folder, ".", "catalogd.db"))
+    assert os.stat(store.path).st_ino == before
+
+
+def test_a_backup_to_nowhere_is_a_problem(
+    store: catalogd.Store, tmp_path: pathlib.Path
+) -> None:
+    for path, reason in (("no/copy", "No such file"), ("", "Is a directory")):
+        with pytest.raises(catalogd.Problem, match=f"cannot be written: {reason}"):
+            store.backup(str(tmp_path / path))
+
+
+def test_a_backup_that_fails_leaves_no_file(
+    store: catalogd.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_reading", full_disk)
+    with pytest.raises(catalogd.Problem, match="copy: cannot be written: The disk is"):
+        store.backup(str(tmp_path / "copy"))
+    assert os.listdir(tmp_path) == ["data"]
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A file system of two megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a file system cannot be mounted here: {error}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: pathlib.Path) -> None:
+    with opened(str(small_disk / "data")) as store:
+        account = store.add_account("anna", "hash")
+        store.add_key(account, "switch", b"1")
+        kept = [add_link(store, "Celeste")]
+        fill(small_disk / "ballast")
+        with pytest.raises(catalogd.StorageFull, match="full") as refusal:
+            while True:
+                kept.append(add_link(store, "Another"))
+        assert refusal.value.status == 507
+
+        assert ids(store) == set(kept)
+        assert store.key_holder(b"1") is not None
+        with pytest.raises(catalogd.Problem, match="full"):
+            store.backup(str(small_disk / "copy"))
+
+        os.unlink(small_disk / "ballast")
+        kept.append(add_link(store, "Another"))
+        assert ids(store) == set(kept)
+    assert is_whole(store.path)
+
+
+def ids(store: catalogd.Store) -> set[str]:
+    return {entry["id"] for entry in json.loads(store.listing())}
+
+
+def fill(path: pathlib.Path) -> None:
+    with open(path, "wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        while True:
+            ballast.write(bytes(4096))
