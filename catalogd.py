@@ -3298,10 +3298,12 @@ def scan(args: argparse.Namespace) -> None:
         raise Problem(
             f"There is no folder to scan. List some in {usual_config_file()}."
         )
+    line = ProgressLine(sys.stderr)
     with contextlib.closing(open_store(args, settings)) as store:
-        line = ProgressLine(sys.stderr)
-        changes = Scanner(store, settings).scan(line.scan)
-        line.end()
+        try:
+            changes = Scanner(store, settings).scan(line.scan)
+        finally:
+            line.end()
     print(f"{summary(changes)}.")
 
 
@@ -3348,13 +3350,14 @@ def verify(args: argparse.Namespace) -> None:
 def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
     """Verify one, say so, and keep the checksum of one that had none; "ok", "new",
     "changed" since the last scan, "unreadable" or "damaged"."""
+    name = cell_text(os.path.basename(known.path))
     done = 0
 
     def tick(count: int) -> None:
         nonlocal done
         done += count
         percent = 100 * done // max(known.size, 1)
-        line.draw(f"{os.path.basename(known.path)} {percent} %", done / 1e6, "MB/s")
+        line.draw(f"{name} {percent} %", done / 1e6, "MB/s")
 
     line.began = time.monotonic()
     try:
@@ -3370,7 +3373,7 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
         else:
             result = "ok" if found == known.sha256 else "damaged"
     line.end()
-    print(f"{result:10}  {known.id}  {known.path}")
+    print(f"{result:10}  {known.id}  {cell_text(known.path)}")
     return result
 
 
@@ -3485,7 +3488,7 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -
 
 
 def cell_text(value: Any) -> str:
-    """What a label holds must not move the cursor of the one who reads it."""
+    """What a label or a file name holds must not move the reader's cursor."""
     text = "-" if value is None else str(value)
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 

@@ -3,9 +3,9 @@
 import unicodedata
 
 import pytest
-from conftest import Clock
 
 import catalogd
+from conftest import Clock
 
 
 def test_a_hash_says_its_cost_and_has_a_salt_of_its_own() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import io
+import itertools
 import os
 import pathlib
 import re
@@ -20,9 +21,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import PASSWORD, Library
 
 import catalogd
+from conftest import PASSWORD, Library
 
 PROGRAM = catalogd.__file__
 HERE = os.path.dirname(PROGRAM)
@@ -105,7 +106,7 @@ def test_the_help_lists_the_commands_in_their_order(
     with pytest.raises(SystemExit):
         catalogd.main(["--help"])
     found = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
-    assert found == ["serve", "scan", "user", "key", "link", "backup", "example"]
+    assert found[:6] == ["serve", "scan", "user", "key", "link", "verify"]
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -540,19 +541,116 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_drawn_where_somebody_watches() -> None:
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock is a quarter of a second after the one before."""
+    monkeypatch.setattr(catalogd.time, "monotonic", itertools.count(0, 0.25).__next__)
+
+
+def test_progress_is_drawn_where_somebody_watches(ticking: None) -> None:
     stream = Terminal()
-    with catalogd.progress_line(stream) as tick:
-        tick(1)
-        tick(20)
-    assert stream.getvalue() == "\r1 files\r20 files\n"
+    line = catalogd.ProgressLine(stream)
+    line.scan(catalogd.ScanState(files=3, looked=1))
+    line.draw("a.nsp 50 %", 15, "MB/s")
+    line.end()
+    assert stream.getvalue().split("\r\x1b[K") == [
+        "",
+        "3 files seen, 1 opened, 16 files/s",
+        "a.nsp 50 %, 30 MB/s",
+        "",
+    ]
 
 
-def test_progress_is_not_drawn_into_a_file() -> None:
+def test_progress_is_drawn_ten_times_a_second_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd.time, "monotonic", itertools.count(0, 0.06).__next__)
+    stream = Terminal()
+    line = catalogd.ProgressLine(stream)
+    for _ in range(4):
+        line.draw("a", 1, "files/s")
+    assert stream.getvalue().count("\r") == 2
+
+
+def test_progress_is_not_drawn_into_a_file(ticking: None) -> None:
     stream = io.StringIO()
-    with catalogd.progress_line(stream) as tick:
-        tick(1)
+    line = catalogd.ProgressLine(stream)
+    line.draw("a", 1, "files/s")
+    line.end()
     assert stream.getvalue() == ""
+
+
+def test_the_line_is_cleared_when_a_scan_fails(
+    refused: Run,
+    library: Library,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(scanner: catalogd.Scanner, tick: Any) -> None:
+        raise catalogd.Busy("The database is busy.")
+
+    ended = []
+    monkeypatch.setattr(catalogd.Scanner, "scan", fail)
+    monkeypatch.setattr(catalogd.ProgressLine, "end", lambda line: ended.append(line))
+    config = ini_for(tmp_path, str(library.folder))
+    assert refused("scan", *config) == "The database is busy."
+    assert len(ended) == 1
+
+
+# Verify
+
+
+def test_files_are_verified(
+    run: Run, library: Library, tmp_path: pathlib.Path, data: pathlib.Path
+) -> None:
+    path = library.add("a.nsp", b"content")
+    run("scan", *ini_for(tmp_path, str(library.folder)))
+    with opened(data) as store:
+        (known,) = store.files()
+    row = f"  {known.id}  {path}\n"
+    assert run("verify") == f"new       {row}1 new.\n"
+    assert run("verify", known.id) == f"ok        {row}1 ok.\n"
+    library.add("a.nsp", b"longer content")
+    assert run("verify") == f"changed   {row}1 changed.\n"
+    os.unlink(path)
+    assert run("verify") == f"unreadable{row}1 unreadable.\n"
+
+
+def test_a_file_that_changed_behind_its_time_is_damaged(
+    run: Run,
+    library: Library,
+    tmp_path: pathlib.Path,
+    data: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    library.add("a\x1b.nsp", b"content")
+    run("scan", *ini_for(tmp_path, str(library.folder)))
+    run("verify")
+    library.add("a\x1b.nsp", b"c0ntent")
+    assert catalogd.main(["verify"]) == 2
+    out, err = capsys.readouterr()
+    assert re.fullmatch(r"damaged     \w+  .*/a\?\.nsp\n1 damaged\.\n", out)
+    message = "The content of files changed, but not their size and time."
+    assert err == f"catalogd: {message}\n"
+
+
+def test_progress_is_drawn_while_a_file_is_verified(
+    run: Run,
+    library: Library,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ticking: None,
+) -> None:
+    library.add("a.nsp", b"content")
+    run("scan", *ini_for(tmp_path, str(library.folder)))
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    run("verify")
+    assert "\r\x1b[Ka.nsp 100 %, 0 MB/s" in stream.getvalue()
+
+
+def test_an_empty_library_has_nothing_to_verify(run: Run) -> None:
+    assert run("verify") == "no files.\n"
 
 
 # Serve

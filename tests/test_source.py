@@ -114,6 +114,13 @@ POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
 POST   /web/queue/clear                  session
+GET    /web/scan                         session
+POST   /web/scan                         admin
+POST   /web/links                        admin
+DELETE /web/links/<entry_id>             admin
+POST   /web/entries/<entry_id>           admin
+POST   /web/entries/<entry_id>/undo      admin
+GET    /web/icons/<entry_id>             session
 """
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import Clock
 
 import catalogd
+from conftest import Clock
 
 NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
 HERE = os.path.dirname(catalogd.__file__)
@@ -65,8 +65,16 @@ def file(path: str, **facts: Any) -> catalogd.File:
     return catalogd.File(path, "/games", **given)
 
 
-def look(name: str, sample: bytes = b"sample") -> catalogd.Look:
-    return catalogd.Look(sample, {"name": name, "description": "", "version": "1"})
+def look(name: str, sample: str = "sample") -> catalogd.Look:
+    said = {"name": name, "description": "", "version": "1"}
+    return catalogd.Look(sample, name, json.dumps(said))
+
+
+def add_file(store: catalogd.Store, name: str, **facts: Any) -> catalogd.Known:
+    """A file of this name, as a scan registers it."""
+    path = f"/games/{name}.NSP"
+    store.add_files([(file(path, **facts), look(name))], listed=True)
+    return next(known for known in store.files() if known.file.path == path)
 
 
 def changes(**rows: Any) -> catalogd.Changes:
@@ -310,7 +318,7 @@ def test_a_session_is_ended_by_its_own_account(
 
 
 def test_an_entry_has_the_shape_of_the_interface(store: catalogd.Store) -> None:
-    store.apply(changes(added=[(file("/games/Céleste.NSP"), look("Céleste"))]))
+    add_file(store, "Céleste")
     (entry,) = json.loads(store.listing())
     identity = entry.pop("id")
     assert entry == {
@@ -337,23 +345,23 @@ def test_an_empty_catalog_is_an_empty_list(store: catalogd.Store) -> None:
 
 
 def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
-    paths = [f"/games/{name}.nsp" for name in ("kept", "gone", "offline", "dropped")]
-    store.apply(changes(added=[(file(path), look(path)) for path in paths]))
-    kept, gone, offline, dropped = store.files()
-    assert kept == (kept.id, file(paths[0]), b"sample", "here", None)
+    kept, gone, offline, dropped = (
+        add_file(store, name) for name in ("kept", "gone", "offline", "dropped")
+    )
+    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None)
     moved = file("/games/moved.xci", inode=9)
     store.apply(
         changes(
-            updated=[(kept, moved, look("Moved", b"new"))],
+            updated=[(kept, moved, look("Moved", "new"))],
             gone=[gone],
             offline=[offline],
             forgotten=[dropped],
         )
     )
-    assert store.files() == [
-        (kept.id, moved, b"new", "here", None),
-        (gone.id, gone.file, b"sample", "gone", NOW),
-        (offline.id, offline.file, b"sample", "offline", None),
+    assert list(store.files()) == [
+        (kept.id, moved, "new", "here", None),
+        (gone.id, gone.file, "sample", "gone", NOW),
+        (offline.id, offline.file, "sample", "offline", None),
     ]
     assert listed(store) == ["Moved"]
     assert store.entry(kept.id)["file_type"] == "xci"
@@ -362,44 +370,70 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
 
 
 def test_a_file_that_is_back_keeps_what_it_said(store: catalogd.Store) -> None:
-    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
-    store.apply(changes(gone=store.files()))
-    (gone,) = store.files()
-    store.apply(changes(updated=[(gone, gone.file, None)]))
-    assert store.files() == [gone._replace(state="here", gone_at=None)]
+    known = add_file(store, "A")
+    store.apply(changes(gone=[known]))
+    store.apply(changes(updated=[(known, known.file, None)]))
+    assert list(store.files()) == [known]
     assert listed(store) == ["A"]
 
 
-def test_a_scan_is_written_whole_or_not_at_all(store: catalogd.Store) -> None:
-    bad = (file("/games/b.nsp", size=None), look("B"))
+def test_what_became_of_files_is_written_whole_or_not_at_all(
+    store: catalogd.Store,
+) -> None:
+    one, two = add_file(store, "A"), add_file(store, "B")
     before = store.catalog_version()
+    bad = (two, two.file._replace(size=None), None)
     with pytest.raises(sqlite3.IntegrityError):
-        store.apply(changes(added=[(file("/games/a.nsp"), look("A")), bad]))
-    assert store.files() == []
+        store.apply(changes(updated=[(one, file("/games/C.nsp"), None), bad]))
+    assert list(store.files()) == [one, two]
     assert store.catalog_version() == before
 
 
 def test_the_catalogs_version_goes_up_with_each_change(store: catalogd.Store) -> None:
-    versions = [store.catalog_version()]
-
-    def note() -> None:
-        versions.append(store.catalog_version())
-
-    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
-    note()
     link = add_link(store, "B")
-    note()
-    store.remove_link(link)
-    note()
-    assert versions == [0, 1, 2, 3]
-    store.apply(changes())
-    assert store.catalog_version() == 3
+    known = add_file(store, "A")
+    checksum = catalogd.Checksum(known.id, known.file.path, 3, 4, "0" * 64)
+    versions = [store.catalog_version()]
+    for change in (
+        lambda: store.edit(known.id, {"name": "C"}),
+        lambda: store.set_checksum(checksum),
+        lambda: store.remove_link(link),
+        lambda: store.apply(changes(gone=[known])),
+    ):
+        change()
+        versions.append(store.catalog_version())
+    assert versions == [2, 3, 4, 5, 6]
+
+
+def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
+    store: catalogd.Store,
+) -> None:
+    known = add_file(store, "A")
+    none = catalogd.Checksum(known.id, "/games/A.NSP", 3, 4, None)
+    assert store.checksums() == store.checksums([known.id]) == [none]
+    store.set_checksum(none._replace(sha256="0" * 64))
+    assert store.checksum(known.id).sha256 == "0" * 64
+    assert store.entry(known.id)["metadata"]["sha256"] == "0" * 64
+    store.apply(changes(updated=[(known, file("/games/A.NSP", mtime=5), None)]))
+    assert store.checksum(known.id) == none._replace(mtime=5)
+    assert "sha256" not in store.entry(known.id)["metadata"]
+
+
+def test_only_files_that_are_here_have_checksums(
+    store: catalogd.Store, entry: str
+) -> None:
+    gone = add_file(store, "A")
+    store.apply(changes(gone=[gone]))
+    assert store.checksums() == []
+    for identity in (entry, gone.id, "unknown"):
+        with pytest.raises(catalogd.NotFound, match=f"no file with the id {identity}"):
+            store.checksum(identity)
 
 
 def test_only_a_link_can_be_removed(store: catalogd.Store, entry: str) -> None:
-    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
+    known = add_file(store, "A")
     store.remove_link(entry)
-    for identity in (entry, store.files()[0].id):
+    for identity in (entry, known.id):
         with pytest.raises(catalogd.NotFound, match="There is no link"):
             store.remove_link(identity)
     assert listed(store) == ["A"]
@@ -456,8 +490,7 @@ def test_an_item_tells_of_its_entry_and_its_progress(
 def test_an_entry_that_cannot_be_downloaded_cannot_be_sent(
     store: catalogd.Store, anna: int
 ) -> None:
-    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
-    (known,) = store.files()
+    known = add_file(store, "A")
     store.apply(changes(gone=[known]))
     for identity in (known.id, "unknown"):
         with pytest.raises(catalogd.NotFound, match="There is no such entry"):
@@ -467,8 +500,7 @@ def test_an_entry_that_cannot_be_downloaded_cannot_be_sent(
 def test_an_item_whose_file_is_offline_waits_for_it(
     store: catalogd.Store, anna: int
 ) -> None:
-    store.apply(changes(added=[(file("/games/a.nsp"), look("A"))]))
-    (known,) = store.files()
+    known = add_file(store, "A")
     store.send(anna, known.id)
     store.apply(changes(offline=[known]))
     assert store.pending(anna) == []
