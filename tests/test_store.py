@@ -273,14 +273,16 @@ def test_uses_that_cannot_be_written_refuse_no_key_and_are_kept(
 
 
 def test_the_use_of_a_key_does_not_wait_for_a_write(
-    store: catalogd.Store, anna: int
+    store: catalogd.Store, anna: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.add_key(anna, "switch", b"1")
+    writes: list[int] = []
+    monkeypatch.setattr(store, "_write_uses", lambda: writes.append(1))
     with store._writing():
         assert store.key_holder(b"1") is not None
+    assert writes == []
     store.key_holder(b"1")
-    assert not store._uses
-    assert store.keys()[0]["requests"] == 2
+    assert writes == [1]
 
 
 @contextlib.contextmanager
@@ -403,6 +405,25 @@ def test_the_catalogs_version_goes_up_with_each_change(store: catalogd.Store) ->
         change()
         versions.append(store.catalog_version())
     assert versions == [2, 3, 4, 5, 6]
+
+
+def test_an_edit_goes_over_what_the_file_says_until_it_is_undone(
+    store: catalogd.Store,
+) -> None:
+    known = add_file(store, "Z")
+    add_file(store, "M")
+    store.edit(known.id, {"name": "A", "version": "2"})
+    store.edit(known.id, {"description": "words"})
+    assert listed(store) == ["A", "M"]
+    assert store.entry(known.id)["metadata"] == {"description": "words", "version": "2"}
+    store.edit(known.id, None)
+    assert listed(store) == ["M", "Z"]
+    assert store.entry(known.id)["metadata"] == {"description": "", "version": "1"}
+
+
+def test_an_edit_of_nothing_is_refused(store: catalogd.Store) -> None:
+    with pytest.raises(catalogd.NotFound, match="There is no such entry"):
+        store.edit("unknown", {"name": "A"})
 
 
 def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
