@@ -902,6 +902,23 @@ def test_several_that_open_a_new_folder_at_once_all_can(tmp_path: pathlib.Path) 
     assert errors == [b""] * 4
 
 
+def test_one_process_at_a_time_prepares_a_new_folder(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = []
+
+    def exclusive(
+        store: catalogd.Store, work: str, wait: float
+    ) -> contextlib.nullcontext[None]:
+        alone.append((work, wait))
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(catalogd.Store, "exclusive", exclusive)
+    for _ in range(2):
+        catalogd.Store(str(tmp_path)).close()
+    assert alone == [("upgrade", 60)]
+
+
 def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(catalogd.Problem, match="file/data: cannot be used: Not a dir"):
@@ -1126,6 +1143,7 @@ def test_a_backup_replaces_no_other_file(
 def test_a_backup_does_not_replace_the_database_itself(
     store: catalogd.Store, anna: int
 ) -> None:
+    store._writer.execute("PRAGMA wal_checkpoint")  # so the file tells what it is
     before = os.stat(store.path).st_ino
     with pytest.raises(catalogd.Problem, match="is not a backup"):
         store.backup(os.path.join(store.folder, ".", "catalogd.db"))
