@@ -912,6 +912,7 @@ class Known(NamedTuple):
     sample: str | None
     state: str
     gone_at: str | None
+    created_at: str
 
 
 class Look(NamedTuple):
@@ -951,7 +952,9 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-KNOWN = "id, source, root, size, mtime, inode, volume, sample, state, gone_at"
+KNOWN = (
+    "id, source, root, size, mtime, inode, volume, sample, state, gone_at, created_at"
+)
 
 
 def known_row(row: Sequence[Any]) -> Known:
@@ -1383,25 +1386,18 @@ class Store:
             ):
                 yield known_row(row)
 
-    def copies(self, items: Iterable[Known]) -> dict[str, list[Known]]:
-        """By the id of each item: the files with its content that were found when it
-        was there already, and which nobody has edited or queued, the oldest first."""
-        found: dict[str, list[Known]] = {item.id: [] for item in items}
+    def copies(self, samples: Iterable[str | None]) -> list[Known]:
+        """The files here that have one of these samples, and that nobody has edited
+        or queued, the oldest first."""
         with self._reading() as db:
             rows = db.execute(
-                "SELECT lost.id, known.* FROM entries AS lost JOIN"
-                f" (SELECT {KNOWN}, created_at FROM entries WHERE state = 'here'"
-                " AND typed = '{}' AND NOT EXISTS"
-                " (SELECT 1 FROM queue WHERE entry = entries.id)) AS known"
-                " ON known.sample = lost.sample"
-                " AND known.created_at > lost.created_at"
-                " WHERE lost.id IN (SELECT value FROM json_each(?))"
-                " ORDER BY known.created_at, known.source",
-                (json.dumps(list(found)),),
+                f"SELECT {KNOWN} FROM entries WHERE state = 'here' AND typed = '{{}}'"
+                " AND sample IN (SELECT value FROM json_each(?))"
+                " AND NOT EXISTS (SELECT 1 FROM queue WHERE entry = entries.id)"
+                " ORDER BY created_at, source",
+                (json.dumps(list(samples)),),
             )
-            for lost, *known, _ in rows:
-                found[lost].append(known_row(known))
-        return found
+            return [known_row(row) for row in rows]
 
     def add_files(self, found: Sequence[tuple[File, Look]], listed: bool) -> None:
         """Make entries of new files. SQLite takes them as one JSON text, and so works
@@ -1819,15 +1815,15 @@ def compare(
     trees: Mapping[str, Tree | None],
     look: Callable[[File], Look | None],
     forget_before: str,
-    copies: Callable[[list[Known]], Mapping[str, list[Known]]] = lambda items: {},
+    copies: Callable[[Iterable[str | None]], Iterable[Known]] = lambda samples: (),
 ) -> Changes:
     """What a look at the disk means for what is known.
 
     :param trees: by library folder; None for a folder that cannot be read.
     :param look: looks into a file; None where it still grows or cannot be opened.
     :param forget_before: what is gone since before this time is forgotten.
-    :param copies: gives, by the id of each of the known files it is called with, the
-        known files that were made as copies of it.
+    :param copies: gives the known files with one of these samples that may be taken
+        for copies.
     """
     comparison = Comparison(trees, look)
     comparison.by_sight(known)
@@ -1953,24 +1949,34 @@ class Comparison:
         )
 
     def move_to_copies(
-        self, copies: Callable[[list[Known]], Mapping[str, list[Known]]]
+        self, copies: Callable[[Iterable[str | None]], Iterable[Known]]
     ) -> None:
         """Who moves files to another disk copies them first, and a scan may come
         between. Then the copy has become an entry, and is given back: the one that
         has the notes and the queue goes on with the copy's file."""
-        twins = copies([item for item in self.lost if item.state != "gone"])
         touched = {item.id for item in (*self.lost, *self.changes.offline)}
         touched.update(item.id for item, _, _ in self.changes.updated)
-        left = []
-        for item in self.lost:
-            free = [twin for twin in twins.get(item.id, ()) if twin.id not in touched]
-            if free and (look := self.look(free[0].file)):
-                touched.add(free[0].id)
-                self.changes.updated.append((item, free[0].file, look))
-                left.append(free[0])
-            else:
-                left.append(item)
-        self.lost = left
+        twins: dict[str | None, list[Known]] = {}
+        for twin in copies([item.sample for item in self.lost if item.state != "gone"]):
+            if twin.id not in touched:
+                twins.setdefault(twin.sample, []).append(twin)
+        self.lost = [self._move_to_copy(item, twins) for item in self.lost]
+
+    def _move_to_copy(
+        self, item: Known, twins: Mapping[str | None, list[Known]]
+    ) -> Known:
+        """What is lost of the two: the item, or a younger twin that it took over."""
+        free = twins.get(item.sample, [])
+        younger = [twin for twin in free if twin.created_at > item.created_at]
+        if item.state == "gone" or not younger:
+            return item
+        twin = younger[0]
+        look = self.look(twin.file)
+        if look is None:
+            return item
+        free.remove(twin)
+        self.changes.updated.append((item, twin.file, look))
+        return twin
 
     def conclude(self, forget_before: str) -> Changes:
         for path, file in self.fresh.items():

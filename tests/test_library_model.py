@@ -40,7 +40,6 @@ class World:
         self.broken: str | None = None  # a folder that cannot be read
         self.now = 1_000_000_000.0
         self.known: dict[str, Known] = {}
-        self.made: dict[str, float] = {}  # when, by id
         self.owner: dict[str, str] = {}  # the first id that a sample had
         self.copied: set[str] = set()  # samples that more than one file has had
 
@@ -137,17 +136,10 @@ class World:
     def look(self, file: File) -> Look:
         return Look(str(self.content(file).token), "name", "{}")
 
-    def copies(self, items: Any) -> dict[str, list[Known]]:
-        return {
-            item.id: [
-                other
-                for other in self.known.values()
-                if other.sample == item.sample
-                and other.state == "here"
-                and self.made[other.id] > self.made[item.id]
-            ]
-            for item in items
-        }
+    def copies(self, samples: Any) -> list[Known]:
+        wanted = set(samples)
+        here = [item for item in self.known.values() if item.state == "here"]
+        return [item for item in here if item.sample in wanted]
 
     def scan(self, one: int, two: int) -> None:
         self.now += 60
@@ -169,11 +161,12 @@ class World:
         for file, look in changes.added:
             id = f"id{next(self.count)}"
             sample = (look or self.look(file)).sample
-            self.known[id] = Known(id, file, sample, "here", None)
-            self.made[id] = self.now
+            made = catalogd.stamp(self.now)
+            self.known[id] = Known(id, file, sample, "here", None, made)
         for item, file, look in changes.updated:
             sample = look.sample if look else item.sample
-            self.known[item.id] = Known(item.id, file, sample, "here", None)
+            back = item._replace(file=file, sample=sample, state="here", gone_at=None)
+            self.known[item.id] = back
         for item in changes.gone:
             now = catalogd.stamp(self.now)
             self.known[item.id] = item._replace(state="gone", gone_at=now)
@@ -215,9 +208,9 @@ class World:
             if item is None or item.sample != sample:
                 del self.owner[sample]
         for sample in seen - self.owner.keys():
-            ids = [item.id for item in self.known.values() if item.sample == sample]
-            oldest = min(self.made[id] for id in ids)
-            first = [id for id in ids if self.made[id] == oldest]
+            having = [item for item in self.known.values() if item.sample == sample]
+            oldest = min(item.created_at for item in having)
+            first = [item.id for item in having if item.created_at == oldest]
             if len(first) == 1:
                 self.owner[sample] = first[0]
 

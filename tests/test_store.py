@@ -350,7 +350,8 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
     kept, gone, offline, dropped = (
         add_file(store, name) for name in ("kept", "gone", "offline", "dropped")
     )
-    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None)
+    made = "2027-01-15T08:00:00"
+    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, made)
     moved = file("/games/moved.xci", inode=9)
     store.apply(
         changes(
