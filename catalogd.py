@@ -1990,8 +1990,14 @@ class Comparison:
 
 
 def library_folders(folders: Iterable[str]) -> list[str]:
-    """Absolute, each once, without those that are inside of another."""
+    """Absolute, each once, without those that are inside of another.
+
+    :raises Problem: the path of one is no Unicode, which JSON and SQLite want.
+    """
     paths = sorted({os.path.abspath(os.path.expanduser(path)) for path in folders})
+    for path in paths:
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
+            raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
     return [
         path
         for path in paths

@@ -478,6 +478,11 @@ def test_nested_and_doubled_library_folders_are_walked_once(
     ]
 
 
+def test_a_library_folder_whose_path_is_no_unicode_is_refused() -> None:
+    with pytest.raises(catalogd.Problem, match=r"'/games\\udcff': the path"):
+        catalogd.library_folders(["/games\udcff"])
+
+
 # The scanner, with a real disk and a real store
 
 

@@ -350,8 +350,7 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
     kept, gone, offline, dropped = (
         add_file(store, name) for name in ("kept", "gone", "offline", "dropped")
     )
-    made = "2027-01-15T08:00:00"
-    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, made)
+    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, NOW)
     moved = file("/games/moved.xci", inode=9)
     store.apply(
         changes(
@@ -362,9 +361,9 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
         )
     )
     assert list(store.files()) == [
-        (kept.id, moved, "new", "here", None),
-        (gone.id, gone.file, "sample", "gone", NOW),
-        (offline.id, offline.file, "sample", "offline", None),
+        (kept.id, moved, "new", "here", None, NOW),
+        (gone.id, gone.file, "sample", "gone", NOW, NOW),
+        (offline.id, offline.file, "sample", "offline", None, NOW),
     ]
     assert listed(store) == ["Moved"]
     assert store.entry(kept.id)["file_type"] == "xci"
