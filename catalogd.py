@@ -473,6 +473,16 @@ def check(name: str, field: Field, value: Any) -> Any:
     return value
 
 
+def is_text(text: str) -> bool:
+    """Whether it is Unicode, as UTF-8, JSON and SQLite want it. File names, arguments
+    and JSON can have halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_text(name: str, field: Field, value: Any) -> str:
     if not isinstance(value, str):
         raise Problem(f"The field {name} must be a string.")
@@ -480,7 +490,7 @@ def check_text(name: str, field: Field, value: Any) -> str:
         raise Problem(f"The field {name} must be one of {', '.join(field.choices)}.")
     if len(value) > field.longest:
         raise Problem(f"The field {name} is longer than {field.longest} characters.")
-    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+    if "\0" in value or not is_text(value):
         raise Problem(f"The field {name} has a character that is not text.")
     if len(value) < (field.shortest or field.required):
         raise Problem(f"The field {name} is empty.")
@@ -704,7 +714,7 @@ def check_password(password: str) -> str:
     """The password, if it is long enough. :raises Problem: it is not."""
     if len(password) < SHORTEST_PASSWORD:
         raise Problem(f"A password has at least {SHORTEST_PASSWORD} characters.")
-    if any("\ud800" <= letter <= "\udfff" for letter in password):
+    if not is_text(password):
         raise Problem(NOT_TEXT)
     return password
 
@@ -1791,13 +1801,9 @@ class Walker:
             rows.append((row.name, now.st_size, mtime, now.st_ino & MOST))
 
     def _is_named_well(self, row: "os.DirEntry[str]") -> bool:
-        """Whether the name is Unicode, as JSON and SQLite want it."""
-        try:
-            row.name.encode()
-        except UnicodeEncodeError:
+        if not is_text(row.name):
             self.tree.misnamed.append(row.path)
-            return False
-        return True
+        return is_text(row.name)
 
 
 def volume_name(folder: str, names: dict[int, str]) -> str:
@@ -1996,7 +2002,7 @@ def library_folders(folders: Iterable[str]) -> list[str]:
     """
     paths = sorted({os.path.abspath(os.path.expanduser(path)) for path in folders})
     for path in paths:
-        if any("\ud800" <= letter <= "\udfff" for letter in path):
+        if not is_text(path):
             raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
     return [
         path
