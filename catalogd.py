@@ -62,6 +62,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 import bottle
 import platformdirs
 import waitress.channel
+import waitress.parser
 import waitress.server
 import waitress.task
 
@@ -408,7 +409,7 @@ PROGRESS = {
     "bytes_transferred": Field(int),
     "transfer_speed": Field(float),
     "status": Field(str, choices=STATUSES),
-    "error_message": Field(str),
+    "error_message": Field(str, longest=BODY_LIMIT),  # the interface has no limit
 }
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
@@ -675,6 +676,7 @@ SHORTEST_PASSWORD = 8  # characters
 NOT_TEXT = "The password has a character that is not text."
 SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's choice for 16 MiB; about 0.2 s
 KEY_PREFIX = "catalogd_"
+KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]+")
 
 
 def normal(text: str) -> str:
@@ -2436,6 +2438,23 @@ PAGE_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 COOKIE = "session"
+HEADER_LIMIT = 32 * 1024  # bytes of a request's first line and headers
+REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP status
+    400: ("bad_request", "The request could not be understood."),
+    404: ("not_found", "There is nothing at this address."),
+    405: (
+        "method_not_allowed",
+        "This address does not take this method. The Allow header has those it takes.",
+    ),
+    413: ("too_large", f"The body is larger than {BODY_LIMIT} bytes."),
+    431: ("headers_too_large", f"The headers are larger than {HEADER_LIMIT} bytes."),
+    500: (
+        "internal_error",
+        "Something went wrong in the server. Its log says what.",
+    ),
+    501: ("not_implemented", "The body is in a transfer encoding other than chunked."),
+}
+LONG_BODY = 64 * 1024  # bytes
 
 
 class Route(NamedTuple):
@@ -2481,17 +2500,22 @@ def json_answer(
 def refusal(status: int, code: str, message: str, **headers: str) -> Any:
     """The answer to what is refused, and its line in the log. The query is not in
     it, since a key may be."""
-    path = urllib.parse.quote(bottle.request.environ.get("PATH_INFO", ""))
-    log.log(
-        logging.INFO if status < 500 else logging.ERROR,
-        "%d %s %s from %s: %s",
-        status,
-        bottle.request.method,
-        path[:200],
-        bottle.request.environ.get("REMOTE_ADDR"),
-        message,
-    )
+    environ = bottle.request.environ
+    call = f"{bottle.request.method[:20]} {environ.get('PATH_INFO', '')[:200]}"
+    line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
+    log.log(logging.INFO if status < 500 else logging.ERROR, "%s", loggable(line))
     return json_answer(error_body(code, message), status, headers)
+
+
+def loggable(line: str) -> str:
+    """One line without keys: one may be anywhere in what a client sent."""
+    return KEY_SHAPE.sub(f"{KEY_PREFIX}...", repr(line)[1:-1])
+
+
+def request_header(name: str, default: str = "") -> str:
+    """As sent, in Latin-1: bottle's own way fails where a header is no UTF-8."""
+    key = "HTTP_" + name.upper().replace("-", "_")
+    return str(bottle.request.environ.get(key, default))
 
 
 def request_headers() -> dict[str, str]:
@@ -2508,22 +2532,13 @@ class App(bottle.Bottle):
     """Bottle, with its own refusals (no such path, no such method) in our shape."""
 
     def default_error_handler(self, res: bottle.HTTPError) -> Any:
-        codes = {404: "not_found", 405: "method_not_allowed"}
         allow = {}
         if "Allow" in res.headers:  # bottle answers HEAD wherever there is GET
             allow["Allow"] = res.headers["Allow"].replace("GET", "GET,HEAD")
-        code = codes.get(res.status_code, "bad_request")
-        answer = refusal(res.status_code, code, http_message(res.status_code), **allow)
+        code, message = REFUSALS[res.status_code]
+        answer = refusal(res.status_code, code, message, **allow)
         answer.apply(bottle.response)
         return answer.body
-
-
-def http_message(status: int) -> str:
-    if status == 404:
-        return "There is nothing at this address."
-    if status == 405:
-        return "This address does not take this method. The Allow header has those."
-    return "The request could not be understood."
 
 
 class Web:
@@ -2557,10 +2572,11 @@ class Web:
             return refusal(
                 problem.status, problem.code, str(problem), **problem.headers
             )
+        except bottle.HTTPError:  # a body that bottle could not read
+            raise
         except Exception:
             log.exception("%s %s failed", rule.method, rule.path)
-            message = "Something went wrong in the server. Its log says what."
-            return json_answer(error_body("internal_error", message), 500)
+            return json_answer(error_body(*REFUSALS[500]), 500)
         if isinstance(answer, dict):
             return json_answer(json.dumps(answer).encode())
         return answer
@@ -2588,8 +2604,10 @@ class Web:
         return caller
 
     def _session_holder(self) -> Caller | None:
-        cookie = bottle.request.get_cookie(COOKIE)
-        return self.store.session_holder(digest(cookie)) if cookie else None
+        for cookie in sent_cookies(request_header("Cookie")):
+            if holder := self.store.session_holder(digest(cookie)):
+                return holder
+        return None
 
     @staticmethod
     def _body() -> bytes:
@@ -2597,7 +2615,7 @@ class Web:
         if kind != "application/json":
             raise NotJSON("The body must be JSON, as Content-Type: application/json.")
         if bottle.request.content_length > BODY_LIMIT:
-            raise TooLarge(f"The body is larger than {BODY_LIMIT} bytes.")
+            raise TooLarge(REFUSALS[413][1])
         body: bytes = bottle.request.body.read(BODY_LIMIT)
         return body
 
@@ -2729,7 +2747,7 @@ class Web:
 
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)
-        browser = bottle.request.get_header("User-Agent", "")[:200]
+        browser = request_header("User-Agent")[:200]
         self.store.add_session(account, digest(secret), browser)
         answer = json_answer(b'{"success": true}')
         self._set_cookie(answer, secret, SESSION_DAYS * 86400)
@@ -2934,11 +2952,20 @@ def remote_size(url: str, patience: float = 10) -> int:
 
 def sent_key() -> str | None:
     """The API key of the request: of its header, or else of its query."""
-    scheme, _, key = bottle.request.get_header("Authorization", "").partition(" ")
+    scheme, _, key = request_header("Authorization").partition(" ")
     if scheme.lower() == "bearer":
         return str(key.strip())
     found: str | None = bottle.request.query.get("api_key")
     return found
+
+
+def sent_cookies(header: str) -> Iterator[str]:
+    """The values of all cookies with our name: other programs on the same host may
+    use it too, and send along others that the standard library refuses to parse."""
+    for cookie in header.split(";"):
+        name, _, value = cookie.strip().partition("=")
+        if name == COOKIE and value:
+            yield value.strip('"')
 
 
 def refuse_other_sites(base_url: str) -> None:
@@ -2946,12 +2973,11 @@ def refuse_other_sites(base_url: str) -> None:
 
     :raises Forbidden: the browser says that it is such a page.
     """
-    origin = bottle.request.get_header("Origin")
-    hosts = (bottle.request.urlparts.netloc, urllib.parse.urlsplit(base_url).netloc)
-    if bottle.request.get_header("Sec-Fetch-Site", "same-origin") not in (
-        "same-origin",
-        "none",
-    ) or (origin is not None and urllib.parse.urlsplit(origin).netloc not in hosts):
+    site = request_header("Sec-Fetch-Site", "same-origin")
+    host = bottle.request.urlparts.netloc
+    public = urllib.parse.urlsplit(base_url).netloc or host
+    origin = request_header("Origin", host).rpartition("://")[2]
+    if site not in ("same-origin", "none") or origin not in (host, public):
         raise Forbidden("The call comes from a page of another site.")
 
 
@@ -2966,10 +2992,12 @@ def conditional(
     headers = {**headers, "ETag": etag}
     if headers["Cache-Control"] == "no-store":
         headers["Cache-Control"] = "private, no-cache"
-    if matches(bottle.request.get_header("If-None-Match", ""), etag, weak=True):
+    if matches(request_header("If-None-Match"), etag, weak=True):
         return bottle.HTTPResponse(b"", 304, headers)
     headers["Content-Length"] = str(len(body))
-    return bottle.HTTPResponse(io.BytesIO(body), 200, headers)
+    # A long body goes out from where it is, a short one is cheaper to copy.
+    long = len(body) > LONG_BODY
+    return bottle.HTTPResponse(io.BytesIO(body) if long else body, 200, headers)
 
 
 def page_answer(text: str, kind: str) -> bottle.HTTPResponse:
@@ -3035,13 +3063,13 @@ def opened_file_answer(
     return bottle.HTTPResponse(file, reply.status, headers)
 
 
-class JSONError:
-    """A refusal by waitress itself, such as of a malformed header, in our shape."""
+class Refusal:
+    """What waitress itself refuses, such as a malformed header, in our shape. What it
+    says of it would quote the header, in which a key may be."""
 
     def __init__(self, error: Any) -> None:
         self.status = f"{error.code} {error.reason}"
-        code = error.reason.lower().replace(" ", "_")
-        self.body = error_body(code, f"{error.reason}: {error.body}")
+        self.body = error_body(*REFUSALS[error.code])
 
     def to_response(self, ident: str | None = None) -> tuple[str, Any, bytes]:
         return self.status, [*JSON_HEADERS.items()], self.body
@@ -3052,12 +3080,56 @@ class ErrorTask(waitress.task.ErrorTask):
         error = self.request.error
         address = self.channel.addr and self.channel.addr[0]
         log.info("%d from %s: %s", error.code, address, error.reason)
-        self.request.error = JSONError(error)
+        self.request.error = Refusal(error)
+        self.channel.refused = True
         super().execute()
 
 
+class RequestParser(waitress.parser.HTTPRequestParser):
+    """Refuses some more of what is malformed."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        try:
+            super().parse_header(header_plus)
+            self.path.encode("latin-1").decode("utf-8")
+        except ValueError as error:  # also a length of 5000 digits, a host of "["
+            raise waitress.parser.ParsingError(str(error)) from error
+        if not self.path.startswith("/") and self.path != "*":
+            raise waitress.parser.ParsingError("The path does not start with '/'.")
+
+    def received(self, data: bytes) -> int:
+        consumed: int = super().received(data)
+        if self.completed:  # there is no body to ask the client for
+            self.expect_continue = False
+        return consumed
+
+
 class Channel(waitress.channel.HTTPChannel):
+    """After a refusal it reads and drops what the client still sends. To close a
+    socket with unread data resets it, and the client would never see the answer."""
+
     error_task_class = ErrorTask
+    parser_class = RequestParser
+    will_close = False
+    refused = False
+    dropped = -1  # bytes; -1 while it does not drop any
+    drop_limit = 64 * 1024 * 1024
+
+    def handle_close(self) -> None:
+        if self.refused and self.will_close and self.dropped < 0:
+            self.dropped = 0
+            self.will_close = False
+            with contextlib.suppress(OSError):  # the client has gone
+                self.socket.shutdown(socket.SHUT_WR)
+        else:
+            super().handle_close()
+
+    def received(self, data: bytes) -> bool:
+        if self.dropped < 0:
+            return bool(super().received(data))
+        self.dropped += len(data)
+        self.will_close = self.dropped > self.drop_limit
+        return False
 
 
 def open_sockets(host: str, port: int) -> list[socket.socket]:
@@ -3098,7 +3170,7 @@ def listen(app: bottle.Bottle, settings: Settings) -> Any:
         threads=settings.threads,
         ident=None,
         max_request_body_size=1024 * 1024,
-        max_request_header_size=32 * 1024,
+        max_request_header_size=HEADER_LIMIT,
         clear_untrusted_proxy_headers=True,
         trusted_proxy=settings.trusted_proxy or None,
         trusted_proxy_headers=forwarded if settings.trusted_proxy else "",
