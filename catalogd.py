@@ -1588,8 +1588,8 @@ class Store:
         with self._reading() as db:
             rows = db.execute(
                 "SELECT * FROM (SELECT queue.id, entry, name, type, source,"
-                " entries.size, state, queue.created_at, percent, bytes, speed, error,"
-                " reported_at, place, CASE WHEN status = 'processing'"
+                " file_type, entries.size, state, queue.created_at, percent, bytes, speed,"
+                " error, reported_at, place, CASE WHEN status = 'processing'"
                 " AND reported_at < ? THEN 'pending' ELSE status END AS status"
                 f" FROM queue JOIN entries ON entries.id = entry WHERE account = ?)"
                 f" {where} ORDER BY place",

@@ -1,0 +1,1297 @@
+"""The routes, without a socket: who may call them, what they take and answer."""
+
+import json
+import logging
+import re
+import urllib.parse
+import wsgiref.util
+from typing import Any, NoReturn
+
+import pytest
+import webtest
+from conftest import PASSWORD, Clock, Library
+
+import catalogd
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+STRANGER = {"Sec-Fetch-Site": "cross-site"}
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def app_of(service: catalogd.Web, address: str) -> webtest.TestApp:
+    """Calls as one machine of the LAN does."""
+    return webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": address})
+
+
+@pytest.fixture
+def client(service: catalogd.Web, key: str) -> webtest.TestApp:
+    """Calls with anna's key in the header."""
+    app = app_of(service, "192.168.1.7")
+    app.authorization = ("Bearer", key)
+    return app
+
+
+@pytest.fixture
+def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
+    """anna's browser, after she signed in."""
+    sign_in(browser)
+    return browser
+
+
+def sign_in(browser: webtest.TestApp, password: str = PASSWORD, **more: Any) -> Any:
+    fields = {"username": "anna", "password": password}
+    return browser.post_json("/web/login", fields, **more)
+
+
+@pytest.fixture
+def stranger(store: catalogd.Store, key: str) -> str:
+    """The key of bert, who is a member."""
+    account = store.add_account("bert", catalogd.hash_password(PASSWORD))
+    key = catalogd.new_key()
+    store.add_key(account, "switch", catalogd.digest(key))
+    return key
+
+
+@pytest.fixture
+def entry(library: Library, scanner: catalogd.Scanner, store: catalogd.Store) -> str:
+    """The id of the entry of a file, which is `hello`."""
+    library.add("Celeste [0100AAAABBBB0000][v65536].nsp", b"hello")
+    scanner.scan()
+    return str(json.loads(store.listing())[0]["id"])
+
+
+@pytest.fixture
+def item(client: webtest.TestApp, entry: str) -> str:
+    """The id of a pending item in anna's queue."""
+    client.post_json("/api/send-to-switch", {"entry_id": entry})
+    return str(pending(client)[0]["queue_item_id"])
+
+
+def pending(client: webtest.TestApp) -> list[dict[str, Any]]:
+    queue: list[dict[str, Any]] = client.get("/api/send-queue").json["queue"]
+    return queue
+
+
+def report(client: webtest.TestApp, item: str, expect: int = 200, **fields: Any) -> Any:
+    """What a progress report is answered, with the HTTP status `expect`."""
+    body = {"queue_item_id": item, **fields}
+    return client.post_json("/api/send-queue/progress", body, status=expect).json
+
+
+def only_item(store: catalogd.Store) -> dict[str, Any]:
+    (row,) = store.items(1)
+    return row
+
+
+def assert_refused(answer: Any, code: str) -> None:
+    assert set(answer.json) == {"success", "error", "message"}
+    assert answer.json["success"] is False
+    assert answer.json["error"] == code
+    assert answer.json["message"]
+
+
+# The interface: catalog
+
+
+def test_the_list_has_each_entry_with_the_documented_fields(
+    client: webtest.TestApp, entry: str, library: Library
+) -> None:
+    answer = client.get("/api/list")
+    assert answer.content_type == "application/json"
+    assert set(answer.json) == {"entries"}
+    (found,) = answer.json["entries"]
+    assert re.fullmatch(TIME, found.pop("created_at"))
+    assert found == {
+        "id": entry,
+        "name": "Celeste",
+        "source": str(library.folder / "Celeste [0100AAAABBBB0000][v65536].nsp"),
+        "type": "filepath",
+        "file_type": "nsp",
+        "size": 5,
+        "created_by": "scanner",
+        "metadata": {
+            "description": "",
+            "version": "65536",
+            "title_id": "0100AAAABBBB0000",
+        },
+    }
+
+
+def test_the_list_of_an_empty_library_is_empty(client: webtest.TestApp) -> None:
+    assert client.get("/api/list").json == {"entries": []}
+
+
+def test_the_list_is_ordered_by_name_without_case(
+    client: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for name in ("b.nsp", "C.nsp", "A.nsp"):
+        library.add(name)
+    scanner.scan()
+    names = [entry["name"] for entry in client.get("/api/list").json["entries"]]
+    assert names == ["A", "b", "C"]
+
+
+def test_the_list_has_links_too(client: webtest.TestApp, store: catalogd.Store) -> None:
+    said = {"name": "Far", "description": "words", "version": "2"}
+    link = store.add_link("https://example.org/a.xci", 7, "xci", said, by="anna")
+    (found,) = client.get("/api/list").json["entries"]
+    assert re.fullmatch(TIME, found.pop("created_at"))
+    assert found == {
+        "id": link,
+        "name": "Far",
+        "source": "https://example.org/a.xci",
+        "type": "url",
+        "file_type": "xci",
+        "size": 7,
+        "created_by": "anna",
+        "metadata": {"description": "words", "version": "2"},
+    }
+
+
+def test_the_list_follows_the_catalog(
+    client: webtest.TestApp, entry: str, library: Library, scanner: catalogd.Scanner
+) -> None:
+    before = client.get("/api/list")
+    library.add("Second.nsp")
+    scanner.scan()
+    after = client.get("/api/list", headers={"If-None-Match": before.headers["ETag"]})
+    assert len(after.json["entries"]) == 2
+
+
+def test_the_list_is_prepared_once_for_each_change(
+    client: webtest.TestApp,
+    entry: str,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = client.get("/api/list").json
+    monkeypatch.setattr(store, "listing", lambda: pytest.fail("it was built again"))
+    assert client.get("/api/list").json == before
+
+
+def test_a_long_list_is_whole(
+    client: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for number in range(400):
+        library.add(f"{number}.nsp")
+    scanner.scan()
+    answer = client.get("/api/list")
+    assert len(answer.body) > catalogd.LONG_BODY
+    assert len(answer.json["entries"]) == 400
+
+
+def test_a_file_is_downloaded(client: webtest.TestApp, entry: str) -> None:
+    answer = client.get(
+        f"/api/download/{entry}",
+        extra_environ={"wsgi.file_wrapper": wsgiref.util.FileWrapper},
+    )
+    assert answer.body == b"hello"
+    assert answer.content_type == "application/octet-stream"
+    assert answer.headers["Content-Disposition"].startswith("attachment; filename=")
+
+
+def test_a_download_answers_head(client: webtest.TestApp, entry: str) -> None:
+    answer = client.head(f"/api/download/{entry}")
+    assert answer.headers["Content-Length"] == "5"
+    assert answer.body == b""
+
+
+def test_a_link_is_redirected_to(
+    client: webtest.TestApp, store: catalogd.Store
+) -> None:
+    said = {"name": "Far", "description": "", "version": ""}
+    link = store.add_link("https://example.org/a.xci?b=c", 0, "xci", said, by="anna")
+    answer = client.get(f"/api/download/{link}", status=302)
+    assert answer.headers["Location"] == "https://example.org/a.xci?b=c"
+    assert answer.body == b""
+
+
+@pytest.mark.parametrize("path", ["/api/download/none", "/api/entries/none/info"])
+def test_an_entry_that_does_not_exist_is_404(
+    client: webtest.TestApp, path: str
+) -> None:
+    assert_refused(client.get(path, status=404), "not_found")
+
+
+def test_an_entry_whose_file_is_gone_is_404(
+    client: webtest.TestApp, entry: str, library: Library
+) -> None:
+    for path in library.folder.iterdir():
+        path.unlink()
+    answer = client.get(f"/api/download/{entry}", status=404)
+    assert_refused(answer, "not_found")
+    assert str(library.folder) not in answer.text
+
+
+def test_the_info_of_an_entry_is_that_of_the_list(
+    client: webtest.TestApp, entry: str
+) -> None:
+    info = client.get(f"/api/entries/{entry}/info").json
+    assert info == {
+        "success": True,
+        "entry": client.get("/api/list").json["entries"][0],
+    }
+
+
+# The interface: queue
+
+
+def test_an_entry_is_sent(client: webtest.TestApp, entry: str) -> None:
+    answer = client.post_json("/api/send-to-switch", {"entry_id": entry})
+    assert answer.json == {"success": True, "message": "Added to the queue."}
+
+
+def test_an_entry_that_is_sent_twice_is_in_the_queue_once(
+    client: webtest.TestApp, entry: str, item: str
+) -> None:
+    answer = client.post_json("/api/send-to-switch", {"entry_id": entry})
+    assert answer.json == {"success": True, "message": "It is in the queue already."}
+    assert len(pending(client)) == 1
+
+
+def test_an_entry_that_does_not_exist_cannot_be_sent(client: webtest.TestApp) -> None:
+    answer = client.post_json("/api/send-to-switch", {"entry_id": "none"}, status=404)
+    assert_refused(answer, "not_found")
+
+
+def test_the_queue_has_pending_items_with_the_documented_fields(
+    client: webtest.TestApp, entry: str, item: str, library: Library
+) -> None:
+    answer = client.get("/api/send-queue")
+    assert answer.content_type == "application/json"
+    assert set(answer.json) == {"success", "queue"}
+    assert answer.json["success"] is True
+    (found,) = answer.json["queue"]
+    assert re.fullmatch(TIME, found.pop("created_at"))
+    assert found == {
+        "queue_item_id": item,
+        "entry_id": entry,
+        "entry_name": "Celeste",
+        "entry_source": str(library.folder / "Celeste [0100AAAABBBB0000][v65536].nsp"),
+        "entry_size": 5,
+        "status": "pending",
+    }
+
+
+def test_the_queue_is_first_in_first_out(
+    client: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for name in ("a.nsp", "b.nsp", "c.nsp"):
+        library.add(name)
+    scanner.scan()
+    ids = [entry["id"] for entry in client.get("/api/list").json["entries"]]
+    for entry in (ids[1], ids[2], ids[0]):
+        client.post_json("/api/send-to-switch", {"entry_id": entry})
+    assert [row["entry_name"] for row in pending(client)] == ["b", "c", "a"]
+
+
+def test_a_queue_is_its_account_s_own(
+    client: webtest.TestApp, browser: webtest.TestApp, item: str, stranger: str
+) -> None:
+    answer = browser.get("/api/send-queue", headers=bearer(stranger))
+    assert answer.json == {"success": True, "queue": []}
+
+
+@pytest.mark.parametrize("path", ["/api/send-queue/progress", "/api/send-queue/update"])
+def test_another_account_s_item_is_404(
+    browser: webtest.TestApp,
+    item: str,
+    stranger: str,
+    store: catalogd.Store,
+    path: str,
+) -> None:
+    body = {"queue_item_id": item, "status": "completed"}
+    answer = browser.post_json(path, body, headers=bearer(stranger), status=404)
+    assert_refused(answer, "not_found")
+    assert only_item(store)["status"] == "pending"
+
+
+def test_a_report_on_an_unknown_item_is_404(client: webtest.TestApp) -> None:
+    assert report(client, "none", expect=404)["error"] == "not_found"
+
+
+def test_a_transfer_from_its_start_to_its_end(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    start = {"status": "processing", "progress_percent": 0, "bytes_transferred": 0}
+    end = {"status": "completed", "progress_percent": 100, "bytes_transferred": 5}
+    answers = [report(client, item, **start)]
+    assert pending(client) == []
+    answers.append(report(client, item, progress_percent=40, bytes_transferred=2))
+    assert only_item(store)["percent"] == 40
+    answers.append(report(client, item, **end))
+    assert [answer["success"] for answer in answers] == [True, True, True]
+    assert [answer["message"] for answer in answers] == [
+        "The item is processing.",
+        "The item is processing.",
+        "The item is completed.",
+    ]
+    assert only_item(store)["status"] == "completed"
+
+
+def test_a_completed_item_is_final(client: webtest.TestApp, item: str) -> None:
+    report(client, item, status="completed")
+    assert report(client, item, expect=409, progress_percent=1)["error"] == "conflict"
+    assert report(client, item, status="completed")["success"]
+
+
+def test_a_failed_item_can_be_tried_again_by_its_client(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    report(client, item, status="failed", error_message="no space")
+    assert only_item(store)["error"] == "no space"
+    report(client, item, status="processing")
+    assert only_item(store)["status"] == "processing"
+
+
+def test_a_cancelled_item_stops_its_client_and_takes_its_last_word(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    report(client, item, status="processing")
+    store.cancel(1, item)
+    refused = report(client, item, expect=409, progress_percent=50)
+    assert refused == {
+        "success": False,
+        "error": "conflict",
+        "message": "The item is cancelled.",
+    }
+    last = report(client, item, status="failed", error_message="aborted")
+    assert last["success"] is True
+
+
+def test_an_item_that_nobody_reports_on_is_pending_again(
+    client: webtest.TestApp, item: str, clock: Clock
+) -> None:
+    report(client, item, status="processing")
+    assert pending(client) == []
+    clock.now += 301
+    assert [row["queue_item_id"] for row in pending(client)] == [item]
+
+
+def test_update_sets_the_status_as_progress_does(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    body = {"queue_item_id": item, "status": "processing"}
+    answer = client.post_json("/api/send-queue/update", body)
+    assert answer.json == {"success": True, "message": "The item is processing."}
+    assert only_item(store)["status"] == "processing"
+
+
+def test_update_wants_a_status(client: webtest.TestApp, item: str) -> None:
+    body = {"queue_item_id": item}
+    answer = client.post_json("/api/send-queue/update", body, status=400)
+    assert answer.json["message"] == "The field status is missing."
+
+
+NO_NUMBERS = ["true", "false", '"1"', "[]", "{}", "NaN", "Infinity", "-Infinity", "-1"]
+NO_TEXTS = ["true", "1", "[]", "{}", '"\\u0000"', '"\\ud800"']
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("queue_item_id", value) for value in [*NO_TEXTS, '""', "null"]),
+        *(("progress_percent", value) for value in [*NO_NUMBERS, "100.01", "1e999"]),
+        *(("bytes_transferred", value) for value in [*NO_NUMBERS, "1.5", str(2**63)]),
+        *(("transfer_speed", value) for value in [*NO_NUMBERS, "1e19", str(2**63)]),
+        *(("status", value) for value in [*NO_TEXTS, '""', '"pending"', '"Failed"']),
+        *(("error_message", value) for value in NO_TEXTS),
+    ],
+)
+def test_a_bad_field_is_refused_by_its_name(
+    client: webtest.TestApp, item: str, store: catalogd.Store, field: str, value: str
+) -> None:
+    fields = {"queue_item_id": json.dumps(item), field: value}
+    body = ", ".join(f'"{name}": {given}' for name, given in fields.items())
+    answer = client.post(
+        "/api/send-queue/progress",
+        f"{{{body}}}",
+        content_type="application/json",
+        status=400,
+    )
+    assert_refused(answer, "bad_request")
+    if value not in ("NaN", "Infinity", "-Infinity"):  # those are no JSON at all
+        assert f"field {field} " in answer.json["message"]
+    assert only_item(store)["status"] == "pending"
+
+
+def test_a_report_without_an_item_is_refused(client: webtest.TestApp) -> None:
+    answer = client.post_json("/api/send-queue/progress", {}, status=400)
+    assert answer.json["message"] == "The field queue_item_id is missing."
+
+
+@pytest.mark.parametrize(
+    "field",
+    [name for name in catalogd.PROGRESS if name != "queue_item_id"],
+)
+def test_a_field_that_is_null_is_absent(
+    client: webtest.TestApp, item: str, store: catalogd.Store, field: str
+) -> None:
+    report(client, item, progress_percent=10, bytes_transferred=4, transfer_speed=2)
+    before = only_item(store)
+    report(client, item, **{field: None})
+    assert only_item(store) == before
+
+
+@pytest.mark.parametrize(("speed", "kept"), [(1.5, 2), (1e6 + 0.4, 10**6), (7, 7)])
+def test_a_fractional_speed_is_rounded(
+    client: webtest.TestApp, item: str, store: catalogd.Store, speed: float, kept: int
+) -> None:
+    report(client, item, transfer_speed=speed)
+    assert only_item(store)["speed"] == kept
+
+
+@pytest.mark.parametrize("percent", [0, 100, 0.5, 99.99])
+def test_a_percentage_from_0_to_100_is_taken(
+    client: webtest.TestApp, item: str, store: catalogd.Store, percent: float
+) -> None:
+    report(client, item, progress_percent=percent)
+    assert only_item(store)["percent"] == percent
+
+
+def test_bytes_may_pass_the_size_of_the_entry(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    report(client, item, bytes_transferred=5_000_000_000)
+    assert only_item(store)["bytes"] == 5_000_000_000
+
+
+def test_a_long_error_message_is_taken(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    report(client, item, status="failed", error_message="é" * 10_000)
+    assert only_item(store)["error"] == "é" * 10_000
+
+
+def test_unknown_fields_are_ignored(client: webtest.TestApp, item: str) -> None:
+    assert report(client, item, eta=[1, {}], entry_id=None)["success"] is True
+
+
+# For clients that fetch entry_source themselves
+
+
+@pytest.fixture
+def by_url(
+    store: catalogd.Store, key: str, entry: str, scanner: catalogd.Scanner
+) -> webtest.TestApp:
+    """A client of a service with `sources = url`, with an item in the queue."""
+    settings = catalogd.Settings(sources="url")
+    app = app_of(catalogd.Web(store, settings, scanner), "192.168.1.7")
+    app.authorization = ("Bearer", key)
+    app.post_json("/api/send-to-switch", {"entry_id": entry})
+    return app
+
+
+def test_sources_can_be_the_address_that_downloads_them(
+    by_url: webtest.TestApp, entry: str
+) -> None:
+    answer = by_url.get("/api/send-queue", headers={"Host": "nas.local:6069"})
+    (found,) = answer.json["queue"]
+    assert found["entry_source"] == f"http://nas.local:6069/api/download/{entry}"
+    assert found["entry_name"] == "Celeste [0100AAAABBBB0000][v65536].nsp"
+    assert by_url.get(urllib.parse.urlsplit(found["entry_source"]).path).status_int
+
+
+def test_the_public_address_comes_before_the_one_that_was_called(
+    store: catalogd.Store, scanner: catalogd.Scanner, client: webtest.TestApp, item: str
+) -> None:
+    public = "https://example.org/games"
+    settings = catalogd.Settings(sources="url", base_url=public)
+    app = app_of(catalogd.Web(store, settings, scanner), "192.168.1.7")
+    app.authorization = client.authorization
+    (found,) = pending(app)
+    entry = found["entry_id"]
+    assert found["entry_source"] == f"{public}/api/download/{entry}"
+
+
+@pytest.mark.parametrize(
+    ("name", "file_type", "file_name"),
+    [
+        ("Far", "xci", "Far.xci"),
+        ("Far.XCI", "xci", "Far.XCI"),
+        ("Far", "", "Far"),
+        ("a/b: c?", "nsp", "a_b_ c_.nsp"),
+    ],
+)
+def test_the_source_of_a_link_stays_its_address(
+    by_url: webtest.TestApp,
+    store: catalogd.Store,
+    name: str,
+    file_type: str,
+    file_name: str,
+) -> None:
+    said = {"name": name, "description": "", "version": ""}
+    address = "https://example.org/a"
+    link = store.add_link(address, 0, file_type, said, by="anna")
+    by_url.post_json("/api/send-to-switch", {"entry_id": link})
+    found = pending(by_url)[1]
+    assert (found["entry_source"], found["entry_name"]) == (address, file_name)
+    assert found["entry_size"] == 0
+
+
+def test_a_client_signs_in_for_a_key_of_its_own(
+    browser: webtest.TestApp, key: str
+) -> None:
+    fields = {"username": "ANNA ", "password": PASSWORD}
+    answer = browser.post_json("/api/auth/login", fields).json
+    assert answer["success"] is True
+    assert answer["api_key"].startswith("catalogd_")
+    assert browser.get("/api/list", headers=bearer(answer["api_key"])).status_int == 200
+    assert not browser.cookies
+
+
+def test_a_client_with_a_wrong_password_gets_no_key(
+    browser: webtest.TestApp, key: str
+) -> None:
+    fields = {"username": "anna", "password": "wrong"}
+    answer = browser.post_json("/api/auth/login", fields, status=403)
+    assert_refused(answer, "wrong_password")
+
+
+# Who may call
+
+
+DOCUMENTED = [
+    ("GET", "/api/list", None),
+    ("GET", "/api/download/ENTRY", None),
+    ("POST", "/api/send-to-switch", {"entry_id": "ENTRY"}),
+    ("GET", "/api/send-queue", None),
+    ("POST", "/api/send-queue/progress", {"queue_item_id": "ITEM"}),
+]
+BEYOND = [
+    ("POST", "/api/send-queue/update", {"queue_item_id": "ITEM", "status": "failed"}),
+    ("GET", "/api/entries/ENTRY/info", None),
+]
+Call = tuple[str, str, dict[str, str] | None]
+with_a_key = pytest.mark.parametrize("call", DOCUMENTED + BEYOND, ids=lambda c: c[1])
+
+
+@pytest.fixture
+def ids(entry: str, item: str) -> dict[str, str]:
+    return {"ENTRY": entry, "ITEM": item}
+
+
+def make(app: webtest.TestApp, call: Call, ids: dict[str, str], **more: Any) -> Any:
+    """Make a documented call. `query` goes after the path."""
+    method, path, body = call
+    path = path.replace("ENTRY", ids["ENTRY"]) + more.pop("query", "")
+    if body is None:
+        return app.get(path, **more)
+    fields = {name: ids.get(value, value) for name, value in body.items()}
+    return app.post_json(path, fields, **more)
+
+
+@with_a_key
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer   "])
+def test_a_key_is_taken_from_the_header(
+    browser: webtest.TestApp, key: str, ids: dict[str, str], call: Call, scheme: str
+) -> None:
+    make(browser, call, ids, headers={"Authorization": f"{scheme} {key}"}, status=200)
+
+
+@with_a_key
+def test_a_key_is_taken_from_the_query(
+    browser: webtest.TestApp, key: str, ids: dict[str, str], call: Call
+) -> None:
+    make(browser, call, ids, query=f"?api_key={key}", status=200)
+
+
+@with_a_key
+@pytest.mark.parametrize(
+    ("header", "query"),
+    [
+        ("", ""),
+        ("Bearer", ""),
+        ("Bearer wrong", ""),
+        ("Basic KEY", ""),
+        ("KEY", ""),
+        ("Bearer KEYx", ""),
+        ("", "?api_key="),
+        ("", "?api_key=wrong"),
+        ("", "?API_KEY=KEY"),
+        ("Bearer wrong", "?api_key=KEY"),
+    ],
+)
+def test_a_missing_or_wrong_key_is_401(
+    browser: webtest.TestApp,
+    key: str,
+    ids: dict[str, str],
+    call: Call,
+    header: str,
+    query: str,
+) -> None:
+    headers = {"Authorization": header.replace("KEY", key)} if header else {}
+    query = query.replace("KEY", key)
+    answer = make(browser, call, ids, headers=headers, query=query, status=401)
+    assert_refused(answer, "unauthorized")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@with_a_key
+def test_the_cookie_is_taken_by_send_to_switch_alone(
+    signed_in: webtest.TestApp, ids: dict[str, str], call: Call
+) -> None:
+    status = 200 if call[1] == "/api/send-to-switch" else 401
+    make(signed_in, call, ids, status=status)
+
+
+@with_a_key
+def test_a_revoked_key_is_401(
+    browser: webtest.TestApp,
+    key: str,
+    ids: dict[str, str],
+    call: Call,
+    store: catalogd.Store,
+) -> None:
+    store.revoke_key(store.keys()[0]["id"])
+    answer = make(browser, call, ids, headers=bearer(key), status=401)
+    assert_refused(answer, "unauthorized")
+
+
+def test_a_wrong_key_is_401_also_with_a_good_cookie(
+    signed_in: webtest.TestApp, entry: str
+) -> None:
+    body = {"entry_id": entry}
+    signed_in.post_json(
+        "/api/send-to-switch", body, headers=bearer("wrong"), status=401
+    )
+
+
+def test_a_wrong_cookie_is_401_where_a_key_would_do(
+    browser: webtest.TestApp, entry: str
+) -> None:
+    browser.set_cookie("session", "wrong")
+    answer = browser.post_json("/api/send-to-switch", {"entry_id": entry}, status=401)
+    assert_refused(answer, "unauthorized")
+
+
+def test_who_may_call_what() -> None:
+    access = {
+        f"{route.method} {route.path}": route.access
+        for route in catalogd.ROUTES
+        if not route.path.startswith("/web/")
+    }
+    assert access == {
+        "GET /api/list": "key",
+        "GET /api/download/<entry_id>": "key",
+        "GET /api/entries/<entry_id>/info": "key",
+        "POST /api/send-to-switch": "key or session",
+        "GET /api/send-queue": "key",
+        "POST /api/send-queue/progress": "key",
+        "POST /api/send-queue/update": "key",
+        "POST /api/auth/login": "open",
+        "GET /": "open",
+        "GET /style.css": "open",
+        "GET /script.js": "open",
+        "GET /icon.svg": "open",
+        "GET /healthz": "open",
+    }
+
+
+def test_of_the_page_s_own_endpoints_few_are_open() -> None:
+    web = [route for route in catalogd.ROUTES if route.path.startswith("/web/")]
+    opened = {route.path for route in web if route.access == "open"}
+    assert opened == {"/web/me", "/web/setup", "/web/login"}
+    assert {route.access for route in web} <= {"open", "session", "admin"}
+
+
+SESSION_ROUTES = [
+    (route.method, re.sub("<.*?>", "x", route.path))
+    for route in catalogd.ROUTES
+    if route.access in ("session", "admin")
+]
+
+
+@pytest.mark.parametrize(("method", "path"), SESSION_ROUTES)
+def test_the_page_s_endpoints_want_a_session(
+    browser: webtest.TestApp, key: str, method: str, path: str
+) -> None:
+    """A key is not enough, and it is no 401, which would make a client drop its key."""
+    answer = browser.request(path, method=method, headers=bearer(key), status=403)
+    assert_refused(answer, "signed_out")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [row for row in SESSION_ROUTES if row[0] != "GET"]
+)
+def test_the_page_s_endpoints_refuse_other_sites(
+    signed_in: webtest.TestApp, method: str, path: str
+) -> None:
+    answer = signed_in.request(path, method=method, headers=STRANGER, status=403)
+    assert_refused(answer, "forbidden")
+
+
+# Other sites
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://localhost:8080"},
+        {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/send-to-switch", "/web/login"])
+def test_a_post_from_another_site_is_refused(
+    signed_in: webtest.TestApp, entry: str, headers: dict[str, str], path: str
+) -> None:
+    body = {"entry_id": entry, "username": "anna", "password": PASSWORD}
+    answer = signed_in.post_json(path, body, headers=headers, status=403)
+    assert_refused(answer, "forbidden")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost:80"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "http://nas.local:6069", "Host": "nas.local:6069"},
+    ],
+)
+def test_a_post_from_the_page_itself_is_taken(
+    browser: webtest.TestApp, key: str, headers: dict[str, str]
+) -> None:
+    sign_in(browser, headers=headers)
+
+
+def test_the_public_address_is_the_page_s_own(
+    store: catalogd.Store, scanner: catalogd.Scanner, key: str
+) -> None:
+    settings = catalogd.Settings(base_url="https://example.org/games")
+    app = app_of(catalogd.Web(store, settings, scanner), "192.168.1.7")
+    sign_in(app, headers={"Origin": "https://example.org"})
+    sign_in(app, headers={"Origin": "https://example.net"}, status=403)
+
+
+def test_a_key_is_taken_from_any_site(client: webtest.TestApp, entry: str) -> None:
+    body = {"entry_id": entry}
+    client.post_json("/api/send-to-switch", body, headers=STRANGER)
+
+
+# Signing in and out
+
+
+def test_me_before_there_is_an_account(browser: webtest.TestApp) -> None:
+    me = {"success": True, "account": None, "needs_setup": True}
+    assert browser.get("/web/me").json == me
+
+
+def test_me_before_signing_in(browser: webtest.TestApp, key: str) -> None:
+    me = {"success": True, "account": None, "needs_setup": False}
+    assert browser.get("/web/me").json == me
+
+
+def test_me_after_signing_in(signed_in: webtest.TestApp) -> None:
+    account = {"name": "anna", "admin": True}
+    me = {"success": True, "account": account, "needs_setup": False}
+    assert signed_in.get("/web/me").json == me
+
+
+def test_the_first_account_is_made_with_the_printed_code(
+    browser: webtest.TestApp, service: catalogd.Web
+) -> None:
+    fields = {"code": service.setup_code, "username": " anna ", "password": PASSWORD}
+    assert browser.post_json("/web/setup", fields).json == {"success": True}
+    assert browser.get("/web/me").json["account"] == {"name": "anna", "admin": True}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        ({"code": "wrong"}, 403, "wrong_password"),
+        ({"username": "scanner"}, 400, "bad_request"),
+        ({"username": "a:b"}, 400, "bad_request"),
+        ({"password": "short"}, 400, "bad_request"),
+        ({"code": None}, 400, "bad_request"),
+    ],
+)
+def test_a_bad_setup_makes_no_account(
+    browser: webtest.TestApp,
+    service: catalogd.Web,
+    fields: dict[str, Any],
+    status: int,
+    code: str,
+) -> None:
+    good = {"code": service.setup_code, "username": "anna", "password": PASSWORD}
+    answer = browser.post_json("/web/setup", {**good, **fields}, status=status)
+    assert_refused(answer, code)
+    assert browser.get("/web/me").json["needs_setup"] is True
+
+
+def test_the_setup_code_makes_one_account_only(
+    browser: webtest.TestApp, service: catalogd.Web, key: str, store: catalogd.Store
+) -> None:
+    fields = {"code": service.setup_code, "username": "eve", "password": PASSWORD}
+    answer = browser.post_json("/web/setup", fields, status=409)
+    assert_refused(answer, "conflict")
+    assert [account["name"] for account in store.accounts()] == ["anna"]
+
+
+def test_setup_from_another_site_is_refused(
+    browser: webtest.TestApp, service: catalogd.Web
+) -> None:
+    fields = {"code": service.setup_code, "username": "eve", "password": PASSWORD}
+    browser.post_json("/web/setup", fields, headers=STRANGER, status=403)
+
+
+def test_the_setup_code_cannot_be_guessed(browser: webtest.TestApp) -> None:
+    fields = {"code": "wrong", "username": "eve", "password": PASSWORD}
+    for _ in range(catalogd.Throttle.free):
+        browser.post_json("/web/setup", fields, status=403)
+    browser.post_json("/web/setup", fields, status=429)
+
+
+def test_the_cookie_is_for_this_site_and_no_script(
+    browser: webtest.TestApp, key: str
+) -> None:
+    header = sign_in(browser).headers["Set-Cookie"]
+    value, *rules = header.lower().split("; ")
+    assert re.fullmatch(r"session=[\w-]{43}", value)
+    assert set(rules) == {"httponly", "max-age=2592000", "path=/", "samesite=strict"}
+
+
+def test_the_cookie_of_a_public_address_is_secure_and_for_its_path(
+    store: catalogd.Store, scanner: catalogd.Scanner, key: str
+) -> None:
+    settings = catalogd.Settings(base_url="https://example.org/games")
+    app = app_of(catalogd.Web(store, settings, scanner), "192.168.1.7")
+    rules = sign_in(app).headers["Set-Cookie"].lower().split("; ")
+    assert "path=/games" in rules
+    assert "secure" in rules
+
+
+def test_the_cookie_itself_is_not_stored(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    secret = signed_in.cookies["session"].encode()
+    with open(store.path, "rb") as file, open(f"{store.path}-wal", "rb") as log:
+        assert secret not in file.read() + log.read()
+
+
+def test_signing_out_ends_the_session(signed_in: webtest.TestApp) -> None:
+    cookie = signed_in.cookies["session"]
+    answer = signed_in.post("/web/logout")
+    assert "max-age=0" in answer.headers["Set-Cookie"].lower()
+    signed_in.set_cookie("session", cookie)
+    assert signed_in.get("/web/me").json["account"] is None
+
+
+def test_a_session_ends_after_30_days(signed_in: webtest.TestApp, clock: Clock) -> None:
+    clock.now += 30 * 86400 + 1
+    assert signed_in.get("/web/me").json["account"] is None
+
+
+@pytest.mark.parametrize(
+    "cookies",
+    [
+        "a/b=c; session=KEY",
+        "session=other; session=KEY",
+        'session="KEY"',
+        "x=\xff;session=KEY;y",
+    ],
+)
+def test_cookies_of_others_do_no_harm(
+    browser: webtest.TestApp, key: str, cookies: str
+) -> None:
+    sign_in(browser)
+    header = cookies.replace("KEY", browser.cookies["session"])
+    browser.reset()
+    me = browser.get("/web/me", extra_environ={"HTTP_COOKIE": header}).json
+    assert me["account"]["name"] == "anna"
+
+
+@pytest.mark.parametrize("path", ["/web/login", "/api/auth/login"])
+@pytest.mark.parametrize(
+    ("name", "password"), [("anna", "wrong"), ("nobody", PASSWORD), ("anna", "x" * 99)]
+)
+def test_a_wrong_password_is_refused(
+    browser: webtest.TestApp, key: str, path: str, name: str, password: str
+) -> None:
+    fields = {"username": name, "password": password}
+    answer = browser.post_json(path, fields, status=403)
+    assert_refused(answer, "wrong_password")
+    assert "Set-Cookie" not in answer.headers
+
+
+def test_wrong_passwords_slow_an_account_down(
+    browser: webtest.TestApp, key: str
+) -> None:
+    for number in range(catalogd.Throttle.free):
+        there = {"REMOTE_ADDR": f"192.168.1.{number}"}
+        sign_in(browser, "wrong", extra_environ=there, status=403)
+    there = {"REMOTE_ADDR": "192.168.1.99"}
+    answer = sign_in(browser, extra_environ=there, status=429)
+    assert_refused(answer, "too_many_tries")
+    assert answer.headers["Retry-After"] == "1"
+
+
+def test_wrong_passwords_slow_an_address_down(
+    browser: webtest.TestApp, key: str
+) -> None:
+    for number in range(catalogd.Throttle.free):
+        fields = {"username": f"guess {number}", "password": "wrong"}
+        browser.post_json("/web/login", fields, status=403)
+    sign_in(browser, status=429)
+    sign_in(browser, extra_environ={"REMOTE_ADDR": "192.168.1.99"})
+
+
+def test_a_right_password_is_taken_after_the_wait(
+    browser: webtest.TestApp, key: str, service: catalogd.Web, clock: Clock
+) -> None:
+    service._throttle.clock = clock
+    for _ in range(catalogd.Throttle.free):
+        sign_in(browser, "wrong", status=403)
+    wait = sign_in(browser, status=429).headers["Retry-After"]
+    clock.now += int(wait)
+    sign_in(browser)
+
+
+def test_a_new_password_ends_the_other_sessions(
+    signed_in: webtest.TestApp, service: catalogd.Web
+) -> None:
+    other = app_of(service, "192.168.1.8")
+    sign_in(other)
+    fields = {"old": PASSWORD, "new": "battery staple"}
+    assert signed_in.post_json("/web/password", fields).json == {"success": True}
+    assert signed_in.get("/web/me").json["account"]["name"] == "anna"
+    assert other.get("/web/me").json["account"] is None
+    sign_in(other, status=403)
+    sign_in(other, "battery staple")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "code"),
+    [
+        ("wrong", "battery staple", 403, "wrong_password"),
+        (PASSWORD, "short", 400, "bad_request"),
+    ],
+)
+def test_a_bad_password_change_changes_nothing(
+    signed_in: webtest.TestApp, old: str, new: str, status: int, code: str
+) -> None:
+    fields = {"old": old, "new": new}
+    answer = signed_in.post_json("/web/password", fields, status=status)
+    assert_refused(answer, code)
+    sign_in(signed_in)
+
+
+# Keys
+
+
+def test_a_key_is_made_listed_used_and_revoked(
+    signed_in: webtest.TestApp, service: catalogd.Web
+) -> None:
+    made = signed_in.post_json("/web/keys", {"label": "living room"}).json
+    assert set(made) == {"success", "id", "key"}
+    client = app_of(service, "192.168.1.7")
+    client.get("/api/list", headers=bearer(made["key"]))
+    listed = signed_in.get("/web/keys")
+    assert made["key"] not in listed.text
+    (row,) = [row for row in listed.json["keys"] if row["id"] == made["id"]]
+    assert (row["label"], row["account"], row["requests"]) == ("living room", "anna", 1)
+    assert signed_in.delete(f"/web/keys/{made['id']}").json == {"success": True}
+    client.get("/api/list", headers=bearer(made["key"]), status=401)
+
+
+def test_the_key_itself_is_not_stored(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    key = signed_in.post_json("/web/keys", {"label": "living room"}).json["key"]
+    with open(store.path, "rb") as file, open(f"{store.path}-wal", "rb") as log:
+        assert key.encode() not in file.read() + log.read()
+
+
+@pytest.mark.parametrize("label", [None, "", 1, "x" * 101, "\ud800"])
+def test_a_bad_label_is_refused(signed_in: webtest.TestApp, label: Any) -> None:
+    answer = signed_in.post_json("/web/keys", {"label": label}, status=400)
+    assert "label" in answer.json["message"]
+
+
+def test_another_account_s_key_is_neither_seen_nor_revoked(
+    signed_in: webtest.TestApp, stranger: str, store: catalogd.Store
+) -> None:
+    theirs = store.keys(store.account_id("bert"))[0]["id"]
+    assert theirs not in signed_in.get("/web/keys").text
+    assert_refused(signed_in.delete(f"/web/keys/{theirs}", status=404), "not_found")
+
+
+# The page's queue
+
+
+def test_the_page_sees_all_of_an_item(
+    signed_in: webtest.TestApp, client: webtest.TestApp, item: str, entry: str
+) -> None:
+    report(client, item, progress_percent=41.5, bytes_transferred=2, transfer_speed=1.2)
+    (row,) = signed_in.get("/web/queue").json["queue"]
+    assert (
+        row.items()
+        >= {
+            "id": item,
+            "entry": entry,
+            "name": "Celeste",
+            "status": "processing",
+            "percent": 41.5,
+            "bytes": 2,
+            "speed": 1,
+            "error": "",
+        }.items()
+    )
+
+
+def test_the_page_cancels_retries_and_clears(
+    signed_in: webtest.TestApp, client: webtest.TestApp, item: str, clock: Clock
+) -> None:
+    def statuses() -> list[str]:
+        rows = signed_in.get("/web/queue").json["queue"]
+        return [row["status"] for row in rows]
+
+    signed_in.post(f"/web/queue/{item}/cancel")
+    assert statuses() == ["cancelled"]
+    signed_in.post(f"/web/queue/{item}/retry")
+    assert statuses() == ["pending"]
+    report(client, item, status="failed")
+    assert statuses() == ["failed"]
+    signed_in.post("/web/queue/clear")
+    assert statuses() == []
+
+
+def test_the_page_moves_an_item_to_the_top(
+    signed_in: webtest.TestApp,
+    client: webtest.TestApp,
+    item: str,
+    library: Library,
+    scanner: catalogd.Scanner,
+) -> None:
+    library.add("Other.nsp")
+    scanner.scan()
+    other = client.get("/api/list").json["entries"][1]["id"]
+    client.post_json("/api/send-to-switch", {"entry_id": other})
+    last = pending(client)[1]["queue_item_id"]
+    signed_in.post(f"/web/queue/{last}/top")
+    assert [row["queue_item_id"] for row in pending(client)] == [last, item]
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry", "top"])
+def test_another_account_s_item_cannot_be_touched(
+    browser: webtest.TestApp, item: str, stranger: str, action: str
+) -> None:
+    browser.post_json("/web/login", {"username": "bert", "password": PASSWORD})
+    answer = browser.post(f"/web/queue/{item}/{action}", status=404)
+    assert_refused(answer, "not_found")
+
+
+@pytest.mark.parametrize(("action", "before"), [("cancel", "completed"), ("retry", "")])
+def test_an_action_that_makes_no_sense_is_409(
+    signed_in: webtest.TestApp,
+    client: webtest.TestApp,
+    item: str,
+    action: str,
+    before: str,
+) -> None:
+    if before:
+        report(client, item, status=before)
+    answer = signed_in.post(f"/web/queue/{item}/{action}", status=409)
+    assert_refused(answer, "conflict")
+
+
+# Answers
+
+
+@pytest.mark.parametrize("path", ["/api/list", "/api/send-queue"])
+def test_what_a_client_has_already_is_304(
+    client: webtest.TestApp, item: str, path: str
+) -> None:
+    etag = client.get(path).headers["ETag"]
+    for header in (etag, f"W/{etag}", f'"x", {etag}', "*"):
+        answer = client.get(path, headers={"If-None-Match": header}, status=304)
+        assert answer.body == b""
+        assert answer.headers["ETag"] == etag
+    client.get(path, headers={"If-None-Match": '"x"'}, status=200)
+
+
+def test_a_queue_that_changed_is_sent_again(
+    client: webtest.TestApp, signed_in: webtest.TestApp, item: str
+) -> None:
+    for app, path in ((client, "/api/send-queue"), (signed_in, "/web/queue")):
+        etag = app.get(path).headers["ETag"]
+        app.get(path, headers={"If-None-Match": etag}, status=304)
+        report(client, item, status="processing")
+        report(client, item, progress_percent=len(path))
+        app.get(path, headers={"If-None-Match": etag}, status=200)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "text/html"),
+        ("/style.css", "text/css"),
+        ("/script.js", "text/javascript"),
+        ("/icon.svg", "image/svg+xml"),
+    ],
+)
+def test_the_page_is_open_to_all(
+    browser: webtest.TestApp, path: str, kind: str
+) -> None:
+    answer = browser.get(path)
+    assert answer.content_type == kind
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+    etag = {"If-None-Match": answer.headers["ETag"]}
+    browser.get(path, headers=etag, status=304)
+
+
+def test_healthz_is_open_to_all(browser: webtest.TestApp) -> None:
+    body = {"success": True, "version": catalogd.__version__}
+    assert browser.get("/healthz").json == body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", 200),
+        ("GET", "/healthz", 200),
+        ("GET", "/web/me", 200),
+        ("GET", "/api/list", 200),
+        ("GET", "/api/send-queue", 200),
+        ("GET", "/api/download/ENTRY", 200),
+        ("GET", "/api/download/none", 404),
+        ("GET", "/nothing", 404),
+        ("GET", "/web/queue", 403),
+        ("POST", "/api/send-to-switch", 415),
+        ("DELETE", "/api/list", 405),
+        ("HEAD", "/api/list", 200),
+    ],
+)
+def test_every_answer_has_the_headers_that_protect_it(
+    client: webtest.TestApp, entry: str, method: str, path: str, status: int
+) -> None:
+    path = path.replace("ENTRY", entry)
+    answer = client.request(path, method=method, status=status)
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Referrer-Policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["Cache-Control"] in (
+        "no-store",
+        "no-cache",
+        "private, no-cache",
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/api/list", "GET,HEAD"),
+        ("DELETE", "/api/download/x", "GET,HEAD"),
+        ("GET", "/api/send-to-switch", "POST"),
+        ("HEAD", "/api/send-queue/progress", "POST"),
+        ("PUT", "/web/keys", "GET,HEAD,POST"),
+        ("OPTIONS", "/api/list", "GET,HEAD"),
+        ("PATCH", "/", "GET,HEAD"),
+    ],
+)
+def test_a_wrong_method_is_405_with_those_that_are_right(
+    client: webtest.TestApp, method: str, path: str, allow: str
+) -> None:
+    answer = client.request(path, method=method, status=405)
+    assert answer.headers["Allow"] == allow
+    if method != "HEAD":
+        assert_refused(answer, "method_not_allowed")
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/api", "/api/list/", "/api/download/"])
+def test_an_unknown_address_is_404(client: webtest.TestApp, path: str) -> None:
+    assert_refused(client.get(path, status=404), "not_found")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "code"),
+    [
+        ("{}", "text/plain", 415, "unsupported_media_type"),
+        ("{", "application/json", 400, "bad_request"),
+        ("[]", "application/json", 400, "bad_request"),
+        (" " * 65537, "application/json", 413, "too_large"),
+    ],
+)
+def test_a_bad_body_is_refused_after_the_key_is_checked(
+    client: webtest.TestApp, body: str, kind: str, status: int, code: str
+) -> None:
+    path = "/api/send-queue/progress"
+    answer = client.post(path, body, content_type=kind, status=status)
+    assert_refused(answer, code)
+    client.authorization = None
+    client.post(path, body, content_type=kind, status=401)
+
+
+def test_a_body_of_64_kib_is_taken(client: webtest.TestApp, item: str) -> None:
+    body = json.dumps({"queue_item_id": item}).ljust(65536)
+    kind = "application/json; charset=utf-8"
+    client.post("/api/send-queue/progress", body, content_type=kind)
+
+
+def fail(*args: Any) -> NoReturn:
+    raise RuntimeError("/secret/path is on fire")
+
+
+def test_an_unexpected_error_is_500_without_its_reason(
+    client: webtest.TestApp,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(store, "pending", fail)
+    answer = client.get("/api/send-queue", status=500)
+    assert_refused(answer, "internal_error")
+    assert "secret" not in answer.text
+    assert "/secret/path is on fire" in caplog.text
+
+
+def test_an_error_outside_of_the_routes_is_500_too(
+    client: webtest.TestApp,
+    service: catalogd.Web,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(service.app.router, "match", fail)
+    answer = client.get("/api/send-queue", status=500, expect_errors=True)
+    assert_refused(answer, "internal_error")
+    assert "secret" not in answer.text
+
+
+def test_a_full_disk_is_507(
+    client: webtest.TestApp, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> NoReturn:
+        raise catalogd.StorageFull("The disk with the data folder is full.")
+
+    monkeypatch.setattr(store, "report", full)
+    assert report(client, "x", expect=507)["error"] == "storage_full"
+
+
+def test_a_refusal_is_one_line_in_the_log(
+    client: webtest.TestApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    client.get("/a%0Ab", params={"api_key": "hidden"}, status=404)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "404 GET /a\\nb from 192.168.1.7: There is nothing at this address."
+    )
+
+
+def test_success_is_not_logged(
+    client: webtest.TestApp, item: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    client.get("/api/send-queue")
+    report(client, item)
+    assert not caplog.records
