@@ -1587,9 +1587,9 @@ class Store:
     def _items(self, account: int, where: str = "") -> list[dict[str, Any]]:
         with self._reading() as db:
             rows = db.execute(
-                "SELECT * FROM (SELECT queue.id, entry, name, type, source,"
-                " file_type, entries.size, state, queue.created_at, percent, bytes, speed,"
-                " error, reported_at, place, CASE WHEN status = 'processing'"
+                "SELECT * FROM (SELECT queue.id, entry, name, type, source, file_type,"
+                " entries.size, state, queue.created_at, percent, bytes, speed, error,"
+                " reported_at, place, CASE WHEN status = 'processing'"
                 " AND reported_at < ? THEN 'pending' ELSE status END AS status"
                 f" FROM queue JOIN entries ON entries.id = entry WHERE account = ?)"
                 f" {where} ORDER BY place",
