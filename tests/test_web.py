@@ -1,10 +1,15 @@
 """The routes, without a socket: who may call them, what they take and answer."""
 
+import dataclasses
 import json
 import logging
 import re
+import socket
+import urllib.error
 import urllib.parse
+import urllib.request
 import wsgiref.util
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -1295,3 +1300,83 @@ def test_success_is_not_logged(
     client.get("/api/send-queue")
     report(client, item)
     assert not caplog.records
+
+
+# Sockets
+
+
+def listening(sockets: list[socket.socket]) -> list[tuple[int, str]]:
+    """Family and address of each, all of which are closed."""
+    found = [(one.family, one.getsockname()[0]) for one in sockets]
+    assert len({one.getsockname()[1] for one in sockets}) == 1  # the same port
+    for one in sockets:
+        one.close()
+    return found
+
+
+def test_without_a_host_it_listens_on_all_interfaces() -> None:
+    assert listening(catalogd.open_sockets("", 0)) == [
+        (socket.AF_INET, "0.0.0.0"),
+        (socket.AF_INET6, "::"),
+    ]
+
+
+def test_without_ipv6_it_listens_on_what_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create = socket.create_server
+
+    def without_ipv6(address: Any, family: int = socket.AF_INET) -> socket.socket:
+        if family == socket.AF_INET6:
+            raise OSError("Address family not supported by protocol")
+        return create(address, family=family)
+
+    monkeypatch.setattr(socket, "create_server", without_ipv6)
+    assert listening(catalogd.open_sockets("", 0)) == [(socket.AF_INET, "0.0.0.0")]
+
+
+@pytest.mark.parametrize(
+    ("host", "family", "address"),
+    [
+        ("127.0.0.1", socket.AF_INET, "127.0.0.1"),
+        ("::1", socket.AF_INET6, "::1"),
+    ],
+)
+def test_it_listens_on_one_host(host: str, family: int, address: str) -> None:
+    assert listening(catalogd.open_sockets(host, 0)) == [(family, address)]
+
+
+def test_a_port_that_is_taken_is_a_problem(service: catalogd.Web) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = catalogd.Settings(host="127.0.0.1", port=port)
+        with pytest.raises(catalogd.Problem, match=f"127.0.0.1:{port}: Address"):
+            catalogd.listen(service.app, settings)
+
+
+def forwarded(address: str) -> urllib.request.Request:
+    """A wrong key, sent by a proxy in the name of another machine."""
+    headers = {
+        "Authorization": "Bearer wrong",
+        "X-Forwarded-For": "203.0.113.7",
+        "X-Forwarded-Proto": "https",
+    }
+    return urllib.request.Request(f"{address}/api/list", headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "caller"), [("", "127.0.0.1"), ("127.0.0.1", "203.0.113.7")]
+)
+def test_only_a_trusted_proxy_says_who_calls(
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    caplog: pytest.LogCaptureFixture,
+    proxy: str,
+    caller: str,
+) -> None:
+    caplog.set_level(logging.INFO)
+    service.settings = dataclasses.replace(service.settings, trusted_proxy=proxy)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(forwarded(serve(service)), timeout=30)
+    refused.value.close()
+    assert f"from {caller}: " in caplog.text

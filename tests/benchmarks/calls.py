@@ -40,9 +40,19 @@ HEAD_END = b"\r\n\r\n"
 # Servers
 
 
-def hello(port: int) -> None:
+def hello(port: int, folder: str) -> None:
+    """Says hello, and at /durable not before the disk has what SQLite at least writes
+    for a commit: a page."""
+    file = os.open(os.path.join(folder, "page"), os.O_RDWR | os.O_CREAT)
+
+    def durable() -> str:
+        os.pwrite(file, bytes(4096), 0)
+        os.fdatasync(file)
+        return "hello"
+
     app = bottle.Bottle()
     app.route("/hello", callback=lambda: "hello")
+    app.route("/durable", callback=durable)
     waitress.serve(app, host="127.0.0.1", port=port, _quiet=True)
 
 
@@ -203,13 +213,15 @@ def small_calls(seconds: float, plain: int, ours: int, key: str, item: str) -> N
     )
     calls = {
         "bare hello": (plain, request("GET", "/hello")),
+        "hello with fdatasync": (plain, request("GET", "/durable")),
         "GET /api/send-queue": (ours, request("GET", "/api/send-queue", key)),
         "POST .../progress": (
             ours,
             request("POST", "/api/send-queue/progress", key, report.encode()),
         ),
     }
-    print(f"{'calls a second':<24} {'1 connection':>20} {'8 connections':>20}")
+    print("calls a second (of the bare hello's)")
+    print(f"{'':<24} {'1 connection':>20} {'8 connections':>20}")
     columns = []
     for connections in (1, 8):
         tasks = {
@@ -266,7 +278,7 @@ def main() -> None:
         starts = [start(folder, key) for _ in range(3)]
         ours, plain, rebuilt = free_port(), free_port(), free_port()
         stack.enter_context(server(*serve_command(folder, ours)))
-        stack.enter_context(server(__file__, "hello", str(plain)))
+        stack.enter_context(server(__file__, "hello", str(plain), name))
         stack.enter_context(
             server(__file__, "rebuilding", str(rebuilt), str(folder / "data"))
         )
@@ -284,7 +296,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["hello"]:
-        hello(int(sys.argv[2]))
+        hello(int(sys.argv[2]), sys.argv[3])
     elif sys.argv[1:2] == ["rebuilding"]:
         rebuilding(int(sys.argv[2]), sys.argv[3])
     else:
