@@ -122,6 +122,7 @@ def serve() -> Iterator[Callable[[catalogd.Web], str]]:
 def stop(server: Any, thread: threading.Thread) -> None:
     """Ends a waitress server that runs in another thread: its loop ends when there
     is nothing left to wait for."""
-    server.trigger.pull_trigger(lambda: waitress.wasyncore.close_all(server._map))
+    with contextlib.suppress(OSError):  # woken by a worker, it has closed all already
+        server.trigger.pull_trigger(lambda: waitress.wasyncore.close_all(server._map))
     thread.join()
     server.task_dispatcher.shutdown()
