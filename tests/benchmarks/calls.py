@@ -193,7 +193,7 @@ def fill(folder: pathlib.Path) -> tuple[str, str]:
         account = store.add_account("anna", "scrypt$2$1$1$$")
         key = catalogd.new_key()
         store.add_key(account, "benchmark", catalogd.digest(key))
-        for known in store.files()[:QUEUED]:
+        for known in list(store.files())[:QUEUED]:
             store.send(account, known.id)
         return key, str(store.pending(account)[0]["id"])
 
