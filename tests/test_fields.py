@@ -53,7 +53,7 @@ def test_a_good_value_is_taken_as_it_is(field: str, value: Any) -> None:
         ("status", "done", "must be one of processing, completed, failed"),
         ("status", "pending", "must be one of processing, completed, failed"),
         ("status", 1, "must be a string"),
-        ("error_message", "e" * 4097, "is longer than 4096 characters"),
+        ("queue_item_id", "e" * 4097, "is longer than 4096 characters"),
         ("error_message", "a\0b", "has a character that is not text"),
         ("error_message", "a\ud800", "has a character that is not text"),
     ],

@@ -494,6 +494,7 @@ def test_an_item_tells_of_its_entry_and_its_progress(
             "name": "Celeste",
             "type": "url",
             "source": "http://host/Celeste",
+            "file_type": "nsp",
             "size": 7,
             "state": "here",
             "created_at": NOW,
