@@ -475,6 +475,19 @@ def test_a_queue_is_first_in_first_out_and_ones_own(
     assert names(store.pending(ben)) == ["A"]
 
 
+def test_all_but_figures_on_the_way_is_on_the_disk_before_it_is_answered(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    statements: list[str] = []
+    item = send(store, anna, entry)
+    store._writer.set_trace_callback(statements.append)
+    store.report(anna, item, {"progress_percent": 12})
+    store.report(anna, item, {"progress_percent": 100, "status": "completed"})
+    store.add_key(anna, "switch", b"digest")
+    modes = [line for line in statements if line.startswith("PRAGMA synchronous")]
+    assert [mode.rpartition(" ")[2] for mode in modes] == ["NORMAL", "FULL", "FULL"]
+
+
 def test_an_item_tells_of_its_entry_and_its_progress(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
