@@ -2104,7 +2104,8 @@ class Scanner:
         self.growing: dict[str, Sight] = {}
         self._listed = time.monotonic()  # when the list changed last
         self._before = (0, -1, 0.0)  # sight of the last scan, catalog version, time
-        self.told: set[str] = set()  # what was said of paths, to say it only once
+        self._said: set[str] = set()  # what the log was told of paths in this scan,
+        self._said_before: set[str] = set()  # and in the last, to say it only once
         self._icons: dict[str, bytes] = {}
         self._wake = threading.Event()
         self._stopping = False
@@ -2118,6 +2119,7 @@ class Scanner:
         """
         with self.store.exclusive("scan", wait=60):
             started = stamp(self.store.clock())
+            self._said_before, self._said = self._said, set()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, looked=0, started=started
             )
@@ -2209,6 +2211,8 @@ class Scanner:
             self.state.folders[root] = None
             self._tell(root, f"is offline: {error.strerror}. Its entries wait.")
             return None
+        if self.state.folders.get(root, 0) is None:
+            log.info("%s is back.", root)
         self.state.folders[root] = tree.total()
         self.state.files = before + tree.total()
         for path in tree.unreadable:
@@ -2219,9 +2223,9 @@ class Scanner:
 
     def _tell(self, path: str, what: str) -> None:
         message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self.told:
-            self.told.add(message)
+        if message not in self._said_before | self._said:
             log.warning("%s", message)
+        self._said.add(message)
 
     def _look(self, file: File, watched: Mapping[str, Sight]) -> Look | None:
         try:

@@ -715,6 +715,23 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
     assert scanner.state.folders == {str(library.folder): 0, "/missing": None}
 
 
+def test_a_disk_that_comes_and_goes_is_told_each_time(
+    library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    library.add("a.nsp")
+    away = library.folder.with_name("away")
+    for _ in range(2):
+        os.rename(library.folder, away)
+        scanner.scan()
+        scanner.scan()
+        os.rename(away, library.folder)
+        scanner.scan()
+    offline = "is offline: No such file or directory. Its entries wait."
+    root = str(library.folder)
+    assert caplog.messages == [f"{root} {offline}", f"{root} is back."] * 2
+
+
 def test_a_growing_file_is_left_alone_until_it_is_quiet(
     library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
 ) -> None:
