@@ -33,6 +33,7 @@ import functools
 import getpass
 import hashlib
 import hmac
+import html
 import http.client
 import io
 import ipaddress
@@ -302,6 +303,12 @@ class BadKey(Problem):
         return {"WWW-Authenticate": 'Bearer realm="catalogd"'}
 
 
+class BadAddress(BadKey):
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"WWW-Authenticate": 'Basic realm="catalogd", charset="UTF-8"'}
+
+
 class Forbidden(Problem):
     status = 403
     code = "forbidden"
@@ -400,6 +407,7 @@ class Field(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
+KINDS = {int: "whole number", float: "number", bool: "boolean"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 SEND = {"entry_id": Field(str, required=True)}
@@ -410,6 +418,8 @@ PROGRESS = {
     "transfer_speed": Field(float),
     "status": Field(str, choices=STATUSES),
     "error_message": Field(str, longest=BODY_LIMIT),  # the interface has no limit
+    "client": Field(str, longest=100),  # who sends it, so that only one does
+    "release": Field(bool),  # the client gives the item back
 }
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
@@ -465,10 +475,9 @@ def check(name: str, field: Field, value: Any) -> Any:
     """The value, if the field takes it. :raises Problem: it does not."""
     if field.type is str:
         return check_text(name, field, value)
-    kinds = (int, float) if field.type is float else (int,)
+    kinds = (int, float) if field.type is float else (field.type,)
     if type(value) not in kinds:  # a bool is an int to isinstance
-        kind = "number" if field.type is float else "whole number"
-        raise Problem(f"The field {name} must be a {kind}.")
+        raise Problem(f"The field {name} must be a {KINDS[field.type]}.")
     if not field.low <= value <= field.high:
         raise Problem(f"The field {name} must be from {field.low} to {field.high}.")
     return value
@@ -668,6 +677,29 @@ HEADERS: dict[str, Callable[[Window], Said]] = {
 }
 
 
+UNSAFE = re.compile(r'[\\/:*?"<>|#%\x00-\x1f\x7f]')  # in some file system or address
+
+
+def safe_name(name: str) -> str:
+    """The file name, without what a console or its SD card would stumble over."""
+    return UNSAFE.sub("_", unicodedata.normalize("NFC", name)).rstrip(". ") or "_"
+
+
+def distinct_names(names: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """A safe name by id. Of those that would be alike the first has it as it is, the
+    others with their id, so that a new entry never renames one that was there."""
+    taken = set()
+    found = {}
+    for identity, name in names:
+        name = safe_name(name)
+        if name.casefold() in taken:
+            stem, ending = os.path.splitext(name)
+            name = f"{stem} ({identity}){ending}"
+        taken.add(name.casefold())
+        found[identity] = name
+    return found
+
+
 # Accounts ---------------------------------------------------------------------
 # Passwords, keys and sessions, as pure functions: what is made, stored and checked.
 
@@ -734,6 +766,13 @@ def check_account_name(name: str) -> str:
 def new_key() -> str:
     """An API key of 256 random bits, with a prefix that tells what it is."""
     return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def new_token() -> str:
+    """The secret part of an address, of 99 random bits: short, and of letters that
+    cannot be taken for one another, since it may be typed on a console."""
+    letters = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "".join(secrets.choice(letters) for _ in range(20))
 
 
 def digest(secret: str) -> bytes:
@@ -863,13 +902,23 @@ CREATE TABLE queue (
     speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
     error TEXT NOT NULL DEFAULT '',
     created_at TEXT NOT NULL,
-    reported_at TEXT                   -- last report of the client that works on it
+    reported_at TEXT,                  -- last report of the client that works on it
+    client TEXT                        -- what that client calls itself, if it does
 ) STRICT;
 
 CREATE INDEX queue_order ON queue (account, place);
 CREATE INDEX queue_entry ON queue (entry);
 CREATE UNIQUE INDEX queue_open ON queue (account, entry)
     WHERE status IN ('pending', 'processing');
+
+CREATE TABLE addresses (
+    digest BLOB PRIMARY KEY,           -- SHA-256 of the token in the address
+    account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
+    item TEXT UNIQUE REFERENCES queue ON DELETE CASCADE, -- NULL: to browse all
+    token TEXT                         -- of an address to browse: it is shown again
+) STRICT;
+
+CREATE UNIQUE INDEX addresses_to_browse ON addresses (account) WHERE item IS NULL;
 
 CREATE TABLE counters (
     name TEXT PRIMARY KEY,
@@ -897,12 +946,19 @@ NEXT_STATUS: dict[str, dict[str | None, str]] = {
 
 
 class Caller(NamedTuple):
-    """Who calls: an account, and the id of the key or session that proved it."""
+    """Who calls: an account, and the id of the key or session that proved it.
+
+    One that browses does so below `base`. With an address that was made for a queue
+    item it may have the `entry` of that `item` and nothing else.
+    """
 
     account: int
     name: str
     admin: bool
     proof: str
+    base: str = "/dir"
+    item: str | None = None
+    entry: str | None = None
 
 
 class File(NamedTuple):
@@ -1362,6 +1418,57 @@ class Store:
             sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
             db.execute(sql, (session, account))
 
+    # Addresses
+
+    def browse_token(self, account: int) -> str | None:
+        """The token of the account's address to browse, if it has one."""
+        with self._reading() as db:
+            sql = "SELECT token FROM addresses WHERE account = ? AND item IS NULL"
+            row = db.execute(sql, (account,)).fetchone()
+        return row and str(row["token"])
+
+    def set_browse_token(self, account: int, token: str | None) -> None:
+        """Replace the address to browse; with None the account has none after it."""
+        with self._writing() as db:
+            sql = "DELETE FROM addresses WHERE account = ? AND item IS NULL"
+            db.execute(sql, (account,))
+            if token is not None:
+                sql = "INSERT INTO addresses (digest, account, token) VALUES (?, ?, ?)"
+                db.execute(sql, (digest(token), account, token))
+
+    def add_item_address(self, account: int, item: str, digest: bytes) -> str:
+        """Make an address for a queue item, which replaces an earlier one; the id of
+        the item's entry. It works while a client reports on the item.
+
+        :raises NotFound: the account has no such item.
+        :raises Conflict: no client works on it.
+        """
+        with self._writing() as db:
+            if self._item(db, account, item)["status"] != "processing":
+                raise Conflict("The item is not being sent.")
+            db.execute(
+                "INSERT OR REPLACE INTO addresses (digest, account, item)"
+                " VALUES (?, ?, ?)",
+                (digest, account, item),
+            )
+            sql = "SELECT entry FROM queue WHERE id = ?"
+            return str(db.execute(sql, (item,)).fetchone()["entry"])
+
+    def address_holder(self, digest: bytes) -> Caller | None:
+        """Who may browse with the token that has this digest, and what."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT accounts.id, name, admin, item, entry FROM addresses"
+                " JOIN accounts ON accounts.id = addresses.account"
+                " LEFT JOIN queue ON queue.id = item WHERE digest = ? AND (item IS NULL"
+                " OR status = 'processing' AND reported_at >= ?)",
+                (digest, self._stale()),
+            ).fetchone()
+        if row is None:
+            return None
+        account, name, admin, item, entry = row
+        return Caller(account, name, bool(admin), "", item=item, entry=entry)
+
     # Entries
 
     def catalog_version(self) -> int:
@@ -1392,6 +1499,15 @@ class Store:
             raise NotFound("There is no such entry.")
         found: dict[str, Any] = json.loads(row["listing"])
         return found
+
+    def shelf(self) -> list[dict[str, Any]]:
+        """The entries that can be downloaded now, in the order in which they came."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT id, name, type, source, file_type, size FROM entries"
+                " WHERE state = 'here' ORDER BY rowid"
+            )
+            return [dict(row) for row in rows]
 
     def files(self) -> Iterator[Known]:
         """What is known of all files, of those that are gone or offline too."""
@@ -1579,24 +1695,30 @@ class Store:
             )
         return bool(done.rowcount)
 
-    def pending(self, account: int) -> list[dict[str, Any]]:
-        """The items that a client may take now, first in, first out."""
-        return self._items(account, "WHERE status = 'pending' AND state = 'here'")
+    def pending(self, account: int, client: str | None = None) -> list[dict[str, Any]]:
+        """The items that a client may take now, first in, first out. To a client that
+        says who it is, those that it began to send are among them: it lost them in a
+        crash if it asks."""
+        where = "WHERE status = 'pending' AND state = 'here'"
+        return self._items(account, where, client)
 
     def items(self, account: int) -> list[dict[str, Any]]:
         """All items of the account's queue, also those that ended."""
         return self._items(account)
 
-    def _items(self, account: int, where: str = "") -> list[dict[str, Any]]:
+    def _items(
+        self, account: int, where: str = "", client: str | None = None
+    ) -> list[dict[str, Any]]:
         with self._reading() as db:
             rows = db.execute(
                 "SELECT * FROM (SELECT queue.id, entry, name, type, source, file_type,"
                 " entries.size, state, queue.created_at, percent, bytes, speed, error,"
                 " reported_at, place, CASE WHEN status = 'processing'"
-                " AND reported_at < ? THEN 'pending' ELSE status END AS status"
+                " AND (reported_at < ? OR client = ?) THEN 'pending' ELSE status"
+                " END AS status"
                 f" FROM queue JOIN entries ON entries.id = entry WHERE account = ?)"
                 f" {where} ORDER BY place",
-                (self._stale(), account),
+                (self._stale(), client, account),
             )
             return [dict(row) for row in rows]
 
@@ -1610,11 +1732,18 @@ class Store:
         the wait for the disk.
 
         :raises NotFound: the account has no such item.
-        :raises Conflict: the item's status does not allow it.
+        :raises Conflict: the item's status does not allow it, or another client, that
+            says who it is as this one does, sends the item.
         """
-        synchronous = "FULL" if "status" in report else "NORMAL"
-        with self._writing(synchronous) as db:
-            before = self._status(db, account, item)
+        lasts = "status" in report or "release" in report
+        with self._writing("FULL" if lasts else "NORMAL") as db:
+            row = self._item(db, account, item)
+            before, client = row["status"], report.get("client")
+            if client not in (None, row["client"]) and self._is_being_sent(row):
+                raise Conflict("Another client sends the item.")
+            if report.get("release") and before in ("pending", "processing"):
+                self._restart(db, item)
+                return "pending"
             status = NEXT_STATUS[before].get(report.get("status"))
             if status is None:
                 raise Conflict(f"The item is {before}.")
@@ -1626,12 +1755,32 @@ class Store:
         return status
 
     @staticmethod
-    def _status(db: sqlite3.Connection, account: int, item: str) -> str:
-        sql = "SELECT status FROM queue WHERE id = ? AND account = ?"
-        row = db.execute(sql, (item, account)).fetchone()
+    def _item(db: sqlite3.Connection, account: int, item: str) -> sqlite3.Row:
+        sql = "SELECT status, client, reported_at FROM queue WHERE id = ?"
+        row: sqlite3.Row | None = db.execute(
+            f"{sql} AND account = ?", (item, account)
+        ).fetchone()
         if row is None:
             raise NotFound("There is no such item in your queue.")
-        return str(row["status"])
+        return row
+
+    def check_item(self, account: int, item: str) -> None:
+        """:raises NotFound: the account has no such item."""
+        with self._reading() as db:
+            self._item(db, account, item)
+
+    def _is_being_sent(self, row: sqlite3.Row) -> bool:
+        return bool(
+            row["status"] == "processing" and row["reported_at"] >= self._stale()
+        )
+
+    @staticmethod
+    def _restart(db: sqlite3.Connection, item: str) -> None:
+        db.execute(
+            "UPDATE queue SET status = 'pending', percent = 0, bytes = 0,"
+            " speed = 0, error = '', reported_at = NULL, client = NULL WHERE id = ?",
+            (item,),
+        )
 
     def _write_report(
         self, db: sqlite3.Connection, item: str, status: str, report: Mapping[str, Any]
@@ -1639,6 +1788,7 @@ class Store:
         try:
             db.execute(
                 "UPDATE queue SET status = :status, reported_at = :now,"
+                " client = :client,"
                 " percent = coalesce(:percent, percent),"
                 " bytes = coalesce(:bytes, bytes), speed = coalesce(:speed, speed),"
                 " error = CASE :status WHEN 'failed' THEN coalesce(:error, error)"
@@ -1647,6 +1797,7 @@ class Store:
                     "item": item,
                     "status": status,
                     "now": stamp(self.clock()),
+                    "client": report.get("client"),
                     "percent": report.get("progress_percent"),
                     "bytes": report.get("bytes_transferred"),
                     "speed": report.get("transfer_speed"),
@@ -1663,14 +1814,10 @@ class Store:
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
         with self._writing() as db:
-            if self._status(db, account, item) in ("pending", "processing"):
+            if self._item(db, account, item)["status"] in ("pending", "processing"):
                 raise Conflict("The item is in the queue.")
             try:
-                db.execute(
-                    "UPDATE queue SET status = 'pending', percent = 0, bytes = 0,"
-                    " speed = 0, error = '', reported_at = NULL WHERE id = ?",
-                    (item,),
-                )
+                self._restart(db, item)
             except sqlite3.IntegrityError as error:
                 message = "The entry is queued again in another item."
                 raise Conflict(message) from error
@@ -1678,7 +1825,8 @@ class Store:
     def cancel(self, account: int, item: str) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
         with self._writing() as db:
-            if self._status(db, account, item) not in ("pending", "processing"):
+            status = self._item(db, account, item)["status"]
+            if status not in ("pending", "processing"):
                 raise Conflict("The item has ended.")
             sql = "UPDATE queue SET status = 'cancelled' WHERE id = ?"
             db.execute(sql, (item,))
@@ -1686,7 +1834,7 @@ class Store:
     def to_top(self, account: int, item: str) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
         with self._writing() as db:
-            self._status(db, account, item)
+            self._item(db, account, item)
             db.execute(
                 "UPDATE queue SET place = (SELECT min(place) FROM queue"
                 " WHERE account = ?) - 1 WHERE id = ?",
@@ -2430,6 +2578,38 @@ def attachment(name: str) -> str:
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}"
 
 
+class Served:
+    """Which bytes of a file have left, however often and in whatever order."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[int, int]] = []  # apart from each other, in order
+        self._lock = threading.Lock()
+
+    def add(self, start: int, stop: int) -> None:
+        with self._lock:
+            apart = [span for span in self._spans if span[1] < start or stop < span[0]]
+            for first, last in set(self._spans).difference(apart):
+                start, stop = min(start, first), max(stop, last)
+            self._spans = sorted([*apart, (start, stop)])
+
+    def total(self) -> int:
+        """How many different bytes."""
+        with self._lock:
+            return sum(stop - start for start, stop in self._spans)
+
+
+def counted(file: io.FileIO, start: int, stop: int, served: Served) -> Iterator[bytes]:
+    """The bytes of a file, each counted as it leaves."""
+    with file:
+        while start < stop and (block := file.read(min(stop - start, BLOCK))):
+            yield block
+            served.add(start, start + len(block))
+            start += len(block)
+
+
+BLOCK = 64 * 1024  # bytes that are read at once
+
+
 # Web --------------------------------------------------------------------------
 # The routes. Who may call one is in its first line, and is enforced in one place.
 
@@ -2447,6 +2627,8 @@ PAGE_HEADERS = {
     " form-action 'self'; frame-ancestors 'none'; object-src 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+DIRECTORY_HEADERS = {**JSON_HEADERS, "Content-Type": "text/html; charset=utf-8"}
+LEDGERS = 100  # queue items whose served bytes are remembered
 COOKIE = "session"
 HEADER_LIMIT = 32 * 1024  # bytes of a request's first line and headers
 REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP status
@@ -2468,8 +2650,9 @@ LONG_BODY = 64 * 1024  # bytes
 
 
 class Route(NamedTuple):
-    """`access` is "open", "key", "session", "admin" (a session of one), or
-    "key or session"; `fields` are those of its JSON body."""
+    """`access` is "open", "key", "session", "admin" (a session of one),
+    "key or session", or "dir" (a token in the path, or Basic authentication with an
+    account's name and key); `fields` are those of its JSON body."""
 
     method: str
     path: str
@@ -2509,9 +2692,10 @@ def json_answer(
 
 def refusal(status: int, code: str, message: str, **headers: str) -> Any:
     """The answer to what is refused, and its line in the log. The query is not in
-    it, since a key may be."""
+    it, since a key may be, nor is the token of an address."""
     environ = bottle.request.environ
-    call = f"{bottle.request.method[:20]} {environ.get('PATH_INFO', '')[:200]}"
+    path = re.sub(r"(/dir/)[^/]+", r"\1...", environ.get("PATH_INFO", ""))
+    call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
     log.log(logging.INFO if status < 500 else logging.ERROR, "%s", loggable(line))
     return json_answer(error_body(code, message), status, headers)
@@ -2560,7 +2744,9 @@ class Web:
         self.scanner = scanner
         self.setup_code = secrets.token_urlsafe(16)
         self._catalog = (-1, b"", "")  # version, body, ETag
+        self._shelf = Shelf(-1, [])
         self._catalog_lock = threading.Lock()
+        self._served: dict[str, Served] = {}  # by queue item, the oldest first
         self._throttle = Throttle()
         self._password_lock = threading.Lock()  # one costly check at a time
         self.app = App()
@@ -2593,6 +2779,8 @@ class Web:
 
     def _admit(self, access: str) -> Caller:
         """:raises BadKey, SignedOut, Forbidden: the caller may not call this."""
+        if access == "dir":
+            return self._visitor()
         key = sent_key() if "key" in access else None
         if key is not None:
             return self._key_holder(key)
@@ -2611,6 +2799,18 @@ class Web:
         caller = self.store.key_holder(digest(key))
         if caller is None:
             raise BadKey("The API key is not valid.")
+        return caller
+
+    def _visitor(self) -> Caller:
+        """Who browses. :raises BadAddress: neither the path nor a header tells."""
+        token = bottle.request.path.split("/")[2:3]
+        caller = self.store.address_holder(digest(token[0])) if token else None
+        if caller is not None:
+            return caller._replace(base=f"/dir/{token[0]}")
+        name, key = bottle.request.auth or ("", "")
+        caller = self.store.key_holder(digest(key))
+        if caller is None or caller.name.casefold() != name.casefold():
+            raise BadAddress("The address is not valid, or not any more.")
         return caller
 
     def _session_holder(self) -> Caller | None:
@@ -2666,7 +2866,8 @@ class Web:
 
     @route("GET /api/send-queue", access="key")
     def queue(self, caller: Caller) -> bottle.HTTPResponse:
-        items = [self._queue_item(row) for row in self.store.pending(caller.account)]
+        rows = self.store.pending(caller.account, bottle.request.query.get("client"))
+        items = [self._queue_item(row) for row in rows]
         body = json.dumps({"success": True, "queue": items}).encode()
         return conditional(body, content_etag(body))
 
@@ -2702,6 +2903,80 @@ class Web:
     @route("POST /api/send-queue/update", access="key", fields=UPDATE)
     def update(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         return self.progress(caller, body)
+
+    # Addresses without a key, for what runs on a console
+
+    @route("POST /api/send-queue/<item>/address", access="key")
+    def make_address(self, caller: Caller, item: str) -> dict[str, Any]:
+        token = new_token()
+        entry = self.store.add_item_address(caller.account, item, digest(token))
+        name = self._current_shelf().name(entry)
+        self._served.pop(item, None)
+        self._served[item] = Served()
+        for oldest in list(self._served)[:-LEDGERS]:
+            self._served.pop(oldest, None)
+        return {"success": True, "address": self._address(f"/dir/{token}", name)}
+
+    @route("GET /api/send-queue/<item>/address", access="key")
+    def served(self, caller: Caller, item: str) -> dict[str, Any]:
+        self.store.check_item(caller.account, item)
+        served = self._served.get(item, Served())
+        return {"success": True, "served": served.total()}
+
+    @route("GET /dir<place:re:(?:/.*)?>", access="dir")
+    def browse(self, caller: Caller, place: str) -> bottle.HTTPResponse:
+        shelf = self._current_shelf().of(caller.entry)
+        place = f"/dir{place}".removeprefix(caller.base)
+        if place in ("", "/index.json"):
+            return self._index(caller.base, shelf)
+        if place.endswith("/"):
+            return directory_answer(shelf.names(place.strip("/")))
+        row = shelf.find(place)
+        if row["type"] == "url":
+            return json_answer(b"", 302, {"Location": row["source"]})
+        served = self._served.get(caller.item or "")
+        return file_answer(row["source"], self.store.checksum(row["id"]), served)
+
+    def _index(self, base: str, shelf: "Shelf") -> bottle.HTTPResponse:
+        """The list of files that shops on the console read."""
+        files = [
+            {"url": self._shop_address(base, row), "size": row["size"]}
+            for row in shelf.rows
+        ]
+        index = {"files": files, "success": f"{len(files)} files"}
+        body = json.dumps(index).encode()
+        return conditional(body, content_etag(body))
+
+    def _shop_address(self, base: str, row: Mapping[str, Any]) -> str:
+        if row["type"] == "filepath":
+            return self._address(base, row["safe_name"])
+        return f"{row['source']}#{urllib.parse.quote(row['safe_name'], safe='')}"
+
+    def _address(self, base: str, name: str) -> str:
+        return f"{self._base_url()}{base}/{urllib.parse.quote(name, safe='')}"
+
+    def _current_shelf(self) -> "Shelf":
+        """Made once for each change of the catalog, not for each range of a file."""
+        with self._catalog_lock:
+            version = self.store.catalog_version()
+            if version != self._shelf.version:
+                self._shelf = Shelf.filled(version, self.store.shelf())
+            return self._shelf
+
+    @route("GET /web/dir", access="session")
+    def browse_address(self, caller: Caller) -> dict[str, Any]:
+        return {"success": True, "token": self.store.browse_token(caller.account)}
+
+    @route("POST /web/dir", access="session")
+    def new_browse_address(self, caller: Caller) -> dict[str, Any]:
+        token = new_token()
+        self.store.set_browse_token(caller.account, token)
+        return {"success": True, "token": token}
+
+    @route("DELETE /web/dir", access="session")
+    def revoke_browse_address(self, caller: Caller) -> dict[str, Any]:
+        self.store.set_browse_token(caller.account, None)
+        return {"success": True}
 
     @route("POST /api/auth/login", access="open", fields=LOGIN)
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -3024,9 +3299,72 @@ def file_name(row: Mapping[str, Any]) -> str:
     return name if name.lower().endswith(ending) else name + ending
 
 
-def file_answer(path: str, known: Checksum) -> bottle.HTTPResponse:
+class Shelf:
+    """The catalog as /dir/ has it: each entry once, with a `safe_name` of its own."""
+
+    def __init__(self, version: int, rows: Iterable[Mapping[str, Any]]) -> None:
+        self.version = version
+        self.rows = sorted(rows, key=lambda row: row["safe_name"].casefold())
+        self._by_id = {row["id"]: row for row in self.rows}
+        self._by_name = {row["safe_name"].casefold(): row for row in self.rows}
+
+    @classmethod
+    def filled(cls, version: int, rows: Sequence[Mapping[str, Any]]) -> "Shelf":
+        """With entries in the order in which they came, which get their names."""
+        names = distinct_names((row["id"], file_name(row)) for row in rows)
+        return cls(version, [{**row, "safe_name": names[row["id"]]} for row in rows])
+
+    def of(self, entry: str | None) -> "Shelf":
+        """With one entry alone, or, for None, with all."""
+        if entry is None:
+            return self
+        return Shelf(self.version, [row for row in self.rows if row["id"] == entry])
+
+    def name(self, entry: str) -> str:
+        """:raises Problem: a program on a console could not get the entry."""
+        row = self._by_id.get(entry)
+        if row is None or row["type"] != "filepath":
+            raise Problem("The entry is a link, or its file is gone.")
+        return str(row["safe_name"])
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder, which there is one of for each file type; without one,
+        the folders. :raises NotFound: there is no such folder."""
+        rows = [row for row in self.rows if row["type"] == "filepath"]
+        if not folder:
+            return sorted({f"{row['file_type']}/" for row in rows})
+        names = [row["safe_name"] for row in rows if row["file_type"] == folder]
+        if not names:
+            raise NotFound("There is no such folder.")
+        return names
+
+    def find(self, place: str) -> Mapping[str, Any]:
+        """The entry at "/name" or "/folder/name". :raises NotFound: there is none."""
+        _, *folder, name = place.split("/")
+        row = self._by_name.get(name.casefold())
+        if row is None or folder not in ([], [row["file_type"]]):
+            raise NotFound("There is no such file.")
+        return row
+
+
+def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
+    """A page in the form that programs on consoles can read: a link a line, relative,
+    with the address first."""
+    links = [
+        f'<a href="{urllib.parse.quote(name, safe="/")}">{html.escape(name)}</a><br>'
+        for name in names
+    ]
+    page = "<!doctype html>\n<title>catalogd</title>\n<body>\n{}\n</body>\n"
+    body = page.format("\n".join(links)).encode()
+    return conditional(body, content_etag(body), DIRECTORY_HEADERS)
+
+
+def file_answer(
+    path: str, known: Checksum, served: Served | None = None
+) -> bottle.HTTPResponse:
     """A file, or the part of it that was asked for.
 
+    :param served: is told which bytes leave.
     :raises NotFound: it is not there any more, or cannot be read.
     """
     try:
@@ -3034,14 +3372,14 @@ def file_answer(path: str, known: Checksum) -> bottle.HTTPResponse:
     except OSError as error:
         raise NotFound("The entry's file cannot be read now.") from error
     try:
-        return opened_file_answer(file, os.path.basename(path), known)
+        return opened_file_answer(file, os.path.basename(path), known, served)
     except BaseException:
         file.close()
         raise
 
 
 def opened_file_answer(
-    file: io.FileIO, name: str, known: Checksum
+    file: io.FileIO, name: str, known: Checksum, served: Served | None = None
 ) -> bottle.HTTPResponse:
     now = os.fstat(file.fileno())
     etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
@@ -3070,7 +3408,10 @@ def opened_file_answer(
         span = f"bytes {reply.start}-{reply.stop - 1}/{now.st_size}"
         headers["Content-Range"] = span
     file.seek(reply.start)
-    return bottle.HTTPResponse(file, reply.status, headers)
+    body: Any = file
+    if served is not None and method == "GET":
+        body = counted(file, reply.start, reply.stop, served)
+    return bottle.HTTPResponse(body, reply.status, headers)
 
 
 class Refusal:

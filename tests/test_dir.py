@@ -1,0 +1,461 @@
+"""Addresses without a key: what programs on a console browse and pull."""
+
+import base64
+import http.client
+import json
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import webtest
+from conftest import Clock, Library
+
+import catalogd
+
+Serve = Callable[[catalogd.Web], str]
+
+
+def basic(name: str, key: str) -> dict[str, str]:
+    pair = base64.b64encode(f"{name}:{key}".encode()).decode()
+    return {"Authorization": f"Basic {pair}"}
+
+
+@pytest.fixture
+def token(store: catalogd.Store, key: str) -> str:
+    """Of anna's address to browse."""
+    token = catalogd.new_token()
+    store.set_browse_token(store.account_id("anna"), token)
+    return token
+
+
+@pytest.fixture
+def item(
+    store: catalogd.Store, library: Library, scanner: catalogd.Scanner, key: str
+) -> str:
+    """A queue item of anna's that a client works on."""
+    library.add("A game [v0].nsp", b"0123456789")
+    scanner.scan()
+    anna = store.account_id("anna")
+    store.send(anna, json.loads(store.listing())[0]["id"])
+    item = str(store.pending(anna)[0]["id"])
+    store.report(anna, item, {"status": "processing"})
+    return item
+
+
+def call(method: str, url: str, **headers: str) -> tuple[int, Any, bytes]:
+    """Over a real socket: status, headers and body."""
+    request = urllib.request.Request(url, method=method, headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.status, answer.headers, answer.read()
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def item_path(browser: webtest.TestApp, key: str, item: str) -> str:
+    """The path of a new address of an item, without the host."""
+    answer = browser.post(f"/api/send-queue/{item}/address", headers=bearer(key))
+    return urllib.parse.urlsplit(answer.json["address"]).path
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("Plain & simple + café [v0].nsp", "Plain & simple + café [v0].nsp"),
+        ('a/b\\c:d*e?f"g<h>i|j#k%l.nsp', "a_b_c_d_e_f_g_h_i_j_k_l.nsp"),
+        ("Pokemon\u0301.nsp", "Pokemoń.nsp".replace("ń", "n\u0301")),
+        ("ends in dots. .", "ends in dots"),
+        ("...", "_"),
+    ],
+)
+def test_a_safe_name_has_what_every_file_system_takes(name: str, safe: str) -> None:
+    assert catalogd.safe_name(name) == catalogd.unicodedata.normalize("NFC", safe)
+
+
+def test_names_that_differ_by_unsafe_characters_stay_distinct() -> None:
+    names = [("1", "a:b.nsp"), ("2", "a?b.nsp"), ("3", "A_B.nsp"), ("4", "c.nsp")]
+    assert catalogd.distinct_names(names) == {
+        "1": "a_b.nsp",
+        "2": "a_b (2).nsp",
+        "3": "A_B (3).nsp",
+        "4": "c.nsp",
+    }
+
+
+# Browsing
+
+
+def test_the_root_has_a_folder_for_each_kind(
+    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+) -> None:
+    for name in ("one.nsp", "two.NSP", "three.nro"):
+        library.add(name)
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/")
+    assert page.content_type == "text/html"
+    assert re.findall(r'<a href="([^"]*)">', page.text) == ["nro/", "nsp/"]
+
+
+def test_a_folder_has_relative_encoded_links_with_the_address_first(
+    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+) -> None:
+    library.add("Tom & Jerry #1 é.nsp")
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/nsp/")
+    line = '<a href="Tom%20%26%20Jerry%20_1%20%C3%A9.nsp">Tom &amp; Jerry _1 é.nsp</a>'
+    assert line in page.text
+
+
+@pytest.mark.parametrize("folder", ["", "nsp/"])
+def test_a_file_is_served_by_its_name_with_head_and_ranges(
+    service: catalogd.Web,
+    serve: Serve,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    folder: str,
+) -> None:
+    library.add("Safe Name.nsp", b"0123456789")
+    scanner.scan()
+    address = f"{serve(service)}/dir/{token}/{folder}Safe%20Name.nsp"
+    status, headers, _ = call("HEAD", address)
+    assert (status, headers["Content-Length"]) == (200, "10")
+    assert headers["Accept-Ranges"] == "bytes"
+    assert call("GET", address)[2] == b"0123456789"
+    assert call("GET", address, Range="bytes=2-4")[::2] == (206, b"234")
+
+
+def test_files_of_one_name_in_two_folders_are_both_served(
+    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+) -> None:
+    library.add("a/game.nsp", b"first")
+    scanner.scan()
+    library.add("b/game.nsp", b"second")
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/nsp/")
+    links = re.findall(r'<a href="([^"]*)">', page.text)
+    bodies = [browser.get(f"/dir/{token}/{link}").body for link in links]
+    assert sorted(bodies) == [b"first", b"second"]
+    assert browser.get(f"/dir/{token}/game.nsp").body == b"first"
+
+
+@pytest.mark.parametrize("place", ["", "/index.json"])
+def test_the_index_has_absolute_addresses_that_work(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    place: str,
+) -> None:
+    library.add("Mario + Rabbids.nsp", b"0123456789")
+    scanner.scan()
+    index = browser.get(f"/dir/{token}{place}").json
+    assert index["success"] == "1 files"
+    (file,) = index["files"]
+    expected = f"http://localhost:80/dir/{token}/Mario%20%2B%20Rabbids.nsp"
+    assert file == {"url": expected, "size": 10}
+    assert browser.get(urllib.parse.urlsplit(file["url"]).path).body == b"0123456789"
+
+
+def test_a_link_is_in_the_index_with_its_name_and_redirects(
+    browser: webtest.TestApp, store: catalogd.Store, token: str
+) -> None:
+    said = {"name": "Far away + on", "description": "", "version": ""}
+    store.add_link("https://example.org/x", 7, "nsp", said, by="anna")
+    (file,) = browser.get(f"/dir/{token}/index.json").json["files"]
+    assert file["url"] == "https://example.org/x#Far%20away%20%2B%20on.nsp"
+    answer = browser.get(f"/dir/{token}/Far%20away%20+%20on.nsp")
+    assert (answer.status_int, answer.location) == (302, "https://example.org/x")
+    assert "href" not in browser.get(f"/dir/{token}/").text
+
+
+@pytest.mark.parametrize(
+    "place", ["nothing.nsp", "xci/", "xci/game.nsp", "api/shop/sections", "a/b/c.nsp"]
+)
+def test_what_is_not_there_is_404(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    place: str,
+) -> None:
+    library.add("game.nsp")
+    scanner.scan()
+    browser.get(f"/dir/{token}/{place}", status=404)
+
+
+def test_a_made_up_method_is_405_and_the_next_call_is_answered(
+    service: catalogd.Web, serve: Serve, item: str, key: str
+) -> None:
+    address = urllib.parse.urlsplit(serve(service))
+    connection = http.client.HTTPConnection(address.netloc, timeout=30)
+    headers = bearer(key)
+    connection.request("POST", f"/api/send-queue/{item}/address", headers=headers)
+    made = json.loads(connection.getresponse().read())
+    path = urllib.parse.urlsplit(made["address"]).path
+    connection.request("DROP", path)
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 405
+    connection.request("GET", path)
+    assert connection.getresponse().read() == b"0123456789"
+    connection.close()
+
+
+# Who may
+
+
+def test_basic_authentication_with_name_and_key_is_taken(
+    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, key: str
+) -> None:
+    library.add("game.nsp")
+    scanner.scan()
+    index = browser.get("/dir/index.json", headers=basic("Anna", key)).json
+    path = urllib.parse.urlsplit(index["files"][0]["url"]).path
+    assert path == "/dir/game.nsp"
+    assert browser.get(path, headers=basic("anna", key)).body == b"game.nsp"
+    assert "nsp/" in browser.get("/dir/", headers=basic("anna", key)).text
+
+
+@pytest.mark.parametrize("path", ["/dir", "/dir/", "/dir/x/", "/dir/game.nsp"])
+@pytest.mark.parametrize(
+    "headers", [{}, basic("anna", "x"), {"Authorization": "Basic"}]
+)
+def test_without_token_and_key_it_is_401_that_asks_for_basic(
+    browser: webtest.TestApp, key: str, path: str, headers: dict[str, str]
+) -> None:
+    answer = browser.get(path, headers=headers, status=401)
+    assert answer.headers["WWW-Authenticate"].startswith("Basic ")
+
+
+def test_the_key_of_another_account_is_refused(
+    browser: webtest.TestApp, key: str
+) -> None:
+    browser.get("/dir/", headers=basic("bert", key), status=401)
+
+
+def test_a_token_is_not_written_to_the_log(
+    browser: webtest.TestApp, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    browser.get(f"/dir/{token}/nothing.nsp", status=404)
+    assert "/dir/.../nothing.nsp" in caplog.text
+    assert token not in caplog.text
+
+
+def sign_in(browser: webtest.TestApp) -> None:
+    browser.post_json("/web/login", {"username": "anna", "password": "correct horse"})
+
+
+def test_the_page_makes_shows_replaces_and_revokes_the_address(
+    browser: webtest.TestApp, key: str
+) -> None:
+    sign_in(browser)
+    assert browser.get("/web/dir").json == {"success": True, "token": None}
+    first = browser.post("/web/dir").json["token"]
+    assert browser.get("/web/dir").json["token"] == first
+    browser.get(f"/dir/{first}/")
+    second = browser.post("/web/dir").json["token"]
+    browser.get(f"/dir/{first}/", status=401)
+    browser.get(f"/dir/{second}/")
+    browser.delete("/web/dir")
+    assert browser.get("/web/dir").json["token"] is None
+    browser.get(f"/dir/{second}/", status=401)
+
+
+def test_a_token_is_short_and_easy_to_type() -> None:
+    assert re.fullmatch(r"[a-hj-km-np-z2-9]{20}", catalogd.new_token())
+
+
+# Addresses of one queue item
+
+
+def test_an_item_address_ends_in_the_file_name_and_gives_the_file(
+    browser: webtest.TestApp, key: str, item: str
+) -> None:
+    path = item_path(browser, key, item)
+    assert path.endswith("/A%20game%20%5Bv0%5D.nsp")
+    assert browser.get(path).body == b"0123456789"
+
+
+def test_an_item_address_gives_no_other_entry(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    key: str,
+    item: str,
+) -> None:
+    library.add("Other.nsp")
+    scanner.scan()
+    base = item_path(browser, key, item).rpartition("/")[0]
+    browser.get(f"{base}/Other.nsp", status=404)
+    assert len(browser.get(f"{base}/index.json").json["files"]) == 1
+
+
+@pytest.mark.parametrize(
+    "report", [{"status": "completed"}, {"status": "failed"}, {"release": True}]
+)
+def test_an_item_address_ends_with_the_sending(
+    browser: webtest.TestApp,
+    store: catalogd.Store,
+    key: str,
+    item: str,
+    report: dict[str, Any],
+) -> None:
+    path = item_path(browser, key, item)
+    store.report(store.account_id("anna"), item, report)
+    browser.get(path, status=401)
+
+
+def test_an_item_address_expires_when_nobody_reports(
+    browser: webtest.TestApp, clock: Clock, key: str, item: str
+) -> None:
+    path = item_path(browser, key, item)
+    clock.now += 301
+    browser.get(path, status=401)
+
+
+def test_a_new_item_address_replaces_the_last(
+    browser: webtest.TestApp, key: str, item: str
+) -> None:
+    first, second = (item_path(browser, key, item) for _ in range(2))
+    browser.get(first, status=401)
+    browser.get(second)
+
+
+def test_an_item_that_nobody_sends_gets_no_address(
+    browser: webtest.TestApp, store: catalogd.Store, key: str, item: str
+) -> None:
+    store.report(store.account_id("anna"), item, {"status": "completed"})
+    browser.post(f"/api/send-queue/{item}/address", headers=bearer(key), status=409)
+
+
+def test_a_link_gets_no_item_address(
+    browser: webtest.TestApp, store: catalogd.Store, key: str
+) -> None:
+    anna = store.account_id("anna")
+    said = {"name": "Far", "description": "", "version": ""}
+    store.send(anna, store.add_link("https://example.org/x", 7, "nsp", said, by="anna"))
+    item = store.pending(anna)[0]["id"]
+    store.report(anna, item, {"status": "processing"})
+    path = f"/api/send-queue/{item}/address"
+    answer = browser.post(path, headers=bearer(key), status=400)
+    assert "is a link" in answer.json["message"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_another_account_has_no_such_item(
+    browser: webtest.TestApp, store: catalogd.Store, item: str, method: str
+) -> None:
+    key = catalogd.new_key()
+    store.add_key(store.add_account("bert", "x"), "", catalogd.digest(key))
+    path = f"/api/send-queue/{item}/address"
+    browser.request(path, method=method, headers=bearer(key), status=404)
+
+
+def test_served_bytes_are_counted_once_each(
+    service: catalogd.Web, serve: Serve, key: str, item: str
+) -> None:
+    url = f"{serve(service)}/api/send-queue/{item}/address"
+
+    def served() -> int:
+        return int(json.loads(call("GET", url, **bearer(key))[2])["served"])
+
+    assert served() == 0
+    address = json.loads(call("POST", url, **bearer(key))[2])["address"]
+    call("HEAD", address)
+    assert served() == 0
+    call("GET", address, Range="bytes=0-3")
+    call("GET", address, Range="bytes=2-4")
+    call("GET", address, Range="bytes=8-9")
+    assert served() == 7
+    call("GET", address)
+    assert served() == 10
+
+
+def test_only_so_many_ledgers_are_kept(
+    browser: webtest.TestApp,
+    service: catalogd.Web,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    item: str,
+) -> None:
+    monkeypatch.setattr(catalogd, "LEDGERS", 1)
+    service._served["older"] = catalogd.Served()
+    item_path(browser, key, item)
+    assert list(service._served) == [item]
+
+
+# Two clients of one account
+
+
+def test_an_item_that_a_client_sends_is_refused_to_another(
+    store: catalogd.Store, clock: Clock, item: str
+) -> None:
+    anna = store.account_id("anna")
+    claim = {"status": "processing", "client": "one"}
+    with pytest.raises(catalogd.Conflict, match="Another client"):
+        store.report(anna, item, claim)  # one without a name sends it
+    clock.now += 301
+    store.report(anna, item, claim)
+    with pytest.raises(catalogd.Conflict, match="Another client"):
+        store.report(anna, item, {**claim, "client": "two"})
+    store.report(anna, item, {**claim, "progress_percent": 5})
+
+
+def test_an_item_that_went_stale_is_taken_by_another_client(
+    store: catalogd.Store, clock: Clock, item: str
+) -> None:
+    anna = store.account_id("anna")
+    clock.now += 301
+    store.report(anna, item, {"status": "processing", "client": "one"})
+    clock.now += 301
+    store.report(anna, item, {"status": "processing", "client": "two"})
+    with pytest.raises(catalogd.Conflict):
+        store.report(anna, item, {"client": "one"})
+
+
+def test_a_client_finds_what_it_sent_before_it_crashed(
+    browser: webtest.TestApp, store: catalogd.Store, clock: Clock, key: str, item: str
+) -> None:
+    anna = store.account_id("anna")
+    clock.now += 301
+    store.report(anna, item, {"status": "processing", "client": "one"})
+
+    def queue(query: str) -> list[str]:
+        answer = browser.get(f"/api/send-queue{query}", headers=bearer(key))
+        return [row["queue_item_id"] for row in answer.json["queue"]]
+
+    assert queue("?client=one") == [item]
+    assert queue("?client=two") == []
+    assert queue("") == []
+
+
+def test_a_released_item_is_pending_at_once_and_for_anybody(
+    store: catalogd.Store, item: str
+) -> None:
+    anna = store.account_id("anna")
+    store.report(anna, item, {"progress_percent": 50, "bytes_transferred": 5})
+    assert store.report(anna, item, {"release": True}) == "pending"
+    (row,) = store.pending(anna)
+    assert (row["id"], row["percent"], row["bytes"]) == (item, 0, 0)
+    store.report(anna, item, {"status": "processing", "client": "two"})
+
+
+def test_an_item_that_ended_is_not_released(store: catalogd.Store, item: str) -> None:
+    anna = store.account_id("anna")
+    store.report(anna, item, {"status": "completed"})
+    with pytest.raises(catalogd.Conflict):
+        store.report(anna, item, {"release": True})
+
+
+def test_a_release_that_is_no_boolean_is_refused() -> None:
+    with pytest.raises(catalogd.Problem, match="release must be a boolean"):
+        catalogd.parse(catalogd.PROGRESS, b'{"queue_item_id": "x", "release": 1}')
