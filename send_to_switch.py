@@ -958,7 +958,7 @@ class Target:
         """Remove what there is of a file that is not to come."""
 
     def close(self) -> None:
-        """After each item, and when the next one will be long in coming."""
+        """After each item, since the next one may be long in coming."""
 
 
 def check_digests(
@@ -1130,8 +1130,8 @@ class FTP(Target):
         self.port = parts.port or FTP_PORT
         self.user = urllib.parse.unquote(parts.username or "anonymous")
         self.password = urllib.parse.unquote(parts.password or "")
-        folder = urllib.parse.unquote(parts.path).strip("/")
-        self.folder = f"/{folder or INSTALL}"
+        folder = urllib.parse.unquote(parts.path or INSTALL)
+        self.folder = "/" + folder.strip("/")
         self.where = f"{self.host}:{self.port}"
         self._ftp: ftplib.FTP | None = None
 
@@ -1312,7 +1312,7 @@ def ftp_problems(name: str) -> Iterator[None]:
 def given_up(problem: Problem, tries: int) -> Problem:
     if isinstance(problem, TargetAway):
         return problem
-    return Failed(f"The console broke off {tries} times: {problem}")
+    return Failed(f"The console broke off {tries} times: {problem} Is its card full?")
 
 
 def ftp_size(ftp: ftplib.FTP, name: str) -> int | None:
@@ -1407,8 +1407,12 @@ class LAN(Target):
             if time.monotonic() > heard + (QUIET if transfer.done else CHOOSING):
                 break
         transfer.check()
+        enough = ENOUGH * (transfer.size or 0)
         transfer.insist(count.look)
-        if transfer.done < ENOUGH * (transfer.size or 0):
+        if transfer.done < enough:  # what left last may not have been counted yet
+            transfer.sleep(LOOK)
+            transfer.insist(count.look)
+        if transfer.done < enough:
             raise Failed(
                 f"The console ended after {amount(transfer.done)} of"
                 f" {amount(transfer.size or 0)}. Its screen may say why."
@@ -1512,8 +1516,6 @@ class Sender:
                     raise
                 pause = next(pauses)
                 self.screen.say(self._explained(problem))
-            finally:
-                self.target.close()
             time.sleep(pause)
 
     def _explained(self, problem: Away) -> str:
@@ -1526,11 +1528,12 @@ class Sender:
 
         :raises Away: the server or the target is.
         """
-        for item in self.server.queue(self.state.client):
-            self.target.ready()
-            if self._claim(item):
-                self._send(item)
-                return True
+        with contextlib.closing(self.target):
+            for item in self.server.queue(self.state.client):
+                self.target.ready()
+                if self._claim(item):
+                    self._send(item)
+                    return True
         return False
 
     def _claim(self, item: Item) -> bool:
@@ -1644,7 +1647,8 @@ class Sender:
         items = self.server.queue(self.state.client)
         self.screen.say(f"{len(items)} to send to {self.target.address}.")
         try:
-            self.target.ready()
+            with contextlib.closing(self.target):
+                self.target.ready()
         except TargetAway as problem:
             self.screen.say(str(problem))
         for item in items:
@@ -1654,7 +1658,6 @@ class Sender:
                 self.screen.say(f"{file.name}: {amount(file.size or 0)}.")
             except (Failed, Trouble) as problem:
                 self.screen.say(f"{item.name}: would fail: {problem}")
-        self.target.close()
 
 
 # Commands ---------------------------------------------------------------------

@@ -12,6 +12,7 @@ import waitress.wasyncore
 import webtest
 
 import catalogd
+import send_to_switch
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
 
@@ -126,3 +127,77 @@ def stop(server: Any, thread: threading.Thread) -> None:
         server.trigger.pull_trigger(lambda: waitress.wasyncore.close_all(server._map))
     thread.join()
     server.task_dispatcher.shutdown()
+
+
+class Home:
+    """A real server with anna's queue, and clients that send from it."""
+
+    def __init__(self, web: catalogd.Web, address: str, key: str, library: Library):
+        self.web = web
+        self.address = address
+        self.key = key
+        self.library = library
+        self.store = web.store
+        self.anna = web.store.account_id("anna")
+        self.folder = library.folder.parent
+        self.open = contextlib.ExitStack()
+        self.calls: list[Any] = []  # connections of clients to the server
+
+    def queue(self, name: str, content: bytes = b"") -> str:
+        """Put a file into the library and the queue; the queue item's id."""
+        path = self.library.add(name, content)
+        self.web.scanner.scan()
+        rows = [row for row in self.store.shelf() if row["source"] == path]
+        self.store.send(self.anna, rows[0]["id"])
+        return str(self.store.items(self.anna)[-1]["id"])
+
+    def sender(self, to: str, **options: Any) -> send_to_switch.Sender:
+        """A client of its own, unless it has the `state` of another."""
+        address, key = self.address, self.key
+        server = self.open.enter_context(
+            contextlib.closing(send_to_switch.Server(address, key))
+        )
+        state = options.pop("state", None) or self.state()
+        target = send_to_switch.find_target(to)
+        settings = send_to_switch.Settings(server=address, to=to, **options)
+        return send_to_switch.Sender(server, target, state, settings)
+
+    def state(self) -> send_to_switch.State:
+        return send_to_switch.State(
+            str(self.folder / "state"), "server", os.urandom(4).hex()
+        )
+
+    def drop(self) -> None:
+        """Break off all connections between clients and the server."""
+        for call in self.calls:
+            if call.sock:
+                send_to_switch.hang_up(call.sock)
+
+    def item(self, item: str) -> dict[str, Any]:
+        rows = self.store.items(self.anna)
+        return {row["id"]: row for row in rows}[item]
+
+
+@pytest.fixture
+def home(
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    library: Library,
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Home]:
+    """With clients that wait for nothing longer than a moment."""
+    monkeypatch.setattr(send_to_switch, "LONGEST_PAUSE", 0.02)
+    monkeypatch.setattr(send_to_switch, "POLL", 0.02)
+    monkeypatch.setattr(send_to_switch, "LOOK", 0.02)
+    monkeypatch.setattr(send_to_switch, "REPORT", 0.05)
+    home = Home(service, serve(service), key, library)
+    plain = send_to_switch.connection
+
+    def connection(parts: Any) -> Any:
+        home.calls.append(plain(parts))
+        return home.calls[-1]
+
+    monkeypatch.setattr(send_to_switch, "connection", connection)
+    with home.open:
+        yield home

@@ -1,0 +1,181 @@
+"""Stand-ins for consoles: an FTP server, and an installer that pulls over the LAN."""
+
+import contextlib
+import http.client
+import pathlib
+import socket
+import struct
+import threading
+import urllib.parse
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyftpdlib.authorizers import DummyAuthorizer
+from pyftpdlib.handlers import DTPHandler, FTPHandler
+from pyftpdlib.servers import FTPServer
+
+
+class Data(DTPHandler):  # type: ignore[misc]
+    """The data channel. It breaks, or is full, when the test wants it."""
+
+    def handle_read(self) -> None:
+        script = self.cmd_channel.script
+        super().handle_read()
+        if script.full_after is not None and self.get_transmitted_bytes() > (
+            script.full_after
+        ):
+            self.cmd_channel.respond("452 Not enough space.")
+            self.close()
+        elif script.drops_data and self.get_transmitted_bytes():
+            script.drops_data -= 1
+            self.close()
+            self.cmd_channel.close()
+
+    handle_read_event = handle_read
+
+
+class Control(FTPHandler):  # type: ignore[misc]
+    """The control channel. It notes the commands, and drops or refuses some."""
+
+    script: "FTPConsole"
+    dtp_handler = Data
+    banner = "console"
+
+    def pre_process_command(self, line: str, cmd: str, arg: str) -> None:
+        self.script.commands.append(cmd)
+        self.script.before.get(cmd, lambda: None)()
+        if self.script.drops.get(cmd, 0) > 0:
+            self.script.drops[cmd] -= 1
+            self.close()
+        elif cmd in self.script.refuses_once:
+            self.respond(self.script.refuses_once.pop(cmd))
+        elif cmd in self.script.refuses:
+            self.respond(self.script.refuses[cmd])
+        else:
+            super().pre_process_command(line, cmd, arg)
+
+
+class FTPConsole:
+    """An FTP server over a folder, in a thread. Its attributes are its script."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.commands: list[str] = []
+        self.drops: dict[str, int] = {}  # a command: how often it breaks off there
+        self.refuses: dict[str, str] = {}  # a command: the reply
+        self.refuses_once: dict[str, str] = {}
+        self.before: dict[str, Callable[[], Any]] = {}  # a command: what happens then
+        self.drops_data = 0  # how often the data channel breaks off
+        self.full_after: int | None = None  # bytes
+        users = DummyAuthorizer()
+        with warnings.catch_warnings():  # of an anonymous user who may write
+            warnings.simplefilter("ignore")
+            users.add_anonymous(str(folder), perm="elradfmw")
+        users.add_user("me", "p@ss", str(folder), perm="elradfmw")
+        names = {"script": self, "authorizer": users, "use_sendfile": False}
+        self.server = FTPServer(("127.0.0.1", 0), type("Handler", (Control,), names))
+        self.port = self.server.address[1]
+        self._over = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over:
+            self.server.ioloop.loop(timeout=0.01, blocking=False)
+        self.server.close_all()
+
+    def url(self, folder: str = "/") -> str:
+        return f"ftp://127.0.0.1:{self.port}{folder}"
+
+    def close(self) -> None:
+        self._over = True
+        self._thread.join()
+
+
+class Installer:
+    """A console that waits for addresses on a port, and pulls, in a thread.
+
+    :param behave: gets the installer and the address; what it does is the console's
+        way with the file. The final byte is written after it, whatever happens.
+    """
+
+    def __init__(self, behave: Callable[["Installer", str], None]) -> None:
+        self.behave = behave
+        self.body = bytearray()
+        self.told = b""
+        self.says_goodbye = True
+        self.problem: BaseException | None = None
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(30)
+        self.url = f"lan://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            with self._listener, self._listener.accept()[0] as self.line:
+                self.line.settimeout(30)
+                head = exactly(self.line, 4)
+                if not head:
+                    return
+                self.told = exactly(self.line, struct.unpack(">I", head)[0])
+                for address in self.told.decode().splitlines():
+                    self.behave(self, address)
+                if self.says_goodbye:
+                    self.line.sendall(b"\0")
+        except BaseException as problem:
+            self.problem = problem
+
+    def close(self) -> None:
+        self._thread.join()
+        if self.problem:
+            raise self.problem
+
+    # What consoles do with an address
+
+    def reset(self) -> None:
+        """Hang up so that the other side gets an error."""
+        self.says_goodbye = False
+        option = struct.pack("ii", 1, 0)
+        self.line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
+
+    @contextlib.contextmanager
+    def file(self, address: str) -> Iterator["Remote"]:
+        parts = urllib.parse.urlsplit(f"http://{address}")
+        connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+        with contextlib.closing(connection):
+            yield Remote(connection, parts.path)
+
+    def install(self, address: str, upto: float = 1.0, block: int = 4096) -> None:
+        """HEAD, and then ranges, each of which has to be a 206."""
+        with self.file(address) as file:
+            status, headers, _ = file.ask("HEAD")
+            assert (status, headers["Accept-Ranges"]) == (200, "bytes")
+            size = int(int(headers["Content-Length"]) * upto)
+            for start in range(0, size, block):
+                stop = min(start + block, size)
+                status, _, body = file.ask("GET", f"bytes={start}-{stop - 1}")
+                assert status == 206, status
+                self.body += body
+
+
+class Remote:
+    """A file on the server, as the console sees it."""
+
+    def __init__(self, connection: http.client.HTTPConnection, path: str) -> None:
+        self.connection = connection
+        self.path = path
+
+    def ask(self, method: str, span: str = "") -> tuple[int, Any, bytes]:
+        headers = {"Range": span} if span else {}
+        self.connection.request(method, self.path, headers=headers)
+        answer = self.connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def exactly(line: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count and (piece := line.recv(count - len(found))):
+        found += piece
+    return found
