@@ -497,8 +497,13 @@ class Server:
         known = {"If-None-Match": self._queue[0]} if self._queue[0] else {}
         answer = self._send("GET", path, None, known)
         if answer.status != 304:
-            rows = self._checked(answer).json()["queue"]
-            self._queue = (answer.headers["ETag"] or "", [Item.of(row) for row in rows])
+            rows = self._checked(answer).json().get("queue")
+            try:
+                items = [Item.of(row) for row in rows or ()]
+            except (KeyError, TypeError) as error:
+                message = f"{self.address}: its queue is not understood."
+                raise Problem(message) from error
+            self._queue = (answer.headers.get("ETag", ""), items)
         return self._queue[1]
 
     def report(self, item: Item, client: str, **fields: Any) -> None:
@@ -564,6 +569,30 @@ class Watched:
             hang_up(line)
 
 
+def backoff(first: float = 0.5) -> Iterator[float]:
+    """Seconds to wait between tries, each twice the last up to a limit."""
+    for tries in itertools.count():
+        yield min(first * 2 ** min(tries, 20), LONGEST_PAUSE)
+
+
+class Patience:
+    """Waits between tries: for our own server as long as it takes, and for one that
+    is there, but gives nothing, only so long."""
+
+    def __init__(self, sleep: Callable[[float], None]) -> None:
+        self.sleep = sleep
+        self.pauses = backoff()
+        self.since = time.monotonic()
+
+    def wait(self, problem: ServerAway) -> None:
+        """:raises Failed: it has been long enough."""
+        if not isinstance(problem, Trouble):
+            self.since = time.monotonic()
+        elif time.monotonic() > self.since + PATIENCE:
+            raise Failed(f"The download stands still: {problem}") from problem
+        self.sleep(next(self.pauses))
+
+
 class Stream(NamedTuple):
     """An answer whose body has not been read yet, and what it comes over."""
 
@@ -601,22 +630,21 @@ class Download:
         :raises Failed: the server is there and does not give it.
         """
         buffer = memoryview(bytearray(BLOCK))
-        pauses, heard = backoff(), time.monotonic()
+        patience = Patience(self.watch.sleep)
         while start != self.size:
+            problem: ServerAway = Trouble("the connection breaks off.")
             try:
                 for count in self._some(start, buffer):
                     yield buffer[:count]
                     start += count
-                    pauses, heard = backoff(), time.monotonic()
+                    patience = Patience(self.watch.sleep)
+            except ServerAway as away:
+                problem = away
+            else:
                 if self.size is None:
                     return
-            except Trouble as problem:
-                if time.monotonic() > heard + PATIENCE:
-                    raise Failed(f"The download stands still: {problem}") from problem
-            except ServerAway:
-                heard = time.monotonic()
             if start != self.size:
-                self.watch.sleep(next(pauses))
+                patience.wait(problem)
 
     def _some(self, start: int, buffer: memoryview) -> Iterator[int]:
         """Fills the buffer, again and again, until the connection ends."""
@@ -626,8 +654,6 @@ class Download:
                 while count := self._fill(stream, buffer):
                     yield count
         self.watch.check()
-        if start != self.size:
-            raise Trouble("the connection broke off.")
 
     def _fill(self, stream: Stream, buffer: memoryview) -> int:
         try:
@@ -695,7 +721,7 @@ def next_address(
     place = urllib.parse.quote(place, safe="!#$%&'()*+,/:;=?@[]~")
     try:
         found = split_address(urllib.parse.urljoin(parts.geturl(), place))
-    except Problem as problem:
+    except (Problem, ValueError) as problem:
         raise Failed(f"The server redirects wrongly: {problem}") from problem
     if found.scheme not in ("http", "https") or not found.hostname:
         raise Failed(f"The server redirects to {place!r}, which is no web address.")
@@ -734,12 +760,6 @@ def validator(headers: http.client.HTTPMessage) -> str:
     if tag.startswith('"'):
         return str(tag)
     return str(headers.get("Last-Modified", ""))
-
-
-def backoff(first: float = 0.5) -> Iterator[float]:
-    """Seconds to wait between tries, each twice the last up to a limit."""
-    for tries in itertools.count():
-        yield min(first * 2 ** min(tries, 20), LONGEST_PAUSE)
 
 
 def insist(
@@ -854,6 +874,7 @@ class Transfer(Watched):
         self.screen = screen
         self.verify = verify
         self.file: Download | None = None
+        self.name = ""  # of the file, when it is known
         self.size: int | None = item.size or None
         self.done = 0  # bytes that the target has
         self.moved = 0  # bytes that were sent to it, in this run
@@ -898,9 +919,13 @@ class Transfer(Watched):
 
     def download(self) -> Download:
         """The item's file, which is asked for once."""
-        if self.file is None:
-            self.file = Download(self.server, self.item, self)
-            self.size = self.file.size
+        patience = Patience(self.sleep)
+        while self.file is None:
+            try:
+                self.file = Download(self.server, self.item, self)
+            except ServerAway as problem:
+                patience.wait(problem)
+        self.size, self.name = self.file.size, self.file.name
         return self.file
 
     def begin(self, name: str, start: int) -> None:
@@ -1090,10 +1115,8 @@ class Folder(Target):
         return TargetAway(f"{self.folder} cannot be written: {error.strerror}.")
 
     def discard(self, transfer: Transfer) -> None:
-        if transfer.file is None:
-            return
         with contextlib.suppress(OSError):  # it is not there, or the card is out
-            os.unlink(self.path(f"{transfer.file.name}.part"))
+            os.unlink(self.path(f"{transfer.name}.part"))
 
 
 def file_system(folder: str, mounts: str = "/proc/self/mountinfo") -> str:
@@ -1283,10 +1306,10 @@ class FTP(Target):
 
     def discard(self, transfer: Transfer) -> None:
         """Also where the connection broke: then it takes a new one."""
-        if transfer.file is None or self.folder.endswith(":"):
+        if self.folder.endswith(":"):
             return
         with contextlib.suppress(TargetAway, *ftplib.all_errors):  # it is not there
-            self._session(self.folder).delete(f"{transfer.file.name}.part")
+            self._session(self.folder).delete(f"{transfer.name}.part")
 
 
 FTP_FINISH = 120.0  # seconds that a console may take to finish a file
@@ -1604,7 +1627,7 @@ class Sender:
         self._on_done(transfer, "failed")
 
     def _forget(self, transfer: Transfer) -> None:
-        self.state.forget(transfer.file.name if transfer.file else "")
+        self.state.forget(transfer.name)
 
     def _tell_end(self, item: Item, **fields: Any) -> None:
         """Tell the server, however long it takes until it is there to be told."""

@@ -2,10 +2,13 @@
 
 import contextlib
 import http.client
+import http.server
+import math
 import pathlib
 import socket
 import struct
 import threading
+import time
 import urllib.parse
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,6 +24,10 @@ class Data(DTPHandler):  # type: ignore[misc]
 
     def handle_read(self) -> None:
         script = self.cmd_channel.script
+        if self.get_transmitted_bytes() > (script.stall_after or math.inf):
+            script.stalled = True
+            time.sleep(0.01)
+            return
         super().handle_read()
         if script.full_after is not None and self.get_transmitted_bytes() > (
             script.full_after
@@ -68,6 +75,8 @@ class FTPConsole:
         self.before: dict[str, Callable[[], Any]] = {}  # a command: what happens then
         self.drops_data = 0  # how often the data channel breaks off
         self.full_after: int | None = None  # bytes
+        self.stall_after: int | None = None  # bytes, after which it reads no more
+        self.stalled = False
         users = DummyAuthorizer()
         with warnings.catch_warnings():  # of an anonymous user who may write
             warnings.simplefilter("ignore")
@@ -169,8 +178,13 @@ class Remote:
 
     def ask(self, method: str, span: str = "") -> tuple[int, Any, bytes]:
         headers = {"Range": span} if span else {}
-        self.connection.request(method, self.path, headers=headers)
-        answer = self.connection.getresponse()
+        try:
+            self.connection.request(method, self.path, headers=headers)
+            answer = self.connection.getresponse()
+        except ConnectionError:  # curl tries again then, and so do they
+            self.connection.close()
+            self.connection.request(method, self.path, headers=headers)
+            answer = self.connection.getresponse()
         return answer.status, answer.headers, answer.read()
 
 
@@ -179,3 +193,53 @@ def exactly(line: socket.socket, count: int) -> bytes:
     while len(found) < count and (piece := line.recv(count - len(found))):
         found += piece
     return found
+
+
+class Origin:
+    """Some web server, in a thread.
+
+    :param answer: gets the request's handler, and answers it.
+    """
+
+    def __init__(self, answer: Callable[["Request"], None]) -> None:
+        handler = type("Handler", (Request,), {"answer": answer, "origin": self})
+        self.requests: list[tuple[str, dict[str, str]]] = []  # path, headers
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.server.daemon_threads = False
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join()
+
+
+class Request(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+    origin: Origin
+
+    def answer(self) -> None:
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        self.origin.requests.append((self.path, dict(self.headers)))
+        self.answer()
+
+    do_POST = do_GET
+
+    def reply(self, status: int, body: bytes = b"", **headers: str) -> None:
+        if "Content-Length" not in headers:
+            headers["Content-Length"] = str(len(body))
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing on standard error."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import webtest
-from conftest import Clock, Library
 
 import catalogd
+from conftest import Clock, Library
 
 Serve = Callable[[catalogd.Web], str]
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from conftest import Home
-from consoles import FTPConsole, Installer
 
 import catalogd
 import send_to_switch
+from conftest import Home
+from consoles import FTPConsole, Installer
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
 
