@@ -38,7 +38,6 @@ import getpass
 import hashlib
 import http.client
 import importlib
-import itertools
 import json
 import os
 import re
@@ -571,8 +570,10 @@ class Watched:
 
 def backoff(first: float = 0.5) -> Iterator[float]:
     """Seconds to wait between tries, each twice the last up to a limit."""
-    for tries in itertools.count():
-        yield min(first * 2 ** min(tries, 20), LONGEST_PAUSE)
+    pause = min(first, LONGEST_PAUSE)
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 class Patience:
@@ -977,7 +978,6 @@ class Target:
         :raises Failed: it cannot be. :raises TargetAway: not now.
         :raises Changed: it must begin again.
         """
-        raise NotImplementedError
 
     def discard(self, transfer: Transfer) -> None:
         """Remove what there is of a file that is not to come."""
@@ -1592,17 +1592,17 @@ class Sender:
             self._release(item)
             raise
 
-    def _deliver(self, transfer: Transfer) -> None:
-        for _ in range(3):
-            try:
-                return self.target.send(transfer)
-            except Changed as changed:
-                problem: Problem = changed
-                transfer.file = None
-            except TargetAway as away:
-                self._count_away(transfer.item, away)
-                raise
-        raise Failed(f"{problem} That was so three times.")
+    def _deliver(self, transfer: Transfer, tries: int = 3) -> None:
+        try:
+            self.target.send(transfer)
+        except Changed as changed:
+            if tries == 1:
+                raise Failed(f"{changed} It was so three times.") from changed
+            transfer.file = None
+            self._deliver(transfer, tries - 1)
+        except TargetAway as away:
+            self._count_away(transfer.item, away)
+            raise
 
     def _count_away(self, item: Item, problem: TargetAway) -> None:
         """:raises Failed: it may be the item that is at fault."""

@@ -24,15 +24,14 @@ class Data(DTPHandler):  # type: ignore[misc]
 
     def handle_read(self) -> None:
         script = self.cmd_channel.script
-        if self.get_transmitted_bytes() > (script.stall_after or math.inf):
+        if self.get_transmitted_bytes() > script.stall_after:
             script.stalled = True
             time.sleep(0.01)
             return
         super().handle_read()
-        if script.full_after is not None and self.get_transmitted_bytes() > (
-            script.full_after
-        ):
-            self.cmd_channel.respond("452 Not enough space.")
+        if self.get_transmitted_bytes() > script.ends_after:
+            self.cmd_channel.respond(script.ends_with)
+            self._resp = ()
             self.close()
         elif script.drops_data and self.get_transmitted_bytes():
             script.drops_data -= 1
@@ -74,8 +73,9 @@ class FTPConsole:
         self.refuses_once: dict[str, str] = {}
         self.before: dict[str, Callable[[], Any]] = {}  # a command: what happens then
         self.drops_data = 0  # how often the data channel breaks off
-        self.full_after: int | None = None  # bytes
-        self.stall_after: int | None = None  # bytes, after which it reads no more
+        self.ends_after = math.inf  # bytes, after which it takes no more
+        self.ends_with = "452 Not enough space."
+        self.stall_after = math.inf  # bytes, after which it reads no more
         self.stalled = False
         users = DummyAuthorizer()
         with warnings.catch_warnings():  # of an anonymous user who may write

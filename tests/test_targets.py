@@ -558,10 +558,21 @@ def test_a_console_that_is_full_fails_the_item_and_keeps_no_part(
     home: Home, console: FTPConsole
 ) -> None:
     item = home.queue("game.nsp", GAME)
-    console.full_after = 1_000_000
+    console.ends_after = 1_000_000
     home.sender(console.url()).step()
     assert "The console is full" in home.item(item)["error"]
     assert files(console.folder) == []
+
+
+def test_a_console_that_takes_no_more_and_says_that_all_is_well_gets_the_rest(
+    home: Home, console: FTPConsole
+) -> None:
+    home.queue("game.nsp", os.urandom(30_000_000))
+    console.ends_after = 10_000_000
+    console.ends_with = "226 Thank you."
+    home.sender(console.url()).step()
+    assert files(console.folder) == ["game.nsp"]
+    assert (console.folder / "game.nsp").stat().st_size == 30_000_000
 
 
 def test_a_console_whose_card_is_really_full_fails_the_item(

@@ -1,0 +1,192 @@
+"""Clients that were there before: what they are known to do, over a real server whose
+`sources` are `url`."""
+
+import dataclasses
+import http.client
+import json
+import os
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import catalogd
+from conftest import PASSWORD, Library
+
+GAME = os.urandom(2_000_000)
+BLOCK = 64 * 1024
+
+
+@pytest.fixture
+def settings(settings: catalogd.Settings) -> catalogd.Settings:
+    return dataclasses.replace(settings, sources="url")
+
+
+class Client:
+    """It signs in with name and password, and works on `queue[0]`."""
+
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+        body = {"username": "anna", "password": PASSWORD}
+        status, answer = self.post("/api/auth/login", body)
+        assert (status, answer["success"]) == (200, True)
+        self.key = answer["api_key"]
+
+    key = ""
+
+    def headers(self) -> dict[str, str]:
+        plain = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
+        return {
+            **plain,
+            **({"Authorization": f"Bearer {self.key}"} if self.key else {}),
+        }
+
+    def ask(self, method: str, url: str, **headers: str) -> tuple[int, Any, bytes]:
+        parts = urllib.parse.urlsplit(url)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+        connection.request(method, parts.path, headers={**self.headers(), **headers})
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return answer.status, answer.headers, body
+
+    def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        parts = urllib.parse.urlsplit(self.base_url)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+        headers = {**self.headers(), "Content-Type": "application/json"}
+        connection.request("POST", path, json.dumps(body), headers)
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        connection.close()
+        return answer.status, found
+
+    def first(self) -> dict[str, Any]:
+        status, _, body = self.ask("GET", f"{self.base_url}/api/send-queue")
+        answer = json.loads(body)
+        assert (status, answer["success"]) == (200, True)
+        return dict(answer["queue"][0])
+
+    def report(self, item: dict[str, Any], **fields: Any) -> tuple[int, dict[str, Any]]:
+        body = {"queue_item_id": item["queue_item_id"], **fields}
+        return self.post("/api/send-queue/progress", body)
+
+    def claim(self) -> dict[str, Any]:
+        item = self.first()
+        start = {"progress_percent": 0, "bytes_transferred": 0}
+        assert self.report(item, status="processing", **start)[0] == 200
+        return item
+
+
+@pytest.fixture
+def client(
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    key: str,
+) -> Client:
+    """With one file in its queue."""
+    library.add("Café & more [0100AAAABBBB0000][v0].nsp", GAME)
+    scanner.scan()
+    entry = json.loads(store.listing())[0]["id"]
+    store.send(store.account_id("anna"), entry)
+    return Client(serve(service))
+
+
+def test_the_queue_item_has_what_a_client_needs(client: Client) -> None:
+    item = client.first()
+    assert item["entry_name"] == "Café & more [0100AAAABBBB0000][v0].nsp"
+    assert item["entry_source"].startswith(client.base_url)
+    assert item["entry_size"] == len(GAME)
+
+
+def test_a_transfer_over_ftp_is_a_head_and_one_get(
+    client: Client, store: catalogd.Store
+) -> None:
+    item = client.claim()
+    status, headers, _ = client.ask("HEAD", item["entry_source"])
+    assert (status, headers["Content-Length"]) == (200, str(len(GAME)))
+    status, headers, body = client.ask("GET", item["entry_source"])
+    assert (status, body) == (200, GAME)
+    assert "Content-Encoding" not in headers
+    half = {"progress_percent": 50, "bytes_transferred": len(GAME) // 2}
+    assert client.report(item, **half, transfer_speed=1234567.891)[0] == 200
+    row = store.items(store.account_id("anna"))[0]
+    assert (row["status"], row["percent"], row["speed"]) == ("processing", 50, 1234568)
+    done = {"progress_percent": 100, "bytes_transferred": len(GAME) + 4096}
+    assert client.report(item, status="completed", **done)[1]["success"] is True
+    assert store.items(store.account_id("anna"))[0]["status"] == "completed"
+
+
+def ranges(client: Client, item: dict[str, Any]) -> Iterator[bytes]:
+    """One range a block, over one connection that is kept."""
+    parts = urllib.parse.urlsplit(item["entry_source"])
+    connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+    connection.connect()
+    line = connection.sock
+    for start in range(0, item["entry_size"], BLOCK):
+        stop = min(start + BLOCK, item["entry_size"])
+        headers = {**client.headers(), "Range": f"bytes={start}-{stop - 1}"}
+        connection.request("GET", parts.path, headers=headers)
+        answer = connection.getresponse()
+        assert answer.status == 206
+        yield answer.read()
+        assert connection.sock is line
+    connection.close()
+
+
+def test_a_transfer_over_usb_is_a_head_and_a_range_for_each_block(
+    client: Client, store: catalogd.Store
+) -> None:
+    item = client.claim()
+    status, headers, _ = client.ask("HEAD", item["entry_source"])
+    assert (status, headers["Content-Length"]) == (200, str(len(GAME)))
+    assert b"".join(ranges(client, item)) == GAME
+    body = {"queue_item_id": item["queue_item_id"], "status": "completed"}
+    status, answer = client.post("/api/send-queue/update", body)
+    assert (status, answer["success"]) == (200, True)
+    assert store.items(store.account_id("anna"))[0]["status"] == "completed"
+
+
+def test_cancelling_stops_the_client_which_then_says_failed(
+    client: Client, store: catalogd.Store
+) -> None:
+    item = client.claim()
+    store.cancel(store.account_id("anna"), item["queue_item_id"])
+    status, answer = client.report(item, progress_percent=10)
+    assert (status, answer["success"]) == (409, False)
+    assert answer["error"] == "conflict"
+    status, _ = client.report(item, status="failed", error_message="stopped")
+    assert status == 200
+
+
+def test_a_client_that_failed_may_try_the_item_again(client: Client) -> None:
+    item = client.claim()
+    assert client.report(item, status="failed", error_message="usb")[0] == 200
+    again = {"progress_percent": 0, "bytes_transferred": 0}
+    assert client.report(item, status="processing", **again)[0] == 200
+    assert client.report(item, status="completed")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"progress_percent": "half"}, {"progress_percent": 101}, {"status": "paused"}],
+)
+def test_only_a_bad_key_is_a_401_since_that_makes_a_client_forget_its_key(
+    client: Client, fields: dict[str, Any]
+) -> None:
+    item = client.claim()
+    assert client.report(item, **fields)[0] == 400
+    client.key += "x"
+    assert client.report(item, progress_percent=1)[0] == 401
+
+
+def test_an_entry_is_described(client: Client) -> None:
+    item = client.first()
+    address = f"{client.base_url}/api/entries/{item['entry_id']}/info"
+    status, _, body = client.ask("GET", address)
+    answer = json.loads(body)
+    assert (status, answer["success"]) == (200, True)
+    assert answer["entry"]["size"] == len(GAME)

@@ -1,0 +1,131 @@
+"""A hundred transfers, while client and server are killed at random moments."""
+
+import contextlib
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import catalogd
+from conftest import Library
+
+ROOT = pathlib.Path(catalogd.__file__).parent
+COUNT = 100
+KILLING = 25.0  # seconds, after which what is left is sent in peace
+LONGEST = 80.0  # seconds for all
+
+pytestmark = pytest.mark.soak
+
+
+class Soak:
+    """A server and a client, as processes that may be killed."""
+
+    def __init__(self, folder: pathlib.Path, library: Library, key: str) -> None:
+        self.folder = folder
+        self.card = folder / "card"
+        self.card.mkdir()
+        self.library = library
+        (folder / "key").write_text(key)
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+            self.port = free.getsockname()[1]
+        self.log = folder / "log"
+        self.client: subprocess.Popen[bytes] | None = None
+        self.server: subprocess.Popen[bytes] | None = None
+
+    def start_server(self) -> None:
+        words = ["--host", "127.0.0.1", "--port", str(self.port)]
+        words += ["--data-dir", str(self.folder / "data")]
+        command = [sys.executable, str(ROOT / "catalogd.py"), "serve", *words]
+        self.server = subprocess.Popen(
+            [*command, str(self.library.folder)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def start_client(self) -> None:
+        words = ["--once", "--server", f"http://127.0.0.1:{self.port}"]
+        words += ["--key-file", str(self.folder / "key"), "--to", f"folder:{self.card}"]
+        words += ["--state", str(self.folder / "state")]
+        command = [sys.executable, str(ROOT / "send_to_switch.py"), *words]
+        with open(self.log, "a") as log:
+            self.client = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.DEVNULL
+            )
+
+    def client_ended(self) -> bool:
+        return self.client is None or self.client.poll() is not None
+
+    def kill(self, process: "subprocess.Popen[bytes] | None") -> None:
+        if process:
+            process.kill()
+            process.wait(timeout=30)
+
+    def close(self) -> None:
+        self.kill(self.client)
+        self.kill(self.server)
+
+    def arrived(self) -> dict[str, int]:
+        """The inode of each file on the card that has its name."""
+        rows = [row for row in os.scandir(self.card) if not row.name.endswith(".part")]
+        return {row.name: row.inode() for row in rows}
+
+
+@pytest.fixture
+def soak(
+    tmp_path: pathlib.Path,
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    key: str,
+) -> Iterator[Soak]:
+    for number in range(COUNT):
+        library.add(f"{number:03}.nsp", os.urandom(1_500_000))
+    scanner.scan()
+    for row in store.shelf():
+        store.send(store.account_id("anna"), row["id"])
+    store.close()
+    with contextlib.closing(Soak(tmp_path, library, key)) as soak:
+        yield soak
+
+
+def test_each_file_arrives_once_and_whole_whatever_is_killed(soak: Soak) -> None:
+    dice = random.Random()
+    began = time.monotonic()
+    seen: dict[str, int] = {}
+    kills = 0
+    soak.start_server()
+    while len(seen) < COUNT or not soak.client_ended():
+        assert time.monotonic() < began + LONGEST, f"{len(seen)} of {COUNT} arrived"
+        if soak.client_ended():
+            soak.start_client()
+        time.sleep(dice.uniform(0.15, 0.5))
+        if time.monotonic() < began + KILLING:
+            kills += 1
+            soak.kill(soak.client)
+            if dice.random() < 0.3:
+                soak.kill(soak.server)
+                soak.start_server()
+        for name, inode in soak.arrived().items():
+            assert seen.setdefault(name, inode) == inode, f"{name} came twice"
+    check(soak)
+    assert kills > 2
+
+
+def check(soak: Soak) -> None:
+    names = sorted(os.listdir(soak.library.folder))
+    assert sorted(os.listdir(soak.card)) == names  # and no unfinished ones
+    for name in names:
+        sent = (soak.library.folder / name).read_bytes()
+        assert (soak.card / name).read_bytes() == sent
+    said = soak.log.read_text().splitlines()
+    done = [line.partition(":")[0] for line in said if ": sent, " in line]
+    assert len(done) == len(set(done))
+    with contextlib.closing(catalogd.Store(str(soak.folder / "data"))) as store:
+        items = store.items(store.account_id("anna"))
+    assert {item["status"] for item in items} == {"completed"}
