@@ -17,7 +17,7 @@ from conftest import Library
 
 ROOT = pathlib.Path(catalogd.__file__).parent
 COUNT = 100
-KILLING = 25.0  # seconds, after which what is left is sent in peace
+KILLING = 15.0  # seconds, after which what is left is sent in peace
 LONGEST = 80.0  # seconds for all
 
 pytestmark = pytest.mark.soak
