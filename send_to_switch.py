@@ -63,7 +63,7 @@ LONGEST_PAUSE = 30.0  # seconds between two tries to reach what is away
 REPORT = 2.0  # seconds between two reports of progress
 TIMEOUT = 30.0  # seconds that a socket may be silent
 PATIENCE = 300.0  # seconds that a server other than ours may give nothing
-BLOCK = 256 * 1024  # bytes that are moved at once
+BLOCK = 1024 * 1024  # bytes that are moved at once
 
 
 # Problems ---------------------------------------------------------------------
