@@ -36,7 +36,7 @@ def test_every_banner_ends_in_column_80() -> None:
     [
         ("sqlite3.", {"Store"}),
         ("bottle.", {"Downloads", "Web"}),
-        ("threading.", {"Store", "Scanner", "Web"}),
+        ("threading.", {"Store", "Scanner", "Downloads", "Web"}),
         ("os.scandir", {"Scanner"}),
         ("platformdirs.", {"Commands"}),
         ("argparse.", {"Commands"}),
@@ -100,7 +100,10 @@ POST   /api/send-to-switch               key or session
 GET    /api/send-queue                   key
 POST   /api/send-queue/progress          key
 POST   /api/send-queue/update            key
+POST   /api/send-queue/<item>/address    key
+GET    /api/send-queue/<item>/address    key
 POST   /api/auth/login                   open
+GET    /dir<place:re:(?:/.*)?>           dir
 GET    /web/me                           open
 POST   /web/setup                        open
 POST   /web/login                        open
@@ -109,6 +112,9 @@ POST   /web/password                     session
 GET    /web/keys                         session
 POST   /web/keys                         session
 DELETE /web/keys/<key_id>                session
+GET    /web/dir                          session
+POST   /web/dir                          session
+DELETE /web/dir                          session
 GET    /web/queue                        session
 POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session

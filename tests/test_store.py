@@ -161,7 +161,8 @@ def test_the_last_admin_stays_while_there_are_others(
 
 def test_a_key_tells_who_holds_it(store: catalogd.Store, anna: int) -> None:
     key = store.add_key(anna, "switch", b"digest")
-    assert store.key_holder(b"digest") == (anna, "anna", True, key)
+    holder = catalogd.Caller(anna, "anna", True, key)
+    assert store.key_holder(b"digest") == holder
     assert store.key_holder(b"another") is None
 
 

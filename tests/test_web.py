@@ -80,7 +80,9 @@ def pending(client: webtest.TestApp) -> list[dict[str, Any]]:
     return queue
 
 
-def report(client: webtest.TestApp, item: str, expect: int = 200, **fields: Any) -> Any:
+def report(
+    client: webtest.TestApp, item: str, /, expect: int = 200, **fields: Any
+) -> Any:
     """What a progress report is answered, with the HTTP status `expect`."""
     body = {"queue_item_id": item, **fields}
     return client.post_json("/api/send-queue/progress", body, status=expect).json
@@ -684,7 +686,10 @@ def test_who_may_call_what() -> None:
         "GET /api/send-queue": "key",
         "POST /api/send-queue/progress": "key",
         "POST /api/send-queue/update": "key",
+        "POST /api/send-queue/<item>/address": "key",
+        "GET /api/send-queue/<item>/address": "key",
         "POST /api/auth/login": "open",
+        "GET /dir<place:re:(?:/.*)?>": "dir",
         "GET /": "open",
         "GET /style.css": "open",
         "GET /script.js": "open",
