@@ -444,12 +444,14 @@ class Server:
         self._parts = urllib.parse.urlsplit(address)
         self._connection = connection(self._parts)
         self._queue: tuple[str, list[Item]] = ("", [])  # ETag, and what it stands for
+        self._over = False
 
     def close(self) -> None:
         self._connection.close()
 
     def wake(self) -> None:
-        """End the call that another thread waits in."""
+        """End the call that another thread waits in, and make no other."""
+        self._over = True
         if self._connection.sock:
             hang_up(self._connection.sock)
 
@@ -475,8 +477,9 @@ class Server:
                 return Answer(answer.status, answer.headers, answer.read())
             except NETWORK as error:
                 self._connection.close()
-                if fresh:  # or else the server has ended a connection that was idle
-                    raise ServerAway(reason(error)) from error
+                if fresh or self._over:  # or else an idle connection has ended
+                    message = f"{self.address} is away: {reason(error)}."
+                    raise ServerAway(message) from error
 
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -487,7 +490,7 @@ class Server:
         message = str(answer.json().get("message") or f"status {answer.status}")
         kinds = {401: BadKey, 404: Cancelled, 409: Cancelled, 200: Failed}
         if answer.status >= 500:
-            raise ServerAway(message)
+            raise ServerAway(f"{self.address} is in trouble: {message}.")
         raise kinds.get(answer.status, Failed)(message)
 
     def queue(self, client: str) -> list[Item]:
@@ -709,7 +712,7 @@ class Download:
             call.close()
             self.watch.check()
             kind = ServerAway if is_own else Trouble
-            raise kind(f"{parts.hostname}: {reason(error)}") from error
+            raise kind(f"{parts.netloc} is away: {reason(error)}.") from error
         except BaseException:
             call.close()
             raise
@@ -1533,18 +1536,13 @@ class Sender:
                 if once:
                     return
                 pauses, pause = backoff(POLL), POLL
-                self.screen.say("Waiting for something to send. Stop with Ctrl-C.")
+                self.screen.say("Waiting for something to send.")
             except Away as problem:
                 if once:
                     raise
                 pause = next(pauses)
-                self.screen.say(self._explained(problem))
+                self.screen.say(f"{problem} Trying again.")
             time.sleep(pause)
-
-    def _explained(self, problem: Away) -> str:
-        if isinstance(problem, TargetAway):
-            return f"{problem} Trying again."
-        return f"{self.server.address} is away: {problem}. Trying again."
 
     def step(self) -> bool:
         """Send the first item that may be; False where there is none.
@@ -1636,7 +1634,7 @@ class Sender:
             with contextlib.suppress(Cancelled):  # it is not in the queue any more
                 self._report(item, **fields)
 
-        insist(tell, time.sleep, lambda away: self.screen.say(self._explained(away)))
+        insist(tell, time.sleep, lambda away: self.screen.say(f"{away} Trying again."))
 
     def _release(self, item: Item) -> None:
         """Put the item back. Where the server cannot be told, it does so by itself
@@ -1695,7 +1693,7 @@ def parser() -> argparse.ArgumentParser:
         " settings, 3 the key is refused, 4 the server or the target is away (with"
         " --once), 130 Ctrl-C. Each option is also an environment variable, such as"
         " SEND_TO_SWITCH_SERVER, and a key of the INI file"
-        f" {usual_ini()}, in the section [{SECTION}].",
+        f" {usual_ini()}, in the section [{SECTION}].".replace("%", "%%"),
     )
     top.add_argument(
         "command", nargs="?", choices=["login"], help="ask for a key, and keep it"
@@ -1754,6 +1752,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
             sender.preview()
             return 0
         with state.exclusive():
+            sender.screen.say(f"From {address} to {settings.to}. Stop with Ctrl-C.")
             sender.run(args.once)
     return Failed.exit_code if sender.failures else 0
 

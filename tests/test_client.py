@@ -742,6 +742,30 @@ def test_progress_is_told_with_percent_bytes_and_speed(
         sender.step()
 
 
+def test_a_report_that_the_server_does_not_hear_stops_nothing(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender("folder:/tmp")
+    plain, unheard = send_to_switch.Server.report, [1, 1]
+
+    def report(self: Any, item: Any, client: str, **fields: Any) -> None:
+        if "transfer_speed" in fields and unheard:
+            unheard.pop()
+            raise send_to_switch.ServerAway("It restarts.")
+        plain(self, item, client, **fields)
+
+    class Patient(Slow):
+        def send(self, transfer: send_to_switch.Transfer) -> None:
+            for _ in transfer.blocks(0):
+                self.act()
+
+    monkeypatch.setattr(send_to_switch.Server, "report", report)
+    sender.target = Patient(lambda: wait_for(lambda: not unheard))
+    sender.step()
+    assert home.item(item)["status"] == "completed"
+
+
 def test_reports_are_no_closer_than_two_seconds() -> None:
     assert send_to_switch.REPORT >= 2
 
@@ -833,13 +857,13 @@ def test_the_end_is_told_when_the_server_is_there_again(
         if fields.get("status") == "completed":
             tries.append(1)
             if len(tries) < 3:
-                raise send_to_switch.ServerAway("it restarts")
+                raise send_to_switch.ServerAway("It restarts.")
         plain(item, client, **fields)
 
     sender.server.report = report  # type: ignore[method-assign]
     sender.step()
     assert home.item(item)["status"] == "completed"
-    assert "is away: it restarts. Trying again." in capsys.readouterr().out
+    assert "It restarts. Trying again." in capsys.readouterr().out
 
 
 def test_an_item_that_was_cleared_in_the_meantime_is_no_problem(
@@ -887,7 +911,7 @@ class Enough(Exception):
 @pytest.mark.parametrize(
     ("problem", "says"),
     [
-        (send_to_switch.ServerAway("refused"), "is away: refused. Trying again."),
+        (send_to_switch.ServerAway("It is off."), "It is off. Trying again."),
         (send_to_switch.TargetAway("No card."), "No card. Trying again."),
     ],
 )
@@ -963,7 +987,7 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
         (["--to", "x"], 2, "Where to?"),
         (["--server", "x"], 2, "is not an address"),
         (["--key-file", "/none"], 2, "There is no key in /none"),
-        (["--once", "--server", "http://127.0.0.1:1"], 4, "refused"),
+        (["--once", "--server", "http://127.0.0.1:1"], 4, "127.0.0.1:1 is away: "),
     ],
 )
 def test_a_problem_is_one_line_and_an_exit_code(
