@@ -2592,8 +2592,9 @@ class Served:
                 start, stop = min(start, first), max(stop, last)
             self._spans = sorted([*apart, (start, stop)])
 
-    def total(self) -> int:
-        """How many different bytes."""
+    @property
+    def bytes(self) -> int:
+        """How many bytes have left, each counted once."""
         with self._lock:
             return sum(stop - start for start, stop in self._spans)
 
@@ -2921,7 +2922,7 @@ class Web:
     def served(self, caller: Caller, item: str) -> dict[str, Any]:
         self.store.check_item(caller.account, item)
         served = self._served.get(item, Served())
-        return {"success": True, "served": served.total()}
+        return {"success": True, "served": served.bytes}
 
     @route("GET /dir<place:re:(?:/.*)?>", access="dir")
     def browse(self, caller: Caller, place: str) -> bottle.HTTPResponse:
