@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -127,6 +128,14 @@ def stop(server: Any, thread: threading.Thread) -> None:
         server.trigger.pull_trigger(lambda: waitress.wasyncore.close_all(server._map))
     thread.join()
     server.task_dispatcher.shutdown()
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20) -> None:
+    """Until it is true; fails if that takes too long."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.005)
 
 
 class Home:

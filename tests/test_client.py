@@ -22,7 +22,7 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import PASSWORD, Home
+from conftest import PASSWORD, Home, wait_for
 from consoles import FTPConsole, Origin, Request
 
 GAME = os.urandom(3_000_000)
@@ -636,13 +636,6 @@ def at(sender: send_to_switch.Sender, count: int, act: Callable[[], Any]) -> Non
             act()
 
     sender.screen.moved = moved  # type: ignore[method-assign]
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_the_queue_is_sent_in_its_order_and_what_fails_does_not_stop_it(

@@ -13,7 +13,7 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import Clock, Library
+from conftest import Clock, Library, wait_for
 
 Serve = Callable[[catalogd.Web], str]
 
@@ -375,9 +375,9 @@ def test_served_bytes_are_counted_once_each(
     call("GET", address, Range="bytes=0-3")
     call("GET", address, Range="bytes=2-4")
     call("GET", address, Range="bytes=8-9")
-    assert served() == 7
+    wait_for(lambda: served() == 7)
     call("GET", address)
-    assert served() == 10
+    wait_for(lambda: served() == 10)
 
 
 def test_only_so_many_ledgers_are_kept(

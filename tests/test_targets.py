@@ -10,7 +10,6 @@ import pathlib
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import Home
+from conftest import Home, wait_for
 from consoles import FTPConsole, Installer
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
@@ -83,13 +82,6 @@ def at(sender: send_to_switch.Sender, count: int, act: Callable[[], Any]) -> Non
             act()
 
     sender.screen.moved = moved  # type: ignore[method-assign]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def files(folder: pathlib.Path) -> list[str]:
@@ -182,7 +174,7 @@ def test_a_part_that_nothing_is_known_of_is_not_gone_on_with(
 def test_a_file_that_changes_in_mid_transfer_is_begun_again(
     home: Home, card: pathlib.Path
 ) -> None:
-    home.queue("game.nsp", os.urandom(3_000_000))
+    home.queue("game.nsp", os.urandom(30_000_000))  # more than is on its way at once
     sender = home.sender(f"folder:{card}")
 
     def change() -> None:
