@@ -2913,9 +2913,6 @@ class Web:
         entry = self.store.add_item_address(caller.account, item, digest(token))
         name = self._current_shelf().name(entry)
         self._served.pop(item, None)
-        self._served[item] = Served()
-        for oldest in list(self._served)[:-LEDGERS]:
-            self._served.pop(oldest, None)
         return {"success": True, "address": self._address(f"/dir/{token}", name)}
 
     @route("GET /api/send-queue/<item>/address", access="key")
@@ -2935,8 +2932,16 @@ class Web:
         row = shelf.find(place)
         if row["type"] == "url":
             return json_answer(b"", 302, {"Location": row["source"]})
-        served = self._served.get(caller.item or "")
+        served = self._ledger(caller.item) if caller.item else None
         return file_answer(row["source"], self.store.checksum(row["id"]), served)
+
+    def _ledger(self, item: str) -> Served:
+        """What was served of a queue item since it got its address, or since the
+        server was started."""
+        served = self._served.setdefault(item, Served())
+        for oldest in list(self._served)[:-LEDGERS]:
+            self._served.pop(oldest, None)
+        return served
 
     def _index(self, base: str, shelf: "Shelf") -> bottle.HTTPResponse:
         """The list of files that shops on the console read."""
@@ -3319,7 +3324,7 @@ class Shelf:
         """With one entry alone, or, for None, with all."""
         if entry is None:
             return self
-        return Shelf(self.version, [row for row in self.rows if row["id"] == entry])
+        return Shelf(self.version, [self._by_id[entry]] if entry in self._by_id else [])
 
     def name(self, entry: str) -> str:
         """:raises Problem: a program on a console could not get the entry."""

@@ -961,9 +961,11 @@ class Transfer(Watched):
 
 
 class Target:
-    """`start` of its address tells the kind of a target."""
+    """`start` of its address tells the kind of a target. `reads_back` is whether
+    --verify can be done."""
 
     start: ClassVar[str]
+    reads_back = True
 
     def __init__(self, address: str) -> None:
         """:raises Problem: the address is not right."""
@@ -1158,6 +1160,7 @@ class FTP(Target):
         self.password = urllib.parse.unquote(parts.password or "")
         folder = urllib.parse.unquote(parts.path or INSTALL)
         self.folder = "/" + folder.strip("/")
+        self.reads_back = not self.folder.endswith(":")
         self.where = f"{self.host}:{self.port}"
         self._ftp: ftplib.FTP | None = None
 
@@ -1382,6 +1385,7 @@ class LAN(Target):
     for it. How far it is, the server tells; it never says whether it succeeded."""
 
     start = "lan://"
+    reads_back = False
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -1745,6 +1749,8 @@ def keep_server(ini: str, address: str) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     address = server_address(settings.server)
     target = find_target(settings.to)
+    if settings.verify and not target.reads_back:
+        raise Problem(f"Nothing can be read back from {settings.to}. Omit --verify.")
     state = State(settings.state or own_folder("state"), address, settings.to)
     with contextlib.closing(Server(address, read_key(settings))) as server:
         sender = Sender(server, target, state, settings)

@@ -980,6 +980,8 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
         (["--to", "x"], 2, "Where to?"),
         (["--server", "x"], 2, "is not an address"),
         (["--key-file", "/none"], 2, "There is no key in /none"),
+        (["--verify", "--to", "lan://h"], 2, "Nothing can be read back"),
+        (["--verify", "--to", "ftp://h"], 2, "Nothing can be read back"),
         (["--once", "--server", "http://127.0.0.1:1"], 4, "127.0.0.1:1 is away: "),
     ],
 )
@@ -1110,6 +1112,14 @@ def test_it_runs_where_nothing_is_installed(tmp_path: pathlib.Path) -> None:
         [*command, "--version"], capture_output=True, text=True, timeout=60
     )
     assert done.stdout == f"send-to-switch {send_to_switch.__version__}\n"
+
+
+def test_the_docstring_lists_the_sections_in_order() -> None:
+    banners = re.findall(
+        r"^# (\w+) -+$", (ROOT / "send_to_switch.py").read_text(), re.M
+    )
+    rows = re.findall(r"^([A-Z]\w+)  +\S", send_to_switch.__doc__ or "", re.M)
+    assert rows == banners
 
 
 def test_both_programs_have_one_version() -> None:

@@ -389,8 +389,24 @@ def test_only_so_many_ledgers_are_kept(
 ) -> None:
     monkeypatch.setattr(catalogd, "LEDGERS", 1)
     service._served["older"] = catalogd.Served()
-    item_path(browser, key, item)
+    browser.get(item_path(browser, key, item))
     assert list(service._served) == [item]
+
+
+def test_an_address_outlives_a_restart_of_the_server(
+    browser: webtest.TestApp,
+    service: catalogd.Web,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    key: str,
+    item: str,
+) -> None:
+    path = item_path(browser, key, item)
+    again = catalogd.Web(store, service.settings, scanner)
+    after = webtest.TestApp(again.app, extra_environ={"REMOTE_ADDR": "192.168.1.9"})
+    assert after.get(path).body == b"0123456789"
+    served = after.get(f"/api/send-queue/{item}/address", headers=bearer(key))
+    assert served.json["served"] == 10
 
 
 # Two clients of one account
