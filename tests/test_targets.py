@@ -1,7 +1,6 @@
 """Each kind of target, with a real server on the one side and on the other a folder,
 a real FTP server, or an installer that pulls as consoles do."""
 
-import base64
 import contextlib
 import errno
 import hashlib
@@ -321,18 +320,19 @@ def test_the_kind_of_a_file_system_is_found(
     assert send_to_switch.file_system(str(card), str(tmp_path / "none")) == ""
 
 
-def digest_header(monkeypatch: pytest.MonkeyPatch, digest: bytes) -> None:
-    """Have the server tell the SHA-256 of what it sends."""
-    plain = send_to_switch.header_digest
-    text = f"sha-256=:{base64.b64encode(digest).decode()}:"
-    monkeypatch.setattr(send_to_switch, "header_digest", lambda header: plain(text))
+def tell_digest(home: Home, digest: bytes) -> None:
+    """Have the server send the SHA-256 of its one file along, as Repr-Digest."""
+    (known,) = home.store.checksums()
+    now = os.stat(known.path)
+    known = known._replace(size=now.st_size, mtime=now.st_mtime_ns)
+    home.store.set_checksum(known._replace(sha256=digest.hex()))
 
 
 def test_the_servers_digest_is_checked_also_over_an_interruption(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path
 ) -> None:
-    digest_header(monkeypatch, hashlib.sha256(GAME).digest())
     home.queue("game.nsp", GAME)
+    tell_digest(home, hashlib.sha256(GAME).digest())
     sender = home.sender(f"folder:{card}")
     at(sender, 1_000_000, ctrl_c)
     with pytest.raises(KeyboardInterrupt):
@@ -342,10 +342,10 @@ def test_the_servers_digest_is_checked_also_over_an_interruption(
 
 
 def test_a_part_that_was_damaged_is_found_by_the_servers_digest(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, card: pathlib.Path
 ) -> None:
-    digest_header(monkeypatch, hashlib.sha256(GAME).digest())
     item = home.queue("game.nsp", GAME)
+    tell_digest(home, hashlib.sha256(GAME).digest())
     sender = home.sender(f"folder:{card}")
     at(sender, 1_000_000, ctrl_c)
     with pytest.raises(KeyboardInterrupt):
@@ -355,6 +355,17 @@ def test_a_part_that_was_damaged_is_found_by_the_servers_digest(
     home.sender(f"folder:{card}", state=sender.state).step()
     assert "digests differ" in home.item(item)["error"]
     assert os.listdir(card) == []
+
+
+def test_a_file_that_is_not_what_the_server_says_fails(
+    home: Home, card: pathlib.Path, console: FTPConsole
+) -> None:
+    for to in (f"folder:{card}", console.url()):
+        item = home.queue("game.nsp", GAME)
+        tell_digest(home, hashlib.sha256(b"other").digest())
+        home.sender(to).step()
+        assert "digests differ" in home.item(item)["error"]
+        assert os.listdir(card) == []
 
 
 def test_verify_reads_the_file_back(home: Home, card: pathlib.Path) -> None:
