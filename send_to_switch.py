@@ -830,9 +830,12 @@ class Screen:
         self.last = ""
 
     def say(self, text: str) -> None:
-        """A line; one that was the last already is not said again."""
+        """A line; one that was the last already is not said again. A letter that the
+        terminal does not have is a question mark."""
         if text != self.last:
             self.last = text
+            coding = self.out.encoding or "utf-8"
+            text = text.encode(coding, "replace").decode(coding)
             print(text, file=self.out, flush=True)
 
     def begin(self, name: str, done: int, size: int | None) -> None:

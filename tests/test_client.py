@@ -614,6 +614,12 @@ def test_a_line_is_not_said_twice_in_a_row() -> None:
     assert out.getvalue() == "a\nb\na\n"
 
 
+def test_a_terminal_without_a_letter_is_no_problem() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    send_to_switch.Screen(out=out).say("Café")
+    assert out.buffer.getvalue() == b"Caf?\n"  # type: ignore[attr-defined]
+
+
 def test_without_a_terminal_there_is_no_bar() -> None:
     err = io.StringIO()
     screen = send_to_switch.Screen(err=err)
@@ -645,6 +651,7 @@ def test_the_queue_is_sent_in_its_order_and_what_fails_does_not_stop_it(
     os.unlink(home.library.folder / "a.nsp")
     sender = home.sender(f"folder:{card}")
     sender.run(once=True)
+    assert "reporter" not in {thread.name for thread in threading.enumerate()}
     states = [home.item(item)["status"] for item in items]
     assert states == ["completed", "failed", "completed"]
     assert "any more" in home.item(items[1])["error"]
