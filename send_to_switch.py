@@ -122,6 +122,7 @@ class Dropped(Problem):
 # A field is an option, of the command line, the environment and the INI file.
 
 SECTION = "send-to-switch"
+TRUE = ("true", "yes", "on", "1")
 
 
 def option(help: str, metavar: str | None = None, default: Any = "") -> Any:
@@ -154,9 +155,6 @@ class Settings:
                 found[field.name] = given[field.name]
         found["verify"] = str(found.get("verify", "")).lower() in TRUE
         return cls(**found)
-
-
-TRUE = ("true", "yes", "on", "1")
 
 
 def read_ini(path: str) -> dict[str, Any]:
@@ -1144,6 +1142,9 @@ FTP_PORT = 5000  # where Sphaira listens
 FTP_TRIES = 5  # without a byte that counts
 INSTALL = "install:"  # Sphaira's folder that installs what is written to it
 HOMEBREW = "/switch"  # where .nro files go instead
+FTP_FINISH = 120.0  # seconds that a console may take to finish a file
+FULL_SAYS = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
+PASSING = ("421", "425", "426", "450", "451")  # replies after which it may go on
 
 
 class FTP(Target):
@@ -1222,8 +1223,7 @@ class FTP(Target):
             transfer.sleep(next(pauses))
 
     def _send(self, transfer: Transfer, file: Download) -> None:
-        homebrew = file.name.lower().endswith(".nro")
-        folder = HOMEBREW if homebrew else self.folder
+        folder = self._folder_of(file.name)
         ftp = self._session(folder)
         assert ftp.sock
         with ftp_problems(file.name), transfer.guard(ftp.sock):
@@ -1232,6 +1232,9 @@ class FTP(Target):
             elif transfer.state.sent != transfer.item.id:
                 self._store(transfer, ftp, file.name, 0, self._digest(transfer, 0))
                 transfer.state.mark_sent(transfer.item.id)
+
+    def _folder_of(self, name: str) -> str:
+        return HOMEBREW if name.lower().endswith(".nro") else self.folder
 
     def _send_part(self, transfer: Transfer, file: Download, ftp: ftplib.FTP) -> None:
         part = f"{file.name}.part"
@@ -1315,15 +1318,11 @@ class FTP(Target):
 
     def discard(self, transfer: Transfer) -> None:
         """Also where the connection broke: then it takes a new one."""
-        if self.folder.endswith(":"):
+        folder = self._folder_of(transfer.name)
+        if folder.endswith(":"):
             return
         with contextlib.suppress(TargetAway, *ftplib.all_errors):  # it is not there
-            self._session(self.folder).delete(f"{transfer.name}.part")
-
-
-FTP_FINISH = 120.0  # seconds that a console may take to finish a file
-FULL_SAYS = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
-PASSING = ("421", "425", "426", "450", "451")  # replies after which it may go on
+            self._session(folder).delete(f"{transfer.name}.part")
 
 
 @contextlib.contextmanager
@@ -1417,6 +1416,8 @@ class LAN(Target):
         self._line = None
 
     def send(self, transfer: Transfer) -> None:
+        if transfer.state.sent == transfer.item.id:
+            return  # the last run ended before it could say so
         line = self._connected()
         address = transfer.insist(lambda: transfer.server.item_address(transfer.item))
         transfer.begin(urllib.parse.unquote(address.rpartition("/")[2]), 0)
@@ -1427,6 +1428,7 @@ class LAN(Target):
             except OSError as error:
                 raise TargetAway(f"The console hung up: {reason(error)}.") from error
             self._follow(transfer, line)
+        transfer.state.mark_sent(transfer.item.id)
 
     def _follow(self, transfer: Transfer, line: socket.socket) -> None:
         """Until the console is done. :raises Failed: it did not take the file."""

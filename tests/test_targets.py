@@ -578,6 +578,16 @@ def test_a_console_that_takes_no_more_and_says_that_all_is_well_gets_the_rest(
     assert (console.folder / "game.nsp").stat().st_size == 30_000_000
 
 
+def test_homebrew_that_does_not_fit_leaves_no_part_either(
+    home: Home, console: FTPConsole
+) -> None:
+    (console.folder / "install:").mkdir()
+    home.queue("app.nro", GAME)
+    console.ends_after = 1_000_000
+    home.sender(console.url("")).step()
+    assert files(console.folder) == []
+
+
 def test_a_console_whose_card_is_really_full_fails_the_item(
     home: Home, console: FTPConsole
 ) -> None:
@@ -678,6 +688,24 @@ def test_a_console_pulls_the_file_by_an_address_that_ends_in_its_name(
     assert text.startswith("127.0.0.1:")
     row = home.item(item)
     assert (row["status"], row["bytes"]) == ("completed", len(GAME))
+
+
+def test_a_console_that_has_pulled_is_not_told_again_after_a_crash(
+    home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    console = installer(
+        lambda console, address: console.install(address, block=500_000)
+    )
+    sender = lan(home, console)
+    monkeypatch.setattr(sender, "_completed", crash)
+    monkeypatch.setattr(sender, "_release", lambda item: None)
+    with pytest.raises(Crash):
+        sender.step()
+    again = installer(lambda console, address: None)
+    lan(home, again, state=sender.state).step()
+    assert again.told == b""
+    assert home.item(item)["status"] == "completed"
 
 
 def test_the_address_is_dead_when_the_console_is_done(
