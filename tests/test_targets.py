@@ -611,13 +611,14 @@ def test_a_file_that_is_there_is_replaced_also_where_rename_does_not(
 def test_ftp_goes_on_after_a_restart_of_the_client(
     home: Home, console: FTPConsole, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home.queue("game.nsp", GAME)
+    game = os.urandom(30_000_000)  # more than is on its way at once
+    home.queue("game.nsp", game)
     sender = home.sender(console.url())
-    at(sender, 1_000_000, ctrl_c)
+    at(sender, 20_000_000, ctrl_c)
     with pytest.raises(KeyboardInterrupt):
         sender.step()
     home.sender(console.url(), state=sender.state).step()
-    assert (console.folder / "game.nsp").read_bytes() == GAME
+    assert (console.folder / "game.nsp").read_bytes() == game
     assert "going on at" in capsys.readouterr().out
 
 
