@@ -597,7 +597,7 @@ def test_a_terminal_shows_a_bar_that_goes_away(
     screen.end()
     assert re.search(r"game.nsp: +75 ?%", terminal.getvalue())
     assert terminal.getvalue().endswith("\r")
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def test_a_bar_without_a_total_tells_the_bytes() -> None:

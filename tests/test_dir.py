@@ -395,6 +395,7 @@ def test_only_so_many_ledgers_are_kept(
 
 def test_an_address_outlives_a_restart_of_the_server(
     browser: webtest.TestApp,
+    serve: Serve,
     service: catalogd.Web,
     store: catalogd.Store,
     scanner: catalogd.Scanner,
@@ -402,11 +403,14 @@ def test_an_address_outlives_a_restart_of_the_server(
     item: str,
 ) -> None:
     path = item_path(browser, key, item)
-    again = catalogd.Web(store, service.settings, scanner)
-    after = webtest.TestApp(again.app, extra_environ={"REMOTE_ADDR": "192.168.1.9"})
-    assert after.get(path).body == b"0123456789"
-    served = after.get(f"/api/send-queue/{item}/address", headers=bearer(key))
-    assert served.json["served"] == 10
+    url = serve(catalogd.Web(store, service.settings, scanner))
+    assert call("GET", f"{url}{path}")[2] == b"0123456789"
+
+    def served() -> int:
+        answer = call("GET", f"{url}/api/send-queue/{item}/address", **bearer(key))[2]
+        return int(json.loads(answer)["served"])
+
+    wait_for(lambda: served() == 10)
 
 
 # Two clients of one account
