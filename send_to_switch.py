@@ -1073,6 +1073,9 @@ class Folder(Target):
             received = self._copy(transfer, file, part, start)
             part.flush()
             os.fsync(part.fileno())
+            size = os.fstat(part.fileno()).st_size
+        if size != transfer.done:
+            raise Failed(f"{self.folder} has {size} of {transfer.done} bytes.")
         read_back = self._read_back(f"{path}.part") if transfer.verify else None
         check_digests(file, received, read_back)
         transfer.state.mark_sent(transfer.item.id)

@@ -276,6 +276,16 @@ def test_what_the_folder_refuses_fails_the_item(
     assert os.listdir(card) == []
 
 
+def test_a_folder_that_lost_bytes_fails_the_item(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    monkeypatch.setattr(os, "fsync", lambda number: os.ftruncate(number, 5))
+    home.sender(f"folder:{card}").step()
+    assert f"has 5 of {len(GAME)} bytes" in home.item(item)["error"]
+    assert os.listdir(card) == []
+
+
 def test_a_card_that_is_pulled_out_gives_the_item_back(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
