@@ -824,7 +824,8 @@ def test_two_clients_at_once_send_each_item_once(
 def test_a_server_that_is_away_on_the_way_is_waited_for(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    item = home.queue("game.nsp", GAME)
+    game = os.urandom(30_000_000)  # more than is on its way at once
+    item = home.queue("game.nsp", game)
     sender = home.sender(f"folder:{card}")
     plain = send_to_switch.connection
     away_until = [0.0]
@@ -842,7 +843,7 @@ def test_a_server_that_is_away_on_the_way_is_waited_for(
     monkeypatch.setattr(send_to_switch, "connection", connection)
     at(sender, 1_000_000, restart)
     sender.step()
-    assert (card / "game.nsp").read_bytes() == GAME
+    assert (card / "game.nsp").read_bytes() == game
     assert home.item(item)["status"] == "completed"
 
 
