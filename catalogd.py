@@ -22,11 +22,13 @@ Page       HTML, CSS and JavaScript of the browser's page
 Commands   the command line
 """
 
+import _thread
 import argparse
 import base64
 import concurrent.futures
 import configparser
 import contextlib
+import ctypes
 import dataclasses
 import email.utils
 import functools
@@ -56,6 +58,7 @@ import time
 import unicodedata
 import urllib.parse
 import urllib.request
+import webbrowser
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TextIO
@@ -127,6 +130,13 @@ def ip_address(text: str) -> str:
         raise ValueError("is not an IP address") from None
 
 
+def location(text: str) -> str:
+    """:raises ValueError: unless it is a path of plain words, and not all of them."""
+    if text and not re.fullmatch(r"(/[\w.-]+)+/?", text, re.ASCII):
+        raise ValueError("is not a path such as /catalogd-files")
+    return text.rstrip("/")
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """All options of the INI file, checked. Times are seconds unless said."""
@@ -176,6 +186,13 @@ class Settings:
         "IP address of a reverse proxy whose X-Forwarded-* headers are believed.",
         parse=ip_address,
     )
+    accel_redirect: str = option(
+        "server",
+        "",
+        "The internal location, such as /catalogd-files, from which nginx in front\n"
+        "sends the files itself (X-Accel-Redirect). It needs trusted_proxy.",
+        parse=location,
+    )
     threads: int = option(
         "server", 4, "Worker threads that answer calls.", low=1, high=64
     )
@@ -194,6 +211,10 @@ class Settings:
         "download it for clients that fetch entry_source themselves.",
         choices=("path", "url"),
     )
+
+    def __post_init__(self) -> None:
+        if self.accel_redirect and not self.trusted_proxy:
+            raise Problem("[server] accel_redirect needs trusted_proxy to be set.")
 
     @classmethod
     def read(cls, path: str) -> "Settings":
@@ -1653,6 +1674,15 @@ class Store:
             db.execute(f"{sql} WHERE id = ?", (sha256, size, mtime, id))
             self._catalog_changed(db)
 
+    def counts(self) -> tuple[int, int]:
+        """Entries that can be downloaded now, and queue items that have not ended."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT (SELECT count(*) FROM entries WHERE state = 'here'), (SELECT"
+                " count(*) FROM queue WHERE status IN ('pending', 'processing'))"
+            ).fetchone()
+        return row[0], row[1]
+
     def add_link(
         self, url: str, size: int, type: str, said: dict[str, Any], by: str
     ) -> str:
@@ -2156,17 +2186,25 @@ def library_folders(folders: Iterable[str]) -> list[str]:
 
     :raises Problem: the path of one is no Unicode, which JSON and SQLite want.
     """
-    paths = sorted({os.path.abspath(os.path.expanduser(path)) for path in folders})
-    for path in paths:
+    paths = {os.path.normcase(path): path for path in map(absolute, folders)}
+    for path in paths.values():
         if not is_text(path):
             raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
     return [
-        path
-        for path in paths
+        paths[path]
+        for path in sorted(paths)
         if not any(
             path.startswith(os.path.join(above, "")) for above in paths if above != path
         )
     ]
+
+
+def absolute(folder: str) -> str:
+    """A bare drive letter, or a share of a server, is the whole of it: to Windows
+    `D:` is whatever folder of that drive was the last to be visited."""
+    folder = os.path.expanduser(folder)
+    drive, rest = os.path.splitdrive(folder)
+    return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
 
 
 def open_file(path: str) -> io.FileIO:
@@ -2851,6 +2889,8 @@ class Web:
         entry = self.store.entry(entry_id)
         if entry["type"] == "url":
             return json_answer(b"", 302, {"Location": entry["source"]})
+        if self.settings.accel_redirect and behind_proxy():
+            return redirected_file_answer(entry["source"], self.settings.accel_redirect)
         return file_answer(entry["source"], self.store.checksum(entry_id))
 
     @route("GET /api/entries/<entry_id>/info", access="key")
@@ -3296,11 +3336,15 @@ def page_answer(text: str, kind: str) -> bottle.HTTPResponse:
     return conditional(body, content_etag(body), {**PAGE_HEADERS, "Content-Type": kind})
 
 
+DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
+
+
 def file_name(row: Mapping[str, Any]) -> str:
     """A name for the entry's file that has its extension."""
     if row["type"] == "filepath":
         return os.path.basename(row["source"])
     name = re.sub(r'[\\/:*?"<>|\x00-\x1f]', "_", row["name"])
+    name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
     ending = f".{row['file_type']}" if row["file_type"] else ""
     return name if name.lower().endswith(ending) else name + ending
 
@@ -3418,6 +3462,31 @@ def opened_file_answer(
     if served is not None and method == "GET":
         body = counted(file, reply.start, reply.stop, served)
     return bottle.HTTPResponse(body, reply.status, headers)
+
+
+def behind_proxy() -> bool:
+    """Whether the trusted proxy passed this call on: waitress leaves this header to
+    nobody else."""
+    return "HTTP_X_FORWARDED_FOR" in bottle.request.environ
+
+
+def redirected_file_answer(path: str, location: str) -> bottle.HTTPResponse:
+    """No bytes: nginx adds them, the validators and the ranges.
+
+    :raises NotFound: the file is not there any more, or cannot be read.
+    """
+    try:
+        open_file(path).close()
+    except OSError as error:
+        raise NotFound("The entry's file cannot be read now.") from error
+    headers = {
+        **JSON_HEADERS,
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": attachment(os.path.basename(path)),
+        "Cache-Control": "private, no-cache",
+        "X-Accel-Redirect": location + urllib.parse.quote(path),
+    }
+    return bottle.HTTPResponse(b"", 200, headers)
 
 
 class Refusal:
@@ -3628,7 +3697,7 @@ def open_store(args: argparse.Namespace, settings: Settings | None = None) -> St
 def become_owner(folder: str) -> None:
     """Root acts as the folder's owner, and leaves no file that the service, which
     runs as that owner, cannot open."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0 or not os.path.isdir(folder):
+    if sys.platform == "win32" or os.geteuid() != 0 or not os.path.isdir(folder):
         return
     owner = os.stat(folder)
     if owner.st_uid == 0:
@@ -3668,16 +3737,43 @@ def byte_count(text: str) -> int:
 def serve(args: argparse.Namespace) -> None:
     settings = settings_of(args)
     if not settings.folders:
-        raise Problem(
-            "There is no folder to serve yet. Try 'catalogd serve /path/to/games',"
-            f" or list folders in {usual_config_file()}."
-        )
-    with contextlib.closing(open_store(args, settings)) as store:
+        settings = dataclasses.replace(settings, folders=(folder_beside_program(),))
+    with (
+        stopped_with_its_window(),
+        contextlib.closing(open_store(args, settings)) as store,
+    ):
         refuse_mistyped(args.folders, store)
         with store.exclusive("serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
-            run(listen(web.app, settings), scanner, web)
+            run(listen(web.app, settings), scanner, web, args.open)
+
+
+def folder_beside_program() -> str:
+    """What is served where no folder is named: `Games` beside the program, if that is
+    one file that is started with a double click.
+
+    :raises Problem: it is none, or the folder cannot be made.
+    """
+    if not is_one_program():
+        raise Problem(
+            "There is no folder to serve yet. Try 'catalogd serve /path/to/games',"
+            f" or list folders in {usual_config_file()}."
+        )
+    folder = os.path.join(os.path.dirname(sys.executable), "Games")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise Problem(
+            f"{folder}: cannot be made: {error.strerror}. Drop the folder with your"
+            " games on the program, or move the program to a folder of yours."
+        ) from error
+    return folder
+
+
+def is_one_program() -> bool:
+    """Whether this is the executable that PyInstaller made of the file."""
+    return bool(getattr(sys, "frozen", False))
 
 
 def refuse_mistyped(folders: Iterable[str], store: Store) -> None:
@@ -3691,41 +3787,143 @@ def refuse_mistyped(folders: Iterable[str], store: Store) -> None:
         raise Problem(f"{path}: there is no such folder.")
 
 
-def run(server: Any, scanner: Scanner, web: Web) -> None:
-    """Serve until a signal ends it."""
+WINDOW_CLOSES = 5.0  # seconds that Windows gives a program whose window was closed
+
+
+@contextlib.contextmanager
+def stopped_with_its_window() -> Iterator[None]:
+    """On Windows, closing the console window ends the block as SIGTERM would. Windows
+    kills the program as soon as its handler returns, so that waits for the block."""
+    windows = getattr(ctypes, "windll", None)
+    if windows is None:
+        yield
+        return
+    ended = threading.Event()
+
+    def close(event: int) -> bool:
+        if event == 0:  # Ctrl-C, which Python handles
+            return False
+        _thread.interrupt_main(signal.SIGTERM)
+        return ended.wait(WINDOW_CLOSES)
+
+    kind = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
+    handler = kind(ctypes.c_int, ctypes.c_uint)(close)
+    windows.kernel32.SetConsoleCtrlHandler(handler, True)
+    try:
+        yield
+    finally:
+        ended.set()
+        windows.kernel32.SetConsoleCtrlHandler(handler, False)
+
+
+def run(server: Any, scanner: Scanner, web: Web, open: bool = False) -> None:
+    """Serve until a signal ends it.
+
+    :param open: show the page in this machine's browser.
+    """
     scanner.start()
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, frame: sys.exit(0))
-        welcome(server, scanner, web)
-        server.run()
+        page = welcome(server, scanner, web)
+        if open:
+            webbrowser.open(page)
+        with heartbeat(server, web):
+            server.run()
     finally:
         scanner.stop()
         server.close()
 
 
-def welcome(server: Any, scanner: Scanner, web: Web) -> None:
-    """Says what is served, where, and how to make the first account."""
+BEAT = 20.0  # seconds between two words to a systemd that has no watchdog set
+PATIENCE = 5.0  # seconds that a call to ourselves may take
+
+
+@contextlib.contextmanager
+def heartbeat(server: Any, web: Web) -> Iterator[None]:
+    """While the block runs, systemd is told of every call of our own that the service
+    answers. One thread calls and then tells, so a service that hangs falls silent,
+    and systemd's watchdog restarts it."""
+    if not os.environ.get("NOTIFY_SOCKET"):
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=beat, args=(server, web, over), name="heartbeat")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        notify("STOPPING=1")
+
+
+def beat(server: Any, web: Web, over: threading.Event) -> None:
+    watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
+    interval = watchdog / 3 or BEAT
+    while not over.is_set():
+        if answers(own_address(server, web.settings), min(interval, PATIENCE)):
+            entries, queued = web.store.counts()
+            status = f"STATUS={entries} entries to download, {queued} items queued"
+            notify("READY=1", "WATCHDOG=1", status)
+        over.wait(interval)
+
+
+def answers(address: tuple[str, int], timeout: float) -> bool:
+    """Whether the service at this address says over its socket that it is well."""
+    call = http.client.HTTPConnection(*address, timeout=timeout)
+    with contextlib.closing(call):
+        try:
+            call.request("GET", "/healthz")
+            return call.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+def notify(*states: str) -> None:
+    """Tell systemd, where it started us and wants to know (sd_notify)."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address and hasattr(socket, "AF_UNIX"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+            link.sendto("\n".join(states).encode(), re.sub("^@", "\0", address))
+
+
+def welcome(server: Any, scanner: Scanner, web: Web) -> str:
+    """Says what is served, where, and how to make the first account. The address
+    that is to be opened first."""
     addresses = list(page_addresses(server, web.settings))
+    first = addresses[0]
     print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
     print("Open in a browser:", *addresses, sep="\n    ")
     if not web.store.has_accounts():
         print("There is no account yet. Make the first one here, with this link:")
-        print(f"    {addresses[0]}#setup={web.setup_code}")
+        first = f"{first}#setup={web.setup_code}"
+        print(f"    {first}")
     print("Stop with Ctrl-C.", flush=True)
+    return first
 
 
 def page_addresses(server: Any, settings: Settings) -> Iterator[str]:
     """The addresses that people on the LAN can open, the most likely first."""
     if settings.base_url:
         yield f"{settings.base_url}/"
-    port = getattr(server, "effective_port", None) or server.effective_listen[0][1]
+    port = listening_port(server)
     if settings.host not in ("", "0.0.0.0", "::"):
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{host}:{port}/"
     else:
         yield f"http://{lan_address()}:{port}/"
         yield f"http://{socket.gethostname().partition('.')[0]}.local:{port}/"
+
+
+def listening_port(server: Any) -> int:
+    return int(getattr(server, "effective_port", None) or server.effective_listen[0][1])
+
+
+def own_address(server: Any, settings: Settings) -> tuple[str, int]:
+    """Where this machine itself reaches the service."""
+    everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+    return everywhere.get(settings.host, settings.host), listening_port(server)
 
 
 def lan_address() -> str:
@@ -3972,6 +4170,7 @@ COMMANDS = (
             ),
             argument("--host", help="address to listen on, else all"),
             argument("--port", type=port_number, help="TCP port, else 6069"),
+            argument("--open", action="store_true", help="show the page in a browser"),
         ],
     ),
     ("scan", scan, "Scan the folders once and say what changed.", []),
@@ -4065,17 +4264,28 @@ def parser() -> Parser:
     return top
 
 
+def wait_for_reader() -> None:
+    """The window of a program that was double-clicked closes when that ends."""
+    with contextlib.suppress(EOFError):
+        input("Press Enter to close this window. ")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     log.setLevel(logging.INFO)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that lacks letters
         sys.stdout.reconfigure(errors="backslashreplace")
+    argv = sys.argv[1:] if argv is None else argv
+    # A double click gives no arguments, a drop on the program the folders.
+    clicked = is_one_program() and all(map(os.path.isdir, argv))
     try:
-        args = parser().parse_args(argv)
+        args = parser().parse_args(["serve", "--open", *argv] if clicked else argv)
         args.run(args)
     except Problem as problem:
         print(f"catalogd: {problem}", file=sys.stderr)
+        if clicked:
+            wait_for_reader()
         return 2
     except KeyboardInterrupt:
         return 130
