@@ -1,0 +1,593 @@
+"""What the installed forms rely on: systemd, a Windows console, nginx, the metadata."""
+
+import ast
+import configparser
+import ctypes
+import http.client
+import json
+import ntpath
+import os
+import pathlib
+import re
+import signal
+import socket
+import sys
+import threading
+import tomllib
+import urllib.parse
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+
+TOP = pathlib.Path(__file__).parent.parent
+
+
+# Metadata ---------------------------------------------------------------------
+
+
+def setup_cfg() -> configparser.ConfigParser:
+    found = configparser.ConfigParser(interpolation=None)
+    found.read(TOP / "setup.cfg")
+    return found
+
+
+def script_metadata(path: pathlib.Path) -> dict[str, Any]:
+    """The `# /// script` block of a file, read as PEP 723 says."""
+    pattern = r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$"
+    [block] = re.finditer(pattern, path.read_text())
+    rows = block["content"].splitlines()
+    return tomllib.loads("\n".join(row[2:] for row in rows))
+
+
+def test_one_line_starters_get_the_packages_that_setup_cfg_names() -> None:
+    metadata = script_metadata(TOP / "catalogd.py")
+    options = setup_cfg()["options"]
+    assert metadata["dependencies"] == options["install_requires"].split()
+    assert metadata["requires-python"] == options["python_requires"]
+
+
+def test_the_debian_changelog_names_the_version() -> None:
+    first = (TOP / "packaging/debian/changelog").read_text().splitlines()[0]
+    assert first.startswith(f"catalogd ({catalogd.__version__}) ")
+
+
+# What Windows lacks -----------------------------------------------------------
+
+POSIX_MODULES = {
+    *("crypt", "curses", "fcntl", "grp", "nis", "posix", "pty", "pwd", "readline"),
+    *("resource", "spwd", "syslog", "termios", "tty"),
+}
+POSIX_ONLY = {
+    "os": """WNOHANG chown chroot confstr ctermid fchdir fchmod fchown fork forkpty
+        fpathconf fstatvfs fwalk getegid geteuid getgid getgroups getloadavg getpgid
+        getpgrp getpriority getresgid getresuid getsid getuid initgroups killpg lchown
+        lockf mkfifo mknod nice openpty pathconf pipe2 posix_fadvise posix_fallocate
+        posix_spawn pread preadv pwrite pwritev readv register_at_fork
+        sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid
+        setpriority setregid setresgid setresuid setreuid setsid setuid statvfs sync
+        sysconf tcgetpgrp ttyname uname wait waitid writev O_CLOEXEC O_DIRECTORY
+        O_NOATIME O_NOCTTY O_NOFOLLOW O_NONBLOCK O_SYNC""",
+    "signal": """SIGALRM SIGCHLD SIGCONT SIGHUP SIGIO SIGKILL SIGPIPE SIGQUIT SIGSTOP
+        SIGTSTP SIGUSR1 SIGUSR2 SIGWINCH alarm pause pthread_kill pthread_sigmask
+        setitimer siginterrupt sigpending sigwait sigwaitinfo sigtimedwait""",
+    "socket": """AF_UNIX AF_NETLINK AF_PACKET SO_REUSEPORT send_fds recv_fds sethostname
+        if_nametoindex socketpair_unix""",
+    "select": "poll epoll kqueue devpoll",
+    "time": "tzset clock_settime pthread_getcpuclockid",
+    "asyncio": "add_signal_handler create_unix_server open_unix_connection",
+}
+# Each with what happens where it is not there.
+FALLBACKS = {
+    "os.geteuid": "a Windows folder has no owner to become",
+    "os.setgroups": "as geteuid",
+    "os.setgid": "as geteuid",
+    "os.setuid": "as geteuid",
+    "os.statvfs": "the device number names the volume",
+    "os.O_CLOEXEC": "left out of the flags: Windows does not inherit it",
+    "os.O_NOFOLLOW": "left out of the flags",
+    "os.O_NONBLOCK": "left out of the flags: Windows has no named pipes in folders",
+    "socket.AF_UNIX": "there is no systemd to talk to",
+}
+OURS = [
+    path for name in ("catalogd", "send_to_switch") for path in TOP.glob(f"{name}.py")
+]
+
+
+def posix_only(tree: ast.AST) -> set[str]:
+    """Names that Windows lacks, used as `os.fork` or as a string, as for getattr."""
+    names = {
+        (module, name) for module, text in POSIX_ONLY.items() for name in text.split()
+    }
+    plain = {name: module for module, name in names}
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found |= {(node.value.id, node.attr)} & names
+        elif isinstance(node, ast.Constant) and str(node.value) in plain:
+            found.add((plain[str(node.value)], str(node.value)))
+    return {f"{module}.{name}" for module, name in found}
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
+def test_no_module_is_imported_that_windows_lacks(path: pathlib.Path) -> None:
+    nodes = [node for node in ast.walk(ast.parse(path.read_text()))]
+    imported = {
+        alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names
+    }
+    imported |= {str(n.module) for n in nodes if isinstance(n, ast.ImportFrom)}
+    assert not imported & POSIX_MODULES
+
+
+def test_every_call_that_windows_lacks_has_a_fallback() -> None:
+    used = set().union(*(posix_only(ast.parse(path.read_text())) for path in OURS))
+    assert used == set(FALLBACKS)
+
+
+def test_without_what_windows_lacks_a_library_is_scanned_and_an_account_made(
+    tmp_path: pathlib.Path,
+    library: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library.add("Celeste.nsp")
+    for name in FALLBACKS:
+        module, _, attribute = name.partition(".")
+        monkeypatch.delattr(sys.modules[module], attribute)
+    monkeypatch.setattr(sys, "platform", "win32")
+    data = str(tmp_path / "data")
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text(f"[library]\nfolders = {library.folder}\n")
+    assert catalogd.main(["scan", "--config", str(ini), "--data-dir", data]) == 0
+    assert (
+        catalogd.main(
+            ["link", "add", "http://a/b.nsp", "--name", "B", "--data-dir", data]
+        )
+        == 0
+    )
+    catalogd.notify("READY=1")
+    store = catalogd.Store(data)
+    assert store.counts() == (2, 0)
+    store.close()
+
+
+# Folders and names of Windows -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "served"),
+    [
+        (["D:"], ["D:\\"]),
+        (["D:\\"], ["D:\\"]),
+        (["d:/games", "D:\\Games\\"], ["D:\\Games"]),
+        (["D:\\Games", "D:\\Games\\NSP"], ["D:\\Games"]),
+        (["D:\\", "d:\\games"], ["D:\\"]),
+        (["\\\\nas\\games"], ["\\\\nas\\games\\"]),
+        (["//nas/games/nsp", "\\\\NAS\\games\\nsp\\new"], ["\\\\nas\\games\\nsp"]),
+        (["C:\\Games", "C:\\Games2"], ["C:\\Games", "C:\\Games2"]),
+    ],
+)
+def test_windows_folders_are_absolute_and_each_is_served_once(
+    given: list[str], served: list[str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "path", ntpath)
+        found = catalogd.library_folders(given)
+    assert found == served
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("CON", "_CON.nsp"),
+        ("nul.backup", "_nul.backup.nsp"),
+        ("Com1 ", "_Com1 .nsp"),
+        ("Contra", "Contra.nsp"),
+        ("Com10", "Com10.nsp"),
+        ("a:b", "a_b.nsp"),
+    ],
+)
+def test_a_link_gets_no_file_name_that_is_a_device_of_windows(
+    name: str, safe: str
+) -> None:
+    assert catalogd.file_name({"type": "url", "name": name, "file_type": "nsp"}) == safe
+
+
+def test_a_device_is_no_file() -> None:
+    with pytest.raises(OSError, match="is not a file"):
+        catalogd.open_file(os.devnull)
+
+
+# systemd ----------------------------------------------------------------------
+
+
+class Systemd:
+    """The end of the notify socket that systemd has."""
+
+    def __init__(self, address: str) -> None:
+        self.link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.link.bind(address)
+        self.link.settimeout(30)
+
+    def hears(self) -> list[str]:
+        return self.link.recv(4096).decode().split("\n")
+
+
+@pytest.fixture
+def systemd(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    monkeypatch.setenv("WATCHDOG_USEC", "150000")
+    found = Systemd(path)
+    yield found
+    found.link.close()
+
+
+class Address:
+    """What `own_address` asks a waitress server."""
+
+    def __init__(self, url: str) -> None:
+        self.effective_port = urllib.parse.urlsplit(url).port
+
+
+def test_systemd_is_told_that_the_service_answers_and_what_it_has(
+    systemd: Systemd,
+    service: catalogd.Web,
+    library: Any,
+    serve: Callable[[catalogd.Web], str],
+) -> None:
+    library.add("Celeste.nsp")
+    service.scanner.scan()
+    with catalogd.heartbeat(Address(serve(service)), service):
+        beats = [systemd.hears(), systemd.hears()]
+    status = "STATUS=1 entries to download, 0 items queued"
+    assert beats == [["READY=1", "WATCHDOG=1", status]] * 2
+
+
+def test_systemd_is_told_when_the_service_stops(
+    systemd: Systemd, service: catalogd.Web, serve: Callable[[catalogd.Web], str]
+) -> None:
+    with catalogd.heartbeat(Address(serve(service)), service):
+        systemd.hears()
+    said = [systemd.hears()]
+    while said[-1] != ["STOPPING=1"]:
+        said.append(systemd.hears())
+    assert "heartbeat" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_service_that_hangs_gives_no_beat(
+    systemd: Systemd,
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hang, asked = threading.Event(), threading.Event()
+
+    def version() -> int:
+        asked.set()
+        hang.wait(30)
+        return 0
+
+    monkeypatch.setattr(service.store, "catalog_version", version)
+    with catalogd.heartbeat(Address(serve(service)), service):
+        asked.wait(30)
+        systemd.link.settimeout(1)
+        with pytest.raises(TimeoutError):
+            systemd.hears()
+        hang.set()
+
+
+def test_without_systemd_nobody_is_told(
+    service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    before = threading.active_count()
+    with catalogd.heartbeat(None, service):
+        assert threading.active_count() == before
+    catalogd.notify("READY=1")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a kind of socket of Linux")
+def test_systemd_is_heard_at_an_abstract_address_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = f"catalogd-test-{os.getpid()}"
+    systemd = Systemd(f"\0{name}")
+    monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+    catalogd.notify("READY=1", "STATUS=well")
+    assert systemd.hears() == ["READY=1", "STATUS=well"]
+    systemd.link.close()
+
+
+def test_a_closed_port_is_no_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert not catalogd.answers(("127.0.0.1", port), 30)
+
+
+def test_an_answer_that_is_no_http_is_no_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def babble() -> None:
+            link = server.accept()[0]
+            link.recv(4096)
+            link.sendall(b"bla\r\n\r\n")
+            link.close()
+
+        thread = threading.Thread(target=babble)
+        thread.start()
+        assert not catalogd.answers(server.getsockname(), 30)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("::", "::1"),
+        ("192.168.1.2", "192.168.1.2"),
+    ],
+)
+def test_a_machine_reaches_itself_on_whatever_is_listened_to(
+    host: str, own: str
+) -> None:
+    settings = catalogd.Settings(host=host)
+    assert catalogd.own_address(Address("http://x:81"), settings) == (own, 81)
+
+
+# A double click ---------------------------------------------------------------
+
+
+@pytest.fixture
+def program(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The folder of an executable that PyInstaller made; its INI names no folder."""
+    folder = tmp_path / "program"
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text("[server]\nhost = 127.0.0.1\nport = 0\n")
+    folder.mkdir()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(sys, "executable", str(folder / "catalogd.exe"))
+    monkeypatch.setenv("CATALOGD_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("CATALOGD_CONFIG", str(ini))
+    return folder
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The scanner folders and the `open` of each run that was begun."""
+    begun: list[Any] = []
+
+    def run(server: Any, scanner: catalogd.Scanner, web: Any, open: bool) -> None:
+        server.close()
+        server.task_dispatcher.shutdown()
+        begun.append((scanner.folders, open))
+
+    monkeypatch.setattr(catalogd, "run", run)
+    return begun
+
+
+def test_a_double_click_serves_the_folder_beside_the_program(
+    program: pathlib.Path, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["catalogd.exe"])
+    assert catalogd.main() == 0
+    assert runs == [([str(program / "Games")], True)]
+    assert (program / "Games").is_dir()
+
+
+def test_folders_that_are_dropped_on_the_program_are_served(
+    program: pathlib.Path, runs: list[Any], library: Any
+) -> None:
+    assert catalogd.main([str(library.folder)]) == 0
+    assert runs == [([str(library.folder)], True)]
+    assert not (program / "Games").exists()
+
+
+def test_a_problem_after_a_double_click_stays_on_the_screen(
+    program: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (program / "Games").write_text("in the way")
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text))
+    assert catalogd.main([]) == 2
+    assert "Games: cannot be made" in capsys.readouterr().err
+    assert asked == ["Press Enter to close this window. "]
+
+
+def test_a_window_without_a_keyboard_is_not_waited_for(
+    program: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program / "Games").write_text("in the way")
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert catalogd.main([]) == 2
+
+
+def test_the_program_takes_commands_as_any_other(
+    program: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert catalogd.main(["example"]) == 0
+    assert capsys.readouterr().out == catalogd.Settings.example()
+
+
+def test_no_arguments_are_a_mistake_where_nothing_was_double_clicked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert catalogd.main([]) == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_the_page_is_opened_where_that_was_asked_for(
+    service: catalogd.Web,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(catalogd.webbrowser, "open", opened.append)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+
+    class Server(Address):
+        def run(self) -> None:
+            pass
+
+        close = run
+
+    catalogd.run(Server("http://x:81"), service.scanner, service, open=True)
+    assert opened == [f"http://127.0.0.1:81/#setup={service.setup_code}"]
+    assert opened[0] in capsys.readouterr().out
+
+
+class Kernel32:
+    """The one function of Windows that is called."""
+
+    def __init__(self) -> None:
+        self.handlers: list[Any] = []
+
+    @property
+    def kernel32(self) -> "Kernel32":
+        return self
+
+    def SetConsoleCtrlHandler(self, handler: Any, add: bool) -> None:
+        (self.handlers.append if add else self.handlers.remove)(handler)
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> Kernel32:
+    kernel32 = Kernel32()
+    monkeypatch.setattr(ctypes, "windll", kernel32, raising=False)
+    return kernel32
+
+
+def test_closing_the_window_stops_the_service_and_waits_for_it(
+    windows: Kernel32, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopping = threading.Event()
+    said: list[int] = []
+    monkeypatch.setattr(catalogd._thread, "interrupt_main", lambda n: stopping.set())
+    with catalogd.stopped_with_its_window():
+        [close] = windows.handlers
+        window = threading.Thread(target=lambda: said.append(close(2)))
+        window.start()
+        assert stopping.wait(30)
+        assert not said, "Windows would have killed the service by now"
+    window.join()
+    assert said == [1]
+    assert windows.handlers == []
+
+
+def test_the_signal_of_a_closed_window_is_the_one_that_stops_the_service(
+    windows: Kernel32, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(catalogd._thread, "interrupt_main", sent.append)
+    monkeypatch.setattr(catalogd, "WINDOW_CLOSES", 0)
+    with catalogd.stopped_with_its_window():
+        windows.handlers[0](2)
+    assert sent == [signal.SIGTERM]
+
+
+def test_ctrl_c_in_the_window_is_left_to_python(windows: Kernel32) -> None:
+    with catalogd.stopped_with_its_window():
+        assert windows.handlers[0](0) == 0
+
+
+# nginx ------------------------------------------------------------------------
+
+
+def test_files_are_not_left_to_a_proxy_that_is_not_named() -> None:
+    with pytest.raises(catalogd.Problem, match="accel_redirect needs trusted_proxy"):
+        catalogd.Settings(accel_redirect="/files")
+
+
+@pytest.mark.parametrize("text", ["/", "files", "/a b", "/a?b", "/../%2e", "//a"])
+def test_an_internal_location_is_a_plain_path(
+    tmp_path: pathlib.Path, text: str
+) -> None:
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text(f"[server]\ntrusted_proxy = 127.0.0.1\naccel_redirect = {text}\n")
+    with pytest.raises(catalogd.Problem, match="is not a path such as"):
+        catalogd.Settings.read(str(ini))
+
+
+def behind_nginx(service: catalogd.Web, tmp_path: pathlib.Path) -> catalogd.Web:
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text(
+        "[server]\nhost = 127.0.0.1\nport = 0\ntrusted_proxy = 127.0.0.1\n"
+        "accel_redirect = /files/\n"
+    )
+    return catalogd.Web(
+        service.store, catalogd.Settings.read(str(ini)), service.scanner
+    )
+
+
+def download(
+    url: str, store: catalogd.Store, key: str, headers: dict[str, str]
+) -> http.client.HTTPResponse:
+    entry = json.loads(store.listing())[0]["id"]
+    call = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
+    path = f"/api/download/{entry}?api_key={key}"
+    call.request("GET", path, headers={**headers, "Connection": "close"})
+    return call.getresponse()
+
+
+@pytest.fixture
+def proxied(
+    service: catalogd.Web,
+    tmp_path: pathlib.Path,
+    library: Any,
+    key: str,
+    serve: Callable[[catalogd.Web], str],
+) -> Callable[..., http.client.HTTPResponse]:
+    """Downloads `Pokémon #1.nsp` from a service that has nginx in front."""
+    library.add("Pokémon #1.nsp", b"bytes")
+    service.scanner.scan()
+    url = serve(behind_nginx(service, tmp_path))
+    return lambda **headers: download(url, service.store, key, headers)
+
+
+def test_nginx_is_told_where_the_file_is_and_gets_no_bytes(
+    proxied: Callable[..., http.client.HTTPResponse], library: Any
+) -> None:
+    answer = proxied(**{"X-Forwarded-For": "192.168.1.7", "Range": "bytes=1-2"})
+    place = urllib.parse.unquote(answer.headers["X-Accel-Redirect"])
+    assert place == f"/files{library.folder}/Pokémon #1.nsp"
+    assert answer.headers["X-Accel-Redirect"].endswith("/Pok%C3%A9mon%20%231.nsp")
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert answer.status == 200, "the range is for nginx to cut"
+    assert answer.read() == b""
+
+
+def test_who_comes_past_nginx_gets_the_bytes(
+    proxied: Callable[..., http.client.HTTPResponse],
+) -> None:
+    answer = proxied()
+    assert "X-Accel-Redirect" not in answer.headers
+    assert answer.read() == b"bytes"
+
+
+def test_nginx_is_not_sent_to_a_file_that_is_gone(
+    proxied: Callable[..., http.client.HTTPResponse], library: Any
+) -> None:
+    (library.folder / "Pokémon #1.nsp").unlink()
+    answer = proxied(**{"X-Forwarded-For": "192.168.1.7"})
+    assert answer.status == 404
+    assert "X-Accel-Redirect" not in answer.headers
+
+
+def test_without_the_option_a_proxy_gets_the_bytes(
+    browser: webtest.TestApp,
+    service: catalogd.Web,
+    library: Any,
+    key: str,
+) -> None:
+    library.add("Celeste.nsp", b"bytes")
+    service.scanner.scan()
+    entry = json.loads(service.store.listing())[0]["id"]
+    address = f"/api/download/{entry}?api_key={key}"
+    answer = browser.get(address, headers={"X-Forwarded-For": "192.168.1.7"})
+    assert answer.body == b"bytes"
