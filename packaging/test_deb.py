@@ -1,0 +1,367 @@
+"""The Debian package, in the life of one machine: a Debian of its own that is booted
+with systemd. The tests are the machine's days, in their order.
+
+SUITE=trixie packaging/... does the same on Debian 13.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import TOP, need, run, wait_for
+
+SUITE = os.environ.get("SUITE", "bookworm")
+PACKAGES = [
+    *("systemd-sysv", "dbus", "adduser", "avahi-daemon"),
+    *("python3-bottle", "python3-waitress", "python3-platformdirs"),
+]
+BOOT = """unshare --mount --propagation private env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
+    systemd-nspawn --quiet --boot --register=no --keep-unit --private-network
+    --console=pipe --directory"""
+CALL = """
+import json, sys, urllib.request
+url, headers, body = json.load(sys.stdin)
+call = urllib.request.Request(url, body and body.encode(), headers)
+with urllib.request.urlopen(call, timeout=30) as answer:
+    print(json.dumps([dict(answer.headers), answer.read().decode()]))
+"""
+HANG = """
+import os, sys, time
+sys.path.insert(0, "/usr/share/catalogd")
+import catalogd
+
+def answer(web):
+    while os.path.exists("/srv/hang"):
+        time.sleep(0.1)
+    return {}
+
+for i, route in enumerate(catalogd.ROUTES):
+    if route.path == "/healthz":
+        catalogd.ROUTES[i] = route._replace(answer=answer)
+sys.exit(catalogd.main())
+"""
+
+
+class Machine:
+    """A booted container. Nothing of it is seen outside, and it has no network."""
+
+    def __init__(self, root: pathlib.Path, nspawn: int) -> None:
+        self.root = root
+        children = pathlib.Path(f"/proc/{nspawn}/task/{nspawn}/children")
+        self.leader = wait_for(lambda: children.read_text().strip())
+        wait_for(lambda: "running" in self.does("systemctl", "is-system-running"))
+
+    def does(self, *command: str, **options: Any) -> str:
+        """What a command prints in the machine, whether it fails or not."""
+        enter = ["nsenter", "--all", "--root", "--wdns=/", f"--target={self.leader}"]
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options}
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+        done = subprocess.run([*enter, *command], text=True, env=environment, **options)
+        self.status = done.returncode
+        return str(done.stdout)
+
+    def run(self, *command: str, **options: Any) -> str:
+        said = self.does(*command, **options)
+        assert self.status == 0, f"{command}: {said}"
+        return said
+
+    def call(self, path: str, body: Any = None, **headers: str) -> tuple[Any, str]:
+        """Headers and body of an answer of the service."""
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            body = json.dumps(body)
+        asked = json.dumps([f"http://127.0.0.1{path}", headers, body])
+        found = json.loads(self.run("python3", "-c", CALL, input=asked))
+        return found[0], found[1]
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def unit(self, name: str) -> str:
+        """A property of the service, such as its MainPID."""
+        return self.run("systemctl", "show", "-P", name, "catalogd").strip()
+
+    @contextlib.contextmanager
+    def drop_in(self, text: str) -> Iterator[None]:
+        path = "/etc/systemd/system/catalogd.service.d/test.conf"
+        self.write(path, text)
+        self.reload()
+        yield
+        (self.root / path.lstrip("/")).unlink()
+        self.reload()
+
+    def reload(self) -> None:
+        self.run("systemctl", "daemon-reload")
+        self.run("systemctl", "restart", "catalogd")
+
+    def sources(self, key: str) -> set[str]:
+        """The paths of all entries."""
+        body = self.call(":6069/api/list", Authorization=f"Bearer {key}")[1]
+        return {entry["source"] for entry in json.loads(body)["entries"]}
+
+
+@pytest.fixture(scope="module")
+def debs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
+    """The package of today, and of a version after it."""
+    need("dpkg-buildpackage", "dh")
+    folder = tmp_path_factory.mktemp("debs")
+    today = pathlib.Path(run(TOP / "packaging/build-deb.sh", folder).strip())
+    next_tree = changed_tree(folder / "next", "99.0")
+    changelog = next_tree / "packaging/debian/changelog"
+    changelog.write_text(re.sub(r"\(.*?\)", "(99.0)", changelog.read_text(), count=1))
+    return today, pathlib.Path(run(next_tree / "packaging/build-deb.sh").strip())
+
+
+def changed_tree(tree: pathlib.Path, version: str) -> pathlib.Path:
+    """A copy of the project that says to be another version."""
+    tree.mkdir()
+    for path in (*TOP.glob("*.py"), TOP / "README.md"):
+        shutil.copy(path, tree)
+    shutil.copytree(TOP / "packaging", tree / "packaging")
+    program = tree / "catalogd.py"
+    text = re.sub(
+        r"(?m)^__version__ = .*", f'__version__ = "{version}"', program.read_text()
+    )
+    program.write_text(text)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    need("debootstrap", "systemd-nspawn", "unshare", "nsenter", root=True)
+    folder = tmp_path_factory.mktemp("machine")
+    root = folder / "root"
+    mirror = "http://deb.debian.org/debian"
+    options = ["--variant=minbase", f"--include={','.join(PACKAGES)}"]
+    run("debootstrap", *options, SUITE, root, mirror)
+    with open(folder / "console", "wb") as console:
+        nspawn = subprocess.Popen(
+            [*BOOT.split(), str(root)],
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=console,
+        )
+    try:
+        yield Machine(root, nspawn.pid)
+    finally:
+        nspawn.terminate()
+        nspawn.wait(60)
+        shutil.rmtree(root)
+
+
+def test_a_changelog_of_another_version_is_refused(tmp_path: pathlib.Path) -> None:
+    tree = changed_tree(tmp_path / "tree", "98.0")
+    done = subprocess.run([tree / "packaging/build-deb.sh"], capture_output=True)
+    assert done.returncode == 1
+    assert b"catalogd.py is version 98.0, packaging/debian/changelog is" in done.stderr
+
+
+def test_lintian_finds_no_error_and_no_warning(debs: tuple[pathlib.Path, ...]) -> None:
+    need("lintian")
+    said = run("lintian", "--allow-root", "--fail-on=error,warning", debs[0])
+    assert not re.search("^[EW]:", said, re.MULTILINE), said
+
+
+def test_the_service_is_exposed_as_little_as_promised() -> None:
+    need("systemd-analyze")
+    unit = TOP / "packaging/debian/catalogd.service"
+    run("systemd-analyze", "security", "--offline=true", "--threshold=15", unit)
+
+
+@pytest.mark.parametrize("page", ["catalogd.1", "send-to-switch.1"])
+def test_a_man_page_is_formatted_without_a_complaint(page: str) -> None:
+    need("man")
+    path = TOP / "packaging/debian" / page
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    done = subprocess.run(["man", "--warnings", "-l", path], text=True, **options)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_installing_starts_the_service_and_says_where_the_setup_code_is(
+    machine: Machine, debs: tuple[pathlib.Path, ...]
+) -> None:
+    shutil.copy(debs[0], machine.root / "srv")
+    said = machine.run("apt-get", "install", "-y", f"/srv/{debs[0].name}")
+    assert machine.unit("ActiveState") == "active", "systemd had its READY=1"
+    [command] = re.findall("sudo (journalctl .*)", said)
+    code = wait_for(lambda: machine.does("sh", "-c", command))
+    [code] = re.findall("#setup=(.*)", code)
+    body = {"code": code, "username": "anna", "password": "correct horse"}
+    headers = machine.call(":6069/web/setup", body)[0]
+    assert headers["Set-Cookie"].startswith("session=")
+
+
+def test_the_status_line_counts_what_there_is(machine: Machine) -> None:
+    assert machine.unit("StatusText") == "0 entries to download, 0 items queued"
+
+
+def test_the_page_is_announced_on_the_network(machine: Machine) -> None:
+    journal = ["journalctl", "--unit=avahi-daemon"]
+    said = "/services/catalogd.service) successfully established"
+    wait_for(lambda: said in machine.run(*journal))
+
+
+def test_an_account_made_while_the_service_runs_leaves_it_all_its_files(
+    machine: Machine,
+) -> None:
+    body = {"username": "ben", "password": "battery staple"}
+    add = ["catalogd", "user", "add", "ben", "--password-stdin"]
+    machine.run(*add, input=body["password"])
+    assert machine.run("find", "/var/lib/catalogd", "!", "-user", "catalogd") == ""
+    assert "session=" in machine.call(":6069/web/login", body)[0]["Set-Cookie"]
+    machine.run("catalogd", "backup", "/var/lib/catalogd/backup.db")
+
+
+@pytest.fixture(scope="module")
+def key(machine: Machine) -> str:
+    return machine.run("catalogd", "key", "add", "anna", "test").strip()
+
+
+def test_folders_below_srv_mnt_and_media_are_served(machine: Machine, key: str) -> None:
+    folders = ["/srv/games", "/mnt/nas", "/media/disk"]
+    files = {f"{folder}/{folder[1]}.nsp" for folder in folders}
+    for path in files:
+        machine.write(path, "bytes")
+    rows = "\n    ".join(["folders =", *folders])
+    ini = f"[library]\nscan_interval = 1\n{rows}\n"
+    machine.write("/etc/catalogd/catalogd.ini", ini)
+    machine.run("systemctl", "restart", "catalogd")
+    wait_for(lambda: machine.sources(key) == files)
+    entry = json.loads(machine.call(f":6069/api/list?api_key={key}")[1])["entries"][0]
+    download = machine.call(f":6069/api/download/{entry['id']}?api_key={key}")
+    assert download[1] == "bytes"
+
+
+def test_a_disk_that_is_mounted_later_is_seen(machine: Machine, key: str) -> None:
+    machine.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/mnt/nas")
+    machine.run("sh", "-c", "echo bytes >/mnt/nas/later.nsp")
+    wait_for(lambda: "/mnt/nas/later.nsp" in machine.sources(key))
+    machine.run("umount", "/mnt/nas")
+    wait_for(lambda: "/mnt/nas/m.nsp" in machine.sources(key))
+
+
+def test_the_drop_in_for_home_makes_it_readable(machine: Machine, key: str) -> None:
+    machine.run("useradd", "--create-home", "carl")
+    machine.run("su", "carl", "-c", "mkdir -m 700 ~/games; echo x >~/games/h.nsp")
+    ini = machine.root / "etc/catalogd/catalogd.ini"
+    before = ini.read_text()
+    ini.write_text(f"{before}    /home/carl/games\n")
+    drop_in = (TOP / "packaging/debian/examples/home.conf").read_text()
+    home = "/home/carl/games/h.nsp"
+    with machine.drop_in(drop_in.replace("User=NAME", "User=carl")):
+        wait_for(lambda: home in machine.sources(key))
+        machine.run("catalogd", "user", "list")
+        assert machine.run("find", "/var/lib/catalogd", "!", "-user", "carl") == ""
+    ini.write_text(before)
+    machine.run("systemctl", "restart", "catalogd")
+    assert machine.run("find", "/var/lib/catalogd", "!", "-user", "catalogd") == ""
+
+
+def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
+    drop_in = (TOP / "packaging/debian/examples/port-80.conf").read_text()
+    with machine.drop_in(drop_in):
+        assert "catalogd" in machine.call("/")[1]
+        owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
+        assert owner.strip() == "catalogd"
+
+
+@pytest.mark.parametrize("path", ["/srv/games", "/mnt/nas", "/etc", "/usr", "/var/log"])
+def test_the_sandbox_lets_nobody_write_outside_the_state_folder(
+    machine: Machine, path: str
+) -> None:
+    enter = ["nsenter", "--mount", f"--target={machine.unit('MainPID')}"]
+    said = machine.does(*enter, "touch", f"{path}/it")
+    assert "Read-only file system" in said
+    machine.run(*enter, "touch", "/var/lib/catalogd/it")
+    machine.run("rm", "/var/lib/catalogd/it")
+
+
+def test_the_sandbox_hides_home(machine: Machine) -> None:
+    enter = ["nsenter", "--mount", f"--target={machine.unit('MainPID')}"]
+    assert machine.run(*enter, "ls", "-A", "/home") == ""
+
+
+def test_a_killed_service_comes_back(machine: Machine, key: str) -> None:
+    before = machine.unit("MainPID")
+    machine.run("sh", "-c", f"kill -9 {before}")
+    wait_for(lambda: machine.unit("ActiveState") != "active")
+    wait_for(lambda: machine.unit("ActiveState") == "active")
+    assert machine.unit("MainPID") != before
+    assert len(machine.sources(key)) == 3
+
+
+def test_a_service_that_hangs_is_ended_by_the_watchdog(machine: Machine) -> None:
+    machine.write("/srv/hang.py", HANG)
+    start = "/usr/bin/env CATALOGD_CONFIG=/etc/catalogd/catalogd.ini"
+    start += " CATALOGD_DATA_DIR=/var/lib/catalogd /usr/bin/python3 /srv/hang.py serve"
+    rows = [
+        "[Service]",
+        "WatchdogSec=3",
+        "RestartSec=1",
+        "ExecStart=",
+        f"ExecStart={start}",
+    ]
+    with machine.drop_in("\n".join(rows)):
+        before = machine.unit("MainPID")
+        machine.write("/srv/hang", "")
+        wait_for(lambda: machine.unit("ActiveState") != "active")
+        (machine.root / "srv/hang").unlink()
+        wait_for(lambda: machine.unit("ActiveState") == "active")
+        assert machine.unit("MainPID") != before
+    journal = machine.run("journalctl", "--unit=catalogd", "--since=-2min")
+    assert "Watchdog timeout" in journal
+
+
+def test_stopping_is_clean_and_quick(machine: Machine) -> None:
+    machine.run("systemctl", "stop", "catalogd")
+    assert machine.unit("Result") == "success"
+    assert machine.unit("ExecMainStatus") == "0"
+    machine.run("systemctl", "start", "catalogd")
+
+
+def test_an_upgrade_keeps_the_data_and_restarts(
+    machine: Machine, debs: tuple[pathlib.Path, ...], key: str
+) -> None:
+    before, ini = (
+        machine.unit("MainPID"),
+        machine.run("cat", "/etc/catalogd/catalogd.ini"),
+    )
+    shutil.copy(debs[1], machine.root / "srv")
+    said = machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
+    assert "setup=" not in said, "the first account has long been made"
+    assert machine.unit("MainPID") != before
+    assert json.loads(machine.call(":6069/healthz")[1])["version"] == "99.0"
+    assert len(machine.sources(key)) == 3
+    assert machine.run("cat", "/etc/catalogd/catalogd.ini") == ini
+
+
+def test_removing_keeps_the_data_and_the_settings(machine: Machine) -> None:
+    machine.run("apt-get", "remove", "-y", "catalogd")
+    assert machine.does("systemctl", "is-active", "catalogd").strip() != "active"
+    kept = {path.name for path in (machine.root / "var/lib/catalogd").iterdir()}
+    assert "catalogd.db" in kept
+    assert (machine.root / "etc/catalogd/catalogd.ini").exists()
+
+
+def test_a_package_that_comes_back_finds_its_data(
+    machine: Machine, debs: tuple[pathlib.Path, ...], key: str
+) -> None:
+    machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
+    assert len(machine.sources(key)) == 3
+
+
+def test_purging_asks_nothing_and_leaves_only_the_games(machine: Machine) -> None:
+    nobody = {"stdin": subprocess.DEVNULL}
+    machine.run("apt-get", "purge", "-y", "catalogd", **nobody)
+    left = [machine.root / path for path in ("var/lib/catalogd", "etc/catalogd")]
+    assert [path for path in left if path.exists()] == []
+    assert (machine.root / "srv/games/s.nsp").exists()
