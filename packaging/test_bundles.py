@@ -1,0 +1,150 @@
+"""The forms that need no package of the system: one executable, one archive, and the
+starters that read the file's own metadata."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import TOP, free_port, get, need, run, wait_for
+
+LOOPBACK = ["--host", "127.0.0.1", "--port", "0"]
+
+
+@contextlib.contextmanager
+def started(
+    command: list[Any], folder: pathlib.Path, **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A program that serves, with a home of its own below `folder`, and its address."""
+    home = {"HOME": str(folder), "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
+    home |= {"XDG_CONFIG_HOME": "", "CATALOGD_DATA_DIR": str(folder / "data")}
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        env={**os.environ, **home, **environment},
+        cwd=TOP,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            said = ""
+            while not said.endswith("Stop with Ctrl-C.\n"):
+                assert (line := process.stdout.readline()), said
+                said += line
+            [address] = re.findall(r"^    (http://127\.0\.0\.1:\d+/)$", said, re.M)
+            yield process, address
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def games(tmp_path: pathlib.Path) -> pathlib.Path:
+    folder = tmp_path / "My Games"
+    folder.mkdir()
+    (folder / "Celeste.nsp").write_text("bytes")
+    return folder
+
+
+def answers(address: str) -> bool:
+    return json.loads(get(f"{address}healthz") or b"{}")["success"] is True
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """What packaging/catalogd.spec builds on this system."""
+    if importlib.util.find_spec("PyInstaller") is None:
+        need("pyinstaller")
+    folder = tmp_path_factory.mktemp("program")
+    where = ["--distpath", folder, "--workpath", folder / "build"]
+    spec = TOP / "packaging/catalogd.spec"
+    run(sys.executable, "-m", "PyInstaller", "--log-level=WARN", *where, spec)
+    return folder / "catalogd"
+
+
+def test_the_program_is_one_file_that_needs_no_python(
+    program: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    bare = {"PATH": "", "HOME": str(tmp_path)}
+    assert run(program, "--version", env=bare).startswith("catalogd ")
+    assert program.stat().st_size < 40_000_000
+
+
+def test_a_double_click_serves_the_games_beside_the_program_and_opens_the_page(
+    program: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(
+        f'#!/bin/sh\necho "$1" >"{opened}.part"\nmv "{opened}.part" "{opened}"\n'
+    )
+    browser.chmod(0o755)
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text(f"[server]\nhost = 127.0.0.1\nport = {free_port()}\n")
+    environment = {
+        "BROWSER": str(browser),
+        "CATALOGD_CONFIG": str(ini),
+        "DISPLAY": ":0",
+    }
+    with started([program], tmp_path, **environment) as (process, address):
+        wait_for(opened.exists)
+        assert opened.read_text().startswith(f"{address}#setup=")
+        assert (program.parent / "Games").is_dir()
+        assert answers(address)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert not list((tmp_path / "data").glob("*-wal")), "the database was closed"
+
+
+def test_a_folder_that_is_dropped_on_the_program_is_served(
+    program: pathlib.Path, tmp_path: pathlib.Path, games: pathlib.Path
+) -> None:
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text("[server]\nhost = 127.0.0.1\nport = 0\n")
+    environment = {"BROWSER": "true", "CATALOGD_CONFIG": str(ini)}
+    with started([program, games], tmp_path, **environment) as (process, address):
+        assert answers(address)
+
+
+def test_the_archive_needs_nothing_but_python(
+    tmp_path: pathlib.Path, games: pathlib.Path
+) -> None:
+    run(TOP / "packaging/build-pyz.sh", tmp_path)
+    archive = tmp_path / "catalogd.pyz"
+    command = [sys.executable, "-I", "-S", archive, "serve", games, *LOOPBACK]
+    with started(command, tmp_path) as (_, address):
+        assert answers(address)
+    assert (
+        subprocess.run([sys.executable, archive, "no"], capture_output=True).returncode
+        == 2
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["uv run catalogd.py serve", "pipx run ./catalogd.py serve"]
+)
+def test_one_line_starts_it_with_nothing_installed(
+    command: str, tmp_path: pathlib.Path, games: pathlib.Path
+) -> None:
+    need(command.split()[0])
+    words = [*command.split(), games, *LOOPBACK]
+    with started(words, tmp_path, UV_PYTHON_DOWNLOADS="never") as (_, address):
+        assert answers(address)
+    assert command in (TOP / "README.md").read_text()
+
+
+def test_pipx_installs_the_command(tmp_path: pathlib.Path, games: pathlib.Path) -> None:
+    need("pipx")
+    where = {"PIPX_HOME": tmp_path / "pipx", "PIPX_BIN_DIR": tmp_path / "bin"}
+    environment = {**os.environ, **{name: str(path) for name, path in where.items()}}
+    run("pipx", "install", TOP, env=environment)
+    command = [tmp_path / "bin/catalogd", "serve", games, *LOOPBACK]
+    with started(command, tmp_path) as (_, address):
+        assert answers(address)
