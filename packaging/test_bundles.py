@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from conftest import TOP, free_port, get, need, run, wait_for
 
 LOOPBACK = ["--host", "127.0.0.1", "--port", "0"]

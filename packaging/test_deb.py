@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from conftest import TOP, need, run, wait_for
 
 SUITE = os.environ.get("SUITE", "bookworm")

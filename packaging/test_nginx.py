@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+
 from conftest import TOP, free_port, get, need, run, wait_for
 
 EXAMPLE = TOP / "packaging/nginx.conf"

@@ -15,6 +15,7 @@ import sys
 import threading
 import tomllib
 import urllib.parse
+import xml.etree.ElementTree
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,87 @@ def test_one_line_starters_get_the_packages_that_setup_cfg_names() -> None:
     options = setup_cfg()["options"]
     assert metadata["dependencies"] == options["install_requires"].split()
     assert metadata["requires-python"] == options["python_requires"]
+
+
+def test_the_debian_package_asks_for_the_versions_that_setup_cfg_names() -> None:
+    control = (TOP / "packaging/debian/control").read_text()
+    named = dict(re.findall(r"python3-(\w+) \(>= ([\d.]+)\)", control))
+    needed = setup_cfg()["options"]["install_requires"].split()
+    assert named == dict(row.split(">=") for row in needed)
+
+
+@pytest.mark.parametrize(
+    "words", [row[0] for row in catalogd.COMMANDS], ids=lambda words: words
+)
+def test_the_man_page_has_every_command_and_its_options(words: str) -> None:
+    page = (TOP / "packaging/debian/catalogd.1").read_text().replace("\\-", "-")
+    [options] = [row[3] for row in catalogd.COMMANDS if row[0] == words]
+    named = re.search(rf'(?m)^\.BR? "?{words}(?!\w).*', page)
+    assert named, f"the man page lacks {words}"
+    for names, _ in options:
+        assert not names[0].startswith("-") or names[0] in named[0]
+
+
+def test_the_man_pages_are_of_this_version() -> None:
+    for name in ("catalogd.1", "send-to-switch.1"):
+        head = (TOP / "packaging/debian" / name).read_text().splitlines()[0]
+        assert f'"catalogd {catalogd.__version__}"' in head
+
+
+def unit(name: str) -> dict[str, list[tuple[str, str]]]:
+    """A unit file of systemd: by section, the settings in their order."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for line in (TOP / "packaging/debian" / name).read_text().splitlines():
+        if heading := re.fullmatch(r"\[(\w+)\]", line):
+            found[heading[1]] = rows = []
+        elif line and not line.startswith("#"):
+            setting, equals, value = line.partition("=")
+            assert equals, line
+            rows.append((setting, value))
+    return found
+
+
+def test_the_service_notifies_and_restarts() -> None:
+    service = unit("catalogd.service")["Service"]
+    promised = {("Type", "notify"), ("RestartSec", "5"), ("Restart", "always")}
+    assert promised <= set(service)
+    assert float(dict(service)["WatchdogSec"]) >= 3 * catalogd.PATIENCE
+
+
+@pytest.mark.parametrize("name", ["home.conf", "port-80.conf"])
+def test_a_drop_in_only_changes_the_service(name: str) -> None:
+    assert set(unit(f"examples/{name}")) == {"Service"}
+
+
+def test_the_settings_file_of_the_package_is_read() -> None:
+    path = str(TOP / "packaging/debian/catalogd.ini")
+    assert catalogd.Settings.read(path).folders == ("/srv/games",)
+
+
+def test_the_network_is_told_the_port_that_is_the_default() -> None:
+    tree = xml.etree.ElementTree.parse(TOP / "packaging/debian/avahi/catalogd.service")
+    assert tree.findtext("service/port") == str(catalogd.Settings().port)
+    assert tree.findtext("service/type") == "_http._tcp"
+
+
+def test_the_settings_in_the_example_for_nginx_are_read(tmp_path: pathlib.Path) -> None:
+    text = (TOP / "packaging/nginx.conf").read_text()
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text("\n".join(re.findall(r"(?m)^#     (.*)$", text)))
+    found = catalogd.Settings.read(str(ini))
+    assert f"location {found.accel_redirect}/srv/games/ {{" in text
+    path = urllib.parse.urlsplit(found.base_url).path
+    assert f"location {path}/ {{" in text
+
+
+def test_the_recipe_of_the_program_is_python() -> None:
+    path = TOP / "packaging/catalogd.spec"
+    names = {
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert names >= {"Analysis", "PYZ", "EXE"}
 
 
 def test_the_debian_changelog_names_the_version() -> None:
@@ -90,6 +172,9 @@ FALLBACKS = {
     "os.O_CLOEXEC": "left out of the flags: Windows does not inherit it",
     "os.O_NOFOLLOW": "left out of the flags",
     "os.O_NONBLOCK": "left out of the flags: Windows has no named pipes in folders",
+    "os.posix_fadvise": "the system reads ahead as it thinks best",
+    "os.sendfile": "the bytes are read and written",
+    "select.epoll": "waitress's own loop waits for the sockets",
     "socket.AF_UNIX": "there is no systemd to talk to",
 }
 OURS = [
@@ -124,7 +209,7 @@ def test_no_module_is_imported_that_windows_lacks(path: pathlib.Path) -> None:
 
 def test_every_call_that_windows_lacks_has_a_fallback() -> None:
     used = set().union(*(posix_only(ast.parse(path.read_text())) for path in OURS))
-    assert used == set(FALLBACKS)
+    assert used <= set(FALLBACKS)
 
 
 def test_without_what_windows_lacks_a_library_is_scanned_and_an_account_made(
@@ -134,8 +219,8 @@ def test_without_what_windows_lacks_a_library_is_scanned_and_an_account_made(
 ) -> None:
     library.add("Celeste.nsp")
     for name in FALLBACKS:
-        module, _, attribute = name.partition(".")
-        monkeypatch.delattr(sys.modules[module], attribute)
+        module, attribute = name.split(".")
+        monkeypatch.delattr(sys.modules[module], attribute, raising=False)
     monkeypatch.setattr(sys, "platform", "win32")
     data = str(tmp_path / "data")
     ini = tmp_path / "catalogd.ini"
