@@ -82,6 +82,11 @@ class Machine:
         found = json.loads(self.run("python3", "-c", CALL, input=asked))
         return found[0], found[1]
 
+    def follows(self, lines: list[str]) -> str:
+        """What lines of the README print, in the folder /srv. Nobody needs sudo."""
+        script = "\n".join(["set -e", "cd /srv", *lines]).replace("sudo ", "")
+        return self.run("sh", "-c", script)
+
     def write(self, path: str, text: str) -> None:
         file = self.root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -108,6 +113,17 @@ class Machine:
         """The paths of all entries."""
         body = self.call(":6069/api/list", Authorization=f"Bearer {key}")[1]
         return {entry["source"] for entry in json.loads(body)["entries"]}
+
+
+def readme(start: str) -> list[str]:
+    """The lines of the first block of code after some words of the README, or the
+    commands in a row of a table that begins with them."""
+    rest = (TOP / "README.md").read_text().partition(start)[2]
+    if start.startswith("|"):
+        return re.findall("`([^`]*)`", rest.partition("\n")[0])
+    block = re.search(r"\n\n((?:    .*\n)+)", rest)
+    assert block, start
+    return [line.strip() for line in block[1].splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -187,11 +203,22 @@ def test_a_man_page_is_formatted_without_a_complaint(page: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_file_runs_on_the_packages_of_debian_as_it_is(machine: Machine) -> None:
+    shutil.copy(TOP / "catalogd.py", machine.root / "srv")
+    install, serve = readme("| **Debian**, to try")
+    machine.follows([install])
+    start = serve.replace("DIR", "/srv")
+    machine.run("systemd-run", "--unit=tried", "sh", "-c", f"cd /srv; exec {start}")
+    up = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:6069/')"
+    wait_for(lambda: machine.does("python3", "-c", up) == "")
+    machine.run("systemctl", "stop", "tried")
+
+
 def test_installing_starts_the_service_and_says_where_the_setup_code_is(
     machine: Machine, debs: tuple[pathlib.Path, ...]
 ) -> None:
     shutil.copy(debs[0], machine.root / "srv")
-    said = machine.run("apt-get", "install", "-y", f"/srv/{debs[0].name}")
+    said = machine.follows(readme("| **Raspberry Pi OS")[:1])
     assert machine.unit("ActiveState") == "active", "systemd had its READY=1"
     [command] = re.findall("sudo (journalctl .*)", said)
     code = wait_for(lambda: machine.does("sh", "-c", command))
@@ -219,7 +246,6 @@ def test_an_account_made_while_the_service_runs_leaves_it_all_its_files(
     machine.run(*add, input=body["password"])
     assert machine.run("find", "/var/lib/catalogd", "!", "-user", "catalogd") == ""
     assert "session=" in machine.call(":6069/web/login", body)[0]["Set-Cookie"]
-    machine.run("catalogd", "backup", "/var/lib/catalogd/backup.db")
 
 
 @pytest.fixture(scope="module")
@@ -240,6 +266,18 @@ def test_folders_below_srv_mnt_and_media_are_served(machine: Machine, key: str) 
     entry = json.loads(machine.call(f":6069/api/list?api_key={key}")[1])["entries"][0]
     download = machine.call(f":6069/api/download/{entry['id']}?api_key={key}")
     assert download[1] == "bytes"
+
+
+def test_a_backup_is_made_and_restored_as_the_readme_says(
+    machine: Machine, key: str
+) -> None:
+    machine.follows(readme("**Backup**"))
+    machine.run("catalogd", "user", "remove", "ben")
+    before = machine.call(f":6069/api/list?api_key={key}")[1]
+    machine.follows(readme("**Restore**"))
+    assert "ben" in machine.run("catalogd", "user", "list")
+    wait_for(lambda: machine.call(f":6069/api/list?api_key={key}")[1] == before)
+    assert machine.run("find", "/var/lib/catalogd", "!", "-user", "catalogd") == ""
 
 
 def test_a_disk_that_is_mounted_later_is_seen(machine: Machine, key: str) -> None:
@@ -268,11 +306,12 @@ def test_the_drop_in_for_home_makes_it_readable(machine: Machine, key: str) -> N
 
 
 def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
-    drop_in = (TOP / "packaging/debian/examples/port-80.conf").read_text()
-    with machine.drop_in(drop_in):
-        assert "catalogd" in machine.call("/")[1]
-        owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
-        assert owner.strip() == "catalogd"
+    machine.follows(readme("listen on port 80."))
+    assert "catalogd" in machine.call("/")[1]
+    owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
+    assert owner.strip() == "catalogd"
+    machine.run("rm", "/etc/systemd/system/catalogd.service.d/port-80.conf")
+    machine.reload()
 
 
 @pytest.mark.parametrize("path", ["/srv/games", "/mnt/nas", "/etc", "/usr", "/var/log"])
