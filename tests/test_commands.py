@@ -972,6 +972,7 @@ def test_another_user_stays_who_it_is(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     catalogd.become_owner(str(tmp_path))
     monkeypatch.delattr(os, "geteuid")  # as on Windows
+    monkeypatch.setattr(sys, "platform", "win32")
     catalogd.become_owner(str(tmp_path))
     assert identity == []
 

@@ -36,7 +36,7 @@ def test_every_banner_ends_in_column_80() -> None:
     [
         ("sqlite3.", {"Store"}),
         ("bottle.", {"Downloads", "Web"}),
-        ("threading.", {"Store", "Scanner", "Downloads", "Web"}),
+        ("threading.", {"Store", "Scanner", "Downloads", "Web", "Commands"}),
         ("os.scandir", {"Scanner"}),
         ("platformdirs.", {"Commands"}),
         ("argparse.", {"Commands"}),
