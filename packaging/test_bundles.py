@@ -117,6 +117,7 @@ def test_a_folder_that_is_dropped_on_the_program_is_served(
 def test_the_archive_needs_nothing_but_python(
     tmp_path: pathlib.Path, games: pathlib.Path
 ) -> None:
+    need("sh", "sed", "python3")
     run(TOP / "packaging/build-pyz.sh", tmp_path)
     archive = tmp_path / "catalogd.pyz"
     command = [sys.executable, "-I", "-S", archive, "serve", games, *LOOPBACK]

@@ -176,6 +176,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def test_a_changelog_of_another_version_is_refused(tmp_path: pathlib.Path) -> None:
+    need("sh", "sed")
     tree = changed_tree(tmp_path / "tree", "98.0")
     done = subprocess.run([tree / "packaging/build-deb.sh"], capture_output=True)
     assert done.returncode == 1

@@ -165,6 +165,7 @@ POSIX_ONLY = {
 # Each with what happens where it is not there.
 FALLBACKS = {
     "os.geteuid": "a Windows folder has no owner to become",
+    "os.getgrouplist": "as geteuid",
     "os.setgroups": "as geteuid",
     "os.setgid": "as geteuid",
     "os.setuid": "as geteuid",
