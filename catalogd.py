@@ -3713,7 +3713,6 @@ def become_owner(folder: str) -> None:
 
 def groups_of_owner(folder: str) -> list[int]:
     """The owner's groups, since a library may be readable by one of them alone."""
-    assert sys.platform != "win32"  # where root is not, as become_owner has seen
     group = os.stat(folder).st_gid
     try:
         return os.getgrouplist(pathlib.Path(folder).owner(), group)

@@ -145,8 +145,9 @@ POSIX_MODULES = {
 }
 POSIX_ONLY = {
     "os": """WNOHANG chown chroot confstr ctermid fchdir fchmod fchown fork forkpty
-        fpathconf fstatvfs fwalk getegid geteuid getgid getgroups getloadavg getpgid
-        getpgrp getpriority getresgid getresuid getsid getuid initgroups killpg lchown
+        fpathconf fstatvfs fwalk getegid geteuid getgid getgrouplist getgroups
+        getloadavg getpgid getpgrp getpriority getresgid getresuid getsid getuid
+        initgroups killpg lchown
         lockf mkfifo mknod nice openpty pathconf pipe2 posix_fadvise posix_fallocate
         posix_spawn pread preadv pwrite pwritev readv register_at_fork
         sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid
