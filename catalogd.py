@@ -30,6 +30,7 @@ import configparser
 import contextlib
 import ctypes
 import dataclasses
+import datetime
 import email.utils
 import functools
 import getpass
@@ -42,11 +43,13 @@ import ipaddress
 import json
 import logging
 import math
+import operator
 import os
 import pathlib
 import queue
 import re
 import secrets
+import select
 import signal
 import socket
 import sqlite3
@@ -65,10 +68,12 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 import bottle
 import platformdirs
+import waitress.buffers
 import waitress.channel
 import waitress.parser
 import waitress.server
 import waitress.task
+import waitress.wasyncore
 
 __version__ = "0.1.0"
 
@@ -195,6 +200,17 @@ class Settings:
     )
     threads: int = option(
         "server", 4, "Worker threads that answer calls.", low=1, high=64
+    )
+    connections: int = option(
+        "server", 1000, "Connections that may be open at a time.", low=1, high=100_000
+    )
+    timeout: int = option(
+        "server",
+        120,
+        "A connection is closed when nothing moved on it for so many seconds, as when\n"
+        "a client does not read what it asked for. It can resume with a new one.",
+        low=1,
+        high=86400,
     )
     stale_after: float = option(
         "queue",
@@ -1498,15 +1514,17 @@ class Store:
             sql = "SELECT value FROM counters WHERE name = 'catalog'"
             return int(db.execute(sql).fetchone()[0])
 
-    def listing(self) -> str:
-        """The entries that can be downloaded now, by name, as a JSON array."""
+    def listing(self, before: str = "", after: str = "") -> bytes:
+        """The entries that can be downloaded now, by name, as a JSON array between
+        these texts. SQLite makes all of it, while other threads go on."""
         with self._reading() as db:
             rows = db.execute(
-                "SELECT '[' || coalesce(group_concat(listing, ','), '') || ']' FROM"
-                " (SELECT listing FROM entries WHERE state = 'here'"
-                " ORDER BY sort_name, id)"
+                "SELECT CAST(printf('%s[%s]%s', ?, group_concat(listing, ','), ?)"
+                " AS BLOB) FROM (SELECT listing FROM entries WHERE state = 'here'"
+                " ORDER BY sort_name, id)",
+                (before, after),
             )
-            return str(rows.fetchone()[0])
+            return bytes(rows.fetchone()[0])
 
     def entry(self, entry: str) -> dict[str, Any]:
         """The Entry of the interface.
@@ -2207,15 +2225,16 @@ def absolute(folder: str) -> str:
     return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
 
 
-def open_file(path: str) -> io.FileIO:
-    """A regular file, opened to read. It never follows a link or waits for a pipe.
+def open_file(path: str, kind: type[io.FileIO] = io.FileIO) -> Any:
+    """A regular file, opened to read as an object of this kind. It never follows a
+    link or waits for a pipe.
 
     :raises OSError: it is none, or cannot be read.
     """
     flags = os.O_RDONLY
     for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, flag, 0)
-    file = io.FileIO(os.open(path, flags), "rb")
+    file = kind(os.open(path, flags), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(f"{path} is not a file")
@@ -2540,7 +2559,8 @@ def matches(header: str, etag: str, weak: bool) -> bool:
 def http_date(text: str | None) -> float | None:
     """Seconds since 1970; None where it is no date."""
     try:
-        return email.utils.parsedate_to_datetime(text or "").timestamp()
+        date = email.utils.parsedate_to_datetime(text or "")
+        return date.replace(tzinfo=date.tzinfo or datetime.UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
@@ -2554,15 +2574,33 @@ def precondition(headers: Mapping[str, str], etag: str, modified: int) -> int:
     if "if-match" in headers:
         if not matches(headers["if-match"], etag, weak=False):
             return 412
-    elif modified > (http_date(headers.get("if-unmodified-since")) or math.inf):
-        return 412
+    else:
+        until = http_date(headers.get("if-unmodified-since"))
+        if until is not None and modified > until:
+            return 412
     if "if-none-match" in headers:
         return 304 if matches(headers["if-none-match"], etag, weak=True) else 200
     since = http_date(headers.get("if-modified-since"))
     return 200 if since is None or modified > since else 304
 
 
-RANGE = re.compile(r"bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII | re.IGNORECASE)
+def is_current(condition: str | None, etag: str, modified: int) -> bool:
+    """Whether an If-Range header has the file as it is: by its ETag, or by its time,
+    if the file was not changed so lately that it could have changed again since."""
+    if condition is None or condition == etag:
+        return True
+    return http_date(condition) == modified and modified < time.time() - 1
+
+
+LAST_DATE = 253402300799  # the last second of the year 9999
+
+
+def last_modified(file: os.stat_result) -> int:
+    """Its time in seconds, or the nearest that can be told."""
+    return min(max(int(file.st_mtime), 0), LAST_DATE)
+
+
+RANGE = re.compile(r"bytes=(?:(\d+)-(\d*)|-(\d+))", re.ASCII | re.IGNORECASE)
 
 
 def byte_range(header: str, size: int) -> tuple[int, int] | None:
@@ -2572,19 +2610,18 @@ def byte_range(header: str, size: int) -> tuple[int, int] | None:
     :raises NoSuchRange: none of the bytes exists.
     """
     found = RANGE.fullmatch(header.strip())
-    if found is None or found.groups() == ("", ""):
+    if found is None:
         return None
-    first, last = (digits and bounded(digits) for digits in found.groups())
-    if first == "":
-        start, stop = max(size - int(last), 0), size
+    first, last, tail = found.groups()
+    if tail:
+        start, stop = max(size - bounded(tail), 0), size
     else:
-        start = int(first)
-        stop = size if last == "" else min(int(last) + 1, size)
-        if last != "" and int(last) < start:
-            return None
-    if start >= stop:
+        start, stop = bounded(first), bounded(last) + 1 if last else size
+    if (last and stop <= start) or (tail and not size):  # all of nothing has no name
+        return None
+    if start >= size:
         raise NoSuchRange(size)
-    return start, stop
+    return start, min(stop, size)
 
 
 def bounded(digits: str) -> int:
@@ -2601,8 +2638,7 @@ def evaluate(
     whole = Reply(status, 0, size)
     if status != 200 or method != "GET" or "range" not in headers:
         return whole
-    condition = headers.get("if-range")
-    if condition not in (None, etag) and http_date(condition) != modified:
+    if not is_current(headers.get("if-range"), etag, modified):
         return whole
     found = byte_range(headers["range"], size)
     return Reply(206, *found) if found else whole
@@ -2612,41 +2648,405 @@ def attachment(name: str) -> str:
     """Content-Disposition for any file name, by RFC 6266."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^ !#$&+.0-9A-Z\[\]^_`a-z{}~()@,=\'-]", "_", plain)
-    exact = urllib.parse.quote(name, safe="")
+    exact = urllib.parse.quote(name, safe="", errors="replace")
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}"
 
 
 class Served:
-    """Which bytes of a file have left, however often and in whatever order."""
+    """Which bytes of a file have left, over any number of connections.
+
+    Give one to `file_answer`, as often as the same file is asked for, and read
+    `ranges` and `bytes` at any time. What has left was taken by the system's network
+    stack; a little of it may still be lost on the way.
+    """
+
+    most = 1000  # separate ranges that are told apart; what comes after is not counted
 
     def __init__(self) -> None:
-        self._spans: list[tuple[int, int]] = []  # apart from each other, in order
+        self.ranges: list[tuple[int, int]] = []  # first byte, the one after the last
         self._lock = threading.Lock()
-
-    def add(self, start: int, stop: int) -> None:
-        with self._lock:
-            apart = [span for span in self._spans if span[1] < start or stop < span[0]]
-            for first, last in set(self._spans).difference(apart):
-                start, stop = min(start, first), max(stop, last)
-            self._spans = sorted([*apart, (start, stop)])
 
     @property
     def bytes(self) -> int:
         """How many bytes have left, each counted once."""
+        return sum(stop - start for start, stop in self.ranges)
+
+    def add(self, start: int, stop: int) -> None:
         with self._lock:
-            return sum(stop - start for start, stop in self._spans)
+            apart = []
+            for first, last in self.ranges:
+                if last < start or stop < first:
+                    apart.append((first, last))
+                else:
+                    start, stop = min(first, start), max(last, stop)
+            if len(apart) < self.most:
+                self.ranges = sorted([*apart, (start, stop)])
 
 
-def counted(file: io.FileIO, start: int, stop: int, served: Served) -> Iterator[bytes]:
-    """The bytes of a file, each counted as it leaves."""
-    with file:
-        while start < stop and (block := file.read(min(stop - start, BLOCK))):
-            yield block
-            served.add(start, start + len(block))
-            start += len(block)
+class Content(io.FileIO):
+    """A file on its way to a client, which counts what has left of it."""
+
+    served: Served | None = None
+
+    def count(self, start: int, stop: int) -> None:
+        if self.served is not None:
+            self.served.add(start, stop)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Waitress's own way to send reads, goes back, and goes on by what has left:
+        the one time that it seeks from where it is."""
+        position = super().seek(offset, whence)
+        if whence == os.SEEK_CUR:
+            self.count(position - offset, position)
+        return position
 
 
-BLOCK = 64 * 1024  # bytes that are read at once
+CHUNK = 4 * 1024 * 1024  # bytes that one call may send: more than sockets take
+
+
+class Transfer:
+    """A body on its way to a client: `head`, and then the file from `start` to `stop`.
+
+    It has a descriptor of the socket for itself, so that the channel may close at any
+    time without another connection getting its number under a sender's hands.
+    """
+
+    def __init__(self, channel: Any, unsent: bytes, body: Any) -> None:
+        """:param body: waitress's buffer around a file or a BytesIO."""
+        self.channel = channel
+        self.size = len(unsent) + len(body)
+        self.file = body.file
+        self.start = self.stop = body.file.tell()
+        if isinstance(body.file, io.BytesIO):
+            unsent += body.file.getvalue()[self.start : self.start + len(body)]
+        else:
+            self.stop += len(body)
+        self.head = memoryview(unsent)
+        self.ended = self.whole = False
+        self.socket = os.dup(channel.socket.fileno())
+
+    def send(self) -> None:
+        """Send what the client takes now.
+
+        :raises BlockingIOError: it takes nothing.
+        :raises OSError: it is gone, or the file cannot be read.
+        """
+        if self.head:
+            self.head = self.head[os.write(self.socket, self.head[:CHUNK]) :]
+        else:
+            self._send_file()
+        self.whole = not self.head and self.start == self.stop
+        self.channel.last_activity = time.time()
+
+    def _send_file(self) -> None:
+        wanted = min(self.stop - self.start, CHUNK)
+        sent = os.sendfile(self.socket, self.file.fileno(), self.start, wanted)
+        if not sent:
+            raise OSError(f"the file ends at byte {self.start}")
+        self.start += sent
+        self.file.count(self.start - sent, self.start)
+
+    def close(self) -> None:
+        self.file.close()
+        os.close(self.socket)
+
+
+class Senders:
+    """Threads that send bodies, so that neither a disk nor a client holds up others.
+
+    One waits for all clients that cannot take more now; when it has found one that
+    can, another takes its place. So there are as many as wait for a disk, and no
+    client holds one by being slow.
+    """
+
+    most = 64  # threads
+    idle = 2.0  # seconds without work that end a thread
+
+    def __init__(self) -> None:
+        self._ready = select.epoll()
+        self._when = select.EPOLLOUT | select.EPOLLONESHOT
+        self._lock = threading.Lock()
+        self._transfers: dict[int, Transfer] = {}  # by the number of their socket
+        self._threads = 0
+        self._waiting = 0
+        self._closed = False
+
+    def add(self, transfer: Transfer) -> None:
+        with self._lock:
+            self._transfers[transfer.socket] = transfer
+            self._keep_one_waiting()
+        self._ready.register(transfer.socket, self._when)
+
+    def _keep_one_waiting(self) -> None:
+        if not self._waiting and self._threads < self.most:
+            threading.Thread(target=self._run, name="sender", daemon=True).start()
+            self._threads += 1
+            self._waiting += 1
+
+    def _run(self) -> None:
+        while (transfer := self._next()) is not None:
+            self._send(transfer)
+            with self._lock:
+                self._waiting += 1
+
+    def _next(self) -> Transfer | None:
+        """A transfer whose client can take more; None if this thread is to end."""
+        while True:
+            found = self._ready.poll(self.idle, 1)
+            with self._lock:
+                if found:
+                    self._waiting -= 1
+                    self._keep_one_waiting()
+                    return self._transfers[found[0][0]]
+                if self._waiting > 2 or not self._transfers:
+                    self._waiting -= 1
+                    self._threads -= 1
+                    return None
+
+    def _send(self, transfer: Transfer) -> None:
+        try:
+            transfer.send()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except ConnectionError:
+            return self._end(transfer)
+        except OSError as error:
+            log.warning("A download was cut off: %s.", error.strerror or error)
+            return self._end(transfer)
+        if transfer.whole:
+            return self._end(transfer)
+        return self._ready.modify(transfer.socket, self._when)
+
+    def _end(self, transfer: Transfer) -> None:
+        self._ready.unregister(transfer.socket)
+        with self._lock:
+            del self._transfers[transfer.socket]
+        transfer.close()
+        transfer.ended = True
+        with self._lock:
+            if not self._closed:
+                transfer.channel.server.pull_trigger()
+
+    def close_before(self, close: Callable[[], None]) -> None:
+        """Close what the senders would call at the end of a transfer. Their threads
+        end when they are idle."""
+        with self._lock:
+            self._closed = True
+        close()
+
+
+# What Channel builds on in waitress: its functions, and names that each of them uses.
+# A waitress that has changed one of them is used as it is.
+BUILT_ON = {
+    "channel.HTTPChannel.__init__": "server adj outbufs outbuf_lock requests",
+    "channel.HTTPChannel.readable": "will_close close_when_flushed requests"
+    " total_outbufs_len",
+    "channel.HTTPChannel.writable": "will_close close_when_flushed total_outbufs_len",
+    "channel.HTTPChannel.handle_write": "requests total_outbufs_len will_close"
+    " close_when_flushed",
+    "channel.HTTPChannel.handle_close": "outbuf_lock outbufs total_outbufs_len"
+    " connected dispatcher close",
+    "channel.HTTPChannel.close": "connected socket",
+    "channel.HTTPChannel.send": "socket",
+    "channel.HTTPChannel.send_continue": "outbufs total_outbufs_len _flush_some",
+    "channel.HTTPChannel.write_soon": "connected outbuf_lock outbufs _flush_some"
+    " total_outbufs_len _flush_outbufs_below_high_watermark current_outbuf_count",
+    "channel.HTTPChannel._flush_some": "outbufs send total_outbufs_len last_activity",
+    "channel.HTTPChannel._flush_outbufs_below_high_watermark": "total_outbufs_len"
+    " outbuf_high_watermark outbuf_lock",
+    "channel.HTTPChannel.service": "requests add_task pull_trigger last_activity"
+    " _flush_outbufs_below_high_watermark",
+    "server.BaseWSGIServer.handle_accept": "channel_class",
+    "server.BaseWSGIServer.maintenance": "requests last_activity will_close",
+    "server.BaseWSGIServer.add_task": "add_task",
+    "server.BaseWSGIServer.pull_trigger": "trigger",
+    "task.ThreadedTaskDispatcher.handler_thread": "service",
+    "task.Task.write": "content_length content_bytes_written write_soon",
+    "task.WSGITask.execute": "prepare write_soon content_bytes_written",
+    "buffers.ReadOnlyFileBasedBuffer.__init__": "file",
+    "buffers.ReadOnlyFileBasedBuffer.prepare": "file remain",
+    "buffers.ReadOnlyFileBasedBuffer.skip": "file seek remain",
+    "buffers.OverflowableBuffer.__init__": "overflow",
+    "buffers.OverflowableBuffer.get": "strbuf buf",
+    "wasyncore.poll": "readable writable accepting",
+    "wasyncore.poll2": "readable writable accepting",
+    "wasyncore.close_all": "values close",
+}
+
+
+def changed_in_waitress() -> str:
+    """The first of BUILT_ON that is not as it should be, "" if all are."""
+    for name, uses in BUILT_ON.items():
+        try:
+            used = operator.attrgetter(f"{name}.__code__.co_names")(waitress)
+        except AttributeError:
+            return name
+        if not set(uses.split()) <= set(used):
+            return name
+    return ""
+
+
+class Task(waitress.task.WSGITask):
+    """Waitress 2 takes the answer to HEAD, which has no body, for one that was cut
+    short: it complains, and closes the connection."""
+
+    _written = 0
+
+    @property
+    def content_bytes_written(self) -> int:
+        return self.content_length if self.request.command == "HEAD" else self._written
+
+    @content_bytes_written.setter
+    def content_bytes_written(self, count: int) -> None:
+        self._written = count
+
+
+class Channel(waitress.channel.HTTPChannel):
+    """A connection. It differs from waitress's own in four ways:
+
+    - The main loop asks for a chance to write only when there is something to write
+      that a worker is not just writing. (Else it spins, and takes the interpreter
+      from the workers.)
+    - Senders send the bodies that are files or large.
+    - A request that was pipelined waits for the answers before it without a worker.
+    - A client that stopped reading is let go in time, though it cannot be written to.
+    """
+
+    task_class = Task
+    senders: Senders | None = None  # None: bodies go waitress's own way
+    lanes: Mapping[str, concurrent.futures.Executor] = {}  # who answers a path
+    large = 64 * 1024  # bytes
+    transfer: Transfer | None = None
+    requests: list[Any]
+    held: list[Any] = []  # requests that wait until all before them are answered
+    outbufs: list[Any]
+    total_outbufs_len = 0  # bytes
+    wants_out = False  # the client did not take all that was written last
+    will_close = False
+
+    # Called by the main loop
+
+    def readable(self) -> bool:
+        self._catch_up()
+        return bool(super().readable())
+
+    def writable(self) -> bool:
+        if self.transfer is not None or self.will_close:
+            return False
+        if self.total_outbufs_len and self.requests:
+            return self.wants_out
+        return bool(self.total_outbufs_len) or self.close_when_flushed
+
+    def _catch_up(self) -> None:
+        """Do what others have left to the main loop."""
+        if self.transfer is not None and self.transfer.ended:
+            self.will_close = self.will_close or not self.transfer.whole
+            with self.outbuf_lock:
+                self.total_outbufs_len -= self.transfer.size
+                self.transfer = None
+        if self.will_close:
+            self.handle_close()
+        elif self.held and not self.total_outbufs_len:
+            self.requests, self.held = self.held, []
+            self.server.add_task(self)
+
+    def handle_close(self) -> None:
+        self._stop_transfer()
+        super().handle_close()
+
+    def close(self) -> None:
+        self._stop_transfer()
+        super().close()
+
+    def _stop_transfer(self) -> None:
+        """Its sender finds that the client is gone, and ends it."""
+        if self.transfer is not None:
+            with contextlib.suppress(OSError):  # the client is gone indeed
+                self.socket.shutdown(socket.SHUT_RDWR)
+            self.transfer = None
+
+    # Called by workers
+
+    def service(self) -> None:
+        with self.outbuf_lock:
+            if self.total_outbufs_len:
+                self.held, self.requests = self.requests, []
+                self.server.pull_trigger()
+                return
+        path = "/" + getattr(self.requests[0], "path", "").lstrip("/")
+        if path in self.lanes:
+            self.lanes[path].submit(super().service)
+        else:
+            super().service()
+
+    def write_soon(self, data: Any) -> int:
+        file = getattr(data, "file", None)  # of the wrapper around a body
+        large = isinstance(file, io.BytesIO) and len(data) > self.large
+        if self.senders is None or not (large or isinstance(file, Content)):
+            return int(super().write_soon(data))
+        with self.outbuf_lock:
+            if not self.connected:
+                raise waitress.channel.ClientDisconnected
+            unsent = b"".join(buffer.get() for buffer in self.outbufs)
+            transfer = Transfer(self, unsent, data)
+            behind = waitress.buffers.OverflowableBuffer(self.adj.outbuf_overflow)
+            self.outbufs, self.current_outbuf_count = [behind], 0
+            self.total_outbufs_len += len(data)
+            self.transfer = transfer
+        self.senders.add(transfer)
+        return len(data)
+
+    def _flush_some(self, do_close: bool = True) -> bool:
+        if self.transfer is not None:  # what is here comes after it
+            return False
+        return bool(super()._flush_some(do_close))
+
+    def send(self, data: bytes, do_close: bool = True) -> int:
+        sent: int = super().send(data, do_close)
+        self.wants_out = sent < len(data)
+        return sent
+
+    def _flush_outbufs_below_high_watermark(self) -> None:
+        """Wait for the client to take some, but not on behalf of the next request."""
+        if len(self.requests) == 1:
+            if self.total_outbufs_len > self.adj.outbuf_high_watermark:
+                self.wants_out = True
+            super()._flush_outbufs_below_high_watermark()
+
+
+def channel_class() -> tuple[Any, Senders | None]:
+    """The class of a server's connections, and the senders that it is to have, as far
+    as this system and this waitress have what they build on."""
+    if changed := changed_in_waitress():
+        log.warning(
+            "This waitress has another %s: downloads take its own way, which is"
+            " slower. Tell catalogd's authors.",
+            changed,
+        )
+        return waitress.channel.HTTPChannel, None
+    if not (hasattr(os, "sendfile") and hasattr(select, "epoll")):
+        log.info("No sendfile or epoll here: downloads take waitress's own way.")
+        return Channel, None
+    return Channel, Senders()
+
+
+def connection_limit(wanted: int) -> int:
+    """How many connections this process can have open, up to those wanted. Each may
+    need three descriptors: its socket, its sender's, and the file's."""
+    spare = 100  # for the database, and what else there is
+    try:
+        import resource
+    except ImportError:  # Windows, where select() takes 512 sockets
+        return min(wanted, 500)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = math.inf if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < 3 * wanted + spare:
+        soft = int(min(3 * wanted + spare, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if (fit := max((soft - spare) // 3, 1)) < wanted:
+            log.warning("The system allows for %d connections only.", fit)
+            return fit
+    return wanted
 
 
 # Web --------------------------------------------------------------------------
@@ -2686,6 +3086,12 @@ REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP st
     501: ("not_implemented", "The body is in a transfer encoding other than chunked."),
 }
 LONG_BODY = 64 * 1024  # bytes
+
+# Calls that take long, or wait for others of their kind, have a thread a kind.
+LANES = {
+    "catalog": ["/api/list"],
+    "passwords": ["/api/auth/login", "/web/login", "/web/password", "/web/setup"],
+}
 
 
 class Route(NamedTuple):
@@ -2774,6 +3180,29 @@ class App(bottle.Bottle):
         return answer.body
 
 
+class Catalog:
+    """The answer to GET /api/list at one version of the catalog."""
+
+    run = secrets.token_hex(4)  # another process may count its versions otherwise
+
+    def __init__(self, version: int, body: bytes) -> None:
+        self.version = version
+        self.body = body
+
+    def etag(self, coding: str = "") -> str:
+        return f'"{self.run}-{self.version:x}{coding}"'
+
+    @functools.cached_property
+    def zipped(self) -> bytes:
+        return zlib.compress(self.body, 1, wbits=31)
+
+
+def accepts_gzip(header: str) -> bool:
+    """What an Accept-Encoding header says of gzip."""
+    found = re.search(r"(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)", header, re.I)
+    return found is not None and (found[1] or "1").strip("0.") != ""
+
+
 class Web:
     """The service over HTTP: `app` is the WSGI application."""
 
@@ -2782,7 +3211,7 @@ class Web:
         self.settings = settings
         self.scanner = scanner
         self.setup_code = secrets.token_urlsafe(16)
-        self._catalog = (-1, b"", "")  # version, body, ETag
+        self._catalog = Catalog(-1, b"")
         self._shelf = Shelf(-1, [])
         self._catalog_lock = threading.Lock()
         self._served: dict[str, Served] = {}  # by queue item, the oldest first
@@ -2872,17 +3301,23 @@ class Web:
 
     @route("GET /api/list", access="key")
     def list(self, caller: Caller) -> bottle.HTTPResponse:
-        body, etag = self._prepared_catalog()
-        return conditional(body, etag)
+        catalog = self._prepared_catalog()
+        headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
+        if not accepts_gzip(bottle.request.get_header("Accept-Encoding", "")):
+            return conditional(catalog.body, catalog.etag(), headers)
+        headers["Content-Encoding"] = "gzip"
+        return conditional(catalog.zipped, catalog.etag("-gzip"), headers)
 
-    def _prepared_catalog(self) -> tuple[bytes, str]:
-        """Made once for each change of the catalog, not for each call."""
+    def _prepared_catalog(self) -> "Catalog":
+        """Made once for each change of the catalog, not for each call. Whoever calls
+        in the meantime waits for it, since the answer may not be older than the call:
+        so these calls have a thread for themselves, see LANES."""
         with self._catalog_lock:
             version = self.store.catalog_version()
-            if version != self._catalog[0]:
-                body = b'{"entries": ' + self.store.listing().encode() + b"}"
-                self._catalog = (version, body, content_etag(body))
-            return self._catalog[1:]
+            if version != self._catalog.version:
+                body = self.store.listing('{"entries": ', "}")
+                self._catalog = Catalog(version, body)
+            return self._catalog
 
     @route("GET /api/download/<entry_id>", access="key")
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
@@ -3414,26 +3849,27 @@ def file_answer(
 ) -> bottle.HTTPResponse:
     """A file, or the part of it that was asked for.
 
-    :param served: is told which bytes leave.
+    :param served: is told which bytes have left, as they leave.
     :raises NotFound: it is not there any more, or cannot be read.
     """
     try:
-        file = open_file(path)
+        file = open_file(path, Content)
+        file.served = served
     except OSError as error:
         raise NotFound("The entry's file cannot be read now.") from error
     try:
-        return opened_file_answer(file, os.path.basename(path), known, served)
+        return opened_file_answer(file, os.path.basename(path), known)
     except BaseException:
         file.close()
         raise
 
 
 def opened_file_answer(
-    file: io.FileIO, name: str, known: Checksum, served: Served | None = None
+    file: io.FileIO, name: str, known: Checksum
 ) -> bottle.HTTPResponse:
     now = os.fstat(file.fileno())
     etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
-    modified = int(now.st_mtime)
+    modified = last_modified(now)
     method = bottle.request.method
     reply = evaluate(request_headers(), etag, modified, now.st_size, method)
     headers = {
@@ -3458,10 +3894,7 @@ def opened_file_answer(
         span = f"bytes {reply.start}-{reply.stop - 1}/{now.st_size}"
         headers["Content-Range"] = span
     file.seek(reply.start)
-    body: Any = file
-    if served is not None and method == "GET":
-        body = counted(file, reply.start, reply.stop, served)
-    return bottle.HTTPResponse(body, reply.status, headers)
+    return bottle.HTTPResponse(file, reply.status, headers)
 
 
 def behind_proxy() -> bool:
@@ -3530,7 +3963,7 @@ class RequestParser(waitress.parser.HTTPRequestParser):
         return consumed
 
 
-class Channel(waitress.channel.HTTPChannel):
+class Connection(waitress.channel.HTTPChannel):
     """After a refusal it reads and drops what the client still sends. To close a
     socket with unread data resets it, and the client would never see the answer."""
 
@@ -3589,6 +4022,11 @@ def listen(app: bottle.Bottle, settings: Settings) -> Any:
         reason = str(error.strerror).partition(" (while")[0]  # names the address again
         raise Problem(f"Cannot listen on {where}: {reason}.") from error
     channels: dict[int, Any] = {}
+    lane = {name: concurrent.futures.ThreadPoolExecutor(1, name) for name in LANES}
+    lanes = {path: lane[name] for name, paths in LANES.items() for path in paths}
+    kind, senders = channel_class()
+    ours = {"lanes": lanes, "senders": senders}
+    connections = type("Channel", (Connection, kind), ours)
     server = waitress.server.create_server(
         app,
         map=channels,
@@ -3600,10 +4038,16 @@ def listen(app: bottle.Bottle, settings: Settings) -> Any:
         clear_untrusted_proxy_headers=True,
         trusted_proxy=settings.trusted_proxy or None,
         trusted_proxy_headers=forwarded if settings.trusted_proxy else "",
+        connection_limit=connection_limit(settings.connections),
+        channel_timeout=settings.timeout,
+        cleanup_interval=min(30, settings.timeout // 4),
+        asyncore_use_poll=True,
     )
     for listener in channels.values():
         if isinstance(listener, waitress.server.BaseWSGIServer):
-            listener.channel_class = Channel
+            listener.channel_class = connections
+    if senders is not None:
+        server.close = functools.partial(senders.close_before, server.close)
     return server
 
 

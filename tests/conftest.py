@@ -1,8 +1,10 @@
 """What the tests share: a library with files, a store, the service, and a clock."""
 
 import contextlib
+import http.client
 import os
 import pathlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -124,8 +126,13 @@ def serve() -> Iterator[Callable[[catalogd.Web], str]]:
 def stop(server: Any, thread: threading.Thread) -> None:
     """Ends a waitress server that runs in another thread: its loop ends when there
     is nothing left to wait for."""
-    with contextlib.suppress(OSError):  # woken by a worker, it has closed all already
-        server.trigger.pull_trigger(lambda: waitress.wasyncore.close_all(server._map))
+
+    def close() -> None:
+        server.close()
+        waitress.wasyncore.close_all(server._map)
+
+    with contextlib.suppress(OSError):  # it was awake, and has ended already
+        server.trigger.pull_trigger(close)
     thread.join()
     server.task_dispatcher.shutdown()
 
@@ -210,3 +217,74 @@ def home(
     monkeypatch.setattr(send_to_switch, "connection", connection)
     with home.open:
         yield home
+
+
+class Answer:
+    """What a server said, read to its end."""
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self.body = answer.read()
+
+
+class Games:
+    """A server with a library, and one kept connection to it."""
+
+    def __init__(
+        self,
+        address: str,
+        key: str,
+        library: Library,
+        scanner: catalogd.Scanner,
+    ) -> None:
+        self.key = key
+        self.library = library
+        self.scanner = scanner
+        self.host, _, port = address.removeprefix("http://").partition(":")
+        self.port = int(port)
+        self.connection = http.client.HTTPConnection(self.host, self.port, timeout=30)
+
+    def add(self, name: str, content: bytes = b"") -> str:
+        """The address of a new file."""
+        path = self.library.add(name, content)
+        return self.address(path)
+
+    def add_sparse(self, name: str, size: int) -> str:
+        path = self.library.add(name)
+        os.truncate(path, size)
+        os.utime(path, (LONG_AGO, LONG_AGO))
+        return self.address(path)
+
+    def address(self, path: str) -> str:
+        self.scanner.scan()
+        found = [row.id for row in self.scanner.store.files() if row.file.path == path]
+        return f"/api/download/{found[0]}"
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        """:param headers: with _ for -, such as If_None_Match."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        given["Authorization"] = f"Bearer {self.key}"
+        self.connection.request(method, path, headers=given)
+        return Answer(self.connection.getresponse())
+
+    def request(self, path: str, *headers: str) -> bytes:
+        """The bytes of a GET."""
+        fixed = [f"GET {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {self.key}"]
+        return "\r\n".join([*fixed, *headers, "", ""]).encode()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((self.host, self.port), timeout=30)
+
+
+@pytest.fixture
+def games(
+    service: catalogd.Web,
+    scanner: catalogd.Scanner,
+    serve: Callable[[catalogd.Web], str],
+    key: str,
+    library: Library,
+) -> Iterator[Games]:
+    games = Games(serve(service), key, library, scanner)
+    with contextlib.closing(games.connection):
+        yield games

@@ -269,7 +269,7 @@ def test_a_client_that_asks_before_it_sends_nothing_is_answered(
 def test_a_client_that_does_not_stop_sending_is_cut_off(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd.Channel, "drop_limit", MIB)
+    monkeypatch.setattr(catalogd.Connection, "drop_limit", MIB)
     with target.connect() as connection, pytest.raises(OSError):
         connection.sendall(b"\x00\r\n\r\n")
         for _ in range(1000):

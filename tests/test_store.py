@@ -344,7 +344,7 @@ def test_the_list_is_ordered_by_name_without_case(store: catalogd.Store) -> None
 
 
 def test_an_empty_catalog_is_an_empty_list(store: catalogd.Store) -> None:
-    assert store.listing() == "[]"
+    assert store.listing() == b"[]"
 
 
 def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:

@@ -1,0 +1,513 @@
+"""Files that change under a transfer, clients that misbehave, a server that stops."""
+
+import contextlib
+import dataclasses
+import errno
+import http.client
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import catalogd
+from conftest import Games, wait_for
+
+LARGE = 24 * 1024 * 1024  # bytes: more than sockets take while nobody reads
+
+
+@pytest.fixture
+def settings(
+    settings: catalogd.Settings, request: pytest.FixtureRequest
+) -> catalogd.Settings:
+    return dataclasses.replace(settings, **getattr(request, "param", {}))
+
+
+@pytest.fixture
+def large() -> bytes:
+    return os.urandom(1024 * 1024) * (LARGE // 1024 // 1024)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(
+    games: Games, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """After a test: no file or connection of it is open, no sender runs, and no
+    traceback was logged."""
+    monkeypatch.setattr(catalogd.Senders, "idle", 0.05)
+    before = open_sockets()
+    yield
+    games.connection.close()
+    folder = str(games.library.folder)
+    wait_for(lambda: not [link for link in descriptors() if link.startswith(folder)])
+    wait_for(lambda: open_sockets() <= before)
+    wait_for(lambda: not senders())
+    assert not [record for record in caplog.records if record.exc_info]
+    assert "Traceback" not in caplog.text
+
+
+def descriptors() -> list[str]:
+    """What this process has open."""
+    links = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the listing's own
+            links.append(os.readlink(f"/proc/self/fd/{number}"))
+    return links
+
+
+def open_sockets() -> int:
+    return len([link for link in descriptors() if link.startswith("socket:")])
+
+
+def senders() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "sender"]
+
+
+class Download:
+    """A download that a test reads as it likes."""
+
+    def __init__(
+        self, games: Games, path: str, *headers: str, more: bytes = b""
+    ) -> None:
+        self.socket = games.connect()
+        self.socket.sendall(games.request(path, *headers) + more)
+        self.answer = self.socket.makefile("rb")
+        self.status = self.answer.readline()
+        self.headers = http.client.parse_headers(self.answer)
+
+    def __enter__(self) -> "Download":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.answer.close()
+        self.socket.close()
+
+    def read(self, count: int) -> bytes:
+        return self.answer.read(count)
+
+    def rest(self) -> bytes:
+        """What comes until the connection ends, in whatever way."""
+        parts = []
+        with contextlib.suppress(ConnectionResetError):
+            while part := self.answer.read1(1024 * 1024):
+                parts.append(part)
+        return b"".join(parts)
+
+    def reset(self) -> None:
+        self.socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        self.answer.close()
+        self.socket.close()
+
+
+def stalled(games: Games, path: str, *headers: str, more: bytes = b"") -> Download:
+    """A download of which only the headers are read, and of which the server has sent
+    as much as the system takes."""
+    download = Download(games, path, *headers, more=more)
+    time.sleep(0.1)
+    return download
+
+
+def assert_no_spin() -> None:
+    """Half a second takes hardly any of a processor."""
+    before = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.2
+
+
+def assert_polls_are_answered(games: Games, count: int = 20) -> None:
+    for _ in range(count):
+        assert games.ask("/api/send-queue").status == 200
+
+
+# The file
+
+
+def test_a_file_that_shrinks_cuts_the_download_off(
+    games: Games, large: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path) as download:
+        os.truncate(games.library.folder / "a.nsp", LARGE // 2)
+        body = download.rest()
+    assert body == large[: len(body)]
+    assert len(body) == LARGE // 2
+    assert f"the file ends at byte {LARGE // 2}" in caplog.text
+    assert_no_spin()
+    assert_polls_are_answered(games)
+
+
+def test_a_file_that_is_emptied_cuts_the_download_off(
+    games: Games, large: bytes
+) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path) as download:
+        os.truncate(games.library.folder / "a.nsp", 0)
+        body = download.rest()
+    assert body == large[: len(body)]
+    assert len(body) < LARGE
+    assert_no_spin()
+
+
+def test_a_file_that_grows_comes_as_it_was(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path, "Connection: close") as download:
+        with open(games.library.folder / "a.nsp", "ab") as file:
+            file.write(b"more")
+        assert download.rest() == large
+
+
+def test_a_file_that_is_replaced_comes_as_it_was(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path, "Connection: close") as download:
+        games.library.add("b.part", b"other")
+        (games.library.folder / "b.part").replace(games.library.folder / "a.nsp")
+        assert download.rest() == large
+    assert games.ask(path).body == b"other"
+
+
+def test_a_file_that_is_deleted_comes_whole(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path, "Connection: close") as download:
+        (games.library.folder / "a.nsp").unlink()
+        assert download.rest() == large
+    assert games.ask(path).status == 404
+
+
+def test_a_file_that_becomes_unreadable_comes_whole(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path, "Connection: close") as download:
+        (games.library.folder / "a.nsp").chmod(0)
+        assert download.rest() == large
+
+
+def test_a_disk_that_fails_cuts_the_download_off(
+    games: Games,
+    large: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sendfile = os.sendfile
+
+    def fail(out: int, source: int, offset: int, count: int) -> int:
+        if offset > LARGE // 2:
+            raise OSError(errno.EIO, "Input/output error")
+        return sendfile(out, source, offset, count)
+
+    monkeypatch.setattr(os, "sendfile", fail)
+    path = games.add("a.nsp", large)
+    with Download(games, path) as download:
+        body = download.rest()
+    assert body == large[: len(body)]
+    assert LARGE // 2 < len(body) < LARGE
+    assert "A download was cut off: Input/output error." in caplog.text
+
+
+class Disk:
+    """Holds up what is sent of one file, as a disk does that has to spin up."""
+
+    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.name = name
+        self.turns = threading.Event()
+        self.waiting = 0
+        self.sendfile = os.sendfile
+        monkeypatch.setattr(os, "sendfile", self.send)
+
+    def send(self, out: int, source: int, offset: int, count: int) -> int:
+        if os.readlink(f"/proc/self/fd/{source}").endswith(self.name):
+            self.waiting += 1
+            self.turns.wait(30)
+        return self.sendfile(out, source, offset, count)
+
+
+def test_a_disk_that_takes_its_time_holds_up_nothing_else(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, fast = games.add("slow.nsp", large), games.add("fast.nsp", large)
+    disk = Disk("slow.nsp", monkeypatch)
+    with contextlib.ExitStack() as stack:
+        waiting = [
+            stack.enter_context(Download(games, slow, "Connection: close"))
+            for _ in range(12)
+        ]
+        wait_for(lambda: disk.waiting == 12)
+        assert_polls_are_answered(games)
+        assert games.ask(fast).body == large
+        disk.turns.set()
+        for download in waiting:
+            assert download.rest() == large
+
+
+def test_closing_waits_for_no_disk(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sender's own descriptors outlive the connection; nobody else waits."""
+    path = games.add("slow.nsp", large)
+    disk = Disk("slow.nsp", monkeypatch)
+    with Download(games, path) as download:
+        wait_for(lambda: disk.waiting)
+        download.reset()
+        assert_polls_are_answered(games)
+        disk.turns.set()
+
+
+def test_there_is_an_end_to_the_threads(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd.Senders, "most", 3)
+    path = games.add("slow.nsp", large)
+    disk = Disk("slow.nsp", monkeypatch)
+    with contextlib.ExitStack() as stack:
+        waiting = [
+            stack.enter_context(Download(games, path, "Connection: close"))
+            for _ in range(6)
+        ]
+        wait_for(lambda: disk.waiting == 3)
+        assert len(senders()) == 3
+        disk.turns.set()
+        for download in waiting:
+            assert download.rest() == large
+
+
+# The client
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_client_that_stops_reading_is_let_go(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    before = open_sockets()
+    with stalled(games, path) as download:
+        assert_no_spin()
+        wait_for(lambda: open_sockets() == before + 1)  # the client's own end
+        body = download.rest()
+    assert body == large[: len(body)]
+    assert len(body) < LARGE
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_client_that_does_not_read_its_list_is_let_go(
+    games: Games, store: catalogd.Store
+) -> None:
+    said = {"name": "n", "description": "d" * 600_000, "version": ""}
+    for number in range(40):
+        store.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
+    before = open_sockets()
+    with stalled(games, "/api/list", more=games.request("/api/list")):
+        assert_no_spin()
+        wait_for(lambda: open_sockets() == before + 1)
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_client_that_reads_slowly_is_kept(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path, "Connection: close") as download:
+        parts = []
+        for _ in range(25):
+            parts.append(download.read(LARGE // 50))
+            time.sleep(0.1)
+        assert b"".join([*parts, download.rest()]) == large
+
+
+def test_a_client_that_resets_is_forgotten(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    before = open_sockets()
+    for _ in range(5):
+        stalled(games, path).reset()
+    wait_for(lambda: open_sockets() == before)
+    assert_no_spin()
+    assert_polls_are_answered(games)
+
+
+def test_a_client_that_closes_in_mid_body_is_forgotten(
+    games: Games, large: bytes
+) -> None:
+    path = games.add("a.nsp", large)
+    before = open_sockets()
+    with Download(games, path) as download:
+        assert download.read(1000) == large[:1000]
+    wait_for(lambda: open_sockets() == before)
+
+
+def test_a_client_that_only_says_it_will_send_no_more_gets_its_file(
+    games: Games, large: bytes
+) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path, "Connection: close") as download:
+        download.socket.shutdown(socket.SHUT_WR)
+        assert download.rest() == large
+
+
+def test_garbage_in_mid_body_is_answered_after_it(games: Games, large: bytes) -> None:
+    path = games.add("a.nsp", large)
+    with stalled(games, path) as download:
+        download.socket.sendall(b"\x00\xffgarbage\r\n\r\n")
+        assert_no_spin()
+        assert download.read(LARGE) == large
+        assert download.rest().startswith(b"HTTP/1.0 4")
+
+
+def test_a_request_behind_a_large_file_holds_no_worker(
+    games: Games, settings: catalogd.Settings, large: bytes
+) -> None:
+    path = games.add("a.nsp", large)
+    behind = games.request("/healthz") + games.request(path, "Connection: close")
+    with contextlib.ExitStack() as stack:
+        downloads = [
+            stack.enter_context(stalled(games, path, more=behind))
+            for _ in range(settings.threads + 2)
+        ]
+        assert_polls_are_answered(games)
+        assert_no_spin()
+        for download in downloads:
+            assert download.read(LARGE) == large
+            assert download.answer.readline() == b"HTTP/1.1 200 OK\r\n"
+            assert b'{"success": true' in download.rest()[:1000]
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_client_that_pipelines_and_stops_reading_is_let_go(
+    games: Games, large: bytes
+) -> None:
+    path = games.add("a.nsp", large)
+    before = open_sockets()
+    with stalled(games, path, more=games.request(path) * 3):
+        wait_for(lambda: open_sockets() == before + 1)
+
+
+def test_a_body_that_is_expected_behind_a_file_is_asked_for_after_it(
+    games: Games, large: bytes
+) -> None:
+    """100 Continue may not come in the middle of the file."""
+    path = games.add("a.nsp", large)
+    post = games.request("/api/send-to-switch", "Content-Type: application/json")
+    post = post.replace(b"GET", b"POST").removesuffix(b"\r\n")
+    post += b"Content-Length: 2\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n"
+    with stalled(games, path, more=post) as download:
+        assert download.read(LARGE) == large
+        assert download.answer.readline() == b"HTTP/1.1 100 Continue\r\n"
+        assert download.answer.readline() == b"\r\n"
+        download.socket.sendall(b"{}")
+        assert download.rest().startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+def test_headers_that_the_client_did_not_take_come_first(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = games.add("a.nsp", large)
+
+    def send(channel: Any, data: bytes, do_close: bool = True) -> int:
+        return 0  # as where the way to the client is full
+
+    monkeypatch.setattr(catalogd.Channel, "send", send)
+    for _ in range(3):
+        assert games.ask(path).body == large
+
+
+def test_many_downloads_that_stand_still_take_no_thread(
+    games: Games, large: bytes
+) -> None:
+    path = games.add("a.nsp", large)
+    with contextlib.ExitStack() as stack:
+        for _ in range(150):
+            stack.enter_context(Download(games, path))
+        assert_polls_are_answered(games)
+        wait_for(lambda: len(senders()) <= 2)
+        assert_no_spin()
+
+
+# The server
+
+
+class Service:
+    """catalogd in a process of its own."""
+
+    def __init__(self, folder: pathlib.Path, data: pathlib.Path) -> None:
+        command = [sys.executable, catalogd.__file__, "serve", str(folder)]
+        where = ["--data-dir", str(data), "--host", "127.0.0.1", "--port", "0"]
+        self.process = subprocess.Popen(
+            [*command, *where],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "CATALOGD_CONFIG": ""},
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if found := re.search(r"http://127\.0\.0\.1:(\d+)/", line):
+                self.port = int(found[1])
+                break
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, float, str]:
+        """Exit code, seconds that it took, and what was said on standard error."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        errors = self.process.communicate(timeout=30)[1]
+        return self.process.returncode, time.monotonic() - began, errors
+
+
+@pytest.fixture
+def start(tmp_path: pathlib.Path) -> Iterator[Callable[[], Service]]:
+    """Starts catalogd over the library and its own data folder."""
+    started: list[Service] = []
+
+    def start() -> Service:
+        started.append(Service(tmp_path / "library", tmp_path / "own"))
+        return started[-1]
+
+    yield start
+    for service in started:
+        service.process.kill()
+        service.process.communicate()
+
+
+@contextlib.contextmanager
+def ask(
+    service: Service, key: str, path: str, **headers: str
+) -> Iterator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request("GET", path, headers={"Authorization": f"Bearer {key}", **given})
+    with contextlib.closing(connection), connection.getresponse() as answer:
+        yield answer
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_told_to_stop_does_so_and_clients_resume(
+    games: Games,
+    large: bytes,
+    start: Callable[[], Service],
+    tmp_path: pathlib.Path,
+    number: int,
+) -> None:
+    games.library.add("a.nsp", large)
+    key = catalogd.new_key()
+    with contextlib.closing(catalogd.Store(str(tmp_path / "own"))) as store:
+        account = store.add_account("otto", "x")
+        store.add_key(account, "switch", catalogd.digest(key))
+        catalogd.Scanner(store, games.scanner.settings).scan()
+        path = f"/api/download/{next(iter(store.files())).id}"
+    service = start()
+    with ask(service, key, path) as answer:
+        etag = answer.headers["ETag"]
+        body = answer.read(1_000_000)
+        code, seconds, errors = service.stop(number)
+        with contextlib.suppress(ConnectionResetError, http.client.IncompleteRead):
+            while part := answer.read1(1024 * 1024):
+                body += part
+    assert (code, "Traceback" in errors) == (0, False), errors
+    assert seconds < 5
+    assert len(body) < LARGE
+    again = {"Range": f"bytes={len(body)}-", "If_Range": etag}
+    with ask(start(), key, path, **again) as answer:
+        assert answer.status == 206
+        assert body + answer.read() == large
