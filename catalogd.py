@@ -463,6 +463,8 @@ LOGIN = {"username": Field(str, required=True), "password": Field(str, required=
 SETUP = {"code": Field(str, required=True), **LOGIN}
 PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
 KEY = {"label": Field(str, required=True, longest=100)}
+ACCOUNT = {**LOGIN, "admin": Field(bool)}
+ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool)}
 DESCRIBED = {
     "name": Field(str, longest=500, shortest=1),
     "description": Field(str, longest=20_000),
@@ -938,6 +940,7 @@ CREATE TABLE queue (
     bytes INTEGER NOT NULL DEFAULT 0,
     speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
     error TEXT NOT NULL DEFAULT '',
+    cleared INTEGER NOT NULL DEFAULT 0, -- 1: only kept to tell what was sent before
     created_at TEXT NOT NULL,
     reported_at TEXT,                  -- last report of the client that works on it
     client TEXT                        -- what that client calls itself, if it does
@@ -1337,24 +1340,42 @@ class Store:
         return found[0]
 
     def set_password(self, account: int, password: str, keep: str = "") -> None:
-        """Change it, and end all sessions but the one with the id `keep`."""
+        """Change it, and end all sessions but the one with the id `keep`.
+
+        :raises NotFound: there is no such account.
+        """
         with self._writing() as db:
             sql = "UPDATE accounts SET password = ? WHERE id = ?"
-            db.execute(sql, (password, account))
+            self._change_account(db, sql, (password, account))
             sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
             db.execute(sql, (account, keep))
 
     def remove_account(self, account: int) -> None:
         """With its keys, sessions and queue.
 
+        :raises NotFound: there is no such account.
         :raises Conflict: others would be left without an admin.
         """
         with self._writing() as db:
-            db.execute("DELETE FROM accounts WHERE id = ?", (account,))
-            sql = "SELECT count(*), total(admin) FROM accounts"
-            left, admins = db.execute(sql).fetchone()
-            if left and not admins:
-                raise Conflict("The last admin stays. Add another admin first.")
+            sql = "DELETE FROM accounts WHERE id = ?"
+            self._change_account(db, sql, (account,))
+
+    def set_admin(self, account: int, admin: bool) -> None:
+        """Make it an admin or a member. Raises as `remove_account` does."""
+        with self._writing() as db:
+            sql = "UPDATE accounts SET admin = ? WHERE id = ?"
+            self._change_account(db, sql, (admin, account))
+
+    @staticmethod
+    def _change_account(
+        db: sqlite3.Connection, sql: str, values: tuple[Any, ...]
+    ) -> None:
+        if not db.execute(sql, values).rowcount:
+            raise NotFound("There is no such account.")
+        sql = "SELECT count(*), total(admin) FROM accounts"
+        left, admins = db.execute(sql).fetchone()
+        if left and not admins:
+            raise Conflict("The last admin stays. Add another admin first.")
 
     # Keys and sessions
 
@@ -1450,6 +1471,16 @@ class Store:
             ).fetchone()
         return row and Caller(row[0], row[1], bool(row[2]), row[3])
 
+    def sessions(self, account: int) -> list[dict[str, Any]]:
+        """Where the account is signed in, the newest first."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT id, browser, created_at FROM sessions WHERE account = ?"
+                " AND created_at >= ? ORDER BY created_at DESC, id",
+                (account, stamp(self.clock() - SESSION_DAYS * 86400)),
+            )
+            return [dict(row) for row in rows]
+
     def end_session(self, session: str, account: int) -> None:
         with self._writing() as db:
             sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
@@ -1516,12 +1547,25 @@ class Store:
 
     def listing(self, before: str = "", after: str = "") -> bytes:
         """The entries that can be downloaded now, by name, as a JSON array between
-        these texts. SQLite makes all of it, while other threads go on."""
+        these texts."""
+        sql = "SELECT listing AS entry FROM entries WHERE state = 'here'"
+        return self._array(sql, before, after)
+
+    def library(self, before: str = "", after: str = "") -> bytes:
+        """As `listing`, with the entries of disks that are not there now, and with
+        the state ("here" or "offline") of each."""
+        sql = (
+            "SELECT json_set(listing, '$.state', state) AS entry FROM entries"
+            " WHERE state IN ('here', 'offline')"
+        )
+        return self._array(sql, before, after)
+
+    def _array(self, sql: str, before: str, after: str) -> bytes:
+        """SQLite makes all of it, while other threads go on."""
         with self._reading() as db:
             rows = db.execute(
-                "SELECT CAST(printf('%s[%s]%s', ?, group_concat(listing, ','), ?)"
-                " AS BLOB) FROM (SELECT listing FROM entries WHERE state = 'here'"
-                " ORDER BY sort_name, id)",
+                "SELECT CAST(printf('%s[%s]%s', ?, group_concat(entry, ','), ?)"
+                f" AS BLOB) FROM ({sql} ORDER BY sort_name, id)",
                 (before, after),
             )
             return bytes(rows.fetchone()[0])
@@ -1754,6 +1798,16 @@ class Store:
         """All items of the account's queue, also those that ended."""
         return self._items(account)
 
+    def sent(self, account: int) -> list[str]:
+        """The ids of the entries that the account has sent at any time."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT DISTINCT entry FROM queue WHERE account = ?"
+                " AND status = 'completed' ORDER BY entry",
+                (account,),
+            )
+            return [str(row["entry"]) for row in rows]
+
     def _items(
         self, account: int, where: str = "", client: str | None = None
     ) -> list[dict[str, Any]]:
@@ -1764,8 +1818,8 @@ class Store:
                 " reported_at, place, CASE WHEN status = 'processing'"
                 " AND (reported_at < ? OR client = ?) THEN 'pending' ELSE status"
                 " END AS status"
-                f" FROM queue JOIN entries ON entries.id = entry WHERE account = ?)"
-                f" {where} ORDER BY place",
+                " FROM queue JOIN entries ON entries.id = entry"
+                f" WHERE account = ? AND NOT cleared) {where} ORDER BY place",
                 (self._stale(), client, account),
             )
             return [dict(row) for row in rows]
@@ -1826,7 +1880,8 @@ class Store:
     def _restart(db: sqlite3.Connection, item: str) -> None:
         db.execute(
             "UPDATE queue SET status = 'pending', percent = 0, bytes = 0,"
-            " speed = 0, error = '', reported_at = NULL, client = NULL WHERE id = ?",
+            " speed = 0, error = '', reported_at = NULL, client = NULL,"
+            " cleared = 0 WHERE id = ?",
             (item,),
         )
 
@@ -1891,14 +1946,16 @@ class Store:
 
     def clear(self, account: int) -> None:
         """Drop the items that ended. A cancelled one stays while a client may still
-        ask about it, so that it is told to stop."""
+        ask about it, so that it is told to stop. A completed one is kept out of
+        sight, as the memory of what was sent."""
         with self._writing() as db:
             db.execute(
-                "DELETE FROM queue WHERE account = ? AND (status IN"
-                " ('completed', 'failed') OR (status = 'cancelled'"
-                " AND coalesce(reported_at, '') < ?))",
+                "DELETE FROM queue WHERE account = ? AND (status = 'failed'"
+                " OR (status = 'cancelled' AND coalesce(reported_at, '') < ?))",
                 (account, self._stale()),
             )
+            sql = "UPDATE queue SET cleared = 1 WHERE account = ? AND status = ?"
+            db.execute(sql, (account, "completed"))
 
 
 # Scanner ----------------------------------------------------------------------
@@ -3069,6 +3126,7 @@ PAGE_HEADERS = {
 DIRECTORY_HEADERS = {**JSON_HEADERS, "Content-Type": "text/html; charset=utf-8"}
 LEDGERS = 100  # queue items whose served bytes are remembered
 COOKIE = "session"
+CLIENT_PATIENCE = 30  # seconds without a call after which a client is not there
 HEADER_LIMIT = 32 * 1024  # bytes of a request's first line and headers
 REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP status
     400: ("bad_request", "The request could not be understood."),
@@ -3089,7 +3147,7 @@ LONG_BODY = 64 * 1024  # bytes
 
 # Calls that take long, or wait for others of their kind, have a thread a kind.
 LANES = {
-    "catalog": ["/api/list"],
+    "catalog": ["/api/list", "/web/entries"],
     "passwords": ["/api/auth/login", "/web/login", "/web/password", "/web/setup"],
 }
 
@@ -3181,7 +3239,7 @@ class App(bottle.Bottle):
 
 
 class Catalog:
-    """The answer to GET /api/list at one version of the catalog."""
+    """A list of entries at one version of the catalog."""
 
     run = secrets.token_hex(4)  # another process may count its versions otherwise
 
@@ -3211,9 +3269,11 @@ class Web:
         self.settings = settings
         self.scanner = scanner
         self.setup_code = secrets.token_urlsafe(16)
-        self._catalog = Catalog(-1, b"")
-        self._shelf = Shelf(-1, [])
+        self._catalogs: dict[str, Catalog] = {}  # by what their bodies begin with
         self._catalog_lock = threading.Lock()
+        self._started = store.clock()
+        self._asked: dict[int, float] = {}  # by account: when a client last called
+        self._shelf = Shelf(-1, [])
         self._served: dict[str, Served] = {}  # by queue item, the oldest first
         self._throttle = Throttle()
         self._password_lock = threading.Lock()  # one costly check at a time
@@ -3301,23 +3361,32 @@ class Web:
 
     @route("GET /api/list", access="key")
     def list(self, caller: Caller) -> bottle.HTTPResponse:
-        catalog = self._prepared_catalog()
+        return self._catalog_answer('{"entries": ', self.store.listing)
+
+    def _catalog_answer(
+        self, opening: str, read: Callable[[str, str], bytes]
+    ) -> bottle.HTTPResponse:
+        """:param opening: what comes before the entries."""
+        catalog = self._prepared_catalog(opening, read)
         headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
-        if not accepts_gzip(bottle.request.get_header("Accept-Encoding", "")):
+        if not accepts_gzip(request_header("Accept-Encoding")):
             return conditional(catalog.body, catalog.etag(), headers)
         headers["Content-Encoding"] = "gzip"
         return conditional(catalog.zipped, catalog.etag("-gzip"), headers)
 
-    def _prepared_catalog(self) -> "Catalog":
+    def _prepared_catalog(
+        self, opening: str, read: Callable[[str, str], bytes]
+    ) -> "Catalog":
         """Made once for each change of the catalog, not for each call. Whoever calls
         in the meantime waits for it, since the answer may not be older than the call:
         so these calls have a thread for themselves, see LANES."""
         with self._catalog_lock:
             version = self.store.catalog_version()
-            if version != self._catalog.version:
-                body = self.store.listing('{"entries": ', "}")
-                self._catalog = Catalog(version, body)
-            return self._catalog
+            catalog = self._catalogs.get(opening)
+            if catalog is None or catalog.version != version:
+                catalog = Catalog(version, read(opening, "}"))
+                self._catalogs[opening] = catalog
+            return catalog
 
     @route("GET /api/download/<entry_id>", access="key")
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
@@ -3342,6 +3411,7 @@ class Web:
 
     @route("GET /api/send-queue", access="key")
     def queue(self, caller: Caller) -> bottle.HTTPResponse:
+        self._asked[caller.account] = self.store.clock()
         rows = self.store.pending(caller.account, bottle.request.query.get("client"))
         items = [self._queue_item(row) for row in rows]
         body = json.dumps({"success": True, "queue": items}).encode()
@@ -3371,6 +3441,7 @@ class Web:
 
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        self._asked[caller.account] = self.store.clock()
         if "transfer_speed" in body:
             body["transfer_speed"] = round(body["transfer_speed"])
         status = self.store.report(caller.account, body["queue_item_id"], body)
@@ -3546,7 +3617,58 @@ class Web:
         self.store.set_password(caller.account, hash_password(new), keep=caller.proof)
         return {"success": True}
 
-    # The page's own: keys and queue
+    @route("GET /web/sessions", access="session")
+    def sessions(self, caller: Caller) -> dict[str, Any]:
+        rows = self.store.sessions(caller.account)
+        found = [{**row, "current": row["id"] == caller.proof} for row in rows]
+        return {"success": True, "sessions": found}
+
+    @route("DELETE /web/sessions/<session>", access="session")
+    def end_session(self, caller: Caller, session: str) -> dict[str, Any]:
+        self.store.end_session(session, caller.account)
+        return {"success": True}
+
+    # The page's own: accounts, for admins
+
+    @route("GET /web/accounts", access="admin")
+    def accounts(self, caller: Caller) -> dict[str, Any]:
+        return {"success": True, "accounts": self.store.accounts()}
+
+    @route("POST /web/accounts", access="admin", fields=ACCOUNT)
+    def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        name = check_account_name(body["username"])
+        password = hash_password(check_password(body["password"]))
+        account = self.store.add_account(name, password, body.get("admin", False))
+        return {"success": True, "id": account}
+
+    @route("POST /web/accounts/<account>", access="admin", fields=ACCOUNT_CHANGES)
+    def change_account(
+        self, caller: Caller, body: Mapping[str, Any], account: str
+    ) -> dict[str, Any]:
+        if "password" in body:
+            password = hash_password(check_password(body["password"]))
+            self.store.set_password(account_id(account), password, keep=caller.proof)
+        if "admin" in body:
+            self.store.set_admin(account_id(account), body["admin"])
+        return {"success": True}
+
+    @route("DELETE /web/accounts/<account>", access="admin")
+    def remove_account(self, caller: Caller, account: str) -> dict[str, Any]:
+        if account_id(account) == caller.account:
+            raise Conflict("You are signed in with this account.")
+        self.store.remove_account(account_id(account))
+        return {"success": True}
+
+    # The page's own: the library, keys and the queue
+
+    @route("GET /web/entries", access="session")
+    def entries(self, caller: Caller) -> bottle.HTTPResponse:
+        opening = '{"success": true, "entries": '
+        return self._catalog_answer(opening, self.store.library)
+
+    @route("GET /web/download/<entry_id>", access="session")
+    def download_in_page(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
+        return self.download(caller, entry_id)
 
     @route("GET /web/keys", access="session")
     def keys(self, caller: Caller) -> dict[str, Any]:
@@ -3566,8 +3688,21 @@ class Web:
     @route("GET /web/queue", access="session")
     def all_items(self, caller: Caller) -> bottle.HTTPResponse:
         rows = self.store.items(caller.account)
-        body = json.dumps({"success": True, "queue": rows}).encode()
+        state = {"success": True, "queue": rows, **self._client(caller.account)}
+        body = json.dumps(state).encode()
         return conditional(body, content_etag(body))
+
+    def _client(self, account: int) -> dict[str, Any]:
+        """Whether a client of the account calls, and if not, since when. It says no
+        time while one does, so that what was not changed stays the same body."""
+        asked = self._asked.get(account)
+        here = self.store.clock() - (asked or self._started) < CLIENT_PATIENCE
+        last = None if here or asked is None else stamp(asked)
+        return {"client_here": here, "last_fetched": last}
+
+    @route("GET /web/sent", access="session")
+    def sent(self, caller: Caller) -> dict[str, Any]:
+        return {"success": True, "entries": self.store.sent(caller.account)}
 
     @route("POST /web/queue/<item>/retry", access="session")
     def retry(self, caller: Caller, item: str) -> dict[str, Any]:
@@ -3645,7 +3780,7 @@ class Web:
 
     @route("GET /", access="open")
     def page(self) -> bottle.HTTPResponse:
-        return page_answer(HTML, "text/html; charset=utf-8")
+        return page_answer(PAGE, "text/html; charset=utf-8")
 
     @route("GET /style.css", access="open")
     def style(self) -> bottle.HTTPResponse:
@@ -3658,6 +3793,10 @@ class Web:
     @route("GET /icon.svg", access="open")
     def icon(self) -> bottle.HTTPResponse:
         return page_answer(ICON, "image/svg+xml")
+
+    @route("GET /manifest.webmanifest", access="open")
+    def manifest(self) -> bottle.HTTPResponse:
+        return page_answer(MANIFEST, "application/manifest+json")
 
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
@@ -3747,6 +3886,13 @@ def refuse_other_sites(base_url: str) -> None:
         raise Forbidden("The call comes from a page of another site.")
 
 
+def account_id(text: str) -> int:
+    """The number that an address names. :raises NotFound: it can be none."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise NotFound("There is no such account.")
+    return int(text)
+
+
 def content_etag(body: bytes) -> str:
     return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
 
@@ -3767,8 +3913,22 @@ def conditional(
 
 
 def page_answer(text: str, kind: str) -> bottle.HTTPResponse:
+    """A part of the page. An address that names its content, as those in the page
+    do, may be kept for ever."""
     body = text.encode()
-    return conditional(body, content_etag(body), {**PAGE_HEADERS, "Content-Type": kind})
+    etag = content_etag(body)
+    headers = {**PAGE_HEADERS, "Content-Type": kind}
+    if bottle.request.query.get("v") == etag.strip('"'):
+        headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    return conditional(body, etag, headers)
+
+
+def with_versions(html: str, assets: Mapping[str, str]) -> str:
+    """The page, with the content's name in the addresses of its assets."""
+    for name, text in assets.items():
+        version = content_etag(text.encode()).strip('"')
+        html = html.replace(f'"{name}"', f'"{name}?v={version}"')
+    return html
 
 
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
@@ -4057,38 +4217,2911 @@ def listen(app: bottle.Bottle, settings: Settings) -> Any:
 HTML = r"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="viewport"
+  content="width=device-width, initial-scale=1, viewport-fit=cover">
 <meta name="color-scheme" content="light dark">
+<meta name="theme-color" content="#f4f2ec" media="(prefers-color-scheme: light)">
+<meta name="theme-color" content="#131716" media="(prefers-color-scheme: dark)">
 <title>catalogd</title>
 <link rel="icon" href="icon.svg">
+<link rel="manifest" href="manifest.webmanifest">
 <link rel="stylesheet" href="style.css">
 <script src="script.js" defer></script>
-<main><h1>catalogd</h1><p id="state" role="status">Connecting.</p></main>
+<body>
+<div id="app"><noscript><p>This page needs JavaScript.</p></noscript></div>
+</body>
 </html>
 """
 
-CSS = r"""body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem; }
+CSS = r""":root {
+  --ground: #f4f2ec; --surface: #fffdf9; --ink: #1b211f; --muted: #5a635e;
+  --line: #dedbd1; --edge: #868c85; --accent: #0f6b5c; --on-accent: #fff;
+  --soft: #dfece6; --warn: #744a00; --warn-soft: #f7e8c6; --bad: #9f2a1c;
+  --bad-soft: #f9e0da; --shade: 0 1px 2px #1b211f14, 0 4px 14px #1b211f0d;
+  --veil: #1b211f73; --radius: 12px;
+  color-scheme: light dark;
+  font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+  scroll-padding: 9rem 0 6rem;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --ground: #131716; --surface: #1b211f; --ink: #e9eeeb; --muted: #9faca6;
+    --line: #2d3633; --edge: #74817b; --accent: #7fd4bf; --on-accent: #06281f;
+    --soft: #1d3932; --warn: #f0c36a; --warn-soft: #3a2e12; --bad: #ffb1a3;
+    --bad-soft: #47211b; --shade: 0 1px 2px #0006, 0 4px 14px #0003; --veil: #000a;
+  }
+}
+
+*, ::before, ::after { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink); overflow-y: scroll; }
+h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; }
+ul { list-style: none; }
+h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
+h2 { font-size: 1.0625rem; font-weight: 650; letter-spacing: -.01em; line-height: 1.3; }
+h3 { font-size: .9375rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
+a { color: var(--accent); }
+code { font: .8125rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
+:focus-visible {
+  outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 8px;
+}
+main:focus-visible { outline: none; }
+.unseen {
+  position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+  white-space: nowrap;
+}
+.glyph {
+  width: 1.25em; height: 1.25em; flex: none; fill: none; stroke: currentColor;
+  stroke-width: 2; stroke-linecap: round; stroke-linejoin: round;
+}
+.meta { color: var(--muted); font-size: .8125rem; font-variant-numeric: tabular-nums; }
+.lead { color: var(--muted); font-size: .875rem; }
+.card {
+  background: var(--surface); border: 1px solid var(--line); border-radius: 16px;
+  box-shadow: var(--shade);
+}
+
+/* Controls */
+button, .button, input, select, textarea { font: inherit; color: inherit; }
+button, .button {
+  display: inline-flex; align-items: center; justify-content: center; gap: .5rem;
+  min-height: 2.5rem; padding: .4rem 1rem; border: 1px solid var(--edge);
+  border-radius: 10px; background: var(--surface); color: var(--ink);
+  font-size: .9375rem; font-weight: 550; line-height: 1.2; text-decoration: none;
+  cursor: pointer; touch-action: manipulation;
+}
+button:hover, .button:hover { background: var(--soft); }
+button.primary {
+  background: var(--accent); border-color: var(--accent); color: var(--on-accent);
+}
+button.primary:hover { filter: brightness(1.08); }
+button.plain {
+  border-color: transparent; background: none; color: var(--accent);
+  padding: .4rem .7rem;
+}
+button.plain:hover { background: var(--soft); }
+button.danger, button.plain.danger { color: var(--bad); }
+button.danger:hover { background: var(--bad-soft); }
+button[aria-disabled] { opacity: .55; cursor: default; }
+button.wide { width: 100%; min-height: 2.875rem; }
+.icon-button {
+  width: 2.75rem; min-height: 2.75rem; padding: 0; flex: none;
+  border-color: transparent; background: none; color: var(--muted);
+}
+.icon-button:hover { color: var(--ink); }
+.icon-button[aria-pressed="true"] { background: var(--soft); color: var(--accent); }
+input, select, textarea {
+  width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid
+  var(--edge);
+  border-radius: 10px; background: var(--surface); font-size: 1rem;
+}
+input::placeholder { color: var(--muted); opacity: 1; }
+textarea { resize: vertical; }
+input[type="checkbox"] {
+  width: 1.375rem; height: 1.375rem; min-height: 0; margin: 0;
+  accent-color: var(--accent); flex: none;
+}
+.field { display: grid; gap: .3rem; align-content: end; min-width: 0; }
+.field span { font-size: .875rem; font-weight: 550; }
+.field small {
+  margin-left: .5rem; font-weight: 400; font-size: .8125rem; color: var(--muted);
+}
+.check {
+  display: flex; align-items: center; gap: .6rem; min-height: 2rem; font-size: .9375rem;
+}
+.problem { color: var(--bad); font-size: .9375rem; overflow-wrap: anywhere; }
+.problem:empty { display: none; }
+.actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
+.spinner {
+  display: inline-block; width: 1em; height: 1em; margin-right: .6em; vertical-align:
+  -.12em;
+  border: 2px solid currentColor; border-right-color: transparent; border-radius: 50%;
+  animation: turn .9s linear infinite;
+}
+@keyframes turn { to { transform: rotate(1turn); } }
+.mark {
+  display: inline-block; padding: .05rem .5rem; border-radius: 99px; background:
+  var(--soft);
+  color: var(--accent); font-size: .75rem; font-weight: 600; line-height: 1.4rem;
+  white-space: nowrap;
+}
+.mark.offline, .mark.unfinished { background: var(--warn-soft); color: var(--warn); }
+.mark.failed { background: var(--bad-soft); color: var(--bad); }
+.mark.link, .mark.cancelled { background: var(--line); color: var(--ink); }
+.progress {
+  height: .5rem; border-radius: 99px; background: var(--line); overflow: hidden;
+}
+.progress div {
+  height: 100%; border-radius: 99px; background: var(--accent); transform-origin: 0 50%;
+  transition: transform .8s linear;
+}
+
+/* Around the views */
+.skip {
+  position: fixed; z-index: 9; top: -6rem; left: 1rem; padding: .75rem 1rem;
+  border-radius: 10px; background: var(--accent); color: var(--on-accent);
+}
+.skip:focus { top: 1rem; }
+.bar { position: sticky; z-index: 6; top: 0; }
+.bar p {
+  padding: .4rem 1rem; background: var(--warn-soft); color: var(--warn);
+  font-size: .875rem; font-weight: 550; text-align: center;
+}
+.top {
+  display: flex; align-items: center; gap: 2rem; max-width: 84rem; margin: 0 auto;
+  padding: .875rem 2rem .5rem;
+}
+.brand {
+  display: flex; align-items: center; gap: .65rem; font-weight: 700;
+  font-size: 1.125rem; letter-spacing: -.02em;
+}
+.logo { display: block; width: 2rem; height: 2rem; border-radius: 8px; }
+.who {
+  margin-left: auto; color: var(--muted); font-size: .875rem; overflow: hidden;
+  text-overflow: ellipsis; white-space: nowrap;
+}
+nav { display: flex; gap: .25rem; }
+nav a {
+  display: flex; align-items: center; gap: .5rem; min-height: 2.5rem; padding: .3rem
+  .9rem;
+  border-radius: 10px; color: var(--muted); font-size: .9375rem; font-weight: 550;
+  text-decoration: none;
+}
+nav a:hover { color: var(--ink); }
+nav a[aria-current] { background: var(--soft); color: var(--accent); }
+.count {
+  min-width: 1.3rem; padding: 0 .35rem; border-radius: 99px; background: var(--accent);
+  color: var(--on-accent); font-size: .75rem; line-height: 1.3rem; text-align: center;
+  font-variant-numeric: tabular-nums;
+}
+.view { max-width: 84rem; margin: 0 auto; padding: 0 2rem 6rem; }
+.view.queue { max-width: 52rem; }
+.head {
+  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
+  padding: 1.25rem 0 1rem;
+}
+.head > :first-child { margin-right: auto; }
+.starting { padding: 30vh 1rem 0; text-align: center; color: var(--muted); }
+.now {
+  position: fixed; z-index: 4; right: 2rem; bottom: 1.5rem; width: min(24rem, calc(100vw
+  - 2rem)); display: grid;
+  grid-template-columns: 1fr auto; gap: .5rem 1rem; padding: .8rem 1rem; border: 1px
+  solid var(--line);
+  border-radius: 14px; background: var(--surface); box-shadow: 0 8px 30px #0003; color:
+  var(--ink); font-size: .875rem; text-decoration: none;
+}
+.now-name {
+  font-weight: 600; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+}
+.now-facts { color: var(--muted); font-variant-numeric: tabular-nums; }
+.now .progress { grid-column: 1 / -1; height: .35rem; }
+.toasts {
+  position: fixed; z-index: 8; left: 2rem; bottom: 1.5rem; display: grid; gap: .5rem;
+  width: min(26rem, calc(100vw - 2rem));
+}
+.toast {
+  display: flex; align-items: center; gap: .5rem; padding: .25rem .25rem .25rem 1rem;
+  border-radius: 12px; background: var(--ink); color: var(--ground);
+  font-size: .9375rem; animation: rise .18s ease-out;
+}
+.toast p { flex: 1; padding: .5rem 0; overflow-wrap: anywhere; }
+.toast .icon-button { color: inherit; }
+.toast .icon-button:hover { background: none; }
+.toast.bad { background: var(--bad); color: var(--ground); }
+.toast :focus-visible { outline-color: currentColor; outline-offset: -4px; }
+@keyframes rise { from { opacity: 0; transform: translateY(.5rem); } }
+.empty {
+  display: grid; justify-items: center; gap: .5rem; padding: 12vh 1rem 3rem;
+  text-align: center;
+}
+.empty p {
+  max-width: 26rem; margin-bottom: .75rem; color: var(--muted); overflow-wrap: anywhere;
+}
+.art {
+  width: 9rem; margin-bottom: .5rem; stroke: var(--edge); stroke-width: 2;
+  fill: var(--surface); stroke-linecap: round;
+}
+.art .lean { fill: var(--soft); stroke: var(--accent); }
+
+/* Signing in */
+.door { display: grid; place-items: center; min-height: 100vh; padding: 1.5rem 1rem; }
+.door .card { width: min(25rem, 100%); padding: 2rem; }
+.door-head { display: grid; gap: .35rem; margin-bottom: 1.5rem; }
+.door-head .logo {
+  width: 3.25rem; height: 3.25rem; margin-bottom: .65rem; border-radius: 13px;
+}
+.door-head p { color: var(--muted); }
+.door form { display: grid; gap: 1.1rem; }
+
+/* Library */
+.tools {
+  position: sticky; z-index: 3; top: 0; display: grid; gap: .25rem; margin: 0 -2rem;
+  padding: .6rem 2rem .5rem; background: var(--ground);
+}
+.tools-row { display: flex; align-items: center; gap: .5rem; min-width: 0; }
+.search { position: relative; flex: 1; max-width: 34rem; min-width: 0; }
+.search .glyph {
+  position: absolute; left: .8rem; top: .8rem; color: var(--muted);
+  pointer-events: none;
+}
+.search input { padding-left: 2.6rem; border-radius: 99px; }
+.sort {
+  width: auto; min-height: 2.25rem; padding: .2rem .4rem; border-color: transparent;
+  background: var(--ground); color: var(--muted); font-size: .8125rem; font-weight: 550;
+}
+.tally + .sort { margin-left: .25rem; }
+.sort:hover { color: var(--ink); }
+.kinds {
+  display: flex; gap: .35rem; min-width: 0; padding: .3rem; margin-left: -.3rem;
+  overflow-x: auto; scrollbar-width: none;
+}
+.chip {
+  min-height: 2rem; padding: .1rem .8rem; border-radius: 99px;
+  border-color: transparent; background: none; color: var(--muted); font-size: .8125rem;
+  white-space: nowrap;
+}
+.chip[aria-pressed="true"] { background: var(--soft); color: var(--accent); }
+.tally, .scanning {
+  margin-left: auto; color: var(--muted); font-size: .8125rem; white-space: nowrap;
+  font-variant-numeric: tabular-nums;
+}
+.scanning { color: var(--accent); font-weight: 550; }
+.scanning + .tally { margin-left: .75rem; }
+.entries { display: grid; align-content: start; margin-top: .75rem; }
+.entries.covers { gap: 20px; }
+.cover {
+  display: block; width: 100%; height: auto; aspect-ratio: 1;
+  border-radius: var(--radius); background: var(--line); object-fit: cover;
+}
+.initials { font: 700 11px/1 system-ui, sans-serif; letter-spacing: .02em; }
+.entry { position: relative; display: grid; min-width: 0; }
+.entry-name {
+  color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.5rem;
+  text-decoration: none; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+}
+.entry-name:hover { text-decoration: underline; text-underline-offset: 3px; }
+.entry .meta { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.entry-text { display: grid; min-width: 0; align-content: center; }
+.marks { display: flex; flex-wrap: wrap; gap: .3rem; }
+.send { color: var(--accent); border-color: transparent; background: var(--soft); }
+.send:hover { background: var(--accent); color: var(--on-accent); }
+.send.is-queued {
+  background: none; border-color: var(--line); color: var(--muted);
+  font-variant-numeric: tabular-nums;
+}
+.send.is-queued:hover { border-color: var(--edge); }
+.pick { display: contents; cursor: pointer; }
+.pick input {
+  position: absolute; top: .5rem; left: .5rem; width: 1.75rem; height: 1.75rem;
+}
+.entry-cover { display: block; border-radius: var(--radius); }
+.picked .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
+
+.covers .entry { grid-template: auto auto auto / minmax(0, 1fr); align-content: start; }
+.covers .entry-cover { grid-area: 1 / 1; }
+.covers .cover { box-shadow: var(--shade); }
+.covers .entry-text { padding-top: .45rem; }
+.covers .send {
+  grid-area: 1 / 1; align-self: end; justify-self: end; margin: .5rem;
+  min-height: 2.25rem; padding: .2rem .8rem; border-radius: 99px;
+  background: var(--surface); box-shadow: var(--shade); font-size: .875rem; gap: .35rem;
+}
+.covers .send:hover { background: var(--accent); }
+.covers .send.is-queued:hover { background: var(--surface); }
+.covers .marks {
+  position: absolute; top: .5rem; right: .5rem; left: .5rem; justify-content: flex-end;
+  pointer-events: none;
+}
+
+.rows .entry {
+  grid-template-columns: 3.5rem minmax(0, 1fr) auto; align-items: center; gap: .875rem;
+  border-bottom: 1px solid var(--line);
+}
+.rows .cover, .rows .entry-cover { border-radius: 10px; }
+.rows .entry-text {
+  grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
+}
+.rows .marks { grid-area: 1 / 2 / 3 / 3; }
+.rows .send { min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px; }
+.rows .pick input { position: static; }
+.entries.rows { column-gap: 2.5rem; }
+
+.skeleton {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr));
+  gap: 1.25rem 1rem; padding-top: 5rem;
+}
+.ghost {
+  aspect-ratio: 4 / 5; border-radius: var(--radius); background: var(--line);
+  opacity: .6; animation: breathe 1.4s ease-in-out infinite alternate;
+}
+.skeleton.rows { grid-template-columns: 1fr; }
+.skeleton.rows .ghost { height: 3.5rem; aspect-ratio: auto; }
+@keyframes breathe { to { opacity: .25; } }
+.selection {
+  position: fixed; z-index: 5; left: 50%; bottom: 1.25rem; transform: translateX(-50%);
+  display: flex; align-items: center; gap: .5rem;
+  max-width: calc(100vw - 1rem); padding: .6rem .75rem .6rem 1.25rem; border: 1px solid
+  var(--line); border-radius: 16px; background: var(--surface); box-shadow: 0 8px 30px
+  #0003; white-space: nowrap;
+}
+.selection p { font-weight: 600; font-variant-numeric: tabular-nums; }
+
+/* Details, and questions */
+dialog {
+  max-width: none; max-height: none; padding: 0; border: 1px solid var(--line);
+  border-radius: 20px; background: var(--surface); color: var(--ink);
+  box-shadow: 0 20px 60px #0005;
+}
+dialog[open] { animation: rise .16s ease-out; }
+dialog::backdrop { background: var(--veil); }
+.details {
+  width: min(54rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
+  overflow-y: auto;
+}
+.details article { position: relative; padding: 1.75rem; min-height: 12rem; }
+.details .close { position: absolute; z-index: 1; top: .6rem; right: .6rem; }
+.facts {
+  display: grid; grid-template-columns: 15rem minmax(0, 1fr); gap: 1.75rem;
+  align-items: start;
+}
+.facts-text { display: grid; gap: .75rem; min-width: 0; }
+.facts .send { background: var(--accent); color: var(--on-accent); }
+.facts .send:hover { filter: brightness(1.08); }
+.facts .send.is-queued { background: none; color: var(--muted); }
+.facts h2 {
+  padding-right: 2.5rem; font-size: 1.5rem; letter-spacing: -.02em;
+  overflow-wrap: anywhere;
+}
+.description { white-space: pre-line; overflow-wrap: anywhere; max-width: 60ch; }
+dl {
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr));
+  gap: .75rem 1.5rem; padding-top: .9rem; border-top: 1px solid var(--line);
+}
+dt { color: var(--muted); font-size: .8125rem; }
+dd { overflow-wrap: anywhere; font-size: .9375rem; }
+.edit { display: grid; gap: 1rem; }
+.question { width: min(26rem, calc(100vw - 2rem)); padding: 1.5rem; }
+.question .actions { justify-content: flex-end; margin-top: 1.25rem; }
+.question p { overflow-wrap: anywhere; }
+
+/* Queue */
+.items { margin-bottom: 1.5rem; }
+.items > .head { padding: 0; min-height: 2.75rem; }
+.items .cover { width: 3.25rem; border-radius: 10px; flex: none; }
+.transfer {
+  display: flex; align-items: center; gap: 1rem; padding: 1rem; margin-bottom: .75rem;
+}
+.transfer .cover { width: 5.5rem; border-radius: var(--radius); }
+.transfer-head {
+  display: flex; align-items: baseline; gap: 1rem; margin-bottom: .5rem;
+}
+.transfer-head h3 { flex: 1; min-width: 0; font-size: 1.0625rem; }
+.percent {
+  font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em; line-height: 1;
+  font-variant-numeric: tabular-nums; white-space: nowrap;
+}
+.transfer .meta { margin-top: .5rem; }
+.item-text { flex: 1; min-width: 0; }
+.item {
+  display: flex; align-items: center; gap: .875rem; padding: .6rem 0;
+  border-bottom: 1px solid var(--line);
+}
+.item .meta { margin-top: .15rem; }
+.error {
+  margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: anywhere;
+}
+.hint {
+  display: grid; gap: .5rem; margin-bottom: 1.25rem; padding: 1rem 1.25rem;
+  border-radius: 14px; background: var(--warn-soft); color: var(--ink);
+  font-size: .9375rem;
+}
+.hint > p:first-child { font-weight: 600; color: var(--warn); }
+.hint a { color: inherit; }
+.code {
+  display: flex; align-items: center; gap: .5rem; padding: .35rem .35rem .35rem .8rem;
+  border: 1px solid var(--line); border-radius: 10px; background: var(--surface);
+}
+.code p { display: grid; flex: 1; min-width: 0; }
+.code code { overflow-wrap: anywhere; }
+.code small { color: var(--muted); }
+
+/* Settings */
+.columns {
+  display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.25rem;
+  align-items: start;
+}
+.columns > div { display: grid; gap: 1.25rem; min-width: 0; }
+.signed { color: var(--muted); font-size: .9375rem; overflow-wrap: anywhere; }
+.panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
+.panel form { display: grid; gap: .9rem; justify-items: start; }
+.panel form > :not(button) { width: 100%; }
+.inline { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; }
+.inline .field { flex: 1 1 12rem; }
+.inline button { min-height: 2.75rem; }
+.pair {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(11rem, 100%), 1fr));
+  gap: .9rem;
+}
+.row {
+  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem .75rem;
+  padding: .6rem 0; border-top: 1px solid var(--line);
+}
+.row:first-child { border-top: 0; }
+.row:last-child { padding-bottom: 0; }
+.row > .glyph { color: var(--muted); }
+.row > form { width: 100%; }
+.row-text { flex: 1 1 10rem; min-width: 0; }
+.row-title { font-weight: 550; font-size: .9375rem; overflow-wrap: anywhere; }
+.row-actions { display: flex; flex-wrap: wrap; margin-left: -.7rem; }
+.new-key {
+  display: grid; gap: .7rem; justify-items: start; padding: 1rem; border-radius: 12px;
+  background: var(--soft);
+}
+.new-key .code { width: 100%; }
+.new-key p { font-size: .875rem; }
+.scan-line {
+  display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between;
+  gap: .5rem 1rem;
+}
+
+/* Narrow: what is used most is where the thumbs are */
+@media (max-width: 899px) {
+  .columns { grid-template-columns: minmax(0, 1fr); }
+}
+@media (max-width: 699px) {
+  .top { display: block; padding: 0; }
+  .brand, .who { display: none; }
+  nav {
+    position: fixed; z-index: 5; right: 0; bottom: 0; left: 0; justify-content:
+    space-around; gap: 0;
+    padding: .25rem .5rem calc(.25rem + env(safe-area-inset-bottom)); border-top: 1px
+    solid var(--line); background: var(--surface);
+  }
+  nav a {
+    position: relative; flex: 1; flex-direction: column; gap: .1rem;
+    min-height: 3.25rem; max-width: 9rem; justify-content: center; font-size: .75rem;
+  }
+  nav a[aria-current] { background: none; }
+  nav .glyph { width: 1.5rem; height: 1.5rem; }
+  .count { position: absolute; top: .15rem; left: calc(50% + .35rem); }
+  .view { padding: 0 1rem calc(8.5rem + env(safe-area-inset-bottom)); }
+  .tools { margin: 0 -1rem; padding: .6rem 1rem .35rem; }
+  .tally.whole { position: absolute; clip-path: inset(50%); }
+  .sort { margin-left: auto; flex: none; }
+  .tools-row { gap: .25rem; }
+  .now {
+    right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
+    width: auto;
+  }
+  .toasts {
+    right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
+    width: auto;
+  }
+  .rows .entry { gap: .75rem; }
+  .rows .entry-text { grid-template-columns: minmax(0, 1fr); }
+  .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
+  .rows .mark { font-size: .6875rem; line-height: 1.15rem; }
+  .rows .send { padding: .4rem .8rem; }
+  .selection {
+    right: 0; bottom: 0; left: 0; transform: none; max-width: none; flex-wrap: wrap;
+    padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
+    border-width: 1px 0 0; border-radius: 16px 16px 0 0;
+  }
+  .selection p { margin-right: auto; }
+  .selection .primary { flex: 1 1 100%; }
+  .details {
+    width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
+    border-width: 1px 0 0; border-radius: 20px 20px 0 0;
+  }
+  .details article {
+    padding: 1.25rem 1rem calc(1.25rem + env(safe-area-inset-bottom));
+  }
+  .facts { grid-template-columns: minmax(0, 1fr); gap: 1rem; }
+  .facts > .cover { width: 8rem; }
+  .facts .actions > * { flex: 1; }
+  .facts .send { flex: 1 1 100%; min-height: 2.875rem; }
+  dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .wide-field { grid-column: 1 / -1; }
+  .transfer .cover { width: 3.5rem; align-self: start; }
+  .transfer { padding: .875rem; gap: .75rem; }
+  .panel { padding: 1rem; }
+}
+@media (max-width: 359px) {
+  .rows .send span { display: none; }
+}
+@media (prefers-reduced-motion: reduce) {
+  *, ::before, ::after { animation: none !important; transition: none !important; }
+}
 """
 
 JS = r""""use strict";
 
-async function show() {
-  const answer = await fetch("web/me");
-  const me = await answer.json();
-  const state = document.getElementById("state");
-  if (me.account) state.textContent = `Signed in as ${me.account.name}.`;
-  else if (me.needs_setup) state.textContent = "This server has no account yet.";
-  else state.textContent = "You are not signed in.";
+// Words: all that people read, so that a translation is another table like this one.
+
+const WORDS = {
+  product: "catalogd",
+  locale: "en-GB", // how numbers and times are written
+  skip: "Skip to the content",
+  menu: "Main",
+  library: "Library",
+  queue: "Queue",
+  settings: "Settings",
+  starting: "Loading",
+  close: "Close",
+  cancel: "Cancel",
+  save: "Save",
+  done: "Done",
+  add: "Add",
+  copy: "Copy",
+  copied: "Copied.",
+  reconnecting: "Reconnecting to the server",
+  offline: "The server cannot be reached.",
+  failed: "Something went wrong. Try again.",
+
+  signIn: "Sign in",
+  signInLead: "Your home game library.",
+  signOut: "Sign out",
+  signedOut: "You were signed out. Sign in again.",
+  name: "Name",
+  password: "Password",
+  setup: "Welcome",
+  setupLead: "Make the first account. It is an admin, and can add the others.",
+  setupCode: "Setup code",
+  setupCodeHint: "The server printed it when it started.",
+  passwordHint: "At least 8 characters.",
+  makeAccount: "Make the account",
+
+  search: "Search the library",
+  searchHint: count => `Search ${count}`,
+  sort: "Sort by",
+  sorts: {name: "Name", newest: "Newest", size: "Largest"},
+  kind: "Filter by kind",
+  allKinds: "All",
+  links: "Links",
+  asCovers: "Show as covers",
+  asRows: "Show as rows",
+  select: "Select",
+  selectEntry: name => `Select ${name}`,
+  selectAll: count => `Select all ${count}`,
+  selected: count => `${count} selected`,
+  sendSelected: count => `Send ${count}`,
+  entries: count => `${count} ${count === 1 ? "entry" : "entries"}`,
+  found: (count, all) => `${count} of ${all}`,
+  scanning: count => `Looking through the folders: ${count} files so far`,
+  emptyTitle: "Nothing here yet",
+  emptyText: "Put game files into a library folder. They show up here by themselves.",
+  emptyScanTitle: "Looking through your folders",
+  emptyScanText: count => `${count} files so far. What is found shows up here.`,
+  noneTitle: "Nothing found",
+  noneText: "No entry matches what you search for.",
+  clearSearch: "Clear the search",
+  brokenTitle: "The library could not be loaded",
+  tryAgain: "Try again",
+
+  send: "Send",
+  sendAgain: "Send again",
+  again: "Again",
+  queued: "Queued",
+  sending: percent => `Sending, ${percent} %`,
+  sendName: name => `Send ${name}`,
+  sendAgainName: name => `Send again: ${name}`,
+  seeQueue: name => `${name} is in the queue`,
+  marks: {
+    link: "link",
+    offline: "offline",
+    unfinished: "copy unfinished?",
+    completed: "sent",
+    failed: "failed",
+  },
+  sentMany: count => `${count} added to the queue.`,
+  sentSome: (sent, failed, why) => `${sent} added to the queue, ${failed} not: ${why}`,
+  notSent: (name, why) => `${name} was not queued. ${why}`,
+
+  details: "Details",
+  fields: {
+    version: "Version",
+    patch: "Update",
+    kind: "Kind",
+    size: "Size",
+    title: "Title ID",
+    author: "Author",
+    added: "Added",
+    by: "Added by",
+    source: "Where",
+    id: "ID",
+  },
+  noDescription: "No description.",
+  unknownSize: "size unknown",
+  patch: number => `update ${number}`,
+  openLink: "Open the link",
+  download: "Download",
+  edit: "Edit",
+  description: "Description",
+  version: "Version",
+  undoEdit: "Back to what the file says",
+  saved: "Saved.",
+  removeLink: "Remove the link",
+  removeLinkSure: name =>
+    `Remove the link ${name}? What it leads to stays where it is.`,
+  goneTitle: "This entry is not here any more",
+  goneText: "Its file was moved away or deleted.",
+
+  nowSending: "Sending now",
+  upNext: "Up next",
+  ended: "Ended",
+  queueEmptyTitle: "Nothing is waiting",
+  queueEmptyText: "Press Send on an entry of the library, and watch it here.",
+  toLibrary: "Go to the library",
+  percent: value => `${value} %`,
+  speed: text => `${text}/s`,
+  bytesOf: (bytes, all) => `${bytes} of ${all}`,
+  left: text => `${text} left`,
+  noClient: "No client has asked for your queue yet.",
+  noClientSince: time => `No client has asked for your queue since ${time}.`,
+  startClient: "Start one on a computer that reaches the device:",
+  needsKey: "It needs a key. Make one in the settings.",
+  retry: "Retry",
+  clear: "Clear finished",
+  retryName: name => `Retry ${name}`,
+  cancelName: name => `Cancel ${name}`,
+  toTopName: name => `Move ${name} to the top`,
+  states: {
+    pending: "Waiting",
+    processing: "Sending",
+    completed: "Sent",
+    failed: "Failed",
+    cancelled: "Cancelled",
+  },
+  noReason: "The client gave no reason.",
+  waitsForDisk: "Waits until its disk is back.",
+  notify: "Notify me",
+  notifying: "Notifications on",
+  notifyDenied: "The browser does not allow notifications for this page.",
+  notifyTitle: {completed: "Sent", failed: "Failed"},
+  progress: (name, percent) => `${name}: ${percent} %`,
+  endedWell: name => `${name} was sent.`,
+  endedBadly: (name, why) => `${name} failed. ${why}`,
+  title: (percent, name) => `${percent} % ${name} - catalogd`,
+  titleWaiting: count => `(${count}) catalogd`,
+
+  keys: "Keys for clients",
+  keysLead: "The send_to_switch client shows a key to read your queue.",
+  keyLabel: "What is it for?",
+  keyLabelExample: "Computer in the living room",
+  create: "Create",
+  newKey: label => `The key "${label}"`,
+  newKeyLead: "It is shown only now. Copy it, or start the client with this line:",
+  key: "Key",
+  command: "Command",
+  copyKey: "Copy the key",
+  copyCommand: "Copy the command",
+  noKeys: "There is no key yet.",
+  made: time => `made ${time}`,
+  lastUsed: time => `last used ${time}`,
+  neverUsed: "never used",
+  requests: count => `${count} ${count === 1 ? "request" : "requests"}`,
+  revoke: "Revoke",
+  revokeName: name => `Revoke ${name}`,
+  revokeSure: name => `Revoke the key "${name}"? A client that has it stops working.`,
+  changePassword: "Change the password",
+  oldPassword: "The password now",
+  newPassword: "The new password",
+  passwordChanged: "The password was changed. Other browsers were signed out.",
+  browsers: "Signed-in browsers",
+  thisBrowser: "this one",
+  since: time => `signed in ${time}`,
+  end: "End",
+  endName: name => `End ${name}`,
+  folders: "Library folders",
+  noFolders: "No folder is served.",
+  folderStates: {online: "online", offline: "offline"},
+  files: count => `${count} ${count === 1 ? "file" : "files"}`,
+  lastScan: time => `Last scan ${time}.`,
+  neverScanned: "Not scanned yet.",
+  scanNow: "Scan now",
+  scanProgress: (files, looked) => `${files} files seen, ${looked} opened`,
+  accounts: "Accounts",
+  you: "you",
+  admin: "admin",
+  member: "member",
+  isAdmin: "Is an admin",
+  makeAdmin: "Make admin",
+  makeMember: "Make member",
+  makeAdminName: name => `Make admin: ${name}`,
+  makeMemberName: name => `Make member: ${name}`,
+  resetPassword: "New password",
+  resetPasswordName: name => `New password for ${name}`,
+  passwordWasSet: name => `${name} has a new password, and was signed out.`,
+  remove: "Remove",
+  removeName: name => `Remove ${name}`,
+  removeSure: name => `Remove the account ${name}, with its keys and its queue?`,
+  addAccount: "Add an account",
+  accountAdded: name => `The account ${name} was added.`,
+  addLink: "Add a link",
+  addLinkLead: "An entry that leads to an address instead of a file.",
+  address: "Address",
+  sizeBytes: "Size in bytes",
+  optional: "optional",
+  linkAdded: name => `${name} was added.`,
+  signedInAs: name => `Signed in as ${name}`,
+  unknownBrowser: "A browser",
+  browserOn: (browser, system) => `${browser} on ${system}`,
+
+  units: ["B", "kB", "MB", "GB", "TB"],
+  now: "just now",
+  minutesAgo: count => `${count} min ago`,
+  seconds: count => `${count} s`,
+  minutes: count => `${count} min`,
+  hours: (hours, minutes) => `${hours} h ${minutes} min`,
+};
+
+const GLYPHS = {
+  library: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
+  queue: "M4 6h16M4 12h9M4 18h7M17.5 20v-9m0 0-3.5 3.500m3.5-3.5 3.5 3.5",
+  settings:
+    "M4 7h6m6 0h4M4 17h2m6 0h8M13 4a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM9 14a3 3 0 1 0 " +
+    "0 6 3 3 0 0 0 0-6z",
+  search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
+  send: "M12 19V6m0 0-6 6m6-6 6 6",
+  check: "m5 12.5 4.5 4.500L19 7.5",
+  close: "M6 6l12 12M18 6 6 18",
+  download: "M12 4v11m0 0 5-5m-5 5-5-5M5 20h14",
+  top: "M12 20V9m0 0-5 5m5-5 5 5M5 4h14",
+  retry: "M19.5 12a7.5 7.5 0 1 1-2.2-5.300L20 9.400M20 4.500v5h-5",
+  edit: "m4 20 1-5L16 4l4 4L9 19z",
+  rows: "M4 6h16M4 12h16M4 18h16",
+  select: "M4 4h16v16H4zM8 12l3 3 5-6",
+  bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.500h-15zM10 21h4",
+  folder: "M3 6h7l2 3h9v11H3z",
+};
+
+// Nodes: a view is a tree of wanted nodes, and `patch` makes the page be that tree.
+// What comes from outside becomes text or a property, never HTML.
+
+const SVG = new Set(["svg", "path", "circle", "rect", "text", "g"]);
+const PROPERTIES = new Set(["value", "checked"]);
+
+/** Makes wanted nodes: `h.p("meta", child, ...)`, or `h.p("meta", child, ...)`.
+ * A child that is null or false keeps its place as empty text. */
+const h = new Proxy(
+  {},
+  {
+    get:
+      (_, tag) =>
+      (props, ...children) =>
+        want(tag, props, children),
+  },
+);
+
+function want(tag, props, children) {
+  if (typeof props === "string") return want(tag, {class: props}, children);
+  return {tag, props: props || {}, key: props && props.key, children: texts(children)};
 }
 
-show();
+function texts(children) {
+  return children
+    .flat(Infinity)
+    .map(child =>
+      child && child.tag ? child : {text: child === 0 ? "0" : String(child || "")},
+    );
+}
+
+/** Makes the children of `parent` be the wanted ones, and keeps those that can stay. */
+function patch(parent, wanted) {
+  const keys = new Set(wanted.map(want => want.key));
+  const kept = new Map();
+  for (const node of parent.childNodes) if (node.key) kept.set(node.key, node);
+  let here = parent.firstChild;
+  for (const want of wanted) {
+    const known = kept.get(want.key);
+    while (here && isInTheWay(here, known, keys)) here = discard(here);
+    const node = want.key ? known || make(want) : reuse(here, want);
+    if (node === here) here = here.nextSibling;
+    else parent.insertBefore(node, here);
+    dress(node, want);
+  }
+  while (here) here = discard(here);
+}
+
+/** Whether a node goes, so that the known one behind it is not moved: a node that is
+ * moved loses the focus. */
+function isInTheWay(node, known, keys) {
+  return node.key ? !keys.has(node.key) : Boolean(known);
+}
+
+function reuse(node, want) {
+  const fits =
+    node && !node.key && (want.tag || "#text") === node.nodeName.toLowerCase();
+  return fits ? node : make(want);
+}
+
+function make(want) {
+  if (!want.tag) return document.createTextNode(want.text);
+  const node = SVG.has(want.tag)
+    ? document.createElementNS("http://www.w3.org/2000/svg", want.tag)
+    : document.createElement(want.tag);
+  node.key = want.key;
+  return node;
+}
+
+function dress(node, want) {
+  if (!want.tag) {
+    if (node.data !== want.text) node.data = want.text;
+    return;
+  }
+  const before = node.props || {};
+  for (const name in before) if (!(name in want.props)) setProp(node, name, null);
+  for (const name in want.props) {
+    const value = want.props[name];
+    if (value !== before[name] || PROPERTIES.has(name)) setProp(node, name, value);
+  }
+  node.props = want.props;
+  patch(node, want.children);
+}
+
+function setProp(node, name, value) {
+  if (name === "key") return;
+  if (name.startsWith("on")) node[name] = value;
+  else if (name === "default")
+    node.value = value || ""; // until somebody types
+  else if (name === "style") for (const rule in value) node.style[rule] = value[rule];
+  else if (PROPERTIES.has(name)) setLive(node, name, value);
+  else if (value === null || value === undefined || value === false)
+    node.removeAttribute(name);
+  else node.setAttribute(name, value === true ? "" : value);
+}
+
+/** What people change too is set only where it differs, so that the caret stays. */
+function setLive(node, name, value) {
+  if (node[name] !== value) node[name] = value === null ? "" : value;
+}
+
+function discard(node) {
+  const next = node.nextSibling;
+  if (node.open) node.close(); // gives the focus back
+  node.remove();
+  return next;
+}
+
+function glyph(name) {
+  return h.svg(
+    {viewBox: "0 0 24 24", class: "glyph", "aria-hidden": "true"},
+    h.path({d: GLYPHS[name]}),
+  );
+}
+
+function button(words, onclick, props) {
+  return h.button({type: "button", onclick, ...props}, words);
+}
+
+function iconButton(name, label, onclick, props) {
+  return button(glyph(name), onclick, {
+    class: "icon-button",
+    "aria-label": label,
+    title: label,
+    ...props,
+  });
+}
+
+// State: one object. What changes it calls `update`, which draws the page again.
+
+const state = {
+  phase: "starting", // starting, setup, sign-in, in
+  connected: true,
+  account: null,
+  setupCode: "",
+  problem: "", // of the form on the screen
+  form: "", // which of the forms in the settings that is
+  view: "library",
+  open: "", // id of the entry whose details are shown
+  editing: false,
+  ask: null, // a question before something is removed
+  entries: null, // null until they came
+  entriesProblem: "",
+  search: "",
+  sort: remembered("sort", "name"),
+  kind: "",
+  layout: remembered(
+    "layout",
+    matchMedia("(min-width: 700px)").matches ? "covers" : "rows",
+  ),
+  selecting: false,
+  selected: new Set(),
+  optimistic: new Set(), // ids of entries on their way to the queue
+  sent: new Set(), // ids of entries that were sent at some time
+  items: null,
+  client: {here: true, since: null},
+  scan: null,
+  keys: null,
+  newKey: null,
+  sessions: null,
+  accounts: null,
+  resetting: 0, // id of the account that gets a new password
+  toasts: [],
+  said: "", // for screen readers
+  notify: remembered("notify", "") === "yes",
+  range: [0, 0], // of the entries that are drawn
+};
+
+let drawing = false;
+
+function update(changes) {
+  Object.assign(state, changes);
+  if (drawing) return;
+  drawing = true;
+  queueMicrotask(draw);
+}
+
+function draw() {
+  drawing = false;
+  patch(document.getElementById("app"), texts(renderPage()));
+  for (const dialog of document.querySelectorAll("dialog:not([open])"))
+    dialog.showModal();
+  document.title = title();
+  placeWindow();
+}
+
+function remembered(name, otherwise) {
+  return localStorage.getItem(name) || otherwise;
+}
+
+function remember(name, value) {
+  localStorage.setItem(name, value);
+  update({[name]: value});
+}
+
+let toasts = 0;
+
+function toast(text, kind = "") {
+  const id = ++toasts;
+  const others = state.toasts.filter(one => one.text !== text);
+  update({toasts: [...others, {id, text, kind}].slice(-3)});
+  setTimeout(() => dismiss(id), kind ? 9000 : 5000);
+}
+
+function dismiss(id) {
+  update({toasts: state.toasts.filter(one => one.id !== id)});
+}
+
+// Numbers and times, as people read them
+
+const NUMBER = new Intl.NumberFormat(WORDS.locale);
+
+function bytes(count) {
+  let power = 0;
+  while (count >= 999.5 && power < WORDS.units.length - 1) {
+    count /= 1000;
+    power += 1;
+  }
+  return `${count.toFixed(power > 1 && count < 10 ? 1 : 0)} ${WORDS.units[power]}`;
+}
+
+function duration(seconds) {
+  if (seconds < 60) return WORDS.seconds(Math.max(1, Math.round(seconds)));
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return WORDS.minutes(minutes);
+  return WORDS.hours(Math.floor(minutes / 60), minutes % 60);
+}
+
+function moment(time) {
+  return new Date(`${time}Z`);
+}
+
+function when(time) {
+  const then = moment(time);
+  const minutes = Math.floor((Date.now() - then) / 60000);
+  if (minutes < 1) return WORDS.now;
+  if (minutes < 60) return WORDS.minutesAgo(minutes);
+  const near = minutes < 20 * 60;
+  return then.toLocaleString(
+    WORDS.locale,
+    near ? {timeStyle: "short"} : {dateStyle: "medium"},
+  );
+}
+
+function clock(time) {
+  const style = {dateStyle: "medium", timeStyle: "short"};
+  return moment(time).toLocaleString(WORDS.locale, style);
+}
+
+function plural(count) {
+  return NUMBER.format(count);
+}
+
+// Calls to the server. A Refusal has the words of the answer, and its code.
+
+class Refusal extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+async function call(method, path, body) {
+  const {data} = await ask(method, path, body);
+  return data;
+}
+
+/** The answer and its ETag; `data` is null where it is the one that is known. */
+async function ask(method, path, body, etag) {
+  const headers = {};
+  if (body) headers["Content-Type"] = "application/json";
+  if (etag) headers["If-None-Match"] = etag;
+  const answer = await reach(path, {
+    method,
+    headers,
+    body: body && JSON.stringify(body),
+  });
+  if (answer.status === 304) return {data: null, etag};
+  const data = await json(answer);
+  setConnected(true);
+  if (!answer.ok) throw refused(data);
+  return {data, etag: answer.headers.get("ETag")};
+}
+
+async function reach(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    throw unreachable(error);
+  }
+}
+
+/** An answer that is no JSON comes from a proxy in front of a server that is away. */
+async function json(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    throw unreachable(error);
+  }
+}
+
+function unreachable(error) {
+  console.info(String(error));
+  setConnected(false);
+  return new Refusal("unreachable", WORDS.offline);
+}
+
+function refused(data) {
+  if (data.error === "signed_out" && state.phase === "in") leave(WORDS.signedOut);
+  return new Refusal(data.error, data.message);
+}
+
+function setConnected(connected) {
+  if (connected === state.connected) return;
+  update({connected});
+  if (connected) runAll();
+}
+
+/** For what people start: a refusal is told in a toast, and gives false. */
+async function tell(work) {
+  try {
+    await work();
+    return true;
+  } catch (problem) {
+    toast(explain(problem), "bad");
+    return false;
+  }
+}
+
+/** The words of a Refusal. Anything else is a mistake in this script. */
+function explain(problem) {
+  if (problem instanceof Refusal) return problem.message;
+  console.error(problem);
+  return WORDS.failed;
+}
+
+// Polling: each job runs again after its pause, and all of them at once when the page
+// comes into sight or the server is back.
+
+const JOBS = {
+  queue: {
+    load: loadQueue,
+    pause: () => (state.view === "queue" || isSending() ? 1000 : 2000),
+  },
+  entries: {load: loadEntries, pause: () => (isScanning() || isEmpty() ? 2000 : 5000)},
+  scan: {load: loadScan, pause: scanPause},
+};
+
+/** Often while there is something to see of a scan. */
+function scanPause() {
+  if (isScanning()) return 1000;
+  return state.view === "settings" || isEmpty() ? 2000 : 10000;
+}
+
+const HIDDEN = 8; // times slower where nobody looks
+const LOST = 1500; // milliseconds between two tries to reach the server
+
+async function run(name) {
+  const job = JOBS[name];
+  clearTimeout(job.timer);
+  try {
+    await job.load();
+  } catch (problem) {
+    explain(problem); // the bar, or the view, says so already
+  }
+  schedule(job, name);
+}
+
+function schedule(job, name) {
+  clearTimeout(job.timer);
+  if (state.phase !== "in") return;
+  const pause = state.connected ? job.pause() : LOST;
+  job.timer = setTimeout(run, document.hidden ? pause * HIDDEN : pause, name);
+}
+
+function runAll() {
+  if (state.phase === "in") Object.keys(JOBS).forEach(run);
+}
+
+const etags = {};
+const turns = {};
+
+/** What is new at a path, or null. An answer that a later call overtook is old. */
+async function news(path) {
+  const turn = (turns[path] = (turns[path] || 0) + 1);
+  const {data, etag} = await ask("GET", path, null, etags[path]);
+  if (turn !== turns[path]) return null;
+  setConnected(true);
+  etags[path] = etag;
+  return data;
+}
+
+async function loadEntries() {
+  try {
+    const data = await news("web/entries");
+    if (data) update({entries: prepare(data.entries), entriesProblem: ""});
+  } catch (problem) {
+    if (!state.entries) update({entriesProblem: explain(problem)});
+    throw problem;
+  }
+}
+
+async function loadQueue() {
+  const data = await news("web/queue");
+  if (!data) return;
+  const before = state.items;
+  const client = {here: data.client_here, since: data.last_fetched};
+  update({items: data.queue, client});
+  if (before) compareItems(before, data.queue);
+}
+
+async function loadSent() {
+  const data = await call("GET", "web/sent");
+  update({sent: new Set(data.entries)});
+}
+
+async function loadScan() {
+  const wasScanning = isScanning();
+  const scan = await call("GET", "web/scan");
+  if (JSON.stringify(scan) !== JSON.stringify(state.scan)) update({scan});
+  if (wasScanning && !scan.scanning) run("entries");
+}
+
+function isScanning() {
+  return Boolean(state.scan && state.scan.scanning);
+}
+
+function isEmpty() {
+  return !(state.entries && state.entries.length);
+}
+
+function isSending() {
+  return Boolean(state.items && state.items.some(item => item.status === "processing"));
+}
+
+// Signing in and out
+
+async function start() {
+  readAddress();
+  try {
+    const me = await call("GET", "web/me");
+    if (me.account) enter(me.account);
+    else update({phase: me.needs_setup ? "setup" : "sign-in"});
+  } catch (problem) {
+    explain(problem);
+    setTimeout(start, LOST);
+  }
+}
+
+function enter(account) {
+  update({phase: "in", account, problem: ""});
+  runAll();
+  tell(loadSent);
+  if (state.view === "settings") loadSettings();
+}
+
+/** Back to the sign-in view, with nothing left of the account. */
+function leave(message) {
+  for (const path in etags) delete etags[path];
+  for (const path in turns) turns[path] += 1; // an answer on its way comes too late
+  update({
+    phase: "sign-in",
+    account: null,
+    entries: null,
+    items: null,
+    keys: null,
+    newKey: null,
+    sessions: null,
+    accounts: null,
+    scan: null,
+    open: "",
+    ask: null,
+    search: "",
+    selecting: false,
+    selected: new Set(),
+    sent: new Set(),
+    problem: "",
+  });
+  if (message) toast(message);
+}
+
+async function signOut() {
+  if (await tell(() => call("POST", "web/logout"))) leave();
+}
+
+/** A handler of a form: calls `work` with its fields, and shows a refusal in it. */
+function submitting(work) {
+  return async event => {
+    event.preventDefault();
+    const form = event.target;
+    update({problem: ""});
+    try {
+      await work(Object.fromEntries(new FormData(form)));
+      form.reset();
+    } catch (problem) {
+      update({problem: explain(problem)});
+    }
+  };
+}
+
+async function submitSignIn(fields) {
+  await call("POST", fields.code === undefined ? "web/login" : "web/setup", fields);
+  const me = await call("GET", "web/me");
+  enter(me.account);
+}
+
+// Addresses: #library, #queue, #settings, #entry/ID, and the printed #setup=CODE
+
+const VIEWS = ["library", "queue", "settings"];
+const scrolled = {};
+
+function readAddress() {
+  const [, word, rest] = location.hash.match(/^#([a-z]*)[/=]?(.*)$/) || [];
+  if (word === "setup") {
+    history.replaceState(null, "", location.pathname);
+    update({setupCode: rest});
+  } else if (word === "entry") {
+    update({open: rest, editing: false, problem: ""});
+  } else {
+    show(VIEWS.includes(word) ? word : "library");
+  }
+}
+
+function show(view) {
+  const moved = view !== state.view;
+  if (moved) scrolled[state.view] = scrollY;
+  update({view, open: "", problem: "", selecting: state.selecting && !moved});
+  if (!moved) return;
+  if (view === "settings" && state.phase === "in") loadSettings();
+  setTimeout(() => scrollTo(0, scrolled[view] || 0));
+}
+
+function go(view) {
+  location.hash = view;
+}
+
+// Library: what is shown of it
+
+const LETTERS = {ø: "o", ł: "l", đ: "d", ß: "ss", æ: "ae", œ: "oe", ı: "i"};
+
+/** Text for comparing: without case, accents and apostrophes. */
+function fold(text) {
+  const plain = text
+    .toLowerCase()
+    .normalize("NFD")
+    .replace(/[\u0300-\u036f'’]/g, "");
+  return /[^\x00-\x7f]/.test(plain)
+    ? plain.replace(/[øłđßæœı]/g, one => LETTERS[one])
+    : plain;
+}
+
+function prepare(entries) {
+  for (const entry of entries) {
+    const {description, title_id: title = ""} = entry.metadata;
+    const name = fold(entry.name);
+    entry.order = name.replace(/\d+/g, digits => digits.padStart(9, "0"));
+    entry.words = [name, fold(description), title.toLowerCase()].join("\n");
+  }
+  return entries;
+}
+
+const COMPARE = {
+  name: (a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : 0),
+  newest: (a, b) =>
+    a.created_at > b.created_at ? -1 : a.created_at < b.created_at ? 1 : 0,
+  size: (a, b) => b.size - a.size,
+};
+
+/** The last result of `work`, while what it was made of is the same. */
+function memo(work) {
+  let made = [];
+  let result;
+  return (...from) => {
+    if (from.length !== made.length || from.some((one, n) => one !== made[n])) {
+      result = work(...from);
+      made = from;
+    }
+    return result;
+  };
+}
+
+const sorted = memo((entries, sort) => [...entries].sort(COMPARE[sort]));
+
+const matching = memo((entries, search, kind) => {
+  const words = fold(search).split(/\s+/).filter(Boolean);
+  return entries.filter(
+    entry => isOfKind(entry, kind) && words.every(word => entry.words.includes(word)),
+  );
+});
+
+const byId = memo(entries => new Map(entries.map(entry => [entry.id, entry])));
+
+const kindsOf = memo(entries => {
+  const kinds = new Set(entries.map(entry => entry.file_type).filter(Boolean));
+  const links = entries.some(entry => entry.type === "url") ? ["link"] : [];
+  return [...kinds].sort().concat(links);
+});
+
+function isOfKind(entry, kind) {
+  if (!kind) return true;
+  return kind === "link" ? entry.type === "url" : entry.file_type === kind;
+}
+
+function shown() {
+  return matching(sorted(state.entries, state.sort), state.search, state.kind);
+}
+
+/** By entry: its item in the queue that counts: an open one, or else the last. */
+const itemsByEntry = memo(items => {
+  const last = [...(items || [])].sort((a, b) => isOpen(a) - isOpen(b));
+  return new Map(last.map(item => [item.entry, item]));
+});
+
+/** What became of sending an entry: "", pending, processing, completed or failed. */
+function statusOf(entry) {
+  const item = itemsByEntry(state.items).get(entry.id);
+  if (item && (item.status === "pending" || item.status === "processing"))
+    return item.status;
+  if (state.optimistic.has(entry.id)) return "pending";
+  if (item && item.status === "failed") return "failed";
+  const wasSent = state.sent.has(entry.id) || (item && item.status === "completed");
+  return wasSent ? "completed" : "";
+}
+
+function marksOf(entry, status) {
+  const marks = [];
+  if (entry.type === "url") marks.push("link");
+  if (entry.state === "offline") marks.push("offline");
+  if (entry.metadata.complete === false) marks.push("unfinished");
+  if (status === "completed" || status === "failed") marks.push(status);
+  return marks;
+}
+
+function versionOf(entry) {
+  const {version, patch} = entry.metadata;
+  if (!version && patch) return WORDS.patch(patch);
+  return /^\d/.test(version) ? `v${version}` : version;
+}
+
+function kindOf(entry) {
+  return (entry.file_type || WORDS.marks.link).toUpperCase();
+}
+
+function sizeOf(entry) {
+  return entry.size ? bytes(entry.size) : WORDS.unknownSize;
+}
+
+// Library: sending. It shows at once, and is undone where the server refuses.
+
+async function send(entry) {
+  setOptimistic([entry.id], true);
+  try {
+    await call("POST", "api/send-to-switch", {entry_id: entry.id});
+    await loadQueue();
+  } catch (problem) {
+    toast(WORDS.notSent(entry.name, explain(problem)), "bad");
+  }
+  setOptimistic([entry.id], false);
+}
+
+function setOptimistic(ids, on) {
+  const optimistic = new Set(state.optimistic);
+  for (const id of ids) optimistic[on ? "add" : "delete"](id);
+  update({optimistic});
+}
+
+async function sendSelected() {
+  const ids = [...state.selected];
+  setOptimistic(ids, true);
+  update({selecting: false, selected: new Set()});
+  const problems = [];
+  for (const id of ids) {
+    await call("POST", "api/send-to-switch", {entry_id: id}).catch(problem =>
+      problems.push(explain(problem)),
+    );
+  }
+  await tell(loadQueue);
+  setOptimistic(ids, false);
+  const sent = ids.length - problems.length;
+  if (problems.length) toast(WORDS.sentSome(sent, problems.length, problems[0]), "bad");
+  else toast(WORDS.sentMany(sent));
+}
+
+function toggle(id) {
+  const selected = new Set(state.selected);
+  if (!selected.delete(id)) selected.add(id);
+  update({selected});
+}
+
+function selectAll() {
+  const ids = shown()
+    .filter(entry => entry.state === "here")
+    .map(entry => entry.id);
+  update({selected: new Set(ids)});
+}
+
+function setSelecting(selecting) {
+  update({selecting, selected: new Set()});
+}
+
+// Library: only what is in sight, and a little more, is in the document
+
+const GAP = 20; // pixels, as in the style
+
+function shape(width) {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const narrow =
+    state.layout === "rows" ? 26 * rem : Math.min(11 * rem, (width - GAP) / 2);
+  const gap = state.layout === "rows" ? 0 : GAP;
+  const columns = Math.max(1, Math.floor((width + GAP) / (narrow + GAP)));
+  const wide = (width - GAP * (columns - 1)) / columns;
+  const height = state.layout === "rows" ? 4.75 * rem : wide + 3.5 * rem;
+  return {columns, pitch: height + gap, height};
+}
+
+/** Brings the drawn range up to what is in sight. */
+function placeWindow() {
+  const list = document.querySelector(".entries");
+  if (!list) return;
+  const box = list.getBoundingClientRect();
+  const {columns, pitch, height} = shape(box.width);
+  const rows = Math.ceil(shown().length / columns);
+  const first = Math.max(0, Math.min(Math.floor(-box.top / pitch) - 2, rows - 1));
+  const last = Math.ceil((innerHeight - box.top) / pitch) + 2;
+  list.style.height = `${rows * pitch}px`;
+  list.style.paddingTop = `${first * pitch}px`;
+  list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
+  list.style.gridAutoRows = `${height}px`;
+  const range = [first * columns, Math.max(first + 1, last) * columns];
+  if (range.join() !== state.range.join()) update({range});
+}
+
+// Views: the page around them
+
+function renderPage() {
+  if (state.phase === "starting") return [renderStarting(), renderBar()];
+  if (state.phase !== "in") return [renderSignIn(), renderBar(), renderToasts()];
+  const views = {library: renderLibrary, queue: renderQueue, settings: renderSettings};
+  return [
+    renderBar(),
+    h.a({class: "skip", href: "#main", onclick: skip}, WORDS.skip),
+    renderTop(),
+    h.main(
+      {id: "main", tabindex: "-1", key: state.view, class: `view ${state.view}`},
+      views[state.view](),
+    ),
+    renderNow(),
+    state.selecting && renderSelection(),
+    renderToasts(),
+    h.p({class: "unseen", role: "status"}, state.said),
+    state.open && renderDetails(),
+    state.ask && renderQuestion(),
+  ];
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+function renderStarting() {
+  return h.main(
+    {class: "starting", key: "starting"},
+    h.h1("unseen", WORDS.product),
+    h.p({role: "status"}, h.span("spinner"), WORDS.starting),
+  );
+}
+
+function renderBar() {
+  return h.div(
+    {class: "bar", role: "status", key: "bar"},
+    !state.connected && h.p(null, h.span("spinner"), WORDS.reconnecting),
+  );
+}
+
+function renderTop() {
+  return h.header(
+    {class: "top", key: "top"},
+    h.div("brand", renderLogo(), h.span(null, WORDS.product)),
+    h.nav({"aria-label": WORDS.menu}, VIEWS.map(renderTab)),
+    h.p("who", state.account.name),
+  );
+}
+
+function renderLogo() {
+  return h.img({class: "logo", src: "icon.svg", alt: "", width: "32", height: "32"});
+}
+
+function renderTab(view) {
+  const open = (state.items || []).filter(isOpen).length;
+  const here = view === state.view;
+  return h.a(
+    {href: `#${view}`, key: view, "aria-current": here ? "page" : null},
+    glyph(view),
+    h.span(null, WORDS[view]),
+    view === "queue" && open > 0 && h.span("count", open),
+  );
+}
+
+/** What is being sent, in sight from every view but the queue. */
+function renderNow() {
+  const item = (state.items || []).find(one => one.status === "processing");
+  if (!item || state.view === "queue" || state.selecting) return false;
+  return h.aside(
+    {"aria-label": WORDS.nowSending, key: "now"},
+    h.a(
+      {class: "now", href: "#queue"},
+      h.span("now-name", item.name),
+      h.span("now-facts", facts(item).slice(0, 2).join(" · ")),
+      renderProgress(item),
+    ),
+  );
+}
+
+function renderToasts() {
+  return h.div(
+    {class: "toasts", role: "status", key: "toasts"},
+    state.toasts.map(one =>
+      h.div(
+        {class: `toast ${one.kind}`, key: one.id},
+        h.p(null, one.text),
+        iconButton("close", WORDS.close, () => dismiss(one.id)),
+      ),
+    ),
+  );
+}
+
+function renderQuestion() {
+  const close = () => update({ask: null});
+  const {text, yes, act} = state.ask;
+  return h.dialog(
+    {class: "question", key: "ask", "aria-labelledby": "ask-text", onclose: close},
+    h.p({id: "ask-text"}, text),
+    h.div(
+      "actions",
+      button(WORDS.cancel, close),
+      button(
+        yes,
+        () => {
+          close();
+          act();
+        },
+        {class: "danger"},
+      ),
+    ),
+  );
+}
+
+function field(label, name, props, hint) {
+  return h.label(
+    {class: "field", key: name},
+    h.span(null, label, hint && h.small(null, hint)),
+    h[props && props.rows ? "textarea" : "input"]({name, ...props}),
+  );
+}
+
+function renderProblem() {
+  return h.p({class: "problem", role: "alert"}, state.problem);
+}
+
+function renderEmpty(title, text, ...more) {
+  return h.div("empty", renderArt(title), h.h2(null, title), h.p(null, text), ...more);
+}
+
+/** Three cases on a shelf, one of them leaning. */
+function renderArt() {
+  return h.svg(
+    {viewBox: "0 0 120 64", class: "art", "aria-hidden": "true"},
+    h.rect({x: "34", y: "14", width: "10", height: "42", rx: "2"}),
+    h.rect({x: "47", y: "20", width: "10", height: "36", rx: "2"}),
+    h.rect({
+      x: "62",
+      y: "15",
+      width: "10",
+      height: "42",
+      rx: "2",
+      transform: "rotate(-14 62 56)",
+      class: "lean",
+    }),
+    h.path({d: "M18 57.5h84"}),
+  );
+}
+
+// Views: signing in
+
+const ACCOUNT_NAME = {
+  required: true,
+  maxlength: "64",
+  autocapitalize: "none",
+  spellcheck: "false",
+};
+const PASSWORD = {type: "password", required: true, autocomplete: "current-password"};
+const NEW_PASSWORD = {...PASSWORD, minlength: "8", autocomplete: "new-password"};
+
+function renderSignIn() {
+  const setup = state.phase === "setup";
+  return h.main(
+    {class: "door", key: state.phase},
+    h.div(
+      "card",
+      h.div(
+        "door-head",
+        renderLogo(),
+        h.h1(null, setup ? WORDS.setup : WORDS.product),
+        h.p(null, setup ? WORDS.setupLead : WORDS.signInLead),
+      ),
+      h.form(
+        {onsubmit: submitting(submitSignIn)},
+        field(WORDS.name, "username", {...ACCOUNT_NAME, autocomplete: "username"}),
+        setup ? renderSetupFields() : field(WORDS.password, "password", PASSWORD),
+        renderProblem(),
+        h.button("primary wide", setup ? WORDS.makeAccount : WORDS.signIn),
+      ),
+    ),
+  );
+}
+
+function renderSetupFields() {
+  const code = {
+    required: true,
+    autocomplete: "off",
+    autocapitalize: "none",
+    spellcheck: "false",
+    default: state.setupCode,
+  };
+  return [
+    field(WORDS.password, "password", NEW_PASSWORD, WORDS.passwordHint),
+    field(WORDS.setupCode, "code", code, WORDS.setupCodeHint),
+  ];
+}
+
+// Views: the library
+
+function renderLibrary() {
+  const heading = h.h1("unseen", WORDS.library);
+  if (!state.entries)
+    return [heading, state.entriesProblem ? renderBroken() : renderSkeleton()];
+  if (!state.entries.length) return [heading, renderEmptyLibrary()];
+  const entries = shown();
+  return [
+    heading,
+    renderTools(entries.length),
+    entries.length
+      ? h.ul(
+          {class: `entries ${state.layout}`, key: state.layout},
+          entries
+            .slice(...state.range)
+            .map((entry, n) => renderCard(entry, n, entries.length)),
+        )
+      : renderEmpty(
+          WORDS.noneTitle,
+          WORDS.noneText,
+          button(WORDS.clearSearch, () => update({search: "", kind: ""})),
+        ),
+  ];
+}
+
+function renderBroken() {
+  return renderEmpty(
+    WORDS.brokenTitle,
+    state.entriesProblem,
+    button(WORDS.tryAgain, () => run("entries"), {class: "primary"}),
+  );
+}
+
+function renderSkeleton() {
+  const cards = Array.from({length: 18}, () => h.div("ghost"));
+  return h.div(
+    {class: `skeleton ${state.layout}`, role: "status"},
+    h.span("unseen", WORDS.starting),
+    cards,
+  );
+}
+
+function renderEmptyLibrary() {
+  if (!isScanning()) return renderEmpty(WORDS.emptyTitle, WORDS.emptyText);
+  return renderEmpty(
+    WORDS.emptyScanTitle,
+    WORDS.emptyScanText(plural(state.scan.files)),
+    h.span("spinner"),
+  );
+}
+
+function renderTools(count) {
+  return h.div(
+    {class: "tools", key: "tools"},
+    h.div(
+      "tools-row",
+      renderSearch(),
+      renderLayoutButton(),
+      iconButton("select", WORDS.select, () => setSelecting(!state.selecting), {
+        "aria-pressed": String(state.selecting),
+      }),
+    ),
+    h.div(
+      "tools-row",
+      renderKinds(),
+      isScanning() &&
+        h.p("scanning", h.span("spinner"), WORDS.scanning(plural(state.scan.files))),
+      h.p(
+        {class: isNarrowed() ? "tally" : "tally whole", role: "status"},
+        tally(count),
+      ),
+      renderSort(),
+    ),
+  );
+}
+
+function isNarrowed() {
+  return state.search.trim() !== "" || state.kind !== "";
+}
+
+function tally(count) {
+  const all = state.entries.length;
+  if (count === all) return WORDS.entries(plural(all));
+  return WORDS.found(plural(count), plural(all));
+}
+
+function renderSearch() {
+  return h.div(
+    {class: "search", role: "search"},
+    glyph("search"),
+    h.input({
+      type: "search",
+      id: "search",
+      value: state.search,
+      placeholder: WORDS.searchHint(WORDS.entries(plural(state.entries.length))),
+      "aria-label": WORDS.search,
+      autocomplete: "off",
+      spellcheck: "false",
+      enterkeyhint: "search",
+      oninput: event => search(event.target.value),
+    }),
+  );
+}
+
+function search(text) {
+  update({search: text});
+  if (scrollY) scrollTo(0, 0);
+}
+
+function renderSort() {
+  return h.select(
+    {
+      class: "sort",
+      "aria-label": WORDS.sort,
+      value: state.sort,
+      onchange: event => remember("sort", event.target.value),
+    },
+    Object.keys(WORDS.sorts).map(sort =>
+      h.option({value: sort, selected: sort === state.sort}, WORDS.sorts[sort]),
+    ),
+  );
+}
+
+function renderLayoutButton() {
+  const other = state.layout === "rows" ? "covers" : "rows";
+  return iconButton(
+    other === "rows" ? "rows" : "library",
+    other === "rows" ? WORDS.asRows : WORDS.asCovers,
+    () => remember("layout", other),
+  );
+}
+
+function renderKinds() {
+  const kinds = kindsOf(state.entries);
+  return h.div(
+    {class: "kinds", role: "group", "aria-label": WORDS.kind},
+    kinds.length > 1 &&
+      ["", ...kinds].map(kind =>
+        button(kindName(kind), () => update({kind}), {
+          key: kind || "all",
+          class: "chip",
+          "aria-pressed": String(kind === state.kind),
+        }),
+      ),
+  );
+}
+
+function kindName(kind) {
+  if (!kind) return WORDS.allKinds;
+  return kind === "link" ? WORDS.links : kind.toUpperCase();
+}
+
+function renderCard(entry, n, count) {
+  const place = {"aria-setsize": count, "aria-posinset": state.range[0] + n + 1};
+  const picked = state.selecting && state.selected.has(entry.id);
+  return h.li(
+    {class: picked ? "entry picked" : "entry", key: entry.id, ...place},
+    state.selecting ? renderPick(entry, picked) : renderOpen(entry),
+  );
+}
+
+function renderOpen(entry) {
+  const status = statusOf(entry);
+  const href = `#entry/${entry.id}`;
+  return [
+    h.a(
+      {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
+      renderCover(entry),
+    ),
+    h.div(
+      "entry-text",
+      h.a({class: "entry-name", href}, entry.name),
+      h.p("meta", metaOf(entry)),
+      renderMarks(entry, status),
+    ),
+    renderSend(entry, status, WORDS.again),
+  ];
+}
+
+function renderPick(entry, picked) {
+  return h.label(
+    {class: "pick", key: "pick"},
+    h.span("entry-cover", renderCover(entry)),
+    h.span(
+      "entry-text",
+      h.span("entry-name", entry.name),
+      h.span("meta", metaOf(entry)),
+    ),
+    h.input({
+      type: "checkbox",
+      checked: picked,
+      "aria-label": WORDS.selectEntry(entry.name),
+      onchange: () => toggle(entry.id),
+    }),
+  );
+}
+
+function metaOf(entry) {
+  return [versionOf(entry), kindOf(entry), sizeOf(entry)].filter(Boolean).join(" · ");
+}
+
+function renderMarks(entry, status) {
+  const marks = marksOf(entry, status);
+  return h.p(
+    "marks",
+    marks.map(mark => h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])),
+  );
+}
+
+function renderSend(entry, status, againWord = WORDS.sendAgain) {
+  if (status === "pending" || status === "processing")
+    return renderSending(entry, status);
+  const again = status === "completed" || status === "failed";
+  return button(
+    [glyph("send"), h.span(null, again ? againWord : WORDS.send)],
+    () => entry.state === "here" && send(entry),
+    {
+      class: "send",
+      key: "send",
+      title: again ? WORDS.sendAgain : WORDS.send,
+      "aria-label": again
+        ? WORDS.sendAgainName(entry.name)
+        : WORDS.sendName(entry.name),
+      "aria-disabled": entry.state === "here" ? null : "true",
+    },
+  );
+}
+
+/** Keeps its place and the focus of the button, and leads to the queue. */
+function renderSending(entry, status) {
+  const item = itemsByEntry(state.items).get(entry.id);
+  const percent = status === "processing" ? Math.floor(item.percent) : null;
+  const words = percent === null ? WORDS.queued : WORDS.percent(percent);
+  return button(
+    [glyph(percent === null ? "check" : "queue"), h.span(null, words)],
+    () => go("queue"),
+    {
+      class: "send is-queued",
+      key: "send",
+      title: WORDS.seeQueue(entry.name),
+      "aria-label": `${words}: ${WORDS.seeQueue(entry.name)}`,
+    },
+  );
+}
+
+function renderSelection() {
+  const count = state.selected.size;
+  return h.div(
+    {class: "selection", role: "region", "aria-label": WORDS.select, key: "selection"},
+    h.p({role: "status"}, WORDS.selected(plural(count))),
+    button(WORDS.selectAll(plural(shown().length)), selectAll, {class: "plain"}),
+    button(WORDS.done, () => setSelecting(false), {class: "plain"}),
+    button(
+      [glyph("send"), WORDS.sendSelected(plural(count))],
+      () => count && sendSelected(),
+      {class: "primary", "aria-disabled": count ? null : "true"},
+    ),
+  );
+}
+
+// Views: covers. An entry without an icon gets a drawn one, the same each time.
+
+const INKS = [
+  ["#0f6b5c", "#8fd6c4", "#f2b84b"],
+  ["#2c4a7c", "#9fbde8", "#f0a58f"],
+  ["#7a3b2e", "#f0b59a", "#f6d98b"],
+  ["#4a3a6b", "#bcaee6", "#f3b6c8"],
+  ["#2f5233", "#a9d1a0", "#f1d37a"],
+  ["#6b2f4d", "#eaa8c2", "#f3cf8e"],
+  ["#234e5c", "#93cbd9", "#f5c9a4"],
+  ["#5a4a1f", "#dccb8a", "#e8a07c"],
+];
+
+function hash(text) {
+  let sum = 2166136261;
+  for (let n = 0; n < text.length; n++)
+    sum = Math.imul(sum ^ text.charCodeAt(n), 16777619);
+  return (sum ^ (sum >>> 15)) >>> 0;
+}
+
+function renderCover(entry) {
+  if (entry.metadata.icon) {
+    return h.img({
+      class: "cover",
+      key: "icon",
+      alt: "",
+      loading: "lazy",
+      decoding: "async",
+      width: "256",
+      height: "256",
+      src: `web/icons/${entry.id}?v=${entry.metadata.icon}`,
+    });
+  }
+  return drawn(entry.name);
+}
+
+function drawn(name) {
+  const seed = hash(name);
+  const [ground, light, spot] = INKS[seed % INKS.length];
+  const draws = [drawHills, drawRings, drawStairs, drawRays, drawMoons, drawTiles];
+  return h.svg(
+    {class: "cover", key: "drawn", viewBox: "0 0 64 64", "aria-hidden": "true"},
+    h.rect({width: "64", height: "64", fill: ground}),
+    draws[(seed >>> 5) % draws.length](seed >>> 9, light, spot),
+    h.path({d: "M0 48h64v16H0z", fill: ground, opacity: ".72"}),
+    h.text({x: "5", y: "59", fill: "#fff", class: "initials"}, initials(name)),
+  );
+}
+
+function initials(name) {
+  const words = name.match(/[\p{L}\p{N}]+/gu) || ["?"];
+  return words
+    .slice(0, 2)
+    .map(word => [...word][0].toUpperCase())
+    .join("");
+}
+
+function drawHills(seed, light, spot) {
+  const rise = seed % 12;
+  return h.g(
+    null,
+    h.circle({
+      cx: 14 + (seed % 36),
+      cy: 14 + (seed % 5),
+      r: 6 + (seed % 4),
+      fill: spot,
+    }),
+    h.path({
+      d: `M0 ${36 - rise / 2}Q20 ${14 + rise} 40 ${32 - rise / 3}T64 24V64H0z`,
+      fill: light,
+      opacity: ".5",
+    }),
+    h.path({d: `M0 46Q${18 + rise} 26 36 42T64 38V64H0z`, fill: light, opacity: ".4"}),
+  );
+}
+
+function drawRings(seed, light, spot) {
+  const [x, y] = [16 + (seed % 32), 12 + (seed % 14)];
+  return h.g(
+    {fill: "none", stroke: light},
+    [11, 21, 31, 41].map(r =>
+      h.circle({cx: x, cy: y, r, "stroke-width": "4", opacity: String(0.8 - r / 60)}),
+    ),
+    h.circle({cx: x, cy: y, r: "5", fill: spot, stroke: "none"}),
+  );
+}
+
+function drawStairs(seed, light, spot) {
+  return h.g(
+    null,
+    [0, 1, 2, 3, 4, 5, 6].map(n =>
+      h.rect({
+        x: n * 9.2,
+        width: "7.2",
+        y: 8 + ((seed >>> n) % 6) * 5,
+        height: "64",
+        fill: n === seed % 7 ? spot : light,
+        opacity: n === seed % 7 ? "1" : ".4",
+      }),
+    ),
+  );
+}
+
+function drawRays(seed, light, spot) {
+  const x = seed % 2 ? 50 : 14;
+  const rays = [0, 1, 2, 3, 4, 5, 6, 7].map(n =>
+    h.path({
+      d: `M${x} 12l90-12v24z`,
+      fill: light,
+      opacity: n % 2 ? ".25" : ".5",
+      transform: `rotate(${(seed % 20) + n * 45} ${x} 12)`,
+    }),
+  );
+  return h.g(null, rays, h.circle({cx: x, cy: "12", r: "8", fill: spot}));
+}
+
+function drawMoons(seed, light, spot) {
+  return h.g(
+    null,
+    [0, 1, 2, 3].map(n =>
+      h.circle({
+        cx: (seed >>> (n * 2)) % 64,
+        cy: 4 + n * 11,
+        r: 16 - n * 3,
+        fill: n === seed % 4 ? spot : light,
+        opacity: n === seed % 4 ? ".95" : ".4",
+      }),
+    ),
+  );
+}
+
+function drawTiles(seed, light, spot) {
+  const shapes = [
+    "M0 0h16v16z",
+    "M0 0h16L0 16z",
+    "M8 0l8 8-8 8-8-8z",
+    "M0 0a16 16 0 0 1 16 16H0z",
+  ];
+  return h.g(
+    null,
+    Array.from({length: 12}, (_, n) =>
+      h.path({
+        d: shapes[(seed >>> n) % 4],
+        transform: `translate(${(n % 4) * 16} ${Math.floor(n / 4) * 16})`,
+        fill: n === seed % 12 ? spot : light,
+        opacity: n === seed % 12 ? "1" : ".45",
+      }),
+    ),
+  );
+}
+
+// Views: the details of an entry
+
+function renderDetails() {
+  const entry = state.entries && byId(state.entries).get(state.open);
+  return h.dialog(
+    {
+      class: "details",
+      key: "details",
+      "aria-label": entry ? entry.name : WORDS.details,
+      onclose: closeDetails,
+      onclick: event => event.target.open && closeDetails(),
+    },
+    h.article(
+      null,
+      iconButton("close", WORDS.close, closeDetails, {class: "icon-button close"}),
+      !state.entries && h.p("starting", h.span("spinner"), WORDS.starting),
+      state.entries && !entry && renderEmpty(WORDS.goneTitle, WORDS.goneText),
+      entry && (state.editing ? renderEdit(entry) : renderFacts(entry)),
+    ),
+  );
+}
+
+function closeDetails() {
+  if (state.open) go(state.view);
+}
+
+function renderFacts(entry) {
+  const status = statusOf(entry);
+  return h.div(
+    {class: "facts", key: "facts"},
+    renderCover(entry),
+    h.div(
+      "facts-text",
+      h.h2(null, entry.name),
+      h.p("meta", metaOf(entry)),
+      renderMarks(entry, status),
+      h.div(
+        "actions",
+        renderSend(entry, status),
+        renderDownload(entry),
+        state.account.admin && renderEditButton(entry),
+      ),
+      h.p("description", entry.metadata.description || WORDS.noDescription),
+      h.dl(
+        null,
+        fieldsOf(entry).map(([name, value]) =>
+          h.div(
+            {key: name, class: name === "source" ? "wide-field" : null},
+            h.dt(null, WORDS.fields[name]),
+            h.dd(null, value),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function fieldsOf(entry) {
+  return Object.entries({
+    version: entry.metadata.version,
+    patch: entry.metadata.patch,
+    kind: kindOf(entry),
+    size: entry.size
+      ? `${bytes(entry.size)} (${plural(entry.size)} ${WORDS.units[0]})`
+      : WORDS.unknownSize,
+    title: entry.metadata.title_id,
+    author: entry.metadata.author,
+    added: clock(entry.created_at),
+    by: entry.created_by,
+    source: entry.source,
+    id: entry.id,
+  }).filter(([, value]) => value);
+}
+
+function renderDownload(entry) {
+  const isLink = entry.type === "url";
+  if (entry.state !== "here") return false;
+  return h.a(
+    {
+      class: "button",
+      key: "download",
+      href: `web/download/${entry.id}`,
+      download: !isLink,
+      rel: "noreferrer",
+    },
+    glyph("download"),
+    isLink ? WORDS.openLink : WORDS.download,
+  );
+}
+
+function renderEditButton() {
+  const edit = () => update({editing: true, problem: ""});
+  return button([glyph("edit"), WORDS.edit], edit, {key: "edit"});
+}
+
+function renderEdit(entry) {
+  const path = `web/entries/${entry.id}`;
+  return h.form(
+    {
+      class: "edit",
+      key: "edit",
+      onsubmit: submitting(fields => edit(path, changed(entry, fields))),
+    },
+    h.h2(null, WORDS.edit),
+    field(WORDS.name, "name", {required: true, maxlength: "300", default: entry.name}),
+    field(WORDS.version, "version", {
+      maxlength: "100",
+      default: entry.metadata.version,
+    }),
+    field(WORDS.description, "description", {
+      rows: "5",
+      default: entry.metadata.description,
+    }),
+    renderProblem(),
+    h.div(
+      "actions",
+      h.button("primary", WORDS.save),
+      button(WORDS.cancel, () => update({editing: false})),
+      entry.type === "url"
+        ? button(WORDS.removeLink, () => askRemoveLink(entry), {class: "plain danger"})
+        : button(WORDS.undoEdit, () => tell(() => edit(`${path}/undo`)), {
+            class: "plain",
+          }),
+    ),
+  );
+}
+
+/** The fields that differ from what the entry has. */
+function changed(entry, fields) {
+  const before = {...entry.metadata, name: entry.name};
+  const all = Object.entries(fields);
+  return Object.fromEntries(all.filter(([name, text]) => text !== before[name]));
+}
+
+async function edit(path, fields) {
+  await call("POST", path, fields);
+  await loadEntries();
+  update({editing: false});
+  toast(WORDS.saved);
+}
+
+function askRemoveLink(entry) {
+  const act = () =>
+    tell(async () => {
+      await call("DELETE", `web/links/${entry.id}`);
+      await loadEntries();
+      closeDetails();
+    });
+  update({ask: {text: WORDS.removeLinkSure(entry.name), yes: WORDS.remove, act}});
+}
+
+// Views: the queue
+
+function isOpen(item) {
+  return item.status === "pending" || item.status === "processing";
+}
+
+function renderQueue() {
+  const heading = h.h1({key: "h1"}, WORDS.queue);
+  if (!state.items) return [heading, renderSkeleton()];
+  const sending = state.items.filter(item => item.status === "processing");
+  const waiting = state.items.filter(item => item.status === "pending");
+  const ended = state.items.filter(item => !isOpen(item)).reverse();
+  return [
+    h.div({class: "head", key: "head"}, heading, renderNotify()),
+    !state.client.here && renderHint(),
+    !state.items.length &&
+      renderEmpty(
+        WORDS.queueEmptyTitle,
+        WORDS.queueEmptyText,
+        h.a({class: "button", href: "#library"}, WORDS.toLibrary),
+      ),
+    renderItems("sending", WORDS.nowSending, sending, renderTransfer),
+    renderItems("waiting", WORDS.upNext, waiting, renderWaiting),
+    renderItems(
+      "ended",
+      WORDS.ended,
+      ended,
+      renderEnded,
+      button(WORDS.clear, () => change("clear").then(loadSent), {class: "plain"}),
+    ),
+  ];
+}
+
+function renderItems(key, title, items, renderItem, ...more) {
+  if (!items.length) return false;
+  return h.section(
+    {key, class: `items ${key}`},
+    h.div("head", h.h2(null, title), ...more),
+    h.ul(null, items.map(renderItem)),
+  );
+}
+
+function renderHint() {
+  const {since} = state.client;
+  return h.aside(
+    {class: "hint", key: "hint"},
+    h.p(null, since ? WORDS.noClientSince(clock(since)) : WORDS.noClient),
+    h.p(null, WORDS.startClient),
+    renderCode(WORDS.command, commandLine("..."), WORDS.copyCommand),
+    h.p(null, h.a({href: "#settings"}, WORDS.needsKey)),
+  );
+}
+
+function renderNotify() {
+  if (!("Notification" in window)) return false;
+  return button(
+    [glyph("bell"), state.notify ? WORDS.notifying : WORDS.notify],
+    toggleNotify,
+    {class: "plain", "aria-pressed": String(state.notify)},
+  );
+}
+
+async function toggleNotify() {
+  const on = !state.notify && (await mayNotify());
+  if (!on && !state.notify) toast(WORDS.notifyDenied, "bad");
+  localStorage.setItem("notify", on ? "yes" : "");
+  update({notify: on});
+}
+
+/** Asks, and shows one as a trial: phones have the word, but may not do the deed. */
+async function mayNotify() {
+  if ((await Notification.requestPermission()) !== "granted") return false;
+  try {
+    new Notification(WORDS.product, {body: WORDS.notifying, tag: "trial"});
+    return true;
+  } catch (error) {
+    console.info(String(error));
+    return false;
+  }
+}
+
+function itemCover(item) {
+  const entry = state.entries && byId(state.entries).get(item.entry);
+  return entry ? renderCover(entry) : drawn(item.name);
+}
+
+function percentOf(item) {
+  return Math.floor(item.percent);
+}
+
+/** Percent, speed, remaining time and bytes, as far as they are known. */
+function facts(item) {
+  const left = item.size - item.bytes;
+  return [
+    WORDS.percent(percentOf(item)),
+    item.speed > 0 && left > 0 && WORDS.left(duration(left / item.speed)),
+    item.speed > 0 && WORDS.speed(bytes(item.speed)),
+    item.size ? WORDS.bytesOf(bytes(item.bytes), bytes(item.size)) : bytes(item.bytes),
+  ].filter(Boolean);
+}
+
+function renderProgress(item) {
+  return h.div(
+    {
+      class: "progress",
+      role: "progressbar",
+      "aria-label": item.name,
+      "aria-valuemin": "0",
+      "aria-valuemax": "100",
+      "aria-valuenow": percentOf(item),
+    },
+    h.div({style: {transform: `scaleX(${item.percent / 100})`}}),
+  );
+}
+
+function renderTransfer(item) {
+  const [percent, ...rest] = facts(item);
+  return h.li(
+    {class: "transfer card", key: item.id},
+    itemCover(item),
+    h.div(
+      "item-text",
+      h.div("transfer-head", h.h3(null, item.name), h.p("percent", percent)),
+      renderProgress(item),
+      h.p("meta", rest.join(" · ")),
+    ),
+    itemButton(item, "cancel", "close", WORDS.cancelName),
+  );
+}
+
+function renderWaiting(item, n) {
+  const note = item.state === "here" ? WORDS.states.pending : WORDS.waitsForDisk;
+  const size = item.size ? bytes(item.size) : WORDS.unknownSize;
+  return h.li(
+    {class: "item", key: item.id},
+    itemCover(item),
+    h.div("item-text", h.h3(null, item.name), h.p("meta", `${note} · ${size}`)),
+    n > 0 && itemButton(item, "top", "top", WORDS.toTopName),
+    itemButton(item, "cancel", "close", WORDS.cancelName),
+  );
+}
+
+function renderEnded(item) {
+  const failed = item.status === "failed";
+  const ended = item.reported_at ? ` · ${when(item.reported_at)}` : "";
+  return h.li(
+    {class: `item ${item.status}`, key: item.id},
+    itemCover(item),
+    h.div(
+      "item-text",
+      h.h3(null, item.name),
+      h.p("meta", h.span(`mark ${item.status}`, WORDS.states[item.status]), ended),
+      failed && h.p("error", item.error || WORDS.noReason),
+    ),
+    item.status !== "completed" && itemButton(item, "retry", "retry", WORDS.retryName),
+  );
+}
+
+function itemButton(item, verb, name, label) {
+  return iconButton(name, label(item.name), () => change(`${item.id}/${verb}`), {
+    key: verb,
+  });
+}
+
+function change(path) {
+  return tell(async () => {
+    await call("POST", `web/queue/${path}`);
+    await loadQueue();
+  });
+}
+
+/** Says what ended between two looks at the queue, and how far the rest is. */
+function compareItems(before, now) {
+  const known = new Map(before.map(item => [item.id, item]));
+  for (const item of now) {
+    const old = known.get(item.id);
+    if (!old) continue;
+    if (old.status !== item.status) announceEnd(item);
+    else if (quarter(old) !== quarter(item)) {
+      update({said: WORDS.progress(item.name, percentOf(item))});
+    }
+  }
+}
+
+function quarter(item) {
+  return Math.floor(item.percent / 25);
+}
+
+function announceEnd(item) {
+  if (item.status !== "completed" && item.status !== "failed") return;
+  const ended =
+    item.status === "completed"
+      ? WORDS.endedWell(item.name)
+      : WORDS.endedBadly(item.name, item.error || WORDS.noReason);
+  if (item.status === "completed") update({sent: new Set(state.sent).add(item.entry)});
+  toast(ended, item.status === "failed" ? "bad" : "");
+  if (state.notify)
+    new Notification(WORDS.notifyTitle[item.status], {body: ended, tag: item.id});
+}
+
+function title() {
+  const items = (state.items || []).filter(isOpen);
+  const sending = items.find(item => item.status === "processing");
+  if (sending) return WORDS.title(percentOf(sending), sending.name);
+  return items.length ? WORDS.titleWaiting(items.length) : WORDS.product;
+}
+
+// Views: the settings
+
+function loadSettings() {
+  const lists = ["keys", "sessions", ...(state.account.admin ? ["accounts"] : [])];
+  for (const name of lists) tell(() => loadList(name));
+}
+
+async function loadList(name) {
+  const data = await call("GET", `web/${name}`);
+  update({[name]: data[name]});
+}
+
+function renderSettings() {
+  const {admin, name} = state.account;
+  return [
+    h.div(
+      "head",
+      h.div(null, h.h1(null, WORDS.settings), h.p("signed", WORDS.signedInAs(name))),
+      button(WORDS.signOut, signOut),
+    ),
+    h.div(
+      "columns",
+      h.div(null, renderKeys(), renderSessions(), renderPassword()),
+      h.div(null, renderFolders(), admin && renderAddLink(), admin && renderAccounts()),
+    ),
+  ];
+}
+
+function panel(title, ...children) {
+  return h.section(
+    {class: "card panel", key: title, "aria-label": title},
+    h.h2(null, title),
+    children,
+  );
+}
+
+/** The problem of a form is shown in that form only. */
+function form(name, work, ...children) {
+  const submit = submitting(async fields => {
+    state.form = name;
+    await work(fields);
+  });
+  return h.form(
+    {onsubmit: submit, key: `form-${name}`, class: `form-${name}`},
+    children,
+    state.form === name && state.problem ? renderProblem() : false,
+  );
+}
+
+function row(key, title, meta, ...actions) {
+  return h.li(
+    {class: "row", key},
+    h.div(
+      "row-text",
+      h.p("row-title", title),
+      h.p("meta", meta.filter(Boolean).join(" · ")),
+    ),
+    ...actions,
+  );
+}
+
+function list(rows, renderRow, empty) {
+  if (!rows) return h.p("meta", h.span("spinner"), WORDS.starting);
+  if (!rows.length) return h.p("meta", empty);
+  return h.ul("list", rows.map(renderRow));
+}
+
+function renderKeys() {
+  return panel(
+    WORDS.keys,
+    h.p("lead", WORDS.keysLead),
+    state.newKey
+      ? renderNewKey()
+      : form(
+          "key",
+          createKey,
+          h.div(
+            "inline",
+            field(WORDS.keyLabel, "label", {
+              required: true,
+              maxlength: "100",
+              placeholder: WORDS.keyLabelExample,
+              autocomplete: "off",
+            }),
+            h.button("primary", WORDS.create),
+          ),
+        ),
+    list(state.keys, renderKey, WORDS.noKeys),
+  );
+}
+
+async function createKey({label}) {
+  const {key} = await call("POST", "web/keys", {label});
+  update({newKey: {label, key}});
+  await loadList("keys");
+}
+
+function renderNewKey() {
+  const {label, key} = state.newKey;
+  return h.div(
+    {class: "new-key", role: "status", key: "new-key"},
+    h.h3(null, WORDS.newKey(label)),
+    h.p(null, WORDS.newKeyLead),
+    renderCode(WORDS.key, key, WORDS.copyKey),
+    renderCode(WORDS.command, commandLine(key), WORDS.copyCommand),
+    button(WORDS.done, () => update({newKey: null})),
+  );
+}
+
+function commandLine(key) {
+  const server = new URL(".", location.href).href.replace(/\/$/, "");
+  const command = `send-to-switch --server ${server} --to folder:/path/to/sd-card`;
+  return `SEND_TO_SWITCH_KEY=${key} ${command}`;
+}
+
+function renderCode(label, text, copyLabel) {
+  return h.div(
+    "code",
+    h.p(null, h.small(null, label), h.code(null, text)),
+    button(WORDS.copy, () => copy(text), {"aria-label": copyLabel}),
+  );
+}
+
+/** Browsers have a clipboard for pages over HTTPS only; a home network is without. */
+async function copy(text) {
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else copyBySelection(text);
+  toast(WORDS.copied);
+}
+
+function copyBySelection(text) {
+  const box = document.createElement("textarea");
+  box.value = text;
+  document.body.append(box);
+  box.select();
+  document.execCommand("copy");
+  box.remove();
+}
+
+function renderKey(key) {
+  const used = key.last_used_at
+    ? WORDS.lastUsed(when(key.last_used_at))
+    : WORDS.neverUsed;
+  const ask = {
+    text: WORDS.revokeSure(key.label),
+    yes: WORDS.revoke,
+    act: () => alter("DELETE", `keys/${key.id}`),
+  };
+  return row(
+    key.id,
+    key.label,
+    [WORDS.made(when(key.created_at)), used, WORDS.requests(plural(key.requests))],
+    button(WORDS.revoke, () => update({ask}), {
+      class: "plain danger",
+      "aria-label": WORDS.revokeName(key.label),
+    }),
+  );
+}
+
+/** Changes a row of the settings, such as `keys/ID`, and loads its list again. */
+function alter(method, path, body) {
+  return tell(async () => {
+    await call(method, `web/${path}`, body);
+    await loadList(path.split("/")[0]);
+  });
+}
+
+function renderPassword() {
+  return panel(
+    WORDS.changePassword,
+    form(
+      "password",
+      changePassword,
+      field(WORDS.oldPassword, "old", PASSWORD),
+      field(WORDS.newPassword, "new", NEW_PASSWORD, WORDS.passwordHint),
+      h.button(null, WORDS.changePassword),
+    ),
+  );
+}
+
+async function changePassword(fields) {
+  await call("POST", "web/password", fields);
+  toast(WORDS.passwordChanged);
+  await loadList("sessions");
+}
+
+function renderSessions() {
+  return panel(
+    WORDS.browsers,
+    list(
+      state.sessions,
+      session => {
+        const name = browserName(session.browser);
+        return row(
+          session.id,
+          name,
+          [session.current && WORDS.thisBrowser, WORDS.since(when(session.created_at))],
+          !session.current &&
+            button(WORDS.end, () => alter("DELETE", `sessions/${session.id}`), {
+              class: "plain danger",
+              "aria-label": WORDS.endName(name),
+            }),
+        );
+      },
+      "",
+    ),
+  );
+}
+
+function browserName(agent) {
+  const browser = ["Firefox", "Edg", "OPR", "Chrome", "Safari"].find(one =>
+    agent.includes(`${one}/`),
+  );
+  const system = [
+    "Android",
+    "iPhone",
+    "iPad",
+    "Windows",
+    "Mac OS",
+    "CrOS",
+    "Linux",
+  ].find(one => agent.includes(one));
+  const names = {Edg: "Edge", OPR: "Opera"};
+  if (!browser || !system) return agent || WORDS.unknownBrowser;
+  return WORDS.browserOn(names[browser] || browser, system);
+}
+
+function renderFolders() {
+  const {scan} = state;
+  if (!scan) return false;
+  return panel(
+    WORDS.folders,
+    list(scan.folders, renderFolder, WORDS.noFolders),
+    h.div(
+      "scan-line",
+      h.p(
+        {class: "meta", role: "status"},
+        isScanning() && h.span("spinner"),
+        scanWords(scan),
+      ),
+      state.account.admin &&
+        button(WORDS.scanNow, startScan, {
+          "aria-disabled": isScanning() ? "true" : null,
+        }),
+    ),
+  );
+}
+
+function scanWords(scan) {
+  if (scan.scanning) return WORDS.scanProgress(plural(scan.files), plural(scan.looked));
+  return scan.finished ? WORDS.lastScan(when(scan.finished)) : WORDS.neverScanned;
+}
+
+function renderFolder(folder) {
+  return h.li(
+    {class: "row", key: folder.path},
+    glyph("folder"),
+    h.div(
+      "row-text",
+      h.p("row-title path", folder.path),
+      h.p("meta", WORDS.files(plural(folder.files))),
+    ),
+    h.span(`mark ${folder.state}`, WORDS.folderStates[folder.state]),
+  );
+}
+
+function startScan() {
+  if (isScanning()) return;
+  tell(async () => {
+    await call("POST", "web/scan");
+    update({scan: {...state.scan, scanning: true, files: 0, looked: 0}});
+    await run("scan");
+  });
+}
+
+function renderAddLink() {
+  return panel(
+    WORDS.addLink,
+    h.p("lead", WORDS.addLinkLead),
+    form(
+      "link",
+      addLink,
+      field(WORDS.name, "name", {required: true, maxlength: "300"}),
+      field(WORDS.address, "url", {type: "url", required: true, maxlength: "4000"}),
+      h.div(
+        "pair",
+        field(WORDS.version, "version", {maxlength: "100"}, WORDS.optional),
+        field(WORDS.sizeBytes, "size", {type: "number", min: "0"}, WORDS.optional),
+      ),
+      field(WORDS.description, "description", {rows: "2"}, WORDS.optional),
+      h.button(null, WORDS.add),
+    ),
+  );
+}
+
+async function addLink(fields) {
+  const size = fields.size ? {size: Number(fields.size)} : {};
+  const {size: typed, ...rest} = fields;
+  await call("POST", "web/links", {...rest, ...size});
+  toast(WORDS.linkAdded(fields.name));
+  await loadEntries();
+}
+
+function renderAccounts() {
+  return panel(
+    WORDS.accounts,
+    list(state.accounts, renderAccount, ""),
+    h.h3(null, WORDS.addAccount),
+    form(
+      "account",
+      addAccount,
+      h.div(
+        "pair",
+        field(WORDS.name, "username", {...ACCOUNT_NAME, autocomplete: "off"}),
+        field(WORDS.password, "password", NEW_PASSWORD),
+      ),
+      h.label("check", h.input({type: "checkbox", name: "admin"}), WORDS.isAdmin),
+      h.button(null, WORDS.add),
+    ),
+  );
+}
+
+async function addAccount(fields) {
+  await call("POST", "web/accounts", {...fields, admin: fields.admin === "on"});
+  toast(WORDS.accountAdded(fields.username));
+  await loadList("accounts");
+}
+
+function renderAccount(account) {
+  const {id, name, admin} = account;
+  const self = name === state.account.name;
+  const role = admin ? WORDS.admin : WORDS.member;
+  const meta = [role, self && WORDS.you, WORDS.made(when(account.created_at))];
+  return [
+    row(id, name, meta, !self && renderAccountActions(account)),
+    state.resetting === id && renderReset(account),
+  ];
+}
+
+function renderAccountActions(account) {
+  const {id, name, admin} = account;
+  const named = label => ({class: "plain", "aria-label": label(name)});
+  return h.div(
+    "row-actions",
+    button(
+      admin ? WORDS.makeMember : WORDS.makeAdmin,
+      () => alter("POST", `accounts/${id}`, {admin: !admin}),
+      named(admin ? WORDS.makeMemberName : WORDS.makeAdminName),
+    ),
+    button(
+      WORDS.resetPassword,
+      () => update({resetting: id, problem: ""}),
+      named(WORDS.resetPasswordName),
+    ),
+    button(WORDS.remove, () => askRemoveAccount(account), {
+      ...named(WORDS.removeName),
+      class: "plain danger",
+    }),
+  );
+}
+
+function renderReset({id, name}) {
+  const reset = async fields => {
+    await call("POST", `web/accounts/${id}`, fields);
+    update({resetting: 0});
+    toast(WORDS.passwordWasSet(name));
+  };
+  return h.li(
+    {class: "row", key: `reset-${id}`},
+    form(
+      "reset",
+      reset,
+      h.div(
+        "inline",
+        field(WORDS.resetPasswordName(name), "password", NEW_PASSWORD),
+        h.button("primary", WORDS.save),
+        button(WORDS.cancel, () => update({resetting: 0})),
+      ),
+    ),
+  );
+}
+
+function askRemoveAccount({id, name}) {
+  const act = () => alter("DELETE", `accounts/${id}`);
+  update({ask: {text: WORDS.removeSure(name), yes: WORDS.remove, act}});
+}
+
+// Go
+
+addEventListener("hashchange", readAddress);
+addEventListener("scroll", placeWindow, {passive: true});
+addEventListener("resize", placeWindow);
+addEventListener("online", runAll);
+document.addEventListener("visibilitychange", () => document.hidden || runAll());
+start();
 """
 
-ICON = r"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
-<rect width="32" height="32" rx="7" fill="#3457d5"/>
-<path d="M9 8h4v16H9zm6 0h3v16h-3zm5 1 3-1 4 15-3 1z" fill="#fff"/>
+ICON = r"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">
+<rect width="64" height="64" rx="14" fill="#0f6b5c"/>
+<path d="M17 14h6v36h-6zM26 18h6v32h-6z" fill="#f4f2ec"/>
+<path d="m35.5 17.3 5.8-1.6 9 33-5.8 1.600z" fill="#f2b84b"/>
 </svg>
 """
+
+MANIFEST = r"""{
+  "name": "catalogd",
+  "short_name": "catalogd",
+  "description": "The home game library",
+  "start_url": "./",
+  "scope": "./",
+  "display": "standalone",
+  "background_color": "#f4f2ec",
+  "theme_color": "#0f6b5c",
+  "icons": [
+    {"src": "icon.svg", "sizes": "any", "type": "image/svg+xml", "purpose": "any"},
+    {"src": "icon.svg", "sizes": "any", "purpose": "maskable"}
+  ]
+}
+"""
+
+ASSETS = {
+    "style.css": CSS,
+    "script.js": JS,
+    "icon.svg": ICON,
+    "manifest.webmanifest": MANIFEST,
+}
+PAGE = with_versions(HTML, ASSETS)
 
 
 # Commands ---------------------------------------------------------------------

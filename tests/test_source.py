@@ -92,6 +92,7 @@ GET    /                                 open
 GET    /style.css                        open
 GET    /script.js                        open
 GET    /icon.svg                         open
+GET    /manifest.webmanifest             open
 GET    /healthz                          open
 GET    /api/list                         key
 GET    /api/download/<entry_id>          key
@@ -109,6 +110,14 @@ POST   /web/setup                        open
 POST   /web/login                        open
 POST   /web/logout                       session
 POST   /web/password                     session
+GET    /web/sessions                     session
+DELETE /web/sessions/<session>           session
+GET    /web/accounts                     admin
+POST   /web/accounts                     admin
+POST   /web/accounts/<account>           admin
+DELETE /web/accounts/<account>           admin
+GET    /web/entries                      session
+GET    /web/download/<entry_id>          session
 GET    /web/keys                         session
 POST   /web/keys                         session
 DELETE /web/keys/<key_id>                session
@@ -120,6 +129,7 @@ POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
 POST   /web/queue/clear                  session
+GET    /web/sent                         session
 GET    /web/scan                         session
 POST   /web/scan                         admin
 POST   /web/links                        admin

@@ -694,6 +694,7 @@ def test_who_may_call_what() -> None:
         "GET /style.css": "open",
         "GET /script.js": "open",
         "GET /icon.svg": "open",
+        "GET /manifest.webmanifest": "open",
         "GET /healthz": "open",
     }
 

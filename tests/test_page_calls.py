@@ -1,0 +1,355 @@
+"""The page's own calls, below /web/, and how its parts are served."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+from conftest import PASSWORD, Clock, Library
+
+
+@pytest.fixture
+def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
+    """The browser of the admin anna."""
+    browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    return browser
+
+
+@pytest.fixture
+def member(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.TestApp:
+    """The browser of ben, who is no admin."""
+    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
+    app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
+    return app
+
+
+def accounts(app: webtest.TestApp) -> dict[str, dict[str, Any]]:
+    rows = app.get("/web/accounts").json["accounts"]
+    return {row["name"]: row for row in rows}
+
+
+# Entries
+
+
+def test_entries_of_an_unplugged_disk_are_shown_as_offline(
+    signed_in: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Here.nsp")
+    scanner.scan()
+    library.folder.rename(library.folder.with_name("unplugged"))
+    scanner.scan()
+    (entry,) = signed_in.get("/web/entries").json["entries"]
+    assert (entry["name"], entry["state"]) == ("Here", "offline")
+
+
+def test_an_entry_in_the_page_is_that_of_the_list_with_its_state(
+    signed_in: webtest.TestApp, key: str, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Here.nsp")
+    scanner.scan()
+    (listed,) = signed_in.get(f"/api/list?api_key={key}").json["entries"]
+    (entry,) = signed_in.get("/web/entries").json["entries"]
+    assert entry == {**listed, "state": "here"}
+
+
+def test_entries_whose_file_is_gone_are_not_shown(
+    signed_in: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Stays.nsp")
+    path = library.folder / "Goes.nsp"
+    library.add(path.name)
+    scanner.scan()
+    path.unlink()
+    scanner.scan()
+    names = [row["name"] for row in signed_in.get("/web/entries").json["entries"]]
+    assert names == ["Stays"]
+
+
+def test_entries_that_did_not_change_are_not_sent_again(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    etag = signed_in.get("/web/entries").headers["ETag"]
+    again = {"If-None-Match": etag}
+    assert signed_in.get("/web/entries", headers=again).status_int == 304
+    store.add_link("http://example.org/a.nsp", 1, "nsp", {"name": "A"}, by="anna")
+    assert signed_in.get("/web/entries", headers=again).status_int == 200
+
+
+def test_the_page_downloads_with_its_session(
+    signed_in: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Here.nsp", b"whole file")
+    scanner.scan()
+    (entry,) = signed_in.get("/web/entries").json["entries"]
+    assert signed_in.get(f"/web/download/{entry['id']}").body == b"whole file"
+
+
+# Accounts
+
+
+def test_an_admin_adds_a_member(signed_in: webtest.TestApp) -> None:
+    body = {"username": "ben", "password": "long enough"}
+    signed_in.post_json("/web/accounts", body)
+    assert accounts(signed_in)["ben"]["admin"] is False
+    signed_in.post_json("/web/login", body)
+
+
+def test_an_admin_adds_an_admin(signed_in: webtest.TestApp) -> None:
+    body = {"username": "ben", "password": "long enough", "admin": True}
+    signed_in.post_json("/web/accounts", body)
+    assert accounts(signed_in)["ben"]["admin"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "word"),
+    [
+        ({"username": "anna", "password": "long enough"}, 409, "anna"),
+        ({"username": "ben", "password": "short"}, 400, "8 characters"),
+        ({"username": "scanner", "password": "long enough"}, 400, "reserved"),
+        ({"username": "ben", "password": "long enough", "admin": 1}, 400, "admin"),
+    ],
+)
+def test_an_account_is_refused(
+    signed_in: webtest.TestApp, body: dict[str, Any], status: int, word: str
+) -> None:
+    answer = signed_in.post_json("/web/accounts", body, status=status)
+    assert word in answer.json["message"]
+
+
+def test_a_new_password_ends_the_sessions_of_its_account(
+    signed_in: webtest.TestApp, member: webtest.TestApp
+) -> None:
+    ben = accounts(signed_in)["ben"]["id"]
+    signed_in.post_json(f"/web/accounts/{ben}", {"password": "another one"})
+    assert member.get("/web/entries", status=403).json["error"] == "signed_out"
+    member.post_json("/web/login", {"username": "ben", "password": "another one"})
+
+
+def test_an_admin_who_sets_the_own_password_stays_signed_in(
+    signed_in: webtest.TestApp,
+) -> None:
+    anna = accounts(signed_in)["anna"]["id"]
+    signed_in.post_json(f"/web/accounts/{anna}", {"password": "another one"})
+    signed_in.get("/web/entries")
+
+
+def test_a_member_becomes_an_admin(
+    signed_in: webtest.TestApp, member: webtest.TestApp
+) -> None:
+    ben = accounts(signed_in)["ben"]["id"]
+    signed_in.post_json(f"/web/accounts/{ben}", {"admin": True})
+    assert member.get("/web/me").json["account"] == {"name": "ben", "admin": True}
+
+
+def test_the_last_admin_stays_one(
+    signed_in: webtest.TestApp, member: webtest.TestApp
+) -> None:
+    anna = accounts(signed_in)["anna"]["id"]
+    path = f"/web/accounts/{anna}"
+    answer = signed_in.post_json(path, {"admin": False}, status=409)
+    assert "last admin" in answer.json["message"]
+    assert accounts(signed_in)["anna"]["admin"] is True
+
+
+def test_a_removed_account_is_signed_out(
+    signed_in: webtest.TestApp, member: webtest.TestApp
+) -> None:
+    ben = accounts(signed_in)["ben"]["id"]
+    signed_in.delete(f"/web/accounts/{ben}")
+    assert member.get("/web/entries", status=403).json["error"] == "signed_out"
+
+
+def test_nobody_removes_the_account_that_is_signed_in(
+    signed_in: webtest.TestApp, member: webtest.TestApp
+) -> None:
+    anna = accounts(signed_in)["anna"]["id"]
+    signed_in.delete(f"/web/accounts/{anna}", status=409)
+
+
+@pytest.mark.parametrize("account", ["99", "x", "9" * 30])
+@pytest.mark.parametrize("body", [{"password": "long enough"}, {"admin": True}])
+def test_an_account_that_is_not_there_is_404(
+    signed_in: webtest.TestApp, body: dict[str, Any], account: str
+) -> None:
+    signed_in.post_json(f"/web/accounts/{account}", body, status=404)
+    signed_in.delete(f"/web/accounts/{account}", status=404)
+
+
+def test_accounts_are_for_admins(member: webtest.TestApp) -> None:
+    member.get("/web/accounts", status=403)
+    body = {"username": "eve", "password": "long enough"}
+    member.post_json("/web/accounts", body, status=403)
+    member.post_json("/web/accounts/1", {"admin": False}, status=403)
+    member.delete("/web/accounts/1", status=403)
+
+
+# Signed-in browsers
+
+
+def test_sessions_tell_which_one_is_this_browser(
+    signed_in: webtest.TestApp, service: catalogd.Web, clock: Clock
+) -> None:
+    clock.now += 60
+    phone = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.7"})
+    body = {"username": "anna", "password": PASSWORD}
+    phone.post_json("/web/login", body, headers={"User-Agent": "Phone/1"})
+    rows = phone.get("/web/sessions").json["sessions"]
+    assert [(row["browser"], row["current"]) for row in rows] == [
+        ("Phone/1", True),
+        ("", False),
+    ]
+
+
+def test_a_session_is_ended_from_another_browser(
+    signed_in: webtest.TestApp, service: catalogd.Web
+) -> None:
+    phone = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.7"})
+    phone.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    rows = signed_in.get("/web/sessions").json["sessions"]
+    (other,) = [row["id"] for row in rows if not row["current"]]
+    signed_in.delete(f"/web/sessions/{other}")
+    phone.get("/web/entries", status=403)
+    signed_in.get("/web/entries")
+
+
+def test_a_session_of_somebody_else_is_not_ended(
+    signed_in: webtest.TestApp, member: webtest.TestApp
+) -> None:
+    (own,) = signed_in.get("/web/sessions").json["sessions"]
+    member.delete(f"/web/sessions/{own['id']}")
+    signed_in.get("/web/entries")
+
+
+# The queue
+
+
+def seen(app: webtest.TestApp) -> tuple[bool, str | None]:
+    state = app.get("/web/queue").json
+    return state["client_here"], state["last_fetched"]
+
+
+def test_a_client_that_never_called_is_missed_after_a_while(
+    signed_in: webtest.TestApp, clock: Clock
+) -> None:
+    assert seen(signed_in) == (True, None)
+    clock.now += 31
+    assert seen(signed_in) == (False, None)
+
+
+def test_the_queue_tells_since_when_no_client_called(
+    signed_in: webtest.TestApp, key: str, clock: Clock
+) -> None:
+    clock.now += 100
+    since = catalogd.stamp(clock.now)
+    signed_in.get(f"/api/send-queue?api_key={key}")
+    assert seen(signed_in) == (True, None)
+    clock.now += 31
+    assert seen(signed_in) == (False, since)
+
+
+def test_a_report_is_a_sign_of_a_client(
+    signed_in: webtest.TestApp, key: str, clock: Clock
+) -> None:
+    clock.now += 100
+    body = {"queue_item_id": "none"}
+    path = f"/api/send-queue/progress?api_key={key}"
+    signed_in.post_json(path, body, status=404)
+    assert seen(signed_in) == (True, None)
+
+
+def test_a_client_that_asks_again_and_again_does_not_change_the_answer(
+    signed_in: webtest.TestApp, key: str, clock: Clock
+) -> None:
+    etags = set()
+    for _ in range(3):
+        clock.now += 3
+        signed_in.get(f"/api/send-queue?api_key={key}")
+        etags.add(signed_in.get("/web/queue").headers["ETag"])
+    assert len(etags) == 1
+
+
+def sent_item(store: catalogd.Store) -> tuple[str, str]:
+    """The ids of an entry that was sent, and of its item."""
+    entry = store.add_link("http://example.org/a", 1, "nsp", {"name": "A"}, by="anna")
+    store.send(1, entry)
+    (item,) = store.items(1)
+    store.report(1, item["id"], {"status": "completed"})
+    return entry, item["id"]
+
+
+def test_what_was_sent_is_known_after_the_list_was_cleared(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    entry, _ = sent_item(store)
+    signed_in.post("/web/queue/clear")
+    assert signed_in.get("/web/queue").json["queue"] == []
+    assert signed_in.get("/web/sent").json["entries"] == [entry]
+
+
+def test_a_cleared_item_that_is_retried_is_in_the_queue_again(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    _, item = sent_item(store)
+    signed_in.post("/web/queue/clear")
+    signed_in.post(f"/web/queue/{item}/retry")
+    (row,) = signed_in.get("/web/queue").json["queue"]
+    assert (row["id"], row["status"]) == (item, "pending")
+
+
+def test_what_somebody_else_sent_is_not_marked(
+    signed_in: webtest.TestApp, member: webtest.TestApp, store: catalogd.Store
+) -> None:
+    sent_item(store)
+    assert member.get("/web/sent").json["entries"] == []
+
+
+# The parts of the page
+
+
+def addresses(browser: webtest.TestApp) -> list[str]:
+    """Of the assets, as they are in the page."""
+    return re.findall(r'(?:href|src)="([^"]+)"', browser.get("/").text)
+
+
+def test_the_page_names_its_assets_by_their_content(browser: webtest.TestApp) -> None:
+    assert len(addresses(browser)) == 4
+    for address in addresses(browser):
+        assert re.fullmatch(r"[a-z.]+\?v=[0-9a-f]{24}", address)
+        answer = browser.get(f"/{address}")
+        assert "immutable" in answer.headers["Cache-Control"]
+        again = {"If-None-Match": answer.headers["ETag"]}
+        assert browser.get(f"/{address}", headers=again).status_int == 304
+
+
+@pytest.mark.parametrize("query", ["", "?v=older"])
+def test_an_asset_under_another_address_is_asked_for_again(
+    browser: webtest.TestApp, query: str
+) -> None:
+    answer = browser.get(f"/script.js{query}")
+    assert answer.headers["Cache-Control"] == "no-cache"
+
+
+def test_the_manifest_lets_the_page_be_installed(browser: webtest.TestApp) -> None:
+    answer = browser.get("/manifest.webmanifest")
+    assert answer.content_type == "application/manifest+json"
+    manifest = json.loads(answer.text)
+    assert (manifest["start_url"], manifest["display"]) == ("./", "standalone")
+    for icon in manifest["icons"]:
+        browser.get(f"/{icon['src']}")
+
+
+@pytest.mark.parametrize("part", ["HTML", "CSS", "JS", "ICON", "MANIFEST"])
+def test_nothing_is_fetched_from_outside(part: str) -> None:
+    found = re.findall(r"https?://[^\s\"'`]+", getattr(catalogd, part))
+    assert set(found) <= {"http://www.w3.org/2000/svg"}
+
+
+@pytest.mark.parametrize(
+    "word", ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
+)
+def test_the_script_makes_no_html_of_text(word: str) -> None:
+    assert word not in catalogd.JS
