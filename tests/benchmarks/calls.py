@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -60,9 +61,9 @@ def rebuilding(port: int, data: str) -> None:
     """The service, but with a list that is built anew for each call."""
 
     class Forgetful(catalogd.Web):
-        def _prepared_catalog(self) -> tuple[bytes, str]:
-            self._catalog = (-1, b"", "")
-            return super()._prepared_catalog()
+        def _prepared_catalog(self, *row: Any) -> catalogd.Catalog:
+            self._catalogs.clear()
+            return super()._prepared_catalog(*row)
 
     settings = catalogd.Settings(host="127.0.0.1", port=port)
     store = catalogd.Store(data)

@@ -93,12 +93,15 @@ class Callers:
         while not self.stop.wait(0.01):
             self.times[name].append(seconds(work))
 
+    def _list(self) -> None:
+        self.web._prepared_catalog('{"entries": ', self.store.listing)
+
     def _post(self) -> None:
         self.store.report(self.account, self.item, {"status": "processing"})
 
     @contextlib.contextmanager
     def calling(self) -> Any:
-        calls = {"list": self.web._prepared_catalog, "progress": self._post}
+        calls = {"list": self._list, "progress": self._post}
         threads = [
             threading.Thread(target=self._call, args=row) for row in calls.items()
         ]

@@ -1,0 +1,488 @@
+"""A house to look at, the views of its page, and the browser that shows them.
+
+`python3 tests/screenshots.py` writes the two pictures of the README into packaging/;
+with a folder as its argument it writes every view into that folder, on a phone and
+on a desk, by day and by night.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import re
+import struct
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from conftest import stop
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import catalogd  # noqa: E402
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+DESK = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 844}
+PASSWORD = "correct horse"
+MEGABYTE = 1_000_000
+GAMES = """\
+Clockwork Orchard|0.4.2|Every fruit is a spring that wants winding.
+Drift Cartographer|1.8.0|Draw the map of a land that does not hold still.
+Echo Quarry|1.0.1|Dig by sound alone.
+Fable Foundry|2.5.0|Cast stories in bronze, and sell them by weight.
+Glass Heron|1.6.3|Fly low, break nothing.
+Hexagon Garden|1.1.1|A puzzle that smells of thyme.
+Juniper Rally|1.2.2|Hill climbs with a picnic on the back seat.
+Kettle & Kiln|0.8.8|A pottery for two players and one wheel.
+Lantern Keepers|1.2.0|A lighthouse, four keepers and one very long night.
+Loom of Weather|1.0.0|Weave tomorrow before it comes.
+Marble Postman|1.9.0|Roll letters to the right door.
+Moss & Copper|0.9.1|Grow a garden inside an abandoned clock.
+Night Ferry|2.2.0|The last boat of the day, and who is on it.
+Nimbus Depot|1.1.0|Stock the clouds and keep the books.
+Orbit Mechanic|1.0.0|Mend satellites before the coffee gets cold.
+Otter Brigade|2.1.7|River rescue for one to four players.
+Paper Harbor|3.1.4|Fold ships, trade goods, mind the rain.
+Pixel Apiary|1.0.9|Ten thousand bees, all of them busy.
+Pocket Locomotive|1.0.5|Lay the tracks while the train is on its way.
+Quiet Circuit|1.4.2|A race without engines.
+Rooftop Gardener|1.5.0|Tomatoes against the city.
+Saffron Skies|0.7.0|Carry the mail between islands that drift.
+Snowblind Courier|1.3.0|Deliver on foot, in any weather.
+Thistle Racers|0.6.1|Snails, slopes, glory.
+Tidepool Tactics|2.0.3|Small battles between large crabs.
+Umbra Gambit|1.2.4|Chess by the light of one candle.
+"""
+
+
+class House(NamedTuple):
+    """A service with games, two accounts and a queue, and where it listens."""
+
+    address: str
+    store: catalogd.Store
+    scanner: catalogd.Scanner
+    cookie: str  # of Robin, who is an admin
+
+
+@contextlib.contextmanager
+def served(web: catalogd.Web) -> Iterator[str]:
+    """The address of the service, such as `http://127.0.0.1:40123/`."""
+    server = catalogd.listen(web.app, web.settings)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}/"
+    finally:
+        stop(server, thread)
+
+
+@contextlib.contextmanager
+def house(icons: Sequence[bytes] = (b"",)) -> Iterator[House]:
+    """:param icons: JPEGs that the games have, in turn; an empty one is none."""
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        games = pathlib.Path(name, "Games")
+        games.mkdir()
+        fill(games, icons)
+        store = catalogd.Store(os.path.join(name, "data"))
+        stack.callback(store.close)
+        robin = store.add_account("Robin", catalogd.hash_password(PASSWORD))
+        store.add_account("Kim", catalogd.hash_password(PASSWORD))
+        settings = catalogd.Settings(folders=(str(games),), host="127.0.0.1", port=0)
+        scanner = catalogd.Scanner(store, settings)
+        scanner.scan()
+        describe(store)
+        fill_queue(store, robin)
+        store.add_key(robin, "Computer in the living room", catalogd.digest("a key"))
+        web = catalogd.Web(store, settings, scanner)
+        address = stack.enter_context(served(web))
+        yield House(address, store, scanner, session(store, robin))
+
+
+def session(store: catalogd.Store, account: int) -> str:
+    """The cookie of a browser that is signed in."""
+    secret = catalogd.secrets.token_urlsafe(32)
+    agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+    store.add_session(account, catalogd.digest(secret), agent)
+    return secret
+
+
+def fill(folder: pathlib.Path, icons: Sequence[bytes]) -> None:
+    """Sparse files of plausible sizes."""
+    for number, (name, version, _) in enumerate(games()):
+        kind = ("nro", "nsp", "nro", "nsz", "nro", "xci")[number % 6]
+        path = folder / f"{name} [05{number:014X}].{kind}"
+        with open(path, "wb") as file:
+            if kind == "nro":
+                file.write(nro(name, version, icons[number % len(icons)]))
+            file.truncate((17 + number * number * 3) * MEGABYTE + number * 4321)
+        quiet = 1_760_000_000 + number * 86_400
+        os.utime(path, (quiet, quiet))
+
+
+def games() -> list[list[str]]:
+    """Name, version and description."""
+    return [row.split("|") for row in GAMES.splitlines()]
+
+
+def nro(name: str, version: str, icon: bytes) -> bytes:
+    """The parts of a homebrew program that tell what it is."""
+    size = 0x1000
+    program = bytearray(size)
+    program[0x10:0x1C] = struct.pack("<4sII", b"NRO0", 0, size)
+    control = bytearray(0x4000)
+    control[: len(name)] = name.encode()
+    control[0x200:0x20C] = b"Sofa Systems"
+    control[0x3060 : 0x3060 + len(version)] = version.encode()
+    spans = (0x38, len(icon), 0x38 + len(icon), len(control), 0, 0)
+    return bytes(program) + struct.pack("<4sI6Q", b"ASET", 0, *spans) + icon + control
+
+
+def describe(store: catalogd.Store) -> None:
+    says = {name: (version, text) for name, version, text in games()}
+    for row in json.loads(store.shelf()):
+        version, text = says[row["name"]]
+        store.edit(row["id"], {"version": version, "description": text})
+    link = {"name": "Yonder Isles", "description": "", "version": "1.0.2"}
+    url = "https://games.example.org/yonder-isles.nro"
+    store.add_link(url, 64 * MEGABYTE, "nro", link, by="Robin")
+
+
+def fill_queue(store: catalogd.Store, account: int) -> None:
+    """Items of all kinds, by the calls that clients make."""
+    ids = {row["name"]: row["id"] for row in json.loads(store.shelf())}
+    ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
+    waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
+    for name in (*ended, "Umbra Gambit", *waiting):
+        store.send(account, ids[name])
+    items = {row["name"]: row for row in store.items(account)}
+    for name in ended[:2]:
+        done = {"bytes_transferred": items[name]["size"], "progress_percent": 100}
+        store.report(account, items[name]["id"], {**done, "status": "completed"})
+    why = "The device is out of space: 812 MB are missing."
+    failed = {"status": "failed", "error_message": why, "progress_percent": 34}
+    store.report(account, items["Hexagon Garden"]["id"], failed)
+    now = items["Umbra Gambit"]
+    done = {"bytes_transferred": int(now["size"] * 0.423), "progress_percent": 42.3}
+    store.report(account, now["id"], {**done, "transfer_speed": 21_400_000})
+
+
+# The browser
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium, without a screen."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def sign_in(context: Any, address: str, cookie: str) -> None:
+    context.add_cookies([{"name": "session", "value": cookie, "url": address}])
+
+
+# The views: what leads there from a fresh page
+
+
+def see(page: Any, text: str) -> None:
+    page.get_by_text(text).first.wait_for()
+
+
+def library(page: Any, address: str) -> None:
+    page.goto(address)
+    page.locator(".entry").first.wait_for()
+
+
+def queue(page: Any, address: str) -> None:
+    page.goto(f"{address}#queue")
+    page.locator(".transfer").wait_for()
+
+
+def settings(page: Any, address: str) -> None:
+    page.goto(f"{address}#settings")
+    see(page, "Computer in the living room")
+    see(page, "this one")
+
+
+def view_signing_in(page: Any, address: str) -> None:
+    page.context.clear_cookies()
+    page.goto(address)
+    page.get_by_role("button", name="Sign in").wait_for()
+
+
+def view_wrong_password(page: Any, address: str) -> None:
+    view_signing_in(page, address)
+    page.get_by_label("Name").fill("Robin")
+    page.get_by_label("Password").fill("a guess")
+    page.get_by_role("button", name="Sign in").click()
+    see(page, "The name or the password is wrong.")
+
+
+def view_setup(page: Any, address: str) -> None:
+    answer = {"success": True, "account": None, "needs_setup": True}
+    page.route("**/web/me", lambda route: route.fulfill(json=answer))
+    page.goto(f"{address}#setup=Tz6hT1mK0vB3")
+    see(page, "Welcome")
+
+
+def view_loading(page: Any, address: str) -> None:
+    page.add_init_script(
+        "const get = fetch; fetch = (path, how) =>"
+        " path === 'web/entries' ? new Promise(() => {}) : get(path, how);"
+    )
+    page.goto(address)
+    page.locator(".skeleton").wait_for()
+
+
+def view_empty(page: Any, address: str) -> None:
+    answer = {"success": True, "entries": []}
+    page.route("**/web/entries", lambda route: route.fulfill(json=answer))
+    page.goto(address)
+    page.locator(".empty").wait_for()
+
+
+def view_scanning(page: Any, address: str) -> None:
+    scan = {"scanning": True, "files": 1234, "looked": 87, "folders": []}
+    page.route("**/web/scan", lambda route: route.fulfill(json=scan))
+    view_empty(page, address)
+    see(page, "1,234 files so far")
+
+
+def view_broken(page: Any, address: str) -> None:
+    answer = {"success": False, "error": "busy", "message": "The database is busy."}
+    page.route("**/web/entries", lambda route: route.fulfill(status=503, json=answer))
+    page.goto(address)
+    see(page, "The database is busy.")
+
+
+def view_reconnecting(page: Any, address: str) -> None:
+    library(page, address)
+    page.route("**/web/**", lambda route: route.abort())
+    see(page, "Reconnecting")
+
+
+def view_rows(page: Any, address: str) -> None:
+    library(page, address)
+    other = page.get_by_role("button", name="Show as")
+    other.click()
+    page.locator(".entry").first.wait_for()
+
+
+def view_selecting(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("button", name="Select", exact=True).click()
+    for name in ("Drift Cartographer", "Fable Foundry"):
+        page.get_by_label(f"Select {name}").check()
+    see(page, "2 selected")
+
+
+def view_search(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_label("Search the library").fill("garden")
+    see(page, "3 of 27")
+
+
+def view_nothing_found(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_label("Search the library").fill("submarine")
+    see(page, "Nothing found")
+
+
+def view_details(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("link", name="Echo Quarry").click()
+    page.get_by_role("dialog").wait_for()
+
+
+def view_editing(page: Any, address: str) -> None:
+    view_details(page, address)
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("button", name="Save").wait_for()
+
+
+def view_gone(page: Any, address: str) -> None:
+    page.goto(f"{address}#entry/none")
+    see(page, "This entry is not here any more")
+
+
+def view_toast(page: Any, address: str) -> None:
+    answer = {"success": False, "error": "not_found", "message": "There is none."}
+    page.route(
+        "**/send-to-switch", lambda route: route.fulfill(status=404, json=answer)
+    )
+    library(page, address)
+    page.get_by_role("button", name="Send Fable Foundry").click()
+    see(page, "Fable Foundry was not queued.")
+
+
+def view_empty_queue(page: Any, address: str) -> None:
+    answer = {"success": True, "queue": [], "client_here": False, "last_fetched": None}
+    page.route("**/web/queue", lambda route: route.fulfill(json=answer))
+    page.goto(f"{address}#queue")
+    see(page, "Nothing is waiting")
+    see(page, "No client has asked for your queue yet.")
+
+
+def view_new_key(page: Any, address: str) -> None:
+    settings(page, address)
+    page.get_by_label("What is it for?").fill("Laptop")
+    page.get_by_role("button", name="Create").click()
+    see(page, "It is shown only now.")
+
+
+def view_question(page: Any, address: str) -> None:
+    settings(page, address)
+    page.get_by_role("button", name="Remove Kim").click()
+    page.get_by_role("dialog").wait_for()
+
+
+VIEWS: dict[str, Callable[[Any, str], None]] = {
+    "library": library,
+    "queue": queue,
+    "settings": settings,
+    **{name[5:]: view for name, view in globals().items() if name[:5] == "view_"},
+}
+
+
+# The pictures
+
+SKIES = (
+    ("#20304f", "#d9774e", "#f6d28b", "#3b2f4f"),
+    ("#0d3b3e", "#4fa38a", "#f4e3b5", "#133d35"),
+    ("#4b2142", "#c9586b", "#f7c59f", "#2d1730"),
+    ("#163a63", "#6fb1d6", "#f5f0dc", "#1d4a3f"),
+    ("#2b2350", "#7d6bc4", "#f2c6de", "#1c1b3a"),
+    ("#5b3416", "#e0a04a", "#fbeab8", "#3f2a1a"),
+    ("#12302a", "#8fbf5f", "#f3f0a8", "#1f3d22"),
+)
+
+
+def art(number: int) -> str:
+    """A landscape as an SVG, another one for each number."""
+    top, low, sun, land = SKIES[number % len(SKIES)]
+    x, y = 50 + number * 61 % 156, 60 + number * 37 % 60
+    ridges = [ridge(number * 7 + n * 3, 130 + n * 36) for n in range(3)]
+    shapes = "".join(
+        f'<path d="{path}" fill="{land}" opacity="{opacity}"/>'
+        for path, opacity in zip(ridges, (0.45, 0.7, 1), strict=True)
+    )
+    stars = "".join(
+        f'<circle cx="{n * 83 % 256}" cy="{n * 47 % 110}" r="1.5" fill="{sun}"/>'
+        for n in range(number, number + 14)
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 256 256" width="256">'
+        f'<rect width="256" height="256" fill="{top}"/>{stars}'
+        f'<circle cx="{x}" cy="{y}" r="110" fill="{low}" opacity=".35"/>'
+        f'<circle cx="{x}" cy="{y}" r="70" fill="{low}" opacity=".6"/>'
+        f'<circle cx="{x}" cy="{y}" r="{26 + number % 4 * 6}" fill="{sun}"/>'
+        f"{shapes}</svg>"
+    )
+
+
+def ridge(seed: int, height: int) -> str:
+    """The outline of hills or mountains."""
+    peaks = [height - (seed * 131 + n * n * 53 + n * 17) % 61 for n in range(7)]
+    sharp = "L" if seed % 2 else "T"
+    path = "".join(f"{sharp}{n * 43} {peak}" for n, peak in enumerate(peaks))
+    return f"M0 {height}{path}V256H0z"
+
+
+ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
+
+
+def draw_icons(context: Any, store: catalogd.Store) -> None:
+    """Answers for the service with drawings: a JPEG's noise makes a PNG large."""
+    numbers = {game[0]: number for number, game in enumerate(games())}
+    rows = json.loads(store.shelf())
+    ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
+
+    def answer(route: Any) -> None:
+        entry = re.findall(r"/icons/(\w+)", route.request.url)[0]
+        route.fulfill(content_type="image/svg+xml", body=art(ids[entry]))
+
+    context.route("**/web/icons/*", answer)
+
+
+def options(scheme: str, size: Mapping[str, int]) -> dict[str, Any]:
+    return {"color_scheme": scheme, "viewport": size, "reduced_motion": "reduce"}
+
+
+def picture(page: Any, path: pathlib.Path, **how: Any) -> None:
+    page.wait_for_timeout(150)  # for images and fonts
+    page.screenshot(path=str(path), **how)
+
+
+def shoot(
+    browser: Any, it: House, view: str, scheme: str, size: Mapping[str, int], file: str
+) -> None:
+    context = browser.new_context(**options(scheme, size))
+    sign_in(context, it.address, it.cookie)
+    draw_icons(context, it.store)
+    page = context.new_page()
+    VIEWS[view](page, it.address)
+    picture(page, pathlib.Path(file))
+    context.close()
+
+
+def all_views(browser: Any, it: House, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for view, scheme, size in itertools.product(
+        VIEWS, ("light", "dark"), (DESK, PHONE)
+    ):
+        file = os.path.join(folder, f"{view}-{size['width']}-{scheme}.png")
+        shoot(browser, it, view, scheme, size, file)
+
+
+def readme_pictures(browser: Any, it: House) -> None:
+    folder = ROOT / "packaging"
+    size = {"width": 1080, "height": 680}
+    shoot(browser, it, "library", "light", size, f"{folder}/page.png")
+    shoot(browser, it, "queue", "dark", PHONE, f"{folder}/page-phone.png")
+
+
+FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+<include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+<alias binding="strong">
+<family>sans-serif</family><prefer><family>Inter</family></prefer>
+</alias>
+</fontconfig>
+"""
+
+
+def main() -> None:
+    """With Inter, where it is installed, as the system's font."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(FONTS)
+        file.flush()
+        os.environ["FONTCONFIG_FILE"] = file.name
+        with chromium() as browser, house(ICONS) as it:
+            if sys.argv[1:]:
+                all_views(browser, it, sys.argv[1])
+            else:
+                readme_pictures(browser, it)
+
+
+if __name__ == "__main__":
+    main()

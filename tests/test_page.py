@@ -1,0 +1,1140 @@
+"""The page in a real Chromium, on real sockets.
+
+What goes wrong in its scripts, or against its Content-Security-Policy, fails the test.
+"""
+
+import base64
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import catalogd
+import screenshots
+from conftest import PASSWORD, Clock, Library
+from screenshots import DESK, PHONE, VIEWS, House, options, see, served
+
+CI = os.environ.get("CI") == "true"
+PATIENCE = 20_000  # milliseconds, for a machine that is busy with other things
+PICTURES = screenshots.ROOT / "screenshots"
+JPEG = base64.b64decode(  # 8 x 8 pixels
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI////////"
+    "////////////////////////////////////////////2wBDAVVaWnhpeOuCguv/////////////"
+    "////////////////////////////////////////////////////////////wAARCAAIAAgDASIA"
+    "AhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAP/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/8QAFQEB"
+    "AQAAAAAAAAAAAAAAAAAAAQP/xAAUEQEAAAAAAAAAAAAAAAAAAAAA/9oADAMBAAIRAxEAPwCQBTf/"
+    "2Q=="
+)
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    if not CI:
+        pytest.importorskip("axe_playwright_python")
+        if not os.path.exists(screenshots.CHROMIUM):
+            pytest.skip(f"there is no {screenshots.CHROMIUM}")
+    with screenshots.chromium() as browser:
+        yield browser
+
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Visit]:
+    """Gives a page of a browser of its own, by Playwright's options for it."""
+    problems: list[str] = []
+    with contextlib.ExitStack() as stack:
+
+        def start(**how: Any) -> Any:
+            context = chromium.new_context(**{**options("light", DESK), **how})
+            stack.callback(context.close)
+            context.set_default_timeout(PATIENCE)
+            page = context.new_page()
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("console", lambda line: note(line, problems))
+            return page
+
+        yield start
+    assert problems == []
+
+
+def note(line: Any, problems: list[str]) -> None:
+    """A call that fails is no mistake of the script; how it deals with it is tested."""
+    if line.type == "error" and not line.text.startswith("Failed to load resource"):
+        problems.append(line.text)
+
+
+@pytest.fixture
+def home(service: catalogd.Web) -> Iterator[str]:
+    """The address of the service of conftest.py."""
+    with served(service) as address:
+        yield address
+
+
+@pytest.fixture
+def anna(visit: Visit, store: catalogd.Store, home: str, key: str) -> Any:
+    """A page of anna's browser, who is an admin; it is not loaded yet."""
+    page = visit(base_url=home)
+    sign_in(page, store, home, "anna")
+    return page
+
+
+def sign_in(page: Any, store: catalogd.Store, address: str, name: str) -> None:
+    cookie = screenshots.session(store, store.account_id(name))
+    screenshots.sign_in(page.context, address, cookie)
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    with screenshots.house() as it:
+        yield it
+
+
+def add(store: catalogd.Store, name: str, **says: str) -> str:
+    """The id of a new entry."""
+    said = {"name": name, "description": "", "version": "", **says}
+    url = f"http://example.org/{len(name)}"
+    return store.add_link(url, 1000, says.get("type", "nsp"), said, by="anna")
+
+
+def names(page: Any) -> list[str]:
+    """Of the entries that are drawn."""
+    found: list[str] = page.locator(".entry-name").all_text_contents()
+    return found
+
+
+def button(page: Any, name: str) -> Any:
+    return page.get_by_role("button", name=name)
+
+
+def until(check: Callable[[], Any]) -> None:
+    """Wait for what happens beside the page."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# The whole story
+
+CLIENT = """
+import json, sys, time, urllib.request
+
+server, key = sys.argv[1:]
+
+def call(path, body=None):
+    data = body and json.dumps(body).encode()
+    request = urllib.request.Request(f"{server}{path}", data)
+    request.add_header("Authorization", f"Bearer {key}")
+    request.add_header("Content-Type", "application/json")
+    return urllib.request.urlopen(request, timeout=30)
+
+def report(**body):
+    call("/api/send-queue/progress", {"queue_item_id": item["queue_item_id"], **body})
+
+while not (queue := json.load(call("/api/send-queue"))["queue"]):
+    time.sleep(0.2)
+item = queue[0]
+report(status="processing", progress_percent=0, bytes_transferred=0)
+content = call(f"/api/download/{item['entry_id']}").read()
+for percent in range(0, 100, 5):
+    done = item["entry_size"] * percent // 100
+    report(progress_percent=percent, bytes_transferred=done, transfer_speed=1000.5)
+    time.sleep(0.15)
+report(status="completed", progress_percent=100, bytes_transferred=len(content))
+"""
+
+
+def test_from_the_setup_link_to_a_transfer_watched_to_its_end(
+    visit: Visit,
+    home: str,
+    service: catalogd.Web,
+    library: Library,
+    scanner: catalogd.Scanner,
+) -> None:
+    library.add("Lantern Keepers.nsp", b"x" * 100_000)
+    scanner.scan()
+    page = visit()
+    page.goto(f"{home}#setup={service.setup_code}")
+    page.get_by_label("Name").fill("Robin")
+    page.get_by_label("Password").fill(PASSWORD)
+    button(page, "Make the account").click()
+    see(page, "Lantern Keepers")
+    assert service.setup_code not in page.url
+    command = make_key(page)
+    page.get_by_role("link", name="Library").click()
+    button(page, "Send Lantern Keepers").click()
+    button(page, "Queued").click()
+    see(page, "Waiting")
+    key, server = re.findall(r"SEND_TO_SWITCH_KEY=(\S+) .* --server (\S+)", command)[0]
+    assert f"{server}/" == home
+    with subprocess.Popen([sys.executable, "-c", CLIENT, server, key]) as client:
+        page.get_by_role("progressbar", name="Lantern Keepers").wait_for()
+        until(lambda: re.match(r"[1-9]\d? % Lantern Keepers", page.title()))
+        see(page, "1 kB/s")
+        see(page, "Lantern Keepers was sent.")
+    assert client.returncode == 0
+    page.get_by_role("link", name="Library").click()
+    page.locator(".mark", has_text="sent").wait_for()
+
+
+def make_key(page: Any) -> str:
+    """The command line that is shown with a new key."""
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_label("What is it for?").fill("Laptop")
+    button(page, "Create").click()
+    command: str = page.locator("code").nth(1).text_content()
+    return command
+
+
+def test_without_the_link_the_page_asks_for_the_code(
+    visit: Visit, home: str, service: catalogd.Web
+) -> None:
+    page = visit()
+    page.goto(home)
+    page.get_by_label("Name").fill("Robin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Setup code").fill("a guess")
+    button(page, "Make the account").click()
+    see(page, "The setup code is not the one that was printed.")
+    page.get_by_label("Setup code").fill(service.setup_code)
+    button(page, "Make the account").click()
+    see(page, "Nothing here yet")
+
+
+# Every view, in both schemes and at all widths
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_accessible_in_both_schemes_and_fits(
+    visit: Visit, house: House, view: str
+) -> None:
+    page = visit()
+    screenshots.sign_in(page.context, house.address, house.cookie)
+    VIEWS[view](page, house.address)
+    PICTURES.mkdir(exist_ok=True)
+    for scheme, size in (("light", DESK), ("dark", PHONE)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        page.screenshot(path=PICTURES / f"{view}-{scheme}.png")
+        assert violations(page) == []
+    for width in (320, 600, 1024):
+        page.set_viewport_size({**DESK, "width": width})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+def violations(page: Any) -> list[tuple[str, str]]:
+    """The rules that axe-core finds broken, and where first."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    rules = {"runOnly": {"type": "tag", "values": TAGS}, "resultTypes": ["violations"]}
+    found = Axe().run(page, options=rules).response["violations"]
+    return [(rule["id"], rule["nodes"][0]["html"]) for rule in found]
+
+
+def test_the_scheme_is_that_of_the_system(visit: Visit, home: str) -> None:
+    page = visit()
+    page.goto(home)
+    see(page, "Setup code")
+    paint = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(paint)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(paint) != light
+
+
+def test_nothing_moves_for_those_who_do_not_want_it(visit: Visit, house: House) -> None:
+    page = visit(reduced_motion="reduce")
+    screenshots.sign_in(page.context, house.address, house.cookie)
+    screenshots.queue(page, house.address)
+    moves = "document.getAnimations().length"
+    assert page.evaluate(moves) == 0
+    bar = "getComputedStyle(document.querySelector('.progress div'))"
+    assert page.evaluate(f"{bar}.transitionDuration") == "0s"
+
+
+# Library
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("PAPER", ["Paper Harbor"]),
+        ("cafe etoile", ["Café Étoilé"]),
+        ("smørrebrod", ["Smørrebrød"]),
+        ("thyme", ["Hexagon Garden"]),
+        ("0100ABCD", ["Paper Harbor"]),
+        ("  harbor   paper ", ["Paper Harbor"]),
+    ],
+)
+def test_the_search_finds(
+    anna: Any, store: catalogd.Store, text: str, found: list[str]
+) -> None:
+    add(store, "Paper Harbor", title_id="0100ABCD00000000")
+    add(store, "Café Étoilé")
+    add(store, "Smørrebrød")
+    add(store, "Hexagon Garden", description="It smells of thyme.")
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    anna.get_by_label("Search the library").fill(text)
+    see(anna, "1 of 4")
+    assert names(anna) == found
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("Name", ["Élan", "Fjord", "Zeal"]), ("Newest", ["Fjord", "Élan", "Zeal"])],
+)
+def test_the_library_is_sorted_by(
+    anna: Any, store: catalogd.Store, clock: Clock, order: str, expected: list[str]
+) -> None:
+    for name in ("Zeal", "Élan", "Fjord"):
+        clock.now += 60
+        add(store, name)
+    anna.goto("")
+    see(anna, "Fjord")
+    anna.get_by_label("Sort by").select_option(order)
+    until(lambda: names(anna) == expected)
+
+
+def test_the_largest_come_first_and_the_choice_is_remembered(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for size, name in ((5, "A.nsp"), (900, "B.nsp"), (70, "C.nsp")):
+        library.add(name, b"x" * size)
+    scanner.scan()
+    anna.goto("")
+    see(anna, "A")
+    anna.get_by_label("Sort by").select_option("Largest")
+    until(lambda: names(anna) == ["B", "C", "A"])
+    anna.reload()
+    until(lambda: names(anna) == ["B", "C", "A"])
+
+
+def test_the_library_is_filtered_by_kind(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Card.xci")
+    library.add("Program.nro")
+    scanner.scan()
+    add(store, "Far away")
+    anna.goto("")
+    button(anna, "XCI").click()
+    until(lambda: names(anna) == ["Card"])
+    button(anna, "Links").click()
+    until(lambda: names(anna) == ["Far away"])
+    button(anna, "All").click()
+    until(lambda: len(names(anna)) == 3)
+
+
+def test_an_entry_is_marked(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Away.nsp")
+    scanner.scan()
+    library.folder.rename(library.folder.with_name("unplugged"))
+    scanner.scan()
+    add(store, "Far away", complete=False)  # type: ignore[arg-type]
+    anna.goto("")
+    see(anna, "Far away")
+    marks = anna.locator(".mark").all_text_contents()
+    assert marks == ["offline", "link", "copy unfinished?"]
+
+
+def test_a_click_on_send_is_answered_at_once(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    calls: list[Any] = []
+    anna.route("**/send-to-switch", lambda route: calls.append(route))
+    anna.goto("")
+    button(anna, "Send Paper Harbor").click()
+    button(anna, "Queued").wait_for()
+    calls[0].continue_()
+    until(lambda: bool(store.items(1)))
+
+
+def test_a_send_that_is_refused_is_undone(anna: Any, store: catalogd.Store) -> None:
+    entry = add(store, "Paper Harbor")
+    anna.goto("")
+    button(anna, "Send Paper Harbor").wait_for()
+    store.remove_link(entry)
+    button(anna, "Send Paper Harbor").click()
+    see(anna, "Paper Harbor was not queued. There is no such entry.")
+    assert button(anna, "Queued").count() == 0
+
+
+def test_many_are_sent_by_selection(anna: Any, store: catalogd.Store) -> None:
+    for number in range(5):
+        add(store, f"Game {number}")
+    anna.goto("")
+    button(anna, "Select").click()
+    anna.get_by_label("Select Game 1").check()
+    anna.get_by_label("Select Game 3").check()
+    button(anna, "Send 2").click()
+    see(anna, "2 added to the queue.")
+    assert [item["name"] for item in store.items(1)] == ["Game 1", "Game 3"]
+
+
+def test_all_that_are_found_are_selected(anna: Any, store: catalogd.Store) -> None:
+    for number in range(12):
+        add(store, f"Game {number}")
+    anna.goto("")
+    see(anna, "Game 1")
+    anna.get_by_label("Search the library").fill("game 1")
+    button(anna, "Select").click()
+    button(anna, "Select all 3").click()
+    button(anna, "Send 3").click()
+    until(lambda: len(store.items(1)) == 3)
+
+
+def test_a_selection_tells_what_was_not_queued(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entries = [add(store, f"Game {number}") for number in range(2)]
+    anna.goto("")
+    button(anna, "Select").click()
+    button(anna, "Select all 2").click()
+    store.remove_link(entries[0])
+    button(anna, "Send 2").click()
+    see(anna, "1 added to the queue, 1 not: There is no such entry.")
+
+
+def test_the_details_lead_to_the_download(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Paper Harbor [0100ABCD00000000][v65536].nsp", b"whole file")
+    scanner.scan()
+    anna.goto("")
+    anna.get_by_role("link", name="Paper Harbor").click()
+    dialog = anna.get_by_role("dialog", name="Paper Harbor")
+    assert "0100ABCD00000000" in dialog.inner_text()
+    with anna.expect_download() as download:
+        dialog.get_by_role("link", name="Download").click()
+    assert pathlib.Path(download.value.path()).read_bytes() == b"whole file"
+
+
+def test_an_icon_is_that_of_the_file(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("game.nro", screenshots.nro("Paper Harbor", "3.1.4", JPEG))
+    scanner.scan()
+    anna.goto("")
+    see(anna, "v3.1.4")
+    size = "document.querySelector('img.cover').naturalWidth"
+    until(lambda: anna.evaluate(size) == 8)
+
+
+def test_an_admin_edits_an_entry_and_takes_it_back(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Papper Harbor.nsp")
+    scanner.scan()
+    anna.goto("")
+    anna.get_by_role("link", name="Papper Harbor").click()
+    button(anna, "Edit").click()
+    anna.get_by_label("Name").fill("Paper Harbor")
+    anna.get_by_label("Description").fill("Mind the rain.")
+    button(anna, "Save").click()
+    anna.get_by_role("dialog", name="Paper Harbor").wait_for()
+    see(anna.get_by_role("dialog"), "Mind the rain.")
+    button(anna, "Edit").click()
+    assert anna.get_by_label("Description").input_value() == "Mind the rain."
+    anna.get_by_label("Version").fill("2.0")
+    button(anna, "Save").click()
+    see(anna.get_by_role("dialog"), "v2.0")
+    see(anna.get_by_role("dialog"), "Mind the rain.")
+    button(anna, "Edit").click()
+    button(anna, "Back to what the file says").click()
+    anna.get_by_role("dialog", name="Papper Harbor").wait_for()
+
+
+def test_a_member_edits_nothing(
+    visit: Visit, store: catalogd.Store, home: str, key: str
+) -> None:
+    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    entry = add(store, "Paper Harbor")
+    page = visit()
+    sign_in(page, store, home, "ben")
+    page.goto(f"{home}#entry/{entry}")
+    page.get_by_role("dialog").get_by_role("link", name="Open the link").wait_for()
+    assert button(page, "Edit").count() == 0
+
+
+def test_a_link_is_added_and_removed(anna: Any, store: catalogd.Store) -> None:
+    anna.goto("#settings")
+    form = anna.locator(".form-link")
+    form.get_by_label("Name").fill("Yonder Isles")
+    form.get_by_label("Address").fill("http://example.org/yonder.nro")
+    form.get_by_label("Size in bytes").fill("64000000")
+    form.get_by_role("button", name="Add").click()
+    see(anna, "Yonder Isles was added.")
+    anna.get_by_role("link", name="Library").click()
+    see(anna, "NRO · 64 MB")
+    anna.get_by_role("link", name="Yonder Isles").click()
+    button(anna, "Edit").click()
+    button(anna, "Remove the link").click()
+    button(anna, "Remove").last.click()
+    see(anna, "Nothing here yet")
+
+
+def test_a_scan_is_started_and_told(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Paper Harbor.nsp")
+    anna.goto("#settings")
+    see(anna, "Not scanned yet.")
+    scanner.start()
+    try:
+        see(anna, "1 file")
+        see(anna, "Last scan")
+        library.add("Night Ferry.nsp")
+        button(anna, "Scan now").click()
+        see(anna, "2 files")
+    finally:
+        scanner.stop()
+
+
+def test_a_new_file_shows_up_by_itself(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    anna.goto("")
+    see(anna, "Nothing here yet")
+    library.add("Paper Harbor.nsp")
+    scanner.scan()
+    see(anna, "Paper Harbor")
+
+
+def test_a_library_that_does_not_load_can_be_tried_again(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.add_init_script(
+        "setTimeout = new Proxy(setTimeout, {apply: (f, t, [a, b, ...c])"
+        " => f(a, b === 10000 ? 1e9 : b, ...c)})"
+    )
+    VIEWS["broken"](anna, anna.evaluate("location.href") and "")
+    anna.unroute("**/web/entries")
+    button(anna, "Try again").click()
+    see(anna, "Paper Harbor")
+
+
+def test_hostile_words_are_shown_as_text(
+    anna: Any, store: catalogd.Store, key: str
+) -> None:
+    entry = add(store, HOSTILE, description=HOSTILE, version=HOSTILE)
+    store.send(1, entry)
+    report = {"status": "failed", "error_message": HOSTILE}
+    store.report(1, store.items(1)[0]["id"], report)
+    store.add_key(1, HOSTILE, catalogd.digest("x"))
+    store.add_account(HOSTILE, "none")
+    counts = {"library": 2, f"entry/{entry}": 3, "queue": 2, "settings": 2}
+    for view, count in counts.items():
+        anna.goto(f"#{view}")
+        until(lambda count=count: anna.get_by_text(HOSTILE).count() >= count)
+    anna.goto("#library")
+    assert anna.locator("img[src=x]").count() == 0
+    assert anna.locator("script").count() == 1
+
+
+# Speed
+
+WATCH = """
+new MutationObserver((records, watcher) => {
+  if (!document.querySelector(".entry")) return;
+  watcher.disconnect();
+  const note = () => { window.drawnAt = performance.now(); };
+  requestAnimationFrame(() => setTimeout(note));
+}).observe(document, {childList: true, subtree: true});
+"""
+TYPE = """async word => {
+  const input = document.getElementById("search");
+  const took = [];
+  for (let n = 1; n <= word.length; n++) {
+    await new Promise(requestAnimationFrame);
+    const began = performance.now();
+    input.value = word.slice(0, n);
+    input.dispatchEvent(new Event("input"));
+    await Promise.resolve();
+    await Promise.resolve();
+    document.body.offsetHeight;
+    took.push(performance.now() - began);
+  }
+  return took;
+}"""
+
+
+def ten_thousand(store: catalogd.Store) -> None:
+    names = [
+        f"{word} {number}"
+        for number in range(2000)
+        for word in ("Harbor", "Café", "Quarry", "Apiary", "Courier")
+    ]
+    says = {"description": "A long way to the lighthouse and back. " * 4}
+    look = [
+        catalogd.Look("", name, json.dumps({"name": name, "version": "1.0", **says}))
+        for name in names
+    ]
+    files = [
+        catalogd.File(f"/games/{n}.nsp", "/games", n * 1000, n, n, "1")
+        for n in range(len(look))
+    ]
+    store.add_files(list(zip(files, look, strict=True)), listed=True)
+
+
+def test_ten_thousand_entries_stay_fluid(
+    anna: Any, store: catalogd.Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ten_thousand(store)
+    anna.add_init_script(WATCH)
+    paints, fulls = [], []
+    for _ in range(3):
+        anna.goto("about:blank")
+        anna.goto("")
+        until(lambda: anna.evaluate("window.drawnAt"))
+        paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+        paints.append(anna.evaluate(paint))
+        fulls.append(anna.evaluate("window.drawnAt"))
+    assert anna.locator(".entry").count() < 100
+    strokes = anna.evaluate(TYPE, "cafe 19") + anna.evaluate(TYPE, "lighthouse")
+    with capsys.disabled():
+        print(
+            f"\n10,000 entries: first paint {min(paints):.0f} ms, entries in sight"
+            f" {min(fulls):.0f} ms, a keystroke {statistics.median(strokes):.1f} ms"
+            f" (median), {max(strokes):.1f} ms (slowest)"
+        )
+    assert min(paints) < 1000
+    assert min(fulls) < 2000
+    assert statistics.median(strokes) < 50
+
+
+def test_the_last_of_ten_thousand_is_reached_by_scrolling(
+    anna: Any, store: catalogd.Store
+) -> None:
+    ten_thousand(store)
+    anna.goto("")
+    see(anna, "Apiary 0")
+    anna.evaluate("scrollTo(0, document.body.scrollHeight)")
+    see(anna, "Quarry 1999")
+
+
+# Queue
+
+
+def sending(store: catalogd.Store, name: str = "Paper Harbor") -> str:
+    """The id of an item that a client works on."""
+    store.send(1, add(store, name))
+    (item,) = [row["id"] for row in store.items(1) if row["name"] == name]
+    report(store, item, 40)
+    return str(item)
+
+
+def report(store: catalogd.Store, item: str, percent: float, **more: Any) -> None:
+    values = {"progress_percent": percent, "bytes_transferred": int(10 * percent)}
+    store.report(1, item, {**values, "transfer_speed": 100, **more})
+
+
+def test_progress_is_seen_within_two_seconds(anna: Any, store: catalogd.Store) -> None:
+    item = sending(store)
+    anna.goto("#queue")
+    see(anna, "40 %")
+    see(anna, "6 s left · 100 B/s · 400 B of 1 kB")
+    waits = []
+    for percent in (50, 60, 70):
+        began = time.monotonic()
+        report(store, item, percent)
+        see(anna, f"{percent} %")
+        waits.append(time.monotonic() - began)
+    assert statistics.median(waits) < 2
+
+
+def test_progress_is_read_out_now_and_then(anna: Any, store: catalogd.Store) -> None:
+    item = sending(store)
+    anna.goto("#queue")
+    see(anna, "40 %")
+    report(store, item, 51)
+    until(lambda: "Paper Harbor: 51 %" in anna.get_by_role("status").all_inner_texts())
+
+
+def test_a_failure_is_told_in_words_and_retried(
+    anna: Any, store: catalogd.Store
+) -> None:
+    item = sending(store)
+    report(store, item, 40, status="failed", error_message="The cable came off.")
+    anna.goto("#queue")
+    see(anna, "The cable came off.")
+    button(anna, "Retry Paper Harbor").click()
+    see(anna, "Waiting")
+    assert [row["status"] for row in store.items(1)] == ["pending"]
+
+
+def test_an_item_is_cancelled(anna: Any, store: catalogd.Store) -> None:
+    sending(store)
+    anna.goto("#queue")
+    button(anna, "Cancel Paper Harbor").click()
+    see(anna, "Cancelled")
+    assert [row["status"] for row in store.items(1)] == ["cancelled"]
+
+
+def test_an_item_is_moved_to_the_top(anna: Any, store: catalogd.Store) -> None:
+    for name in ("First", "Second", "Third"):
+        store.send(1, add(store, name))
+    anna.goto("#queue")
+    button(anna, "Move Third to the top").click()
+    until(lambda: anna.locator(".item h3").all_text_contents()[0] == "Third")
+    assert [row["name"] for row in store.pending(1)] == ["Third", "First", "Second"]
+
+
+def test_what_ended_is_cleared(anna: Any, store: catalogd.Store) -> None:
+    report(store, sending(store), 100, status="completed")
+    anna.goto("#queue")
+    button(anna, "Clear finished").click()
+    see(anna, "Nothing is waiting")
+    anna.get_by_role("link", name="Go to the library").click()
+    anna.locator(".mark", has_text="sent").wait_for()
+
+
+def test_a_client_that_is_missing_is_missed(anna: Any, clock: Clock) -> None:
+    anna.goto("#queue")
+    see(anna, "Nothing is waiting")
+    assert anna.get_by_text("No client has asked").count() == 0
+    clock.now += 60
+    see(anna, "No client has asked for your queue yet.")
+    see(anna, "send-to-switch --server")
+
+
+def test_the_title_shows_the_progress(anna: Any, store: catalogd.Store) -> None:
+    item = sending(store)
+    anna.goto("")
+    until(lambda: anna.title() == "40 % Paper Harbor - catalogd")
+    report(store, item, 100, status="completed")
+    until(lambda: anna.title() == "catalogd")
+
+
+NOTIFICATIONS = """
+window.notices = [];
+window.Notification = class {
+  static async requestPermission() { return "granted"; }
+  constructor(title, {body}) { notices.push(`${title}: ${body}`); }
+};
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("completed", "Sent: Paper Harbor was sent."),
+        ("failed", "Failed: Paper Harbor failed. The cable came off."),
+    ],
+)
+def test_a_notification_tells_that_a_transfer_ended(
+    anna: Any, store: catalogd.Store, status: str, told: str
+) -> None:
+    item = sending(store)
+    anna.add_init_script(NOTIFICATIONS)
+    anna.goto("#queue")
+    button(anna, "Notify me").click()
+    button(anna, "Notifications on").wait_for()
+    report(store, item, 90, status=status, error_message="The cable came off.")
+    until(lambda: told in anna.evaluate("notices"))
+
+
+def test_a_refused_notification_is_told(anna: Any, store: catalogd.Store) -> None:
+    anna.add_init_script(NOTIFICATIONS.replace("granted", "denied"))
+    anna.goto("#queue")
+    button(anna, "Notify me").click()
+    see(anna, "The browser does not allow notifications for this page.")
+    button(anna, "Notify me").wait_for()
+
+
+# A server that is away
+
+
+def test_a_restart_in_mid_transfer_is_survived(
+    visit: Visit,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    scanner: catalogd.Scanner,
+    key: str,
+) -> None:
+    item = sending(store)
+    page = visit()
+    with served(catalogd.Web(store, settings, scanner)) as address:
+        sign_in(page, store, address, "anna")
+        page.goto(f"{address}#queue")
+        see(page, "40 %")
+    see(page, "Reconnecting to the server")
+    see(page, "40 %")
+    report(store, item, 60)
+    port = int(address.rstrip("/").rpartition(":")[2])
+    again = catalogd.dataclasses.replace(settings, port=port)
+    with served(catalogd.Web(store, again, scanner)):
+        see(page, "60 %")
+        page.get_by_text("Reconnecting").wait_for(state="detached")
+        assert page.locator(".toast").count() == 0
+
+
+def test_a_lost_network_is_told_once(anna: Any, store: catalogd.Store) -> None:
+    sending(store)
+    anna.goto("#queue")
+    see(anna, "40 %")
+    anna.context.set_offline(True)
+    see(anna, "Reconnecting to the server")
+    button(anna, "Cancel Paper Harbor").click()
+    see(anna, "The server cannot be reached.")
+    button(anna, "Cancel Paper Harbor").click()
+    assert anna.locator(".toast").count() == 1
+    anna.context.set_offline(False)
+    anna.get_by_text("Reconnecting").wait_for(state="detached")
+
+
+def test_an_error_page_of_a_proxy_is_a_server_that_is_away(
+    anna: Any, store: catalogd.Store
+) -> None:
+    sending(store)
+    anna.goto("#queue")
+    see(anna, "40 %")
+    page = {"status": 502, "content_type": "text/html", "body": "<h1>Bad Gateway</h1>"}
+    anna.route("**/web/**", lambda route: route.fulfill(**page))
+    see(anna, "Reconnecting to the server")
+    anna.unroute("**/web/**")
+    anna.get_by_text("Reconnecting").wait_for(state="detached")
+
+
+def test_polls_of_what_did_not_change_are_304(anna: Any, store: catalogd.Store) -> None:
+    sending(store)
+    statuses: dict[str, list[int]] = collections.defaultdict(list)
+    anna.on(
+        "response",
+        lambda answer: statuses[answer.url.rpartition("/")[2]].append(answer.status),
+    )
+    anna.goto("#queue")
+    until(lambda: anna.wait_for_timeout(50) or len(statuses["queue"]) >= 4)
+    assert statuses["queue"] == [200] + [304] * (len(statuses["queue"]) - 1)
+    assert statuses["entries"].count(200) == 1
+
+
+PAUSES = """
+window.pauses = [];
+setTimeout = new Proxy(setTimeout, {
+  apply(set, self, [work, pause, ...more]) {
+    if (more[0] === "queue") pauses.push(pause);
+    return set(work, pause, ...more);
+  },
+});
+"""
+HIDE = """hidden => {
+  Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_hidden_tab_asks_less_often_until_it_is_looked_at(anna: Any) -> None:
+    anna.add_init_script(PAUSES)
+    anna.goto("#queue")
+    until(lambda: len(anna.evaluate("pauses")) > 1)
+    seen = anna.evaluate("pauses").pop()
+    anna.evaluate(HIDE, True)
+    until(lambda: anna.evaluate("pauses").pop() >= 5 * seen)
+    with anna.expect_response("**/web/queue", timeout=5000):
+        anna.evaluate(HIDE, False)
+
+
+# Signing out
+
+
+def test_signing_out_leads_to_the_sign_in_view(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("#settings")
+    button(anna, "Sign out").click()
+    button(anna, "Sign in").wait_for()
+    anna.reload()
+    button(anna, "Sign in").wait_for()
+    assert anna.get_by_text("Paper Harbor").count() == 0
+
+
+def test_an_ended_session_leads_to_the_sign_in_view_and_back(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    for row in store.sessions(1):
+        store.end_session(row["id"], 1)
+    see(anna, "You were signed out. Sign in again.")
+    anna.get_by_label("Name").fill("anna")
+    anna.get_by_label("Password").fill(PASSWORD)
+    button(anna, "Sign in").click()
+    see(anna, "Paper Harbor")
+
+
+def test_a_removed_account_leads_to_the_sign_in_view(
+    visit: Visit, store: catalogd.Store, home: str, key: str
+) -> None:
+    ben = store.add_account("ben", catalogd.hash_password(PASSWORD))
+    page = visit()
+    sign_in(page, store, home, "ben")
+    page.goto(f"{home}#queue")
+    see(page, "Nothing is waiting")
+    store.remove_account(ben)
+    button(page, "Sign in").wait_for()
+
+
+def test_a_wrong_password_is_told_in_the_form(
+    visit: Visit, home: str, key: str
+) -> None:
+    page = visit()
+    page.goto(home)
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill("a guess")
+    button(page, "Sign in").click()
+    assert (
+        page.get_by_role("alert").text_content() == "The name or the password is wrong."
+    )
+
+
+# Settings
+
+
+def test_a_key_is_copied_and_shown_only_once(anna: Any, store: catalogd.Store) -> None:
+    anna.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    anna.goto("#settings")
+    make_key(anna)
+    key = anna.locator("code").first.text_content()
+    assert store.key_holder(catalogd.digest(key)) is not None
+    button(anna, "Copy the key").click()
+    see(anna, "Copied.")
+    assert anna.evaluate("navigator.clipboard.readText()") == key
+    button(anna, "Done").click()
+    anna.get_by_text(key).wait_for(state="detached")
+
+
+def test_a_page_without_https_copies_too(anna: Any) -> None:
+    anna.add_init_script(
+        "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+        "addEventListener('copy', event => {"
+        " window.copied = event.target.value.slice(0, 9); });"
+    )
+    anna.goto("#settings")
+    make_key(anna)
+    button(anna, "Copy the key").click()
+    until(lambda: anna.evaluate("window.copied") == "catalogd_")
+
+
+def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> None:
+    anna.goto("#settings")
+    button(anna, "Revoke switch").click()
+    dialog = anna.get_by_role("dialog")
+    dialog.get_by_role("button", name="Cancel").click()
+    dialog.wait_for(state="detached")
+    assert len(store.keys()) == 1
+    button(anna, "Revoke switch").click()
+    dialog.get_by_role("button", name="Revoke").click()
+    see(anna, "There is no key yet.")
+    assert store.keys() == []
+
+
+def test_the_password_is_changed(anna: Any, store: catalogd.Store, home: str) -> None:
+    anna.goto("#settings")
+    anna.get_by_label("The password now").fill("a guess")
+    anna.get_by_label("The new password").fill("another one")
+    button(anna, "Change the password").click()
+    see(anna, "The name or the password is wrong.")
+    anna.get_by_label("The password now").fill(PASSWORD)
+    button(anna, "Change the password").click()
+    see(anna, "The password was changed.")
+    found = store.credentials("anna")
+    assert found is not None
+    assert catalogd.password_matches("another one", found[1])
+
+
+def test_another_browser_is_signed_out(anna: Any, store: catalogd.Store) -> None:
+    store.add_session(1, catalogd.digest("x"), "Chrome/99 Android")
+    anna.goto("#settings")
+    button(anna, "End Chrome on Android").click()
+    button(anna, "End Chrome on Android").wait_for(state="detached")
+    assert len(store.sessions(1)) == 1
+
+
+def test_an_account_is_added_made_admin_and_removed(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings")
+    form = anna.locator(".form-account")
+    form.get_by_label("Name").fill("ben")
+    form.get_by_label("Password").fill(PASSWORD)
+    form.get_by_role("button", name="Add").click()
+    button(anna, "Make admin: ben").click()
+    button(anna, "Make member: ben").wait_for()
+    assert [row["admin"] for row in store.accounts()] == [True, True]
+    button(anna, "Remove ben").click()
+    anna.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    until(lambda: len(store.accounts()) == 1)
+
+
+def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> None:
+    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    anna.goto("#settings")
+    button(anna, "New password for ben").click()
+    anna.get_by_label("New password for ben").last.fill("another one")
+    button(anna, "Save").click()
+    see(anna, "ben has a new password, and was signed out.")
+    found = store.credentials("ben")
+    assert found is not None
+    assert catalogd.password_matches("another one", found[1])
+
+
+def test_a_member_sees_no_settings_of_the_server(
+    visit: Visit, store: catalogd.Store, home: str, key: str
+) -> None:
+    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    page = visit()
+    sign_in(page, store, home, "ben")
+    page.goto(f"{home}#settings")
+    see(page, "There is no key yet.")
+    assert page.get_by_role("heading", name="Accounts").count() == 0
+    assert page.get_by_role("heading", name="Add a link").count() == 0
+
+
+# Keyboard, phone and proxy
+
+
+def test_the_keyboard_alone_opens_closes_and_sends(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    press_until(anna, "Tab", "Paper Harbor")
+    anna.keyboard.press("Enter")
+    anna.get_by_role("dialog").wait_for()
+    anna.keyboard.press("Escape")
+    anna.get_by_role("dialog").wait_for(state="detached")
+    assert focused(anna) == "Paper Harbor"
+    anna.keyboard.press("Tab")
+    anna.keyboard.press("Enter")
+    until(lambda: bool(store.items(1)))
+    until(lambda: focused(anna).startswith("Queued"))
+
+
+def test_the_focus_stays_when_what_is_above_it_goes(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second", "Third"):
+        store.send(1, add(store, name))
+    anna.goto("#queue")
+    button(anna, "Cancel Second").focus()
+    store.cancel(1, store.items(1)[0]["id"])
+    see(anna, "Cancelled")
+    assert focused(anna) == "Cancel Second"
+
+
+def test_the_first_stop_of_the_keyboard_skips_to_the_content(anna: Any) -> None:
+    anna.goto("#queue")
+    see(anna, "Nothing is waiting")
+    anna.keyboard.press("Tab")
+    assert focused(anna) == "Skip to the content"
+    anna.keyboard.press("Enter")
+    assert anna.evaluate("document.activeElement.id") == "main"
+
+
+def focused(page: Any) -> str:
+    name: str = page.evaluate(
+        "document.activeElement.getAttribute('aria-label')"
+        " || document.activeElement.textContent"
+    )
+    return name
+
+
+def press_until(page: Any, key: str, name: str) -> None:
+    for _ in range(40):
+        page.keyboard.press(key)
+        if focused(page) == name:
+            return
+    pytest.fail(f"{key} does not lead to {name}")
+
+
+def test_on_a_phone_the_thumb_reaches_the_menu(visit: Visit, house: House) -> None:
+    page = visit(viewport=PHONE, has_touch=True, is_mobile=True)
+    screenshots.sign_in(page.context, house.address, house.cookie)
+    screenshots.library(page, house.address)
+    box = page.get_by_role("navigation").bounding_box()
+    assert box["y"] + box["height"] == PHONE["height"]
+    page.get_by_role("link", name="Queue").tap()
+    see(page, "Sending now")
+
+
+def test_the_page_works_below_another_path(
+    visit: Visit,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    scanner: catalogd.Scanner,
+    key: str,
+) -> None:
+    entry = add(store, "Paper Harbor")
+    service = catalogd.Web(store, settings, scanner)
+    inner = service.app
+
+    def proxy(environ: dict[str, Any], start: Any) -> Any:
+        assert environ["PATH_INFO"].startswith("/games/"), environ["PATH_INFO"]
+        return inner({**environ, "PATH_INFO": environ["PATH_INFO"][6:]}, start)
+
+    service.app = proxy
+    page = visit()
+    with served(service) as address:
+        sign_in(page, store, address, "anna")
+        page.goto(f"{address}games/#entry/{entry}")
+        page.get_by_role("dialog", name="Paper Harbor").wait_for()
+        button(page.get_by_role("dialog"), "Send").click()
+        until(lambda: bool(store.items(1)))
+        page.goto(f"{address}games/#settings")
+        assert f"--server {address}games --to" in make_key(page)
+
+
+# The script as text
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
+def test_the_script_is_valid(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "script.js"
+    path.write_text(catalogd.JS)
+    subprocess.run(["node", "--check", path], check=True)
+
+
+@pytest.mark.parametrize("kind", ["functions", "words", "glyphs"])
+def test_the_script_has_nothing_that_is_not_used(kind: str) -> None:
+    tables = {
+        "functions": re.findall(r"^(?:async )?function (\w+)", catalogd.JS, re.M),
+        "words": re.findall(r"^  (\w+):", table("WORDS"), re.M),
+        "glyphs": re.findall(r"^  (\w+):", table("GLYPHS"), re.M),
+    }
+    uses = collections.Counter(re.findall(r"\w+", catalogd.JS))
+    assert tables[kind]
+    assert [name for name in tables[kind] if uses[name] < 2] == []
+
+
+def table(name: str) -> str:
+    found = re.search(rf"^const {name} = {{\n(.*?)^}};", catalogd.JS, re.M | re.S)
+    assert found is not None
+    return found[1]
+
+
+def test_every_class_of_the_style_is_used() -> None:
+    styled = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", catalogd.CSS))
+    words = set(re.findall(r"[a-z][\w-]*", catalogd.JS))
+    assert styled - words == set()
