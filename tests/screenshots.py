@@ -153,7 +153,7 @@ def nro(name: str, version: str, icon: bytes) -> bytes:
 
 def describe(store: catalogd.Store) -> None:
     says = {name: (version, text) for name, version, text in games()}
-    for row in json.loads(store.shelf()):
+    for row in json.loads(store.library()):
         version, text = says[row["name"]]
         store.edit(row["id"], {"version": version, "description": text})
     link = {"name": "Yonder Isles", "description": "", "version": "1.0.2"}
@@ -163,7 +163,7 @@ def describe(store: catalogd.Store) -> None:
 
 def fill_queue(store: catalogd.Store, account: int) -> None:
     """Items of all kinds, by the calls that clients make."""
-    ids = {row["name"]: row["id"] for row in json.loads(store.shelf())}
+    ids = {row["name"]: row["id"] for row in json.loads(store.library())}
     ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
     waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
     for name in (*ended, "Umbra Gambit", *waiting):
@@ -413,7 +413,7 @@ ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
 def draw_icons(context: Any, store: catalogd.Store) -> None:
     """Answers for the service with drawings: a JPEG's noise makes a PNG large."""
     numbers = {game[0]: number for number, game in enumerate(games())}
-    rows = json.loads(store.shelf())
+    rows = json.loads(store.library())
     ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
 
     def answer(route: Any) -> None:
