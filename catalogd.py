@@ -2758,7 +2758,7 @@ class Content(io.FileIO):
         return position
 
 
-CHUNK = 4 * 1024 * 1024  # bytes that one call may send: more than sockets take
+CHUNK = 2 * 1024 * 1024  # bytes that one call may send: more than sockets take
 
 
 class Transfer:

@@ -17,7 +17,7 @@ import threading
 import time
 import urllib.parse
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import bottle
 import pytest
@@ -475,6 +475,34 @@ def test_what_has_left_is_known(
         wait_for(lambda: hidden.served.ranges == [(10, 20), (1000, 2500)])
         games.ask("/file")
         wait_for(lambda: hidden.served.bytes == 3_000_000)
+
+
+class Stream:
+    """An application that makes its answer while it is sent."""
+
+    def __init__(self, settings: catalogd.Settings) -> None:
+        self.settings = settings
+        self.made = 0
+        self.app = bottle.Bottle()
+        self.app.route("/stream", callback=self.stream)
+
+    def stream(self) -> Iterator[bytes]:
+        for _ in range(40):
+            self.made += 1
+            yield bytes(1024 * 1024)
+
+
+def test_an_answer_that_is_made_on_the_way_waits_for_its_client(
+    settings: catalogd.Settings, serve: Callable[..., str], games: Games
+) -> None:
+    stream = Stream(settings)
+    games.port = int(serve(stream).rpartition(":")[2])
+    with games.connect() as client, client.makefile("rb") as answer:
+        client.sendall(games.request("/stream", "Connection: close"))
+        wait_for(lambda: stream.made > 16)
+        time.sleep(0.2)
+        assert stream.made < 40
+        assert len(answer.read()) >= 40 * 1024 * 1024
 
 
 # Which way downloads take

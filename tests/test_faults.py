@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import errno
 import http.client
+import io
 import os
 import pathlib
 import re
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import waitress.buffers
+import waitress.channel
 
 import catalogd
 from conftest import Games, wait_for
@@ -511,3 +514,56 @@ def test_a_server_that_is_told_to_stop_does_so_and_clients_resume(
     with ask(start(), key, path, **again) as answer:
         assert answer.status == 206
         assert body + answer.read() == large
+
+
+# What no client can bring about at will
+
+
+def test_a_client_that_takes_nothing_just_now_is_tried_again(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sendfile, calls = os.sendfile, iter(range(10**6))
+
+    def send(out: int, source: int, offset: int, count: int) -> int:
+        if next(calls) % 2:
+            raise BlockingIOError
+        return sendfile(out, source, offset, count)
+
+    monkeypatch.setattr(os, "sendfile", send)
+    assert games.ask(games.add("a.nsp", large)).body == large
+
+
+class Ending:
+    """A transfer that has nothing to send, of a channel that nobody may touch."""
+
+    whole = True
+    ended = False
+
+    def __init__(self, sent: socket.socket) -> None:
+        self.socket = sent.fileno()
+
+    def send(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_senders_leave_a_closed_server_alone() -> None:
+    closed = []
+    senders = catalogd.Senders()
+    senders.close_before(lambda: closed.append(True))
+    assert closed
+    sent, taken = socket.socketpair()
+    with sent, taken:
+        transfer: Any = Ending(sent)
+        senders.add(transfer)
+        wait_for(lambda: transfer.ended)
+
+
+def test_nothing_is_begun_for_a_client_that_has_gone() -> None:
+    channel: Any = object.__new__(catalogd.Channel)
+    channel.senders, channel.connected = catalogd.Senders(), False
+    channel.outbuf_lock = threading.Condition()
+    body = waitress.buffers.ReadOnlyFileBasedBuffer(io.BytesIO(bytes(10**6)))
+    body.prepare()
+    with pytest.raises(waitress.channel.ClientDisconnected):
+        channel.write_soon(body)
