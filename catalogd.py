@@ -2818,6 +2818,7 @@ class Senders:
 
     most = 64  # threads
     idle = 2.0  # seconds without work that end a thread
+    nice = 10  # the lower priority that they have
 
     def __init__(self) -> None:
         self._ready = select.epoll()
@@ -2841,6 +2842,8 @@ class Senders:
             self._waiting += 1
 
     def _run(self) -> None:
+        # Small calls come first. Where there is epoll, a thread has its own priority.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self.nice)
         while (transfer := self._next()) is not None:
             self._send(transfer)
             with self._lock:
