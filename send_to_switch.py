@@ -232,18 +232,27 @@ def split_address(text: str) -> urllib.parse.SplitResult:
 
 
 def read_key(settings: Settings) -> str:
-    """:raises Problem: there is none."""
-    path = settings.key_file or usual_key_file()
+    """That of the environment, or else of the key file.
+
+    :raises Problem: there is none.
+    """
+    key = os.environ.get("SEND_TO_SWITCH_KEY")
+    path = "SEND_TO_SWITCH_KEY" if key else settings.key_file or usual_key_file()
+    key = key or key_in(path)
+    if not re.fullmatch(r"[!-~]+", key):
+        raise Problem(f"{path} holds no API key.")
+    return key
+
+
+def key_in(path: str) -> str:
+    """:raises Problem: the file cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
-            key = file.read().strip()
+            return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Problem(
             f"There is no key in {path}. Run '{SECTION} login', or say --key-file."
         ) from error
-    if not re.fullmatch(r"[!-~]+", key):
-        raise Problem(f"{path} holds no API key.")
-    return key
 
 
 # Names ------------------------------------------------------------------------

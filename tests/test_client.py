@@ -209,6 +209,15 @@ def test_what_is_no_key_is_refused(
         send_to_switch.read_key(settings)
 
 
+def test_the_key_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEND_TO_SWITCH_KEY", "catalogd_key")
+    settings = send_to_switch.Settings(key_file="/none")
+    assert send_to_switch.read_key(settings) == "catalogd_key"
+    monkeypatch.setenv("SEND_TO_SWITCH_KEY", "two words")
+    with pytest.raises(send_to_switch.Problem, match="SEND_TO_SWITCH_KEY"):
+        send_to_switch.read_key(settings)
+
+
 # State
 
 

@@ -199,14 +199,28 @@ def posix_only(tree: ast.AST) -> set[str]:
     return {f"{module}.{name}" for module, name in found}
 
 
+def with_fallback(tree: ast.AST) -> set[str]:
+    """Modules that are imported in a `try`, with an `except ImportError`."""
+    return {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try)
+        and any(ast.unparse(row.type or node) == "ImportError" for row in node.handlers)
+        for line in node.body
+        if isinstance(line, ast.Import)
+        for alias in line.names
+    }
+
+
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
 def test_no_module_is_imported_that_windows_lacks(path: pathlib.Path) -> None:
-    nodes = [node for node in ast.walk(ast.parse(path.read_text()))]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
     imported = {
         alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names
     }
     imported |= {str(n.module) for n in nodes if isinstance(n, ast.ImportFrom)}
-    assert not imported & POSIX_MODULES
+    assert imported & POSIX_MODULES <= with_fallback(tree)
 
 
 def test_every_call_that_windows_lacks_has_a_fallback() -> None:

@@ -10,10 +10,12 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -130,33 +132,6 @@ def until(check: Callable[[], Any]) -> None:
 
 # The whole story
 
-CLIENT = """
-import json, sys, time, urllib.request
-
-server, key = sys.argv[1:]
-
-def call(path, body=None):
-    data = body and json.dumps(body).encode()
-    request = urllib.request.Request(f"{server}{path}", data)
-    request.add_header("Authorization", f"Bearer {key}")
-    request.add_header("Content-Type", "application/json")
-    return urllib.request.urlopen(request, timeout=30)
-
-def report(**body):
-    call("/api/send-queue/progress", {"queue_item_id": item["queue_item_id"], **body})
-
-while not (queue := json.load(call("/api/send-queue"))["queue"]):
-    time.sleep(0.2)
-item = queue[0]
-report(status="processing", progress_percent=0, bytes_transferred=0)
-content = call(f"/api/download/{item['entry_id']}").read()
-for percent in range(0, 100, 5):
-    done = item["entry_size"] * percent // 100
-    report(progress_percent=percent, bytes_transferred=done, transfer_speed=1000.5)
-    time.sleep(0.15)
-report(status="completed", progress_percent=100, bytes_transferred=len(content))
-"""
-
 
 def test_from_the_setup_link_to_a_transfer_watched_to_its_end(
     visit: Visit,
@@ -164,9 +139,14 @@ def test_from_the_setup_link_to_a_transfer_watched_to_its_end(
     service: catalogd.Web,
     library: Library,
     scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The client is the real one, started with the line that the page shows. It gets
+    no answer to its first report for a while, so that there is something to watch."""
     library.add("Lantern Keepers.nsp", b"x" * 100_000)
     scanner.scan()
+    go_on = hold(service.store, monkeypatch)
     page = visit()
     page.goto(f"{home}#setup={service.setup_code}")
     page.get_by_label("Name").fill("Robin")
@@ -179,16 +159,45 @@ def test_from_the_setup_link_to_a_transfer_watched_to_its_end(
     button(page, "Send Lantern Keepers").click()
     button(page, "Queued").click()
     see(page, "Waiting")
-    key, server = re.findall(r"SEND_TO_SWITCH_KEY=(\S+) .* --server (\S+)", command)[0]
-    assert f"{server}/" == home
-    with subprocess.Popen([sys.executable, "-c", CLIENT, server, key]) as client:
+    with client(command, tmp_path):
         page.get_by_role("progressbar", name="Lantern Keepers").wait_for()
-        until(lambda: re.match(r"[1-9]\d? % Lantern Keepers", page.title()))
-        see(page, "1 kB/s")
+        until(lambda: re.match(r"\d+ % Lantern Keepers", page.title()))
+        go_on.set()
         see(page, "Lantern Keepers was sent.")
-    assert client.returncode == 0
+    assert (tmp_path / "card" / "Lantern Keepers.nsp").stat().st_size == 100_000
     page.get_by_role("link", name="Library").click()
     page.locator(".mark", has_text="sent").wait_for()
+
+
+def hold(store: catalogd.Store, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A report is written at once, and answered when the event is set."""
+    go_on = threading.Event()
+    write = store.report
+
+    def report(*args: Any, **more: Any) -> str:
+        status = write(*args, **more)
+        go_on.wait(PATIENCE / 1000)
+        return status
+
+    monkeypatch.setattr(store, "report", report)
+    return go_on
+
+
+@contextlib.contextmanager
+def client(command: str, folder: pathlib.Path) -> Iterator[None]:
+    """Runs the client by the line that the page shows, with a folder of ours."""
+    (folder / "card").mkdir()
+    key, program, *arguments, target = shlex.split(command)
+    assert (program, target) == ("send-to-switch", "folder:/path/to/sd-card")
+    script = screenshots.ROOT / "send_to_switch.py"
+    environment = {**os.environ, "HOME": str(folder)}
+    environment.update([key.split("=")])
+    call = [sys.executable, str(script), *arguments, f"folder:{folder / 'card'}"]
+    with subprocess.Popen(call, env=environment) as process:
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 def make_key(page: Any) -> str:
