@@ -2843,7 +2843,8 @@ class Senders:
 
     def _run(self) -> None:
         # Small calls come first. Where there is epoll, a thread has its own priority.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self.nice)
+        with contextlib.suppress(PermissionError):  # where a sandbox forbids it
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self.nice)
         while (transfer := self._next()) is not None:
             self._send(transfer)
             with self._lock:

@@ -175,6 +175,7 @@ FALLBACKS = {
     "os.O_NOFOLLOW": "left out of the flags",
     "os.O_NONBLOCK": "left out of the flags: Windows has no named pipes in folders",
     "os.posix_fadvise": "the system reads ahead as it thinks best",
+    "os.setpriority": "only the senders need it, which need epoll",
     "os.sendfile": "the bytes are read and written",
     "select.epoll": "waitress's own loop waits for the sockets",
     "socket.AF_UNIX": "there is no systemd to talk to",
