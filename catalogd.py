@@ -2033,16 +2033,13 @@ class Walker:
         rows: list[tuple[str, int, int, int]] = []
         self.tree.folders.append(Folder(path, volume_name(path, self.volumes), rows))
         with os.scandir(path) as found:
-            for row in found:
-                name = row.name
-                if name.startswith(HIDDEN):
-                    continue
-                if name.lower().endswith(self.endings) and row.is_file(
-                    follow_symlinks=False
-                ):
-                    self._file(row, rows)
-                elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
-                    self.waiting.append(row.path)
+            shown = [row for row in found if not row.name.startswith(HIDDEN)]
+        for row in shown:
+            wanted = row.name.lower().endswith(self.endings)
+            if wanted and row.is_file(follow_symlinks=False):
+                self._file(row, rows)
+            elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
+                self.waiting.append(row.path)
         self.count += len(rows)
 
     def _file(
@@ -2148,13 +2145,17 @@ class Comparison:
             old, new = item.file, self.fresh.get(item.file.path)
             if new and (old.size, old.mtime) == (new.size, new.mtime):
                 alike.setdefault(new.volume, []).append(item)
+        renumbered = [
+            item
+            for volume, items in alike.items()
+            if volume not in stable and len(items) >= self.many
+            for item in items
+        ]
         found = set()
-        for volume, items in alike.items():
-            if volume not in stable and len(items) >= self.many:
-                for item in items:
-                    if item.file.path in self.fresh:
-                        self._pair(item, self.fresh[item.file.path], None)
-                        found.add(item.id)
+        for item in renumbered:
+            if item.file.path in self.fresh:  # one of two at the same path is gone
+                self._pair(item, self.fresh[item.file.path], None)
+                found.add(item.id)
         self.lost = [item for item in self.lost if item.id not in found]
 
     def look_into_the_rest(self) -> None:
