@@ -1,6 +1,7 @@
 """What the scanner makes of a disk: `walk`, `compare`, and both with a real store."""
 
 import contextlib
+import ctypes
 import dataclasses
 import json
 import logging
@@ -967,6 +968,25 @@ def test_a_scan_that_changed_something_is_one_line_in_the_log(
     scanner._scan_and_log()
     (line,) = caplog.messages
     assert line.endswith(": 1 added.")
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_memory_is_given_back_where_the_system_takes_it(
+    platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    class Library:
+        def mallopt(self, option: Any, value: Any) -> None:
+            calls.append((option.value, value.value))
+
+        def malloc_trim(self, left: Any) -> None:
+            calls.append(left.value)
+
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    catalogd.spare_memory()
+    assert calls == ([(-8, 1), 0] if platform == "linux" else [])
 
 
 def test_a_summary_of_no_changes() -> None:

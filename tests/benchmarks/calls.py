@@ -80,6 +80,7 @@ def free_port() -> int:
 def server(*command: str) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         [sys.executable, *command],
+        cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -268,7 +269,7 @@ def start(folder: pathlib.Path, key: str) -> tuple[float, float]:
 def serve_command(folder: pathlib.Path, port: int) -> list[str]:
     options = ["--host", "127.0.0.1", "--port", str(port)]
     options += ["--data-dir", str(folder / "data")]
-    return [str(ROOT / "catalogd.py"), "serve", str(folder / "library"), *options]
+    return ["-m", "catalogd", "serve", str(folder / "library"), *options]
 
 
 def main() -> None:
