@@ -772,6 +772,19 @@ def test_a_file_from_the_future_is_watched_instead(
     assert listing(store)
 
 
+def test_a_file_from_the_future_is_watched_for_the_whole_time(
+    library: Library, store: catalogd.Store, settings: catalogd.Settings, clock: Clock
+) -> None:
+    patient = dataclasses.replace(settings, settle=60)
+    scanner = catalogd.Scanner(store, patient)
+    library.add("a.nsp", mtime=clock.now + 3600)
+    scanner.scan()
+    watched = dict(scanner.growing)
+    scanner.scan()
+    assert scanner.growing == watched != {}
+    assert not listing(store)
+
+
 @pytest.mark.parametrize("year", [1601, 2400])
 def test_a_file_of_any_age_is_an_entry(
     year: int, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
