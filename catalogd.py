@@ -4941,6 +4941,15 @@ const WORDS = {
   oldPassword: "The password now",
   newPassword: "The new password",
   passwordChanged: "The password was changed. Other browsers were signed out.",
+  address: "Programs on the console",
+  addressLead:
+    "Programs that browse find the library at this address, without a key. Whoever " +
+    "has it can download everything: treat it as a password.",
+  addressLabel: "Address",
+  copyAddress: "Copy the address",
+  makeAddress: "Make an address",
+  renewAddress: "Replace it",
+  revokeAddress: "Revoke the address",
   browsers: "Signed-in browsers",
   thisBrowser: "this one",
   since: time => `signed in ${time}`,
@@ -5168,6 +5177,7 @@ const state = {
   scan: null,
   keys: null,
   newKey: null,
+  token: null,
   sessions: null,
   accounts: null,
   resetting: 0, // id of the account that gets a new password
@@ -5476,6 +5486,7 @@ function leave(message) {
     items: null,
     keys: null,
     newKey: null,
+    token: null,
     sessions: null,
     accounts: null,
     scan: null,
@@ -6715,6 +6726,7 @@ function title() {
 function loadSettings() {
   const lists = ["keys", "sessions", ...(state.account.admin ? ["accounts"] : [])];
   for (const name of lists) tell(() => loadList(name));
+  tell(() => withAddress("GET"));
 }
 
 async function loadList(name) {
@@ -6732,7 +6744,7 @@ function renderSettings() {
     ),
     h.div(
       "columns",
-      h.div(null, renderKeys(), renderSessions(), renderPassword()),
+      h.div(null, renderKeys(), renderSessions(), renderAddress(), renderPassword()),
       h.div(null, renderFolders(), admin && renderAddLink(), admin && renderAccounts()),
     ),
   ];
@@ -6917,6 +6929,33 @@ function renderSessions() {
       "",
     ),
   );
+}
+
+function renderAddress() {
+  const address = new URL(`dir/${state.token}/`, location.href).href;
+  const make = label => button(label, () => tell(() => withAddress("POST")));
+  const revoke = button(
+    WORDS.revokeAddress,
+    () => tell(() => withAddress("DELETE")),
+    {class: "plain danger"},
+  );
+  return panel(
+    WORDS.address,
+    h.p("lead", WORDS.addressLead),
+    state.token
+      ? h.div(
+          {key: "address"},
+          renderCode(WORDS.addressLabel, address, WORDS.copyAddress),
+          h.div("inline", make(WORDS.renewAddress), revoke),
+        )
+      : make(WORDS.makeAddress),
+  );
+}
+
+/** Asks for the token of the account's address, makes another, or ends it. */
+async function withAddress(method) {
+  const {token = null} = await call(method, "web/dir");
+  update({token});
 }
 
 function browserName(agent) {

@@ -945,6 +945,22 @@ def test_a_page_without_https_copies_too(anna: Any) -> None:
     until(lambda: anna.evaluate("window.copied") == "catalogd_")
 
 
+def test_programs_on_the_console_get_an_address_that_can_be_ended(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings")
+    button(anna, "Make an address").click()
+    see(anna, "/dir/")
+    first = anna.locator("code").text_content()
+    assert anna.request.get(first).status == 200
+    button(anna, "Replace it").click()
+    until(lambda: anna.locator("code").text_content() != first)
+    assert anna.request.get(first).status == 401
+    button(anna, "Revoke the address").click()
+    button(anna, "Make an address").wait_for()
+    assert store.browse_token(store.account_id("anna")) is None
+
+
 def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> None:
     anna.goto("#settings")
     button(anna, "Revoke switch").click()
