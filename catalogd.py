@@ -4941,7 +4941,7 @@ const WORDS = {
   oldPassword: "The password now",
   newPassword: "The new password",
   passwordChanged: "The password was changed. Other browsers were signed out.",
-  address: "Programs on the console",
+  consoles: "Programs on the console",
   addressLead:
     "Programs that browse find the library at this address, without a key. Whoever " +
     "has it can download everything: treat it as a password.",
@@ -6940,7 +6940,7 @@ function renderAddress() {
     {class: "plain danger"},
   );
   return panel(
-    WORDS.address,
+    WORDS.consoles,
     h.p("lead", WORDS.addressLead),
     state.token
       ? h.div(

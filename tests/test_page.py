@@ -949,6 +949,7 @@ def test_programs_on_the_console_get_an_address_that_can_be_ended(
     anna: Any, store: catalogd.Store
 ) -> None:
     anna.goto("#settings")
+    see(anna, "Programs on the console")
     button(anna, "Make an address").click()
     see(anna, "/dir/")
     first = anna.locator("code").text_content()
