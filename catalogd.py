@@ -1141,6 +1141,7 @@ class Store:
         self._uses: dict[str, tuple[int, str]] = {}  # not yet written, by key id
         self._uses_lock = threading.Lock()
         self._uses_written = -math.inf
+        self._uses_writer: threading.Thread | None = None
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
@@ -1169,6 +1170,8 @@ class Store:
 
     def close(self) -> None:
         try:
+            if self._uses_writer is not None:
+                self._uses_writer.join()
             if self._uses:
                 self._write_uses()
         finally:
@@ -1424,18 +1427,17 @@ class Store:
         return Caller(row["account"], row["name"], bool(row["admin"]), row["id"])
 
     def _count_use(self, key: str) -> None:
-        """Counted in memory and written once in a while, to spare the SD card."""
+        """Counted in memory and written once in a while, to spare the SD card, and by
+        another thread: who only reads must not wait for who writes."""
         now = self.clock()
         with self._uses_lock:
             self._note_uses(key, 1, stamp(now))
-            # A clock that was set back must not put it off, and who only reads must
-            # not wait for who writes.
+            # A clock that was set back must not put it off.
             due = not 0 <= now - self._uses_written < USAGE_INTERVAL
-            due = due and not self._lock.locked()
-            if due:
+            if due and not (self._uses_writer and self._uses_writer.is_alive()):
                 self._uses_written = now
-        if due:
-            self._write_uses()
+                self._uses_writer = threading.Thread(target=self._write_uses)
+                self._uses_writer.start()
 
     def _note_uses(self, key: str, count: int, last: str) -> None:
         before, latest = self._uses.get(key, (0, ""))
@@ -1791,8 +1793,9 @@ class Store:
         """The items that a client may take now, first in, first out. To a client that
         says who it is, those that it began to send are among them: it lost them in a
         crash if it asks."""
-        where = "WHERE status = 'pending' AND state = 'here'"
-        return self._items(account, where, client)
+        first = "AND status IN ('pending', 'processing')"  # these have an index
+        then = "WHERE status = 'pending' AND state = 'here'"
+        return self._items(account, first, then, client)
 
     def items(self, account: int) -> list[dict[str, Any]]:
         """All items of the account's queue, also those that ended."""
@@ -1809,8 +1812,12 @@ class Store:
             return [str(row["entry"]) for row in rows]
 
     def _items(
-        self, account: int, where: str = "", client: str | None = None
+        self, account: int, first: str = "", then: str = "", client: str | None = None
     ) -> list[dict[str, Any]]:
+        """
+        :param first: a condition on the rows of the queue.
+        :param then: one on what is told of them.
+        """
         with self._reading() as db:
             rows = db.execute(
                 "SELECT * FROM (SELECT queue.id, entry, name, type, source, file_type,"
@@ -1819,7 +1826,7 @@ class Store:
                 " AND (reported_at < ? OR client = ?) THEN 'pending' ELSE status"
                 " END AS status"
                 " FROM queue JOIN entries ON entries.id = entry"
-                f" WHERE account = ? AND NOT cleared) {where} ORDER BY place",
+                f" WHERE account = ? AND NOT cleared {first}) {then} ORDER BY +place",
                 (self._stale(), client, account),
             )
             return [dict(row) for row in rows]

@@ -208,6 +208,13 @@ def test_nothing_is_added_to_an_account_that_was_removed_just_now(
         store.add_key(anna, "switch", b"1")
 
 
+def use(store: catalogd.Store, digest: bytes) -> None:
+    """Use a key, and wait until that is written, if it is."""
+    assert store.key_holder(digest) is not None
+    assert store._uses_writer is not None
+    store._uses_writer.join()
+
+
 def test_uses_are_written_at_most_once_a_minute_and_shown_at_once(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
@@ -215,7 +222,7 @@ def test_uses_are_written_at_most_once_a_minute_and_shown_at_once(
     written = []
     for seconds in (0, 10, 20, 29, 1):
         clock.now += seconds
-        store.key_holder(b"1")
+        use(store, b"1")
         with opened(store.folder, clock=clock) as other:
             written.append(other.keys()[0]["requests"])
         assert store.keys()[0]["last_used_at"] == catalogd.stamp(clock.now)
@@ -227,9 +234,9 @@ def test_uses_are_written_by_a_clock_that_was_set_back(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
     store.add_key(anna, "switch", b"1")
-    store.key_holder(b"1")
+    use(store, b"1")
     clock.now -= 86400
-    store.key_holder(b"1")
+    use(store, b"1")
     assert not store._uses
 
 
@@ -238,11 +245,11 @@ def test_a_key_keeps_the_time_of_its_own_last_use(
 ) -> None:
     for digest in (b"1", b"2", b"3"):
         store.add_key(anna, digest.decode(), digest)
-    store.key_holder(b"1")
+    use(store, b"1")
     clock.now += 1
-    store.key_holder(b"2")
+    use(store, b"2")
     clock.now += 3600
-    store.key_holder(b"3")
+    use(store, b"3")
     assert not store._uses
     used = {key["label"]: key["last_used_at"] for key in store.keys(None)}
     assert used["2"] == "2027-01-15T08:00:01"
@@ -267,23 +274,25 @@ def test_uses_that_cannot_be_written_refuse_no_key_and_are_kept(
     store.add_key(anna, "switch", b"1")
     with monkeypatch.context() as broken:
         broken.setattr(store, "_writing", full_disk)
-        assert store.key_holder(b"1") is not None
+        use(store, b"1")
     assert "written later: The disk is full." in caplog.text
     store._write_uses()
     assert store.keys()[0]["requests"] == 1
 
 
 def test_the_use_of_a_key_does_not_wait_for_a_write(
-    store: catalogd.Store, anna: int, monkeypatch: pytest.MonkeyPatch
+    store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
     store.add_key(anna, "switch", b"1")
-    writes: list[int] = []
-    monkeypatch.setattr(store, "_write_uses", lambda: writes.append(1))
     with store._writing():
-        assert store.key_holder(b"1") is not None
-    assert writes == []
-    store.key_holder(b"1")
-    assert writes == [1]
+        for _ in range(3):
+            assert store.key_holder(b"1") is not None
+            clock.now += 3600  # so that each is due; there is one thread that waits
+    assert store._uses_writer is not None
+    store._uses_writer.join()
+    use(store, b"1")
+    with opened(store.folder) as other:
+        assert other.keys()[0]["requests"] == 4
 
 
 @contextlib.contextmanager
