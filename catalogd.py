@@ -1170,8 +1170,7 @@ class Store:
 
     def close(self) -> None:
         try:
-            if self._uses_writer is not None:
-                self._uses_writer.join()
+            self._wait_for_uses()
             if self._uses:
                 self._write_uses()
         finally:
@@ -1392,6 +1391,7 @@ class Store:
 
     def keys(self, account: int | None = None) -> list[dict[str, Any]]:
         """Of one account, or of all."""
+        self._wait_for_uses()
         with self._reading() as db:
             rows = db.execute(
                 "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
@@ -1438,6 +1438,11 @@ class Store:
                 self._uses_written = now
                 self._uses_writer = threading.Thread(target=self._write_uses)
                 self._uses_writer.start()
+
+    def _wait_for_uses(self) -> None:
+        """Until those that are being written are."""
+        if self._uses_writer is not None:
+            self._uses_writer.join()
 
     def _note_uses(self, key: str, count: int, last: str) -> None:
         before, latest = self._uses.get(key, (0, ""))
@@ -2776,7 +2781,10 @@ class Content(io.FileIO):
         return position
 
 
-CHUNK = 2 * 1024 * 1024  # bytes that one call may send: more than sockets take
+CHUNK = 16 * 1024 * 1024  # bytes that one call may send
+WAIT = 20_000  # microseconds without progress that end such a call
+# A struct timeval: of two longs, or, where time is longer than a long, of two of those.
+TIMEVAL = "qq" if getattr(socket, "SO_SNDTIMEO", 0) == 67 else "ll"
 
 
 class Transfer:
@@ -2784,6 +2792,9 @@ class Transfer:
 
     It has a descriptor of the socket for itself, so that the channel may close at any
     time without another connection getting its number under a sender's hands.
+
+    Calls that send wait a little. To a client that takes bytes as fast as they come,
+    one call sends millions of them, and no other thread's turn is taken for it.
     """
 
     def __init__(self, channel: Any, unsent: bytes, body: Any) -> None:
@@ -2798,7 +2809,10 @@ class Transfer:
             self.stop += len(body)
         self.head = memoryview(unsent)
         self.ended = self.whole = False
+        patience = struct.pack(TIMEVAL, 0, WAIT)
+        channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
         self.socket = os.dup(channel.socket.fileno())
+        os.set_blocking(self.socket, True)
 
     def send(self) -> None:
         """Send what the client takes now.
@@ -2823,6 +2837,7 @@ class Transfer:
 
     def close(self) -> None:
         self.file.close()
+        os.set_blocking(self.socket, False)  # it is the channel's socket too
         os.close(self.socket)
 
 
@@ -2937,10 +2952,15 @@ BUILT_ON = {
     " _flush_outbufs_below_high_watermark",
     "server.BaseWSGIServer.handle_accept": "channel_class",
     "server.BaseWSGIServer.maintenance": "requests last_activity will_close",
-    "server.BaseWSGIServer.add_task": "add_task",
+    "server.BaseWSGIServer.add_task": "task_dispatcher add_task",
+    "channel.HTTPChannel.received": "requests add_task",
     "server.BaseWSGIServer.pull_trigger": "trigger",
-    "task.ThreadedTaskDispatcher.handler_thread": "service",
-    "task.Task.write": "content_length content_bytes_written write_soon",
+    "task.ThreadedTaskDispatcher.set_thread_count": "handler_thread stop_count",
+    "task.ThreadedTaskDispatcher.handler_thread": "service stop_count",
+    "task.Task.service": "start execute finish",
+    "task.Task.build_response_header": "close_on_finish has_body version",
+    "task.Task.write": "content_length content_bytes_written write_soon"
+    " build_response_header",
     "task.WSGITask.execute": "prepare write_soon content_bytes_written",
     "buffers.ReadOnlyFileBasedBuffer.__init__": "file",
     "buffers.ReadOnlyFileBasedBuffer.prepare": "file remain",
@@ -2966,10 +2986,31 @@ def changed_in_waitress() -> str:
 
 
 class Task(waitress.task.WSGITask):
-    """Waitress 2 takes the answer to HEAD, which has no body, for one that was cut
-    short: it complains, and closes the connection."""
+    """One request. It differs from waitress's own in three ways:
 
+    - The head leaves in one packet with what follows.
+    - An answer that has no body by its status does not end the connection.
+    - Nor does the answer to HEAD, which waitress 2 takes for one that was cut short.
+    """
+
+    close_on_finish = False
     _written = 0
+
+    def service(self) -> None:
+        try:
+            super().service()
+        finally:
+            self.channel.send_head()  # of an answer without a body
+
+    def build_response_header(self) -> bytes:
+        was_closing = self.close_on_finish
+        head: bytes = super().build_response_header()
+        asked = self.request.headers.get("CONNECTION", "").lower()
+        if not self.has_body and self.version == "1.1" and asked != "close":
+            self.close_on_finish = was_closing
+            head = head.replace(b"\r\nConnection: close\r\n", b"\r\n")
+        self.channel.head = head
+        return b""
 
     @property
     def content_bytes_written(self) -> int:
@@ -2981,20 +3022,25 @@ class Task(waitress.task.WSGITask):
 
 
 class Channel(waitress.channel.HTTPChannel):
-    """A connection. It differs from waitress's own in four ways:
+    """A connection. It differs from waitress's own in five ways:
 
     - The main loop asks for a chance to write only when there is something to write
       that a worker is not just writing. (Else it spins, and takes the interpreter
       from the workers.)
     - Senders send the bodies that are files or large.
+    - Not all requests are for the workers: see `lanes`.
     - A request that was pipelined waits for the answers before it without a worker.
     - A client that stopped reading is let go in time, though it cannot be written to.
     """
 
     task_class = Task
     senders: Senders | None = None  # None: bodies go waitress's own way
-    lanes: Mapping[str, concurrent.futures.Executor] = {}  # who answers a path
+    calls: re.Pattern[str] = re.compile("(?!)")  # paths; its groups name their lanes
+    lanes: Mapping[str, Any] = {}  # who answers those, each like a dispatcher
     large = 64 * 1024  # bytes
+    reader = 0  # the thread that reads requests now
+    at_once: "AtOnce | None" = None  # who is to answer before more is read
+    head = b""  # of an answer, on its way with what follows
     transfer: Transfer | None = None
     requests: list[Any]
     held: list[Any] = []  # requests that wait until all before them are answered
@@ -3044,7 +3090,24 @@ class Channel(waitress.channel.HTTPChannel):
                 self.socket.shutdown(socket.SHUT_RDWR)
             self.transfer = None
 
-    # Called by workers
+    def received(self, data: bytes) -> bool:
+        self.reader = threading.get_ident()
+        received = bool(super().received(data))
+        while self.at_once is not None:
+            lane, self.at_once = self.at_once, None
+            lane.answer(self)
+        self.reader = 0
+        return received
+
+    def assign(self) -> None:
+        """Have the first of the requests answered, by whoever is to. It takes the
+        place of `server.add_task`, which the main loop and workers call."""
+        path = "/" + getattr(self.requests[0], "path", "").lstrip("/")
+        found = self.calls.fullmatch(path)
+        lane = self.lanes[str(found.lastgroup)] if found else None
+        (lane or self.server.task_dispatcher).add_task(self)
+
+    # Called by who answers
 
     def service(self) -> None:
         with self.outbuf_lock:
@@ -3052,28 +3115,37 @@ class Channel(waitress.channel.HTTPChannel):
                 self.held, self.requests = self.requests, []
                 self.server.pull_trigger()
                 return
-        path = "/" + getattr(self.requests[0], "path", "").lstrip("/")
-        if path in self.lanes:
-            self.lanes[path].submit(super().service)
-        else:
-            super().service()
+        super().service()
+
+    def send_head(self) -> None:
+        if self.head:
+            head, self.head = self.head, b""
+            super().write_soon(head)
 
     def write_soon(self, data: Any) -> int:
         file = getattr(data, "file", None)  # of the wrapper around a body
         large = isinstance(file, io.BytesIO) and len(data) > self.large
+        if self.head and isinstance(data, bytes) and data:
+            head, self.head = self.head, b""
+            return int(super().write_soon(head + data)) - len(head)
+        if data:
+            self.send_head()  # without a wait for the disk
         if self.senders is None or not (large or isinstance(file, Content)):
             return int(super().write_soon(data))
+        self._send_soon(data, self.senders)
+        return len(data)
+
+    def _send_soon(self, body: Any, senders: Senders) -> None:
         with self.outbuf_lock:
             if not self.connected:
                 raise waitress.channel.ClientDisconnected
             unsent = b"".join(buffer.get() for buffer in self.outbufs)
-            transfer = Transfer(self, unsent, data)
+            transfer = Transfer(self, unsent, body)
             behind = waitress.buffers.OverflowableBuffer(self.adj.outbuf_overflow)
             self.outbufs, self.current_outbuf_count = [behind], 0
-            self.total_outbufs_len += len(data)
+            self.total_outbufs_len = transfer.size
             self.transfer = transfer
-        self.senders.add(transfer)
-        return len(data)
+        senders.add(transfer)
 
     def _flush_some(self, do_close: bool = True) -> bool:
         if self.transfer is not None:  # what is here comes after it
@@ -3091,6 +3163,32 @@ class Channel(waitress.channel.HTTPChannel):
             if self.total_outbufs_len > self.adj.outbuf_high_watermark:
                 self.wants_out = True
             super()._flush_outbufs_below_high_watermark()
+
+
+class AtOnce:
+    """Quick calls, which the main loop answers where it reads them: that spares the
+    way to a worker and back, and the wait for the interpreter on both. When one was
+    not quick, workers answer for a while."""
+
+    longest = 0.05  # seconds
+    pause = 60  # seconds
+
+    def __init__(self, workers: Any) -> None:
+        self._workers = workers
+        self._workers_until = -math.inf
+
+    def add_task(self, channel: Channel) -> None:
+        is_loop = channel.reader == threading.get_ident()
+        if is_loop and time.monotonic() >= self._workers_until:
+            channel.at_once = self
+        else:
+            self._workers.add_task(channel)
+
+    def answer(self, channel: Channel) -> None:
+        began = time.monotonic()
+        channel.service()
+        if time.monotonic() - began > self.longest:
+            self._workers_until = began + self.pause
 
 
 def channel_class() -> tuple[Any, Senders | None]:
@@ -3167,11 +3265,15 @@ REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP st
 }
 LONG_BODY = 64 * 1024  # bytes
 
-# Calls that take long, or wait for others of their kind, have a thread a kind.
-LANES = {
-    "catalog": ["/api/list", "/web/entries"],
-    "passwords": ["/api/auth/login", "/web/login", "/web/password", "/web/setup"],
-}
+# The main loop answers polls, which only read a little of the database. Calls that wait
+# for others of their kind, for a disk or for another server have threads of their own.
+LANES = re.compile(
+    "(?P<polls>/api/send-queue)"
+    "|(?P<catalog>/api/list|/web/entries)"
+    "|(?P<passwords>/api/auth/login|/web/(?:login|password|setup))"
+    "|(?P<slow>/(?:api|web)/download/.+|/dir/.+|/web/links)"
+)
+LANE_THREADS = {"catalog": 1, "passwords": 1, "slow": 8}
 
 
 class Route(NamedTuple):
@@ -4204,11 +4306,6 @@ def listen(app: bottle.Bottle, settings: Settings) -> Any:
         reason = str(error.strerror).partition(" (while")[0]  # names the address again
         raise Problem(f"Cannot listen on {where}: {reason}.") from error
     channels: dict[int, Any] = {}
-    lane = {name: concurrent.futures.ThreadPoolExecutor(1, name) for name in LANES}
-    lanes = {path: lane[name] for name, paths in LANES.items() for path in paths}
-    kind, senders = channel_class()
-    ours = {"lanes": lanes, "senders": senders}
-    connections = type("Channel", (Connection, kind), ours)
     server = waitress.server.create_server(
         app,
         map=channels,
@@ -4225,12 +4322,31 @@ def listen(app: bottle.Bottle, settings: Settings) -> Any:
         cleanup_interval=min(30, settings.timeout // 4),
         asyncore_use_poll=True,
     )
+    take_over(server, channels)
+    return server
+
+
+def take_over(server: Any, channels: Mapping[int, Any]) -> None:
+    """Have a server make connections of our kind, with their senders and lanes."""
+    kind, senders = channel_class()
+    threads = {name: waitress.task.ThreadedTaskDispatcher() for name in LANE_THREADS}
+    for name, count in LANE_THREADS.items():
+        threads[name].set_thread_count(count)
+    lanes = {**threads, "polls": AtOnce(server.task_dispatcher)}
+    ours = {"senders": senders, "calls": LANES, "lanes": lanes}
+    connections = type("Channel", (Connection, kind), ours)
     for listener in channels.values():
         if isinstance(listener, waitress.server.BaseWSGIServer):
             listener.channel_class = connections
-    if senders is not None:
-        server.close = functools.partial(senders.close_before, server.close)
-    return server
+            listener.add_task = getattr(connections, "assign", listener.add_task)
+    close_server = server.close
+
+    def close() -> None:
+        for lane in threads.values():
+            lane.set_thread_count(0)
+        close_server()
+
+    server.close = functools.partial(senders.close_before, close) if senders else close
 
 
 # Page -------------------------------------------------------------------------

@@ -410,6 +410,73 @@ def test_pipelined_requests_are_answered_in_order(games: Games) -> None:
         assert answer.readline() == b"HTTP/1.1 404 Not Found\r\n"
 
 
+def test_pipelined_polls_are_answered_in_order(games: Games) -> None:
+    """By the main loop, but not before what workers answer."""
+    wanted = ["/api/send-queue", "/style.css", "/api/send-queue", "/healthz"] * 20
+    with games.connect() as client, client.makefile("rb") as answer:
+        client.sendall(b"".join(games.request(each) for each in wanted))
+        for each in wanted:
+            assert answer.readline() == b"HTTP/1.1 200 OK\r\n"
+            headers = http.client.parse_headers(answer)
+            body = answer.read(int(headers["Content-Length"]))
+            assert (b'"queue": []' in body) == (each == "/api/send-queue")
+
+
+def test_polls_that_take_long_are_left_to_workers(
+    games: Games, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending, threads = store.pending, []
+
+    def noted(account: int, client: str | None) -> list[dict[str, object]]:
+        threads.append(threading.get_ident())
+        return pending(account, client)
+
+    monkeypatch.setattr(store, "pending", noted)
+    monkeypatch.setattr(catalogd.AtOnce, "longest", 60.0)
+    for _ in range(3):
+        assert games.ask("/api/send-queue").status == 200
+    assert len(set(threads)) == 1
+    monkeypatch.setattr(catalogd.AtOnce, "longest", 0.0)
+    for _ in range(3):
+        assert games.ask("/api/send-queue").status == 200
+    assert threads[3] == threads[0]
+    assert threads[0] not in threads[4:]
+    monkeypatch.setattr(catalogd.AtOnce, "longest", 60.0)
+    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + 60)
+    assert games.ask("/api/send-queue").status == 200
+    assert threads[-1] == threads[0]
+
+
+def test_a_small_answer_is_one_packet(
+    games: Games, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, packets = catalogd.Channel.send, []
+
+    def noted(channel: catalogd.Channel, data: bytes, do_close: bool = True) -> int:
+        packets.append(bytes(data))
+        return send(channel, data, do_close)
+
+    monkeypatch.setattr(catalogd.Channel, "send", noted)
+    paths = ["/api/send-queue", "/healthz", "/api/list", "/nowhere"]
+    for path in paths:
+        games.ask(path)
+    etag = games.ask("/api/list").headers["ETag"]
+    assert games.ask("/api/list", If_None_Match=etag).status == 304
+    assert games.ask("/healthz", "HEAD").body == b""
+    assert len(packets) == len(paths) + 3
+
+
+def test_the_answer_to_who_has_it_already_keeps_the_connection(games: Games) -> None:
+    etag = games.ask("/api/list").headers["ETag"]
+    port = games.connection.sock.getsockname()[1]
+    for _ in range(3):
+        answer = games.ask("/api/list", If_None_Match=etag)
+        assert (answer.status, answer.headers["Connection"]) == (304, None)
+    assert games.connection.sock.getsockname()[1] == port
+    answer = games.ask("/api/list", If_None_Match=etag, Connection="close")
+    assert (answer.status, answer.headers["Connection"]) == (304, "close")
+
+
 def test_a_client_of_http_1_0_gets_its_file_and_the_end(games: Games) -> None:
     path = games.add("a.nsp", CONTENT)
     with games.connect() as client, client.makefile("rb") as answer:

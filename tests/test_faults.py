@@ -129,8 +129,10 @@ def assert_no_spin() -> None:
 
 
 def assert_polls_are_answered(games: Games, count: int = 20) -> None:
+    """And calls that are for the workers."""
     for _ in range(count):
         assert games.ask("/api/send-queue").status == 200
+        assert games.ask("/healthz").status == 200
 
 
 # The file
@@ -249,6 +251,32 @@ def test_a_disk_that_takes_its_time_holds_up_nothing_else(
         disk.turns.set()
         for download in waiting:
             assert download.rest() == large
+
+
+def test_files_on_a_disk_that_sleeps_hold_up_nothing_else(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open a file is to wait for the disk too."""
+    path = games.add("slow.nsp", large)
+    open_file, awake = catalogd.open_file, threading.Event()
+    waiting = []
+
+    def open_slowly(path: str, *kind: Any) -> Any:
+        waiting.append(path)
+        awake.wait(30)
+        return open_file(path, *kind)
+
+    monkeypatch.setattr(catalogd, "open_file", open_slowly)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(games.connect()) for _ in range(12)]
+        for client in clients:
+            client.sendall(games.request(path, "Connection: close"))
+        wait_for(lambda: len(waiting) == catalogd.LANE_THREADS["slow"])
+        assert_polls_are_answered(games)
+        awake.set()
+        for client in clients:
+            with client.makefile("rb") as answer:
+                assert answer.read().endswith(large)
 
 
 def test_closing_waits_for_no_disk(
@@ -375,6 +403,20 @@ def test_a_request_behind_a_large_file_holds_no_worker(
             assert download.read(LARGE) == large
             assert download.answer.readline() == b"HTTP/1.1 200 OK\r\n"
             assert b'{"success": true' in download.rest()[:1000]
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_client_that_polls_and_does_not_read_holds_up_nobody(games: Games) -> None:
+    before = open_sockets()
+    with games.connect() as client:
+        client.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):  # the server reads no more of them
+            while client.send(games.request("/api/send-queue") * 1000):
+                continue
+        assert_polls_are_answered(games)
+        games.connection.close()
+        assert_no_spin()
+        wait_for(lambda: open_sockets() == before + 1)
 
 
 @pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)

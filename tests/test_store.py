@@ -211,8 +211,7 @@ def test_nothing_is_added_to_an_account_that_was_removed_just_now(
 def use(store: catalogd.Store, digest: bytes) -> None:
     """Use a key, and wait until that is written, if it is."""
     assert store.key_holder(digest) is not None
-    assert store._uses_writer is not None
-    store._uses_writer.join()
+    store._wait_for_uses()
 
 
 def test_uses_are_written_at_most_once_a_minute_and_shown_at_once(
@@ -288,8 +287,7 @@ def test_the_use_of_a_key_does_not_wait_for_a_write(
         for _ in range(3):
             assert store.key_holder(b"1") is not None
             clock.now += 3600  # so that each is due; there is one thread that waits
-    assert store._uses_writer is not None
-    store._uses_writer.join()
+    store._wait_for_uses()
     use(store, b"1")
     with opened(store.folder) as other:
         assert other.keys()[0]["requests"] == 4

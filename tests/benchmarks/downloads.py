@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What downloads cost, beside nginx, copyparty, waitress as it is, and uvicorn.
+"plain" is catalogd without sendfile.
 
     python3 tests/benchmarks/downloads.py [--mib 512] [--rounds 5] [SERVER ...]
 
@@ -17,7 +18,7 @@ from collections import defaultdict
 from clients import fetch
 from servers import Bench, Server, table
 
-SERVERS = ["nginx", "copyparty", "catalogd", "stock", "starlette"]
+SERVERS = ["nginx", "copyparty", "catalogd", "plain", "stock", "starlette"]
 LINE = 125e6  # bytes a second: 1 Gbit/s
 GIB = 2**30
 

@@ -58,6 +58,18 @@ web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
 catalogd.listen(web.app, settings).run()
 """
 
+# catalogd on a system without sendfile.
+PLAIN = """
+import os, sys
+del os.sendfile
+sys.path.insert(0, {root!r})
+import catalogd
+settings = catalogd.Settings(host="127.0.0.1", port={port})
+store = catalogd.Store({data!r})
+web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+catalogd.listen(web.app, settings).run()
+"""
+
 # The way of the program that the interface comes from.
 STARLETTE = """
 import json, sys
@@ -154,7 +166,7 @@ class Bench:
 
     @contextlib.contextmanager
     def run(self, name: str, preload: str = "", **env: str) -> Iterator[Server]:
-        """One of catalogd, unscanned, nginx, copyparty, stock, starlette."""
+        """One of catalogd, plain, unscanned, nginx, copyparty, stock, starlette."""
         paths = self.fill_store()
         port = free_port()
         environ = {**os.environ, **env, "LD_PRELOAD": preload, "HOME": str(self.home)}
@@ -167,7 +179,7 @@ class Bench:
                 cwd=self.home,
             )
         server = Server(name, port, process)
-        server.paths = paths if name == "catalogd" else {}
+        server.paths = paths if name in ("catalogd", "plain") else {}
         try:
             self._wait(server)
             yield server
@@ -196,7 +208,8 @@ class Bench:
         if name == "copyparty":
             listen = ["-i", "127.0.0.1", "-p", str(port), "--http-only", "-q"]
             return [python, "-m", "copyparty", *listen, "-nw", "-v", f"{self.files}::r"]
-        scripts = {"stock": STOCK, "starlette": STARLETTE, "unscanned": UNSCANNED}
+        scripts = {"stock": STOCK, "starlette": STARLETTE}
+        scripts |= {"unscanned": UNSCANNED, "plain": PLAIN}
         if name in scripts:
             script = self.home / f"run_{name}.py"
             script.write_text(scripts[name].format(**where))
