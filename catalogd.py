@@ -2820,12 +2820,16 @@ class Transfer:
         :raises BlockingIOError: it takes nothing.
         :raises OSError: it is gone, or the file cannot be read.
         """
-        if self.head:
-            self.head = self.head[os.write(self.socket, self.head[:CHUNK]) :]
-        else:
-            self._send_file()
+        active, self.channel.last_activity = self.channel.last_activity, math.inf
+        try:  # who waits for a disk is not idle
+            if self.head:
+                self.head = self.head[os.write(self.socket, self.head[:CHUNK]) :]
+            else:
+                self._send_file()
+            active = time.time()
+        finally:
+            self.channel.last_activity = active
         self.whole = not self.head and self.start == self.stop
-        self.channel.last_activity = time.time()
 
     def _send_file(self) -> None:
         wanted = min(self.stop - self.start, CHUNK)

@@ -253,6 +253,18 @@ def test_a_disk_that_takes_its_time_holds_up_nothing_else(
             assert download.rest() == large
 
 
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_download_that_waits_for_a_disk_is_not_idle(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = games.add("slow.nsp", large)
+    disk = Disk("slow.nsp", monkeypatch)
+    with Download(games, path, "Connection: close") as download:
+        time.sleep(3)  # several times what a client may be idle
+        disk.turns.set()
+        assert download.rest() == large
+
+
 def test_files_on_a_disk_that_sleeps_hold_up_nothing_else(
     games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

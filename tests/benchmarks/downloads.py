@@ -43,8 +43,11 @@ def paced(server: Server, file: str, size: int, first: int | None) -> float:
 def sample(bench: Bench, server: Server, size: int) -> dict[str, float]:
     found = {}
     for count in (1, 8):
-        bench.warm()
-        rate, cost = streams(server, "large.nsp", count, size)
+        taken = []
+        for _ in range(3):
+            bench.warm()
+            taken.append(streams(server, "large.nsp", count, size))
+        rate, cost = (statistics.median(part) for part in zip(*taken, strict=True))
         found[f"{count} stream, MB/s"], found[f"{count} stream, s/GiB"] = rate, cost
     bench.warm()
     found["1 Gbit/s, s/GiB"] = paced(server, "large.nsp", size, None)
