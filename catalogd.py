@@ -3922,6 +3922,11 @@ class Web:
     def icon(self) -> bottle.HTTPResponse:
         return page_answer(ICON, "image/svg+xml")
 
+    @route("GET /touch-icon.png", access="open")
+    def touch_icon(self) -> bottle.HTTPResponse:
+        headers = {**PAGE_HEADERS, "Content-Type": "image/png"}
+        return conditional(TOUCH_ICON, content_etag(TOUCH_ICON), headers)
+
     @route("GET /manifest.webmanifest", access="open")
     def manifest(self) -> bottle.HTTPResponse:
         return page_answer(MANIFEST, "application/manifest+json")
@@ -4366,6 +4371,7 @@ HTML = r"""<!doctype html>
 <meta name="theme-color" content="#131716" media="(prefers-color-scheme: dark)">
 <title>catalogd</title>
 <link rel="icon" href="icon.svg">
+<link rel="apple-touch-icon" href="touch-icon.png">
 <link rel="manifest" href="manifest.webmanifest">
 <link rel="stylesheet" href="style.css">
 <script src="script.js" defer></script>
@@ -7279,6 +7285,21 @@ ICON = r"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">
 <path d="m35.5 17.3 5.8-1.6 9 33-5.8 1.600z" fill="#f2b84b"/>
 </svg>
 """
+
+# The same without round corners, for home screens that take no SVG: a PNG of 180 x 180.
+TOUCH_ICON = base64.b64decode("""
+iVBORw0KGgoAAAANSUhEUgAAALQAAAC0BAMAAADP4xsBAAAAG1BMVEUPa1xIjYCCrqS70Mj08uxI
+fliAklS5pU/yuEviq4vxAAACCklEQVR42u3WP05CYRAE8EfkAaVHQLyAkSt4ACqlpDFSUhFKG+A7
+tvz7TIxxd5jZFxKz071AfiFhmKVpMplMJpPJZDKZTCbzb9N7npzyOI6nXy55SvrmdPs264h+3ZRF
+J/QBLmXVAd1+lGO28fQZLmUXT1/kso+gew/nX/3k9NKm2hF0vz7cH19aVnoWQN/9oOeVXoTTo0qv
+wulhpT/D6UGlt+F0W7RiG/R3+/bxtNg+ixbbZ9Fi+yxabJ9Fi+2zaLF9Fi3Oqklrs2rSWrFNWiu2
+SQ+lYpu01j6T1tpn0lr7bFpqn01L7bNpqX02Lc2qTUuzatOtUmyQ3oXT0lF3aKV9Dq20z6GV9jm0
+0j6HVmbVoZX2ObTSPpQu8fScL7ZHj/hie7Rw1D1aaJ9HC+3zaOGouzTfPpfmZ9Wl+Vl1ab59Lj2g
+Z9Wl+aPu0g1dbJ+mZ9Wn6fb5NN0+n6aPuk/TR92n6Vn1aXpWfZpuH0AvyVkFaPaoAzR71AGanVWA
+ZtsH0Gz7AJo96ghNHnWEJmcVoclZRWiyfQhNHnWEJo86QpNHHaK5WYVorn0QzbUPormjDtHcUYdo
+blYhmptViObah9HUUcdo6qhjNHXUMZqaVYym2ofRbXd0ndV1/Nd4LvZaOLv9P+lDsffv1/5TnV4y
+Pn7q+vDrbfOrYTjtrMlkMplMJpPJZDKZzM3zBRiVcPIBSeUdAAAAAElFTkSuQmCC
+""")
 
 MANIFEST = r"""{
   "name": "catalogd",

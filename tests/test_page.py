@@ -267,6 +267,29 @@ def test_the_scheme_is_that_of_the_system(visit: Visit, home: str) -> None:
     assert page.evaluate(paint) != light
 
 
+DIFFERENCE = """async () => {
+  const draw = async (address) => {
+    const image = new Image(180, 180);
+    image.src = address;
+    await image.decode();
+    const canvas = new OffscreenCanvas(180, 180).getContext("2d");
+    canvas.drawImage(image, 0, 0, 180, 180);
+    return canvas.getImageData(0, 0, 180, 180).data;
+  };
+  const [one, other] = [await draw("icon.svg"), await draw("touch-icon.png")];
+  let sum = 0;
+  const middle = [45 * 180 * 4, 135 * 180 * 4];  // without the round corners
+  for (let i = middle[0]; i < middle[1]; i++) sum += Math.abs(one[i] - other[i]);
+  return sum / (middle[1] - middle[0]);
+}"""
+
+
+def test_both_icons_show_the_same(visit: Visit, home: str) -> None:
+    page = visit()
+    page.goto(home)
+    assert page.evaluate(DIFFERENCE) < 1  # of 255
+
+
 def test_nothing_moves_for_those_who_do_not_want_it(visit: Visit, house: House) -> None:
     page = visit(reduced_motion="reduce")
     screenshots.sign_in(page.context, house.address, house.cookie)

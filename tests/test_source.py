@@ -93,6 +93,7 @@ GET    /style.css                        open
 GET    /script.js                        open
 GET    /icon.svg                         open
 GET    /manifest.webmanifest             open
+GET    /touch-icon.png                   open
 GET    /healthz                          open
 GET    /api/list                         key
 GET    /api/download/<entry_id>          key
