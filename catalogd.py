@@ -2793,8 +2793,8 @@ class Transfer:
     It has a descriptor of the socket for itself, so that the channel may close at any
     time without another connection getting its number under a sender's hands.
 
-    Calls that send wait a little. To a client that takes bytes as fast as they come,
-    one call sends millions of them, and no other thread's turn is taken for it.
+    While it lasts the socket blocks, for a little: one call sends a fast client many
+    millions of bytes, and what answers others need not share the interpreter with it.
     """
 
     def __init__(self, channel: Any, unsent: bytes, body: Any) -> None:
@@ -2849,8 +2849,8 @@ class Senders:
     """Threads that send bodies, so that neither a disk nor a client holds up others.
 
     One waits for all clients that cannot take more now; when it has found one that
-    can, another takes its place. So there are as many as wait for a disk, and no
-    client holds one by being slow.
+    can, another takes its place. So there are as many as wait for a disk or have a
+    fast client, and no client holds one by being slow.
     """
 
     most = 64  # threads
