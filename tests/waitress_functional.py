@@ -1,4 +1,5 @@
-"""Runs waitress's own functional tests over catalogd's channel.
+"""Runs waitress's own functional tests over catalogd's channel, twice: all calls are
+answered by workers, and then by the main loop.
 
     python tests/waitress_functional.py [pytest options]
 
@@ -10,6 +11,7 @@ import importlib.metadata
 import io
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -43,6 +45,17 @@ class Channel(catalogd.Channel):
         return super().write_soon(data)
 
 
+class LoopChannel(Channel):
+    """Has the main loop answer all calls."""
+
+    calls = re.compile("(?P<all>.*)", re.DOTALL)
+
+    def __init__(self, server: Any, *args: Any, **options: Any) -> None:
+        self.lanes = {"all": catalogd.AtOnce(server.task_dispatcher)}
+        server.add_task = Channel.assign
+        super().__init__(server, *args, **options)
+
+
 def unpack(version: str, folder: str) -> pathlib.Path:
     """The source distribution of this waitress, unpacked in the folder."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
@@ -55,14 +68,19 @@ def unpack(version: str, folder: str) -> pathlib.Path:
 
 def main(options: list[str]) -> int:
     version = importlib.metadata.version("waitress")
-    waitress.server.BaseWSGIServer.channel_class = Channel
     with tempfile.TemporaryDirectory() as folder:
         source = unpack(version, folder)
         sys.path.insert(0, str(source))  # the tests import each other as `tests`
         os.chdir(source)
         tests = ["tests/test_functional.py", "-c", os.devnull, f"--rootdir={source}"]
+        run = [*tests, "-p", "no:cacheprovider", *options]
         print(f"waitress {version} over {catalogd.Channel.__qualname__} of catalogd")
-        return int(pytest.main([*tests, "-p", "no:cacheprovider", *options]))
+        waitress.server.BaseWSGIServer.channel_class = Channel
+        failed = pytest.main(run)
+        print("the same, answered by the main loop")
+        waitress.server.BaseWSGIServer.channel_class = LoopChannel
+        # One test sleeps in a call, and expects another to be answered meanwhile.
+        return pytest.main([*run, "-k", "not SleepyThreadTests"]) or failed
 
 
 if __name__ == "__main__":
