@@ -202,7 +202,7 @@ class Settings:
         "server", 4, "Worker threads that answer calls.", low=1, high=64
     )
     connections: int = option(
-        "server", 1000, "Connections that may be open at a time.", low=1, high=100_000
+        "server", 1000, "Connections that may be open at a time.", low=1, high=50_000
     )
     timeout: int = option(
         "server",
@@ -1390,7 +1390,7 @@ class Store:
         return row[0]
 
     def keys(self, account: int | None = None) -> list[dict[str, Any]]:
-        """Of one account, or of all."""
+        """Of one account, or of all. It waits for uses that are just being written."""
         self._wait_for_uses()
         with self._reading() as db:
             rows = db.execute(
@@ -1436,13 +1436,16 @@ class Store:
             due = not 0 <= now - self._uses_written < USAGE_INTERVAL
             if due and not (self._uses_writer and self._uses_writer.is_alive()):
                 self._uses_written = now
-                self._uses_writer = threading.Thread(target=self._write_uses)
-                self._uses_writer.start()
+                writer = threading.Thread(target=self._write_uses)
+                writer.start()
+                self._uses_writer = writer
 
     def _wait_for_uses(self) -> None:
         """Until those that are being written are."""
-        if self._uses_writer is not None:
-            self._uses_writer.join()
+        with self._uses_lock:  # in which it is started
+            writer = self._uses_writer
+        if writer is not None:
+            writer.join()
 
     def _note_uses(self, key: str, count: int, last: str) -> None:
         before, latest = self._uses.get(key, (0, ""))
@@ -2793,8 +2796,9 @@ class Transfer:
     It has a descriptor of the socket for itself, so that the channel may close at any
     time without another connection getting its number under a sender's hands.
 
-    While it lasts the socket blocks, for a little: one call sends a fast client many
+    Until it has ended the socket blocks, for a little: one call sends a fast client
     millions of bytes, and what answers others need not share the interpreter with it.
+    The main loop does not touch the socket then, as there is something unsent.
     """
 
     def __init__(self, channel: Any, unsent: bytes, body: Any) -> None:
@@ -2808,7 +2812,7 @@ class Transfer:
         else:
             self.stop += len(body)
         self.head = memoryview(unsent)
-        self.ended = self.whole = False
+        self.ended = self.whole = self.busy = False
         patience = struct.pack(TIMEVAL, 0, WAIT)
         channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
         self.socket = os.dup(channel.socket.fileno())
@@ -2820,15 +2824,15 @@ class Transfer:
         :raises BlockingIOError: it takes nothing.
         :raises OSError: it is gone, or the file cannot be read.
         """
-        active, self.channel.last_activity = self.channel.last_activity, math.inf
-        try:  # who waits for a disk is not idle
+        self.busy = True
+        try:
             if self.head:
                 self.head = self.head[os.write(self.socket, self.head[:CHUNK]) :]
             else:
                 self._send_file()
-            active = time.time()
+            self.channel.last_activity = time.time()
         finally:
-            self.channel.last_activity = active
+            self.busy = False
         self.whole = not self.head and self.start == self.stop
 
     def _send_file(self) -> None:
@@ -2850,7 +2854,7 @@ class Senders:
 
     One waits for all clients that cannot take more now; when it has found one that
     can, another takes its place. So there are as many as wait for a disk or have a
-    fast client, and no client holds one by being slow.
+    fast client. A slow client holds none.
     """
 
     most = 64  # threads
@@ -2957,11 +2961,13 @@ BUILT_ON = {
     "server.BaseWSGIServer.handle_accept": "channel_class",
     "server.BaseWSGIServer.maintenance": "requests last_activity will_close",
     "server.BaseWSGIServer.add_task": "task_dispatcher add_task",
+    "channel.HTTPChannel.handle_read": "received last_activity",
     "channel.HTTPChannel.received": "requests add_task",
     "server.BaseWSGIServer.pull_trigger": "trigger",
     "task.ThreadedTaskDispatcher.set_thread_count": "handler_thread stop_count",
     "task.ThreadedTaskDispatcher.handler_thread": "service stop_count",
     "task.Task.service": "start execute finish",
+    "task.Task.finish": "wrote_header write",
     "task.Task.build_response_header": "close_on_finish has_body version",
     "task.Task.write": "content_length content_bytes_written write_soon"
     " build_response_header",
@@ -3026,7 +3032,7 @@ class Task(waitress.task.WSGITask):
 
 
 class Channel(waitress.channel.HTTPChannel):
-    """A connection. It differs from waitress's own in five ways:
+    """A connection. It differs from waitress's own in these ways:
 
     - The main loop asks for a chance to write only when there is something to write
       that a worker is not just writing. (Else it spins, and takes the interpreter
@@ -3043,7 +3049,7 @@ class Channel(waitress.channel.HTTPChannel):
     lanes: Mapping[str, Any] = {}  # who answers those, each like a dispatcher
     large = 64 * 1024  # bytes
     reader = 0  # the thread that reads requests now
-    at_once: "AtOnce | None" = None  # who is to answer before more is read
+    at_once: "AtOnce | None" = None  # who is to answer what was read, here and now
     head = b""  # of an answer, on its way with what follows
     transfer: Transfer | None = None
     requests: list[Any]
@@ -3052,6 +3058,16 @@ class Channel(waitress.channel.HTTPChannel):
     total_outbufs_len = 0  # bytes
     wants_out = False  # the client did not take all that was written last
     will_close = False
+
+    @property
+    def last_activity(self) -> float:
+        """Who waits for a disk is not idle."""
+        transfer = self.transfer
+        return math.inf if transfer is not None and transfer.busy else self._active
+
+    @last_activity.setter
+    def last_activity(self, now: float) -> None:
+        self._active = now
 
     # Called by the main loop
 
@@ -3097,10 +3113,10 @@ class Channel(waitress.channel.HTTPChannel):
     def received(self, data: bytes) -> bool:
         self.reader = threading.get_ident()
         received = bool(super().received(data))
-        while self.at_once is not None:
+        self.reader = 0
+        if self.at_once is not None:  # of more, others would have to wait for the rest
             lane, self.at_once = self.at_once, None
             lane.answer(self)
-        self.reader = 0
         return received
 
     def assign(self) -> None:
@@ -3171,8 +3187,8 @@ class Channel(waitress.channel.HTTPChannel):
 
 class AtOnce:
     """Quick calls, which the main loop answers where it reads them: that spares the
-    way to a worker and back, and the wait for the interpreter on both. When one was
-    not quick, workers answer for a while."""
+    way to a worker and back, and the wait for the interpreter on both. Workers answer
+    what comes behind one in the same packet, and all for a while after a slow one."""
 
     longest = 0.05  # seconds
     pause = 60  # seconds
@@ -3275,9 +3291,10 @@ LANES = re.compile(
     "(?P<polls>/api/send-queue)"
     "|(?P<catalog>/api/list|/web/entries)"
     "|(?P<passwords>/api/auth/login|/web/(?:login|password|setup))"
-    "|(?P<slow>/(?:api|web)/download/.+|/dir/.+|/web/links)"
+    "|(?P<files>/(?:api|web)/download/.+|/dir/.+)"
+    "|(?P<links>/web/links)"
 )
-LANE_THREADS = {"catalog": 1, "passwords": 1, "slow": 8}
+LANE_THREADS = {"catalog": 1, "passwords": 1, "files": 8, "links": 2}
 
 
 class Route(NamedTuple):
@@ -4240,6 +4257,8 @@ class ErrorTask(waitress.task.ErrorTask):
 class RequestParser(waitress.parser.HTTPRequestParser):
     """Refuses some more of what is malformed."""
 
+    path = ""  # also of what is refused before there is one: waitress logs it
+
     def parse_header(self, header_plus: bytes) -> None:
         try:
             super().parse_header(header_plus)
@@ -4268,7 +4287,7 @@ class Connection(waitress.channel.HTTPChannel):
     drop_limit = 64 * 1024 * 1024
 
     def handle_close(self) -> None:
-        if self.refused and self.will_close and self.dropped < 0:
+        if self.connected and self.refused and self.will_close and self.dropped < 0:
             self.dropped = 0
             self.will_close = False
             with contextlib.suppress(OSError):  # the client has gone

@@ -422,6 +422,25 @@ def test_pipelined_polls_are_answered_in_order(games: Games) -> None:
             assert (b'"queue": []' in body) == (each == "/api/send-queue")
 
 
+def test_polls_behind_another_in_a_packet_are_left_to_workers(
+    games: Games, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a client that sends many has the main loop for itself."""
+    pending, threads = store.pending, []
+
+    def noted(account: int, client: str | None) -> list[dict[str, object]]:
+        threads.append(threading.get_ident())
+        return pending(account, client)
+
+    monkeypatch.setattr(store, "pending", noted)
+    assert games.ask("/api/send-queue").status == 200
+    with games.connect() as client:
+        client.sendall(games.request("/api/send-queue") * 30)
+        wait_for(lambda: len(threads) == 31)
+    assert threads[1] == threads[0]
+    assert threads[0] not in threads[2:]
+
+
 def test_polls_that_take_long_are_left_to_workers(
     games: Games, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

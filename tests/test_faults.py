@@ -254,15 +254,21 @@ def test_a_disk_that_takes_its_time_holds_up_nothing_else(
 
 
 @pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
-def test_a_download_that_waits_for_a_disk_is_not_idle(
+def test_downloads_that_wait_for_a_disk_are_not_idle(
     games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = games.add("slow.nsp", large)
     disk = Disk("slow.nsp", monkeypatch)
-    with Download(games, path, "Connection: close") as download:
+    with contextlib.ExitStack() as stack:
+        downloads = []
+        for number in range(20):
+            wait_for(lambda number=number: disk.waiting == number)
+            download = Download(games, path, "Connection: close")
+            downloads.append(stack.enter_context(download))
         time.sleep(3)  # several times what a client may be idle
         disk.turns.set()
-        assert download.rest() == large
+        for download in downloads:
+            assert download.rest() == large
 
 
 def test_files_on_a_disk_that_sleeps_hold_up_nothing_else(
@@ -283,7 +289,7 @@ def test_files_on_a_disk_that_sleeps_hold_up_nothing_else(
         clients = [stack.enter_context(games.connect()) for _ in range(12)]
         for client in clients:
             client.sendall(games.request(path, "Connection: close"))
-        wait_for(lambda: len(waiting) == catalogd.LANE_THREADS["slow"])
+        wait_for(lambda: len(waiting) == catalogd.LANE_THREADS["files"])
         assert_polls_are_answered(games)
         awake.set()
         for client in clients:
