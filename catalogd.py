@@ -3929,24 +3929,23 @@ class Web:
 
     @route("GET /style.css", access="open")
     def style(self) -> bottle.HTTPResponse:
-        return page_answer(CSS, "text/css; charset=utf-8")
+        return page_answer(ASSETS["style.css"], "text/css; charset=utf-8")
 
     @route("GET /script.js", access="open")
     def script(self) -> bottle.HTTPResponse:
-        return page_answer(JS, "text/javascript; charset=utf-8")
+        return page_answer(ASSETS["script.js"], "text/javascript; charset=utf-8")
 
     @route("GET /icon.svg", access="open")
     def icon(self) -> bottle.HTTPResponse:
-        return page_answer(ICON, "image/svg+xml")
+        return page_answer(ASSETS["icon.svg"], "image/svg+xml")
 
     @route("GET /touch-icon.png", access="open")
     def touch_icon(self) -> bottle.HTTPResponse:
-        headers = {**PAGE_HEADERS, "Content-Type": "image/png"}
-        return conditional(TOUCH_ICON, content_etag(TOUCH_ICON), headers)
+        return page_answer(ASSETS["touch-icon.png"], "image/png")
 
     @route("GET /manifest.webmanifest", access="open")
     def manifest(self) -> bottle.HTTPResponse:
-        return page_answer(MANIFEST, "application/manifest+json")
+        return page_answer(ASSETS["manifest.webmanifest"], "application/manifest+json")
 
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
@@ -4062,10 +4061,9 @@ def conditional(
     return bottle.HTTPResponse(io.BytesIO(body) if long else body, 200, headers)
 
 
-def page_answer(text: str, kind: str) -> bottle.HTTPResponse:
+def page_answer(body: bytes, kind: str) -> bottle.HTTPResponse:
     """A part of the page. An address that names its content, as those in the page
     do, may be kept for ever."""
-    body = text.encode()
     etag = content_etag(body)
     headers = {**PAGE_HEADERS, "Content-Type": kind}
     if bottle.request.query.get("v") == etag.strip('"'):
@@ -4073,10 +4071,10 @@ def page_answer(text: str, kind: str) -> bottle.HTTPResponse:
     return conditional(body, etag, headers)
 
 
-def with_versions(html: str, assets: Mapping[str, str]) -> str:
+def with_versions(html: str, assets: Mapping[str, bytes]) -> str:
     """The page, with the content's name in the addresses of its assets."""
-    for name, text in assets.items():
-        version = content_etag(text.encode()).strip('"')
+    for name, body in assets.items():
+        version = content_etag(body).strip('"')
         html = html.replace(f'"{name}"', f'"{name}?v={version}"')
     return html
 
@@ -7337,12 +7335,13 @@ MANIFEST = r"""{
 """
 
 ASSETS = {
-    "style.css": CSS,
-    "script.js": JS,
-    "icon.svg": ICON,
-    "manifest.webmanifest": MANIFEST,
+    "style.css": CSS.encode(),
+    "script.js": JS.encode(),
+    "icon.svg": ICON.encode(),
+    "touch-icon.png": TOUCH_ICON,
+    "manifest.webmanifest": MANIFEST.encode(),
 }
-PAGE = with_versions(HTML, ASSETS)
+PAGE = with_versions(HTML, ASSETS).encode()
 
 
 # Commands ---------------------------------------------------------------------
