@@ -2784,7 +2784,7 @@ class Content(io.FileIO):
         return position
 
 
-CHUNK = 8 * 1024 * 1024  # bytes that one call may send
+CHUNK = 16 * 1024 * 1024  # bytes that one call may send
 WAIT = 20_000  # microseconds without progress that end such a call
 # A struct timeval: of two longs, or, where time is longer than a long, of two of those.
 TIMEVAL = "qq" if getattr(socket, "SO_SNDTIMEO", 0) == 67 else "ll"
