@@ -422,10 +422,9 @@ def test_pipelined_polls_are_answered_in_order(games: Games) -> None:
             assert (b'"queue": []' in body) == (each == "/api/send-queue")
 
 
-def test_polls_behind_another_in_a_packet_are_left_to_workers(
-    games: Games, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else a client that sends many has the main loop for itself."""
+@pytest.fixture
+def threads(store: catalogd.Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Those that answer polls, a number for each poll."""
     pending, threads = store.pending, []
 
     def noted(account: int, client: str | None) -> list[dict[str, object]]:
@@ -433,6 +432,13 @@ def test_polls_behind_another_in_a_packet_are_left_to_workers(
         return pending(account, client)
 
     monkeypatch.setattr(store, "pending", noted)
+    return threads
+
+
+def test_polls_behind_another_in_a_packet_are_left_to_workers(
+    games: Games, threads: list[int]
+) -> None:
+    """Else a client that sends many has the main loop for itself."""
     assert games.ask("/api/send-queue").status == 200
     with games.connect() as client:
         client.sendall(games.request("/api/send-queue") * 30)
@@ -442,15 +448,8 @@ def test_polls_behind_another_in_a_packet_are_left_to_workers(
 
 
 def test_polls_that_take_long_are_left_to_workers(
-    games: Games, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+    games: Games, threads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pending, threads = store.pending, []
-
-    def noted(account: int, client: str | None) -> list[dict[str, object]]:
-        threads.append(threading.get_ident())
-        return pending(account, client)
-
-    monkeypatch.setattr(store, "pending", noted)
     monkeypatch.setattr(catalogd.AtOnce, "longest", 60.0)
     for _ in range(3):
         assert games.ask("/api/send-queue").status == 200

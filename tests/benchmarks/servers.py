@@ -58,17 +58,8 @@ web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
 catalogd.listen(web.app, settings).run()
 """
 
-# catalogd on a system without sendfile.
-PLAIN = """
-import os, sys
-del os.sendfile
-sys.path.insert(0, {root!r})
-import catalogd
-settings = catalogd.Settings(host="127.0.0.1", port={port})
-store = catalogd.Store({data!r})
-web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
-catalogd.listen(web.app, settings).run()
-"""
+# The same on a system without sendfile.
+PLAIN = f"import os\ndel os.sendfile\n{UNSCANNED}"
 
 # The way of the program that the interface comes from.
 STARLETTE = """
