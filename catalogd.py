@@ -1826,6 +1826,7 @@ class Store:
         :param first: a condition on the rows of the queue.
         :param then: one on what is told of them.
         """
+        # "+place": to sort a few open items is cheaper than to walk all by their place.
         with self._reading() as db:
             rows = db.execute(
                 "SELECT * FROM (SELECT queue.id, entry, name, type, source, file_type,"
@@ -4969,7 +4970,7 @@ const WORDS = {
   selectAll: count => `Select all ${count}`,
   selected: count => `${count} selected`,
   sendSelected: count => `Send ${count}`,
-  entries: count => `${count} ${count === 1 ? "entry" : "entries"}`,
+  entries: count => `${count} ${count === "1" ? "entry" : "entries"}`,
   found: (count, all) => `${count} of ${all}`,
   scanning: count => `Looking through the folders: ${count} files so far`,
   emptyTitle: "Nothing here yet",
@@ -5083,7 +5084,7 @@ const WORDS = {
   made: time => `made ${time}`,
   lastUsed: time => `last used ${time}`,
   neverUsed: "never used",
-  requests: count => `${count} ${count === 1 ? "request" : "requests"}`,
+  requests: count => `${count} ${count === "1" ? "request" : "requests"}`,
   revoke: "Revoke",
   revokeName: name => `Revoke ${name}`,
   revokeSure: name => `Revoke the key "${name}"? A client that has it stops working.`,
@@ -5108,7 +5109,7 @@ const WORDS = {
   folders: "Library folders",
   noFolders: "No folder is served.",
   folderStates: {online: "online", offline: "offline"},
-  files: count => `${count} ${count === 1 ? "file" : "files"}`,
+  files: count => `${count} ${count === "1" ? "file" : "files"}`,
   lastScan: time => `Last scan ${time}.`,
   neverScanned: "Not scanned yet.",
   scanNow: "Scan now",
@@ -5418,7 +5419,7 @@ function clock(time) {
   return moment(time).toLocaleString(WORDS.locale, style);
 }
 
-function plural(count) {
+function digits(count) {
   return NUMBER.format(count);
 }
 
@@ -6148,7 +6149,7 @@ function renderEmptyLibrary() {
   if (!isScanning()) return renderEmpty(WORDS.emptyTitle, WORDS.emptyText);
   return renderEmpty(
     WORDS.emptyScanTitle,
-    WORDS.emptyScanText(plural(state.scan.files)),
+    WORDS.emptyScanText(digits(state.scan.files)),
     h.span("spinner"),
   );
 }
@@ -6168,7 +6169,7 @@ function renderTools(count) {
       "tools-row",
       renderKinds(),
       isScanning() &&
-        h.p("scanning", h.span("spinner"), WORDS.scanning(plural(state.scan.files))),
+        h.p("scanning", h.span("spinner"), WORDS.scanning(digits(state.scan.files))),
       h.p(
         {class: isNarrowed() ? "tally" : "tally whole", role: "status"},
         tally(count),
@@ -6184,8 +6185,8 @@ function isNarrowed() {
 
 function tally(count) {
   const all = state.entries.length;
-  if (count === all) return WORDS.entries(plural(all));
-  return WORDS.found(plural(count), plural(all));
+  if (count === all) return WORDS.entries(digits(all));
+  return WORDS.found(digits(count), digits(all));
 }
 
 function renderSearch() {
@@ -6196,7 +6197,7 @@ function renderSearch() {
       type: "search",
       id: "search",
       value: state.search,
-      placeholder: WORDS.searchHint(WORDS.entries(plural(state.entries.length))),
+      placeholder: WORDS.searchHint(WORDS.entries(digits(state.entries.length))),
       "aria-label": WORDS.search,
       autocomplete: "off",
       spellcheck: "false",
@@ -6351,11 +6352,11 @@ function renderSelection() {
   const count = state.selected.size;
   return h.div(
     {class: "selection", role: "region", "aria-label": WORDS.select, key: "selection"},
-    h.p({role: "status"}, WORDS.selected(plural(count))),
-    button(WORDS.selectAll(plural(shown().length)), selectAll, {class: "plain"}),
+    h.p({role: "status"}, WORDS.selected(digits(count))),
+    button(WORDS.selectAll(digits(shown().length)), selectAll, {class: "plain"}),
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
     button(
-      [glyph("send"), WORDS.sendSelected(plural(count))],
+      [glyph("send"), WORDS.sendSelected(digits(count))],
       () => count && sendSelected(),
       {class: "primary", "aria-disabled": count ? null : "true"},
     ),
@@ -6576,7 +6577,7 @@ function fieldsOf(entry) {
     patch: entry.metadata.patch,
     kind: kindOf(entry),
     size: entry.size
-      ? `${bytes(entry.size)} (${plural(entry.size)} ${WORDS.units[0]})`
+      ? `${bytes(entry.size)} (${digits(entry.size)} ${WORDS.units[0]})`
       : WORDS.unknownSize,
     title: entry.metadata.title_id,
     author: entry.metadata.author,
@@ -7023,7 +7024,7 @@ function renderKey(key) {
   return row(
     key.id,
     key.label,
-    [WORDS.made(when(key.created_at)), used, WORDS.requests(plural(key.requests))],
+    [WORDS.made(when(key.created_at)), used, WORDS.requests(digits(key.requests))],
     button(WORDS.revoke, () => update({ask}), {
       class: "plain danger",
       "aria-label": WORDS.revokeName(key.label),
@@ -7148,7 +7149,7 @@ function renderFolders() {
 }
 
 function scanWords(scan) {
-  if (scan.scanning) return WORDS.scanProgress(plural(scan.files), plural(scan.looked));
+  if (scan.scanning) return WORDS.scanProgress(digits(scan.files), digits(scan.looked));
   return scan.finished ? WORDS.lastScan(when(scan.finished)) : WORDS.neverScanned;
 }
 
@@ -7159,7 +7160,7 @@ function renderFolder(folder) {
     h.div(
       "row-text",
       h.p("row-title path", folder.path),
-      h.p("meta", WORDS.files(plural(folder.files))),
+      h.p("meta", WORDS.files(digits(folder.files))),
     ),
     h.span(`mark ${folder.state}`, WORDS.folderStates[folder.state]),
   );

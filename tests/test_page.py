@@ -303,6 +303,15 @@ def test_nothing_moves_for_those_who_do_not_want_it(visit: Visit, house: House) 
 # Library
 
 
+def test_the_library_counts_in_words(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("/")
+    see(anna, "1 entry")
+    add(store, "Hexagon Garden")
+    anna.reload()
+    see(anna, "2 entries")
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
