@@ -652,6 +652,34 @@ def test_an_item_of_another_account_is_not_found(
     assert status(store, anna) == ["pending"]
 
 
+def test_what_is_pending_costs_the_same_after_much_was_sent(
+    store: catalogd.Store, anna: int
+) -> None:
+    """Steps of SQLite's machine, so that no clock is needed."""
+
+    def cost() -> int:
+        steps: list[None] = []
+        with store._reading() as db:
+            db.set_progress_handler(lambda: steps.append(None), 1)
+        store.pending(anna)
+        with store._reading() as db:
+            db.set_progress_handler(None, 1)
+        return len(steps)
+
+    said = {"name": "n", "description": "", "version": ""}
+    entry = store.add_link("https://example.org/a", 1, "nsp", said, "anna")
+    store.pending(anna)
+    before = cost()
+    with store._writing() as db:
+        row = "(?, ?, ?, ?, 'completed', '2026-01-01T00:00:00')"
+        db.executemany(
+            "INSERT INTO queue (id, account, entry, place, status, created_at)"
+            f" VALUES {row}",
+            [(str(number), anna, entry, number) for number in range(500)],
+        )
+    assert cost() <= before + 5
+
+
 def test_an_item_that_nobody_reports_on_is_pending_again_in_its_place(
     store: catalogd.Store, anna: int, entry: str, clock: Clock
 ) -> None:
