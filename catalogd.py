@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["bottle>=0.12.23", "waitress>=2.1.2", "platformdirs>=2.6"]
+# dependencies = ["bottle>=0.12.23", "waitress>=2.1.2,<4", "platformdirs>=2.6"]
 # ///
 """catalogd: a home game library for the LAN, with a send queue, in one file.
 
@@ -16,7 +16,8 @@ Names      what a file's name says
 Accounts   passwords, keys and sessions, without storage
 Store      the SQLite file: all SQL of the program
 Scanner    the disk: what is in the folders, and what changed since
-Downloads  validators, ranges, and how bytes leave
+Downloads  validators, ranges, and how a file's bytes leave
+Server     connections, deadlines, limits and threads: all that touches waitress
 Web        the routes: who may call them, what they answer
 Page       HTML, CSS and JavaScript of the browser's page
 Commands   the command line
@@ -43,13 +44,11 @@ import ipaddress
 import json
 import logging
 import math
-import operator
 import os
 import pathlib
 import queue
 import re
 import secrets
-import select
 import signal
 import socket
 import sqlite3
@@ -68,11 +67,12 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 import bottle
 import platformdirs
-import waitress.buffers
+import waitress.adjustments
 import waitress.channel
 import waitress.parser
 import waitress.server
 import waitress.task
+import waitress.utilities
 import waitress.wasyncore
 
 __version__ = "0.1.0"
@@ -2767,481 +2767,440 @@ class Served:
                 self.ranges = sorted([*apart, (start, stop)])
 
 
+MAX_PIECE_BYTES = 4 * 1024 * 1024  # that one call of sendfile sends
+MAX_READ_BYTES = 1024 * 1024  # that are read at once where there is no sendfile
+
+
 class Content(io.FileIO):
-    """A file on its way to a client, which counts what has left of it."""
+    """A file that is sent to a client."""
 
     served: Served | None = None
 
-    def count(self, start: int, stop: int) -> None:
-        if self.served is not None:
-            self.served.add(start, stop)
+    def send(self, sock: socket.socket, size: int) -> None:
+        """Send the next bytes, and count them as they leave.
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Waitress's own way to send reads, goes back, and goes on by what has left:
-        the one time that it seeks from where it is."""
-        position = super().seek(offset, whence)
-        if whence == os.SEEK_CUR:
-            self.count(position - offset, position)
-        return position
-
-
-CHUNK = 16 * 1024 * 1024  # bytes that one call may send
-WAIT = 20_000  # microseconds without progress that end such a call
-# A struct timeval: of two longs, or, where time is longer than a long, of two of those.
-TIMEVAL = "qq" if getattr(socket, "SO_SNDTIMEO", 0) == 67 else "ll"
-
-
-class Transfer:
-    """A body on its way to a client: `head`, and then the file from `start` to `stop`.
-
-    It has a descriptor of the socket for itself, so that the channel may close at any
-    time without another connection getting its number under a sender's hands.
-
-    Until it has ended the socket blocks, for a little: one call sends a fast client
-    millions of bytes, and what answers others need not share the interpreter with it.
-    The main loop does not touch the socket then, as there is something unsent.
-    """
-
-    def __init__(self, channel: Any, unsent: bytes, body: Any) -> None:
-        """:param body: waitress's buffer around a file or a BytesIO."""
-        self.channel = channel
-        self.size = len(unsent) + len(body)
-        self.file = body.file
-        self.start = self.stop = body.file.tell()
-        if isinstance(body.file, io.BytesIO):
-            unsent += body.file.getvalue()[self.start : self.start + len(body)]
-        else:
-            self.stop += len(body)
-        self.head = memoryview(unsent)
-        self.ended = self.whole = self.busy = False
-        patience = struct.pack(TIMEVAL, 0, WAIT)
-        channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
-        self.socket = os.dup(channel.socket.fileno())
-        os.set_blocking(self.socket, True)
-
-    def send(self) -> None:
-        """Send what the client takes now.
-
-        :raises BlockingIOError: it takes nothing.
-        :raises OSError: it is gone, or the file cannot be read.
+        :raises OSError: the client is gone or takes nothing for the socket's time-out,
+            or the file cannot be read or ends before.
         """
-        self.busy = True
-        try:
-            if self.head:
-                self.head = self.head[os.write(self.socket, self.head[:CHUNK]) :]
-            else:
-                self._send_file()
-            self.channel.last_activity = time.time()
-        finally:
-            self.busy = False
-        self.whole = not self.head and self.start == self.stop
+        start = self.tell()
+        stop = start + size
+        while start < stop:
+            sent = self._send_piece(sock, start, min(stop - start, MAX_PIECE_BYTES))
+            if not sent:
+                raise OSError(f"the file ends at byte {start}")
+            if self.served is not None:
+                self.served.add(start, start + sent)
+            start += sent
 
-    def _send_file(self) -> None:
-        wanted = min(self.stop - self.start, CHUNK)
-        sent = os.sendfile(self.socket, self.file.fileno(), self.start, wanted)
-        if not sent:
-            raise OSError(f"the file ends at byte {self.start}")
-        self.start += sent
-        self.file.count(self.start - sent, self.start)
-
-    def close(self) -> None:
-        self.file.close()
-        os.set_blocking(self.socket, False)  # it is the channel's socket too
-        os.close(self.socket)
+    def _send_piece(self, sock: socket.socket, start: int, size: int) -> int:
+        if hasattr(os, "sendfile"):
+            return sock.sendfile(self, start, size)
+        self.seek(start)
+        return sock.send(self.read(min(size, MAX_READ_BYTES)) or b"")
 
 
-class Senders:
-    """Threads that send bodies, so that neither a disk nor a client holds up others.
+# Server -----------------------------------------------------------------------
+# All that touches waitress: its main loop accepts connections and reads requests,
+# groups of threads answer them, and each download has a thread of its own.
 
-    One waits for all clients that cannot take more now; when it has found one that
-    can, another takes its place. So there are as many as wait for a disk or have a
-    fast client. A slow client holds none.
-    """
-
-    most = 64  # threads
-    idle = 2.0  # seconds without work that end a thread
-    nice = 10  # the lower priority that they have
-
-    def __init__(self) -> None:
-        self._ready = select.epoll()
-        self._when = select.EPOLLOUT | select.EPOLLONESHOT
-        self._lock = threading.Lock()
-        self._transfers: dict[int, Transfer] = {}  # by the number of their socket
-        self._threads = 0
-        self._waiting = 0
-        self._closed = False
-
-    def add(self, transfer: Transfer) -> None:
-        with self._lock:
-            self._transfers[transfer.socket] = transfer
-            self._keep_one_waiting()
-        self._ready.register(transfer.socket, self._when)
-
-    def _keep_one_waiting(self) -> None:
-        if not self._waiting and self._threads < self.most:
-            threading.Thread(target=self._run, name="sender", daemon=True).start()
-            self._threads += 1
-            self._waiting += 1
-
-    def _run(self) -> None:
-        # Small calls come first. Where there is epoll, a thread has its own priority.
-        with contextlib.suppress(PermissionError):  # where a sandbox forbids it
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self.nice)
-        while (transfer := self._next()) is not None:
-            self._send(transfer)
-            with self._lock:
-                self._waiting += 1
-
-    def _next(self) -> Transfer | None:
-        """A transfer whose client can take more; None if this thread is to end."""
-        while True:
-            found = self._ready.poll(self.idle, 1)
-            with self._lock:
-                if found:
-                    self._waiting -= 1
-                    self._keep_one_waiting()
-                    return self._transfers[found[0][0]]
-                if self._waiting > 2 or not self._transfers:
-                    self._waiting -= 1
-                    self._threads -= 1
-                    return None
-
-    def _send(self, transfer: Transfer) -> None:
-        try:
-            transfer.send()
-        except (BlockingIOError, InterruptedError):
-            pass
-        except ConnectionError:
-            return self._end(transfer)
-        except OSError as error:
-            log.warning("A download was cut off: %s.", error.strerror or error)
-            return self._end(transfer)
-        if transfer.whole:
-            return self._end(transfer)
-        return self._ready.modify(transfer.socket, self._when)
-
-    def _end(self, transfer: Transfer) -> None:
-        self._ready.unregister(transfer.socket)
-        with self._lock:
-            del self._transfers[transfer.socket]
-        transfer.close()
-        transfer.ended = True
-        with self._lock:
-            if not self._closed:
-                transfer.channel.server.pull_trigger()
-
-    def close_before(self, close: Callable[[], None]) -> None:
-        """Close what the senders would call at the end of a transfer. Their threads
-        end when they are idle."""
-        with self._lock:
-            self._closed = True
-        close()
-
-
-# What Channel builds on in waitress: its functions, and names that each of them uses.
-# A waitress that has changed one of them is used as it is.
-BUILT_ON = {
-    "channel.HTTPChannel.__init__": "server adj outbufs outbuf_lock requests",
-    "channel.HTTPChannel.readable": "will_close close_when_flushed requests"
-    " total_outbufs_len",
-    "channel.HTTPChannel.writable": "will_close close_when_flushed total_outbufs_len",
-    "channel.HTTPChannel.handle_write": "requests total_outbufs_len will_close"
-    " close_when_flushed",
-    "channel.HTTPChannel.handle_close": "outbuf_lock outbufs total_outbufs_len"
-    " connected dispatcher close",
-    "channel.HTTPChannel.close": "connected socket",
-    "channel.HTTPChannel.send": "socket",
-    "channel.HTTPChannel.send_continue": "outbufs total_outbufs_len _flush_some",
-    "channel.HTTPChannel.write_soon": "connected outbuf_lock outbufs _flush_some"
-    " total_outbufs_len _flush_outbufs_below_high_watermark current_outbuf_count",
-    "channel.HTTPChannel._flush_some": "outbufs send total_outbufs_len last_activity",
-    "channel.HTTPChannel._flush_outbufs_below_high_watermark": "total_outbufs_len"
-    " outbuf_high_watermark outbuf_lock",
-    "channel.HTTPChannel.service": "requests add_task pull_trigger last_activity"
-    " _flush_outbufs_below_high_watermark",
-    "server.BaseWSGIServer.handle_accept": "channel_class",
-    "server.BaseWSGIServer.maintenance": "requests last_activity will_close",
-    "server.BaseWSGIServer.add_task": "task_dispatcher add_task",
-    "channel.HTTPChannel.handle_read": "received last_activity",
-    "channel.HTTPChannel.received": "requests add_task",
-    "server.BaseWSGIServer.pull_trigger": "trigger",
-    "task.ThreadedTaskDispatcher.set_thread_count": "handler_thread stop_count",
-    "task.ThreadedTaskDispatcher.handler_thread": "service stop_count",
-    "task.Task.service": "start execute finish",
-    "task.Task.finish": "wrote_header write",
-    "task.Task.build_response_header": "close_on_finish has_body version",
-    "task.Task.write": "content_length content_bytes_written write_soon"
-    " build_response_header",
-    "task.WSGITask.execute": "prepare write_soon content_bytes_written",
-    "buffers.ReadOnlyFileBasedBuffer.__init__": "file",
-    "buffers.ReadOnlyFileBasedBuffer.prepare": "file remain",
-    "buffers.ReadOnlyFileBasedBuffer.skip": "file seek remain",
-    "buffers.OverflowableBuffer.__init__": "overflow",
-    "buffers.OverflowableBuffer.get": "strbuf buf",
-    "wasyncore.poll": "readable writable accepting",
-    "wasyncore.poll2": "readable writable accepting",
-    "wasyncore.close_all": "values close",
+OWN_THREAD = "own thread"
+THREAD_GROUPS = {  # threads of each; `[server] threads` is the number of "workers"
+    "lists": 1,  # one makes the list that the others wait for
+    "passwords": 1,  # one costly hash at a time
+    "links": 2,  # another server is asked for the size of a file
+    "writes": 8,  # calls that may wait for the database's write lock
 }
+MAX_HEAD_BYTES = 32 * 1024
+MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
+MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
+DRAIN_SECONDS = 5  # that a client may go on sending after a refusal
+MAX_STOP_SECONDS = 2  # that a stop waits for calls to end
+UNLIMITED = 1 << 40  # bytes
+
+REQUEST_LINE = re.compile(rb"[A-Z]+ [^ \x00-\x1f\x7f]+(?: HTTP/[0-9]\.[0-9])?")
+FIELD_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 
 
-def changed_in_waitress() -> str:
-    """The first of BUILT_ON that is not as it should be, "" if all are."""
-    for name, uses in BUILT_ON.items():
+def checked_head(head: bytes) -> bytes:
+    """Check the head of a request by RFC 9112 (sections 3.2, 5.2 and 6.1) in linear
+    time: waitress's patterns take quadratic time for some lines.
+
+    :returns: the head without white space around its values.
+
+    :raises ValueError: it is malformed.
+    """
+    line, *fields = head.rstrip(b"\r\n").split(b"\r\n")
+    if not REQUEST_LINE.fullmatch(line):
+        raise ValueError("malformed request line")
+    checked, names = [line], []
+    for field in fields:
+        name, colon, value = field.partition(b":")
+        if not colon or not FIELD_NAME.fullmatch(name) or CONTROL.search(value):
+            raise ValueError("malformed header line")
+        checked.append(name + b":" + value.strip(b" \t"))
+        names.append(name.lower())
+    hosts = names.count(b"host")
+    if hosts > 1 or (not hosts and line.endswith(b" HTTP/1.1")):
+        raise ValueError("not one Host")
+    if b"transfer-encoding" in names and b"content-length" in names:
+        raise ValueError("Transfer-Encoding and Content-Length")
+    return b"\r\n".join([*checked, b"", b""])
+
+
+class RequestParser(waitress.parser.HTTPRequestParser):
+    expect_continue = False
+    path = ""  # waitress logs it, also that of a request without one
+
+    def received(self, data: bytes) -> int:
+        head = b"" if self.headers_finished else self.header_plus + data
+        if BARE_LINE_FEED.search(head.partition(b"\r\n\r\n")[0]):
+            self.error = waitress.utilities.BadRequest("a line without CR")
+            self.completed = True
+        consumed: int = super().received(data)
+        self.expect_continue = self.expect_continue and not self.completed
+        return len(data) if self.error else consumed
+
+    def parse_header(self, header_plus: bytes) -> None:
         try:
-            used = operator.attrgetter(f"{name}.__code__.co_names")(waitress)
-        except AttributeError:
-            return name
-        if not set(uses.split()) <= set(used):
-            return name
-    return ""
+            super().parse_header(checked_head(header_plus))
+            self.path.encode("latin-1").decode("utf-8")
+        except ValueError as error:  # also a length of 5000 digits, a host of "["
+            raise waitress.parser.ParsingError(str(error)) from error
+        if not self.path.startswith("/") and self.path != "*":
+            raise waitress.parser.ParsingError("the path does not start with '/'")
+
+
+class RequestTimeout(waitress.utilities.Error):
+    code = 408
+    reason = "Request Timeout"
+
+
+class ErrorTask(waitress.task.Task):
+    """The answer to a request that was not understood. It quotes nothing of the
+    request, since a key may be anywhere in it."""
+
+    complete = True
+    response_headers: list[tuple[str, str]]
+
+    def execute(self) -> None:
+        error = self.request.error
+        log.info("%d from %s: %s", error.code, self.channel.addr[0], error.reason)
+        self.status = f"{error.code} {error.reason}"
+        body = error_body(*REFUSALS[error.code])
+        self.content_length = len(body)
+        self.response_headers += [*JSON_HEADERS.items(), ("Connection", "close")]
+        self.write(body)
+        self.close_on_finish = self.channel.refused = True
 
 
 class Task(waitress.task.WSGITask):
-    """One request. It differs from waitress's own in three ways:
-
-    - The head leaves in one packet with what follows.
-    - An answer that has no body by its status does not end the connection.
-    - Nor does the answer to HEAD, which waitress 2 takes for one that was cut short.
-    """
+    """The answer to a request."""
 
     close_on_finish = False
-    _written = 0
 
-    def service(self) -> None:
-        try:
-            super().service()
-        finally:
-            self.channel.send_head()  # of an answer without a body
-
-    def build_response_header(self) -> bytes:
-        was_closing = self.close_on_finish
-        head: bytes = super().build_response_header()
+    def finish(self) -> None:
+        """Keep the connection after an answer without a body, which waitress closes."""
+        bodyless = self.request.command == "HEAD" or not self.has_body
         asked = self.request.headers.get("CONNECTION", "").lower()
-        if not self.has_body and self.version == "1.1" and asked != "close":
-            self.close_on_finish = was_closing
-            head = head.replace(b"\r\nConnection: close\r\n", b"\r\n")
-        self.channel.head = head
-        return b""
-
-    @property
-    def content_bytes_written(self) -> int:
-        return self.content_length if self.request.command == "HEAD" else self._written
-
-    @content_bytes_written.setter
-    def content_bytes_written(self, count: int) -> None:
-        self._written = count
+        keep = bodyless and self.version == "1.1" and asked != "close"
+        if keep:
+            self.response_headers.append(("Connection", "keep-alive"))
+        super().finish()
+        self.close_on_finish = self.close_on_finish and not keep
 
 
 class Channel(waitress.channel.HTTPChannel):
-    """A connection. It differs from waitress's own in these ways:
+    """A connection. The main loop leaves it alone while a thread answers its request.
 
-    - The main loop asks for a chance to write only when there is something to write
-      that a worker is not just writing. (Else it spins, and takes the interpreter
-      from the workers.)
-    - Senders send the bodies that are files or large.
-    - Not all requests are for the workers: see `lanes`.
-    - A request that was pipelined waits for the answers before it without a worker.
-    - A client that stopped reading is let go in time, though it cannot be written to.
+    Only a thread that sends a file waits for the client. Of pipelined requests one is
+    answered when the answer before it has left.
     """
 
-    task_class = Task
-    senders: Senders | None = None  # None: bodies go waitress's own way
-    calls: re.Pattern[str] = re.compile("(?!)")  # paths; its groups name their lanes
-    lanes: Mapping[str, Any] = {}  # who answers those, each like a dispatcher
-    large = 64 * 1024  # bytes
-    reader = 0  # the thread that reads requests now
-    at_once: "AtOnce | None" = None  # who is to answer what was read, here and now
-    head = b""  # of an answer, on its way with what follows
-    transfer: Transfer | None = None
-    requests: list[Any]
-    held: list[Any] = []  # requests that wait until all before them are answered
-    outbufs: list[Any]
-    total_outbufs_len = 0  # bytes
-    wants_out = False  # the client did not take all that was written last
-    will_close = False
+    task_class, error_task_class, parser_class = Task, ErrorTask, RequestParser
+    request: Any = None  # the one that is being read
+    held = False  # a request waits for the answer before it to leave
+    sending = False  # a thread sends a file
+    refused = False  # a request was, so that the connection ends
+    draining = False  # what a refused client still sends is dropped
+    hung_up = False
 
-    @property
-    def last_activity(self) -> float:
-        """Who waits for a disk is not idle."""
-        transfer = self.transfer
-        return math.inf if transfer is not None and transfer.busy else self._active
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.waiting_since = self.request_began = self.sent_at = time.monotonic()
+        self.server.make_room(self)
 
-    @last_activity.setter
-    def last_activity(self, now: float) -> None:
-        self._active = now
-
-    # Called by the main loop
-
-    def readable(self) -> bool:
-        self._catch_up()
-        return bool(super().readable())
+    def received(self, data: bytes) -> bool:
+        before = self.request
+        received = not self.draining and bool(super().received(data))
+        if self.request is not before:
+            self.request_began = time.monotonic()
+        return received
 
     def writable(self) -> bool:
-        if self.transfer is not None or self.will_close:
+        if self.requests and not self.held and not self.will_close:
             return False
-        if self.total_outbufs_len and self.requests:
-            return self.wants_out
-        return bool(self.total_outbufs_len) or self.close_when_flushed
+        return bool(super().writable())
 
-    def _catch_up(self) -> None:
-        """Do what others have left to the main loop."""
-        if self.transfer is not None and self.transfer.ended:
-            self.will_close = self.will_close or not self.transfer.whole
-            with self.outbuf_lock:
-                self.total_outbufs_len -= self.transfer.size
-                self.transfer = None
-        if self.will_close:
-            self.handle_close()
-        elif self.held and not self.total_outbufs_len:
-            self.requests, self.held = self.held, []
+    def handle_write(self) -> None:
+        super().handle_write()
+        if self.held and not self.total_outbufs_len:
+            self.held = False
             self.server.add_task(self)
 
     def handle_close(self) -> None:
-        self._stop_transfer()
-        super().handle_close()
-
-    def close(self) -> None:
-        self._stop_transfer()
-        super().close()
-
-    def _stop_transfer(self) -> None:
-        """Its sender finds that the client is gone, and ends it."""
-        if self.transfer is not None:
-            with contextlib.suppress(OSError):  # the client is gone indeed
-                self.socket.shutdown(socket.SHUT_RDWR)
-            self.transfer = None
-
-    def received(self, data: bytes) -> bool:
-        self.reader = threading.get_ident()
-        received = bool(super().received(data))
-        self.reader = 0
-        if self.at_once is not None:  # of more, others would have to wait for the rest
-            lane, self.at_once = self.at_once, None
-            lane.answer(self)
-        return received
-
-    def assign(self) -> None:
-        """Have the first of the requests answered, by whoever is to. It takes the
-        place of `server.add_task`, which the main loop and workers call."""
-        path = "/" + getattr(self.requests[0], "path", "").lstrip("/")
-        found = self.calls.fullmatch(path)
-        lane = self.lanes[str(found.lastgroup)] if found else None
-        (lane or self.server.task_dispatcher).add_task(self)
-
-    # Called by who answers
-
-    def service(self) -> None:
-        with self.outbuf_lock:
-            if self.total_outbufs_len:
-                self.held, self.requests = self.requests, []
-                self.server.pull_trigger()
-                return
-        super().service()
-
-    def send_head(self) -> None:
-        if self.head:
-            head, self.head = self.head, b""
-            super().write_soon(head)
-
-    def write_soon(self, data: Any) -> int:
-        file = getattr(data, "file", None)  # of the wrapper around a body
-        large = isinstance(file, io.BytesIO) and len(data) > self.large
-        if self.head and isinstance(data, bytes) and data:
-            head, self.head = self.head, b""
-            return int(super().write_soon(head + data)) - len(head)
-        if data:
-            self.send_head()  # without a wait for the disk
-        if self.senders is None or not (large or isinstance(file, Content)):
-            return int(super().write_soon(data))
-        self._send_soon(data, self.senders)
-        return len(data)
-
-    def _send_soon(self, body: Any, senders: Senders) -> None:
-        with self.outbuf_lock:
-            if not self.connected:
-                raise waitress.channel.ClientDisconnected
-            unsent = b"".join(buffer.get() for buffer in self.outbufs)
-            transfer = Transfer(self, unsent, body)
-            behind = waitress.buffers.OverflowableBuffer(self.adj.outbuf_overflow)
-            self.outbufs, self.current_outbuf_count = [behind], 0
-            self.total_outbufs_len = transfer.size
-            self.transfer = transfer
-        senders.add(transfer)
-
-    def _flush_some(self, do_close: bool = True) -> bool:
-        if self.transfer is not None:  # what is here comes after it
-            return False
-        return bool(super()._flush_some(do_close))
+        """Close the socket. After a refusal wait for the client to close it first: to
+        close it with unread data resets it, and the client would not get the answer."""
+        if not self.refused or self.draining or not self.connected:
+            return super().handle_close()
+        self.draining, self.will_close = True, False
+        with contextlib.suppress(OSError):  # the client was faster
+            self.socket.shutdown(socket.SHUT_WR)
+        return None
 
     def send(self, data: bytes, do_close: bool = True) -> int:
         sent: int = super().send(data, do_close)
-        self.wants_out = sent < len(data)
+        if sent:
+            self.sent_at = time.monotonic()
         return sent
 
-    def _flush_outbufs_below_high_watermark(self) -> None:
-        """Wait for the client to take some, but not on behalf of the next request."""
-        if len(self.requests) == 1:
-            if self.total_outbufs_len > self.adj.outbuf_high_watermark:
-                self.wants_out = True
-            super()._flush_outbufs_below_high_watermark()
+    def hang_up(self) -> None:
+        """End the connection: the main loop notices it and closes the socket, a thread
+        that sends a file gets an error."""
+        self.hung_up = True
+        with contextlib.suppress(OSError):  # the client was faster
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def is_waiting(self) -> bool:
+        """Whether it is the client's turn to send."""
+        return not self.requests and not self.total_outbufs_len
+
+    def check_deadlines(self, now: float) -> None:
+        timeout = self.adj.channel_timeout
+        if not self.is_waiting():
+            if self.total_outbufs_len and now - self.sent_at > timeout:
+                self.hang_up()
+        elif self.request is not None:
+            in_body = self.request.headers_finished
+            seconds = MAX_BODY_SECONDS if in_body else MAX_HEAD_SECONDS
+            if now - self.request_began > seconds:
+                self.refuse(RequestTimeout(""))
+        elif now - self.waiting_since > (DRAIN_SECONDS if self.draining else timeout):
+            self.hang_up()
+
+    def refuse(self, error: waitress.utilities.Error) -> None:
+        """Answer the request that is being read with an error."""
+        self.request.error = error
+        self.requests.append(self.request)
+        self.request = None
+        self.server.add_task(self)
+
+    def service(self) -> None:
+        super().service()
+        self.waiting_since = time.monotonic()
+
+    def write_soon(self, data: Any) -> int:
+        """Take bytes to send, or send a file now."""
+        file = getattr(data, "file", None)
+        if not isinstance(file, Content):
+            return int(super().write_soon(data))
+        self.sending = True
+        self.socket.settimeout(self.adj.channel_timeout)
+        try:
+            with self.outbuf_lock:
+                self._flush_some(do_close=False)  # the head
+            with file:
+                file.send(self.socket, len(data))
+        except OSError as error:
+            if not isinstance(error, ConnectionError | TimeoutError):
+                log.warning("A download was cut off: %s.", error.strerror or error)
+            self.hang_up()
+            raise waitress.channel.ClientDisconnected from error
+        finally:
+            self.socket.settimeout(0)
+            self.sending = False
+        return len(data)
 
 
-class AtOnce:
-    """Quick calls, which the main loop answers where it reads them: that spares the
-    way to a worker and back, and the wait for the interpreter on both. Workers answer
-    what comes behind one in the same packet, and all for a while after a slow one."""
+class Server(waitress.server.TcpWSGIServer):
+    """The service at its address, from `run` until `stop`."""
 
-    longest = 0.05  # seconds
-    pause = 60  # seconds
+    channel_class = Channel
 
-    def __init__(self, workers: Any) -> None:
-        self._workers = workers
-        self._workers_until = -math.inf
+    def __init__(
+        self, app: Callable[..., Any], settings: Settings, runs: Callable[..., str]
+    ) -> None:
+        """
+        :param runs: gives the threads that answer a method and path: "workers", a name
+            in THREAD_GROUPS, or OWN_THREAD.
+        :raises Problem: the address cannot be bound.
+        """
+        self.settings = settings
+        self.max_connections = connection_limit(settings.connections)
+        self._runs = runs
+        self._own_threads: set[threading.Thread] = set()
+        self._groups: dict[str, Any] = {}
+        self._is_stopping = False
+        self._may_close = threading.Event()  # the trigger that `stop` pulls
+        self._next_check = 0.0
+        self._crowded = ""  # the address that reached its share last
+        sock = open_socket(settings.host, settings.port)
+        proxy = {
+            "trusted_proxy": settings.trusted_proxy,
+            "trusted_proxy_headers": "x-forwarded-for x-forwarded-host"
+            " x-forwarded-proto x-forwarded-port",
+        }
+        adjustments = waitress.adjustments.Adjustments(
+            ident=None,
+            max_request_body_size=BODY_LIMIT + 1,
+            max_request_header_size=MAX_HEAD_BYTES,
+            outbuf_overflow=UNLIMITED,  # never into a file
+            outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
+            channel_timeout=settings.timeout,
+            clear_untrusted_proxy_headers=True,
+            **(proxy if settings.trusted_proxy else {}),
+        )
+        logging.getLogger("waitress.queue").setLevel(
+            logging.ERROR
+        )  # a queue is no news
+        super().__init__(
+            app,
+            _sock=sock,
+            dispatcher=self,
+            adj=adjustments,
+            sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
+            bind_socket=False,
+        )
+        for name, count in {**THREAD_GROUPS, "workers": settings.threads}.items():
+            self._groups[name] = waitress.task.ThreadedTaskDispatcher()
+            self._groups[name].set_thread_count(count)
+
+    def run(self) -> None:
+        """Serve until `stop` is called and all threads have ended."""
+        while not self._is_stopping:
+            waitress.wasyncore.loop(1, use_poll=True, map=self._map, count=1)
+        for channel in self.active_channels.values():
+            if channel.sending:
+                channel.hang_up()
+        self._may_close.wait()
+        if self._end_threads():
+            waitress.wasyncore.close_all(self._map)
+        else:  # what the thread uses stays open until the process ends
+            log.warning("Stopped while a call was waiting, probably for a disk.")
+
+    def stop(self) -> None:
+        """End `run`. Any thread may call it, and a signal handler."""
+        self._is_stopping = True
+        self.pull_trigger()
+        self._may_close.set()
+
+    def _end_threads(self) -> bool:
+        deadline = time.monotonic() + MAX_STOP_SECONDS
+        for group in self._groups.values():
+            group.set_thread_count(0)
+        for thread in list(self._own_threads):
+            thread.join(max(deadline - time.monotonic(), 0))
+        for group in self._groups.values():
+            group.shutdown(timeout=max(deadline - time.monotonic(), 0))
+        busy = [group for group in self._groups.values() if group.threads]
+        return not self._own_threads and not busy
+
+    def fix_addr(self, addr: Any) -> Any:
+        """An IPv4 address as such, also on a socket that takes IPv6 too."""
+        return (addr[0].removeprefix("::ffff:"), *addr[1:])
+
+    def readable(self) -> bool:
+        now = time.monotonic()
+        if now >= self._next_check:
+            self._next_check = now + 1
+            for channel in list(self.active_channels.values()):
+                channel.check_deadlines(now)
+        return bool(self.accepting)
+
+    def make_room(self, newcomer: Channel) -> None:
+        """Where an address has more than its share of connections, or all are too many,
+        end the one that has been waiting for a request longest."""
+        address = newcomer.addr[0]
+        channels = [c for c in self.active_channels.values() if not c.hung_up]
+        crowd = [channel for channel in channels if channel.addr[0] == address]
+        share = max(self.max_connections // 4, 1)
+        if len(crowd) > share and not self._is_exempt(address):
+            if address != self._crowded:
+                log.warning(
+                    "%s has %d connections open, as many as one address may have. If it"
+                    " is a reverse proxy, set trusted_proxy to it.",
+                    address,
+                    share,
+                )
+            self._crowded = address
+            channels = crowd
+        elif len(channels) <= self.max_connections:
+            return
+        waiting = [channel for channel in channels if channel.is_waiting()]
+        min(waiting, key=lambda channel: channel.waiting_since).hang_up()
+
+    def _is_exempt(self, address: str) -> bool:
+        is_loopback = ipaddress.ip_address(address).is_loopback
+        return is_loopback or address == self.settings.trusted_proxy
 
     def add_task(self, channel: Channel) -> None:
-        is_loop = channel.reader == threading.get_ident()
-        if is_loop and time.monotonic() >= self._workers_until:
-            channel.at_once = self
-        else:
-            self._workers.add_task(channel)
+        """Have the first of a connection's requests answered."""
+        if self._is_stopping:
+            return channel.hang_up()
+        if channel.total_outbufs_len:
+            channel.held = True
+            return None
+        request = channel.requests[0]
+        runs = "workers" if request.error else self._runs(request.command, request.path)
+        if runs == OWN_THREAD:
+            thread = threading.Thread(
+                target=self._answer, args=(channel,), name="download", daemon=True
+            )
+            self._own_threads.add(thread)
+            return thread.start()
+        return self._groups[runs].add_task(channel)
 
-    def answer(self, channel: Channel) -> None:
-        began = time.monotonic()
-        channel.service()
-        if time.monotonic() - began > self.longest:
-            self._workers_until = began + self.pause
+    def _answer(self, channel: Channel) -> None:
+        try:
+            channel.service()
+        finally:
+            self._own_threads.discard(threading.current_thread())
 
 
-def channel_class() -> tuple[Any, Senders | None]:
-    """The class of a server's connections, and the senders that it is to have, as far
-    as this system and this waitress have what they build on."""
-    if changed := changed_in_waitress():
-        log.warning(
-            "This waitress has another %s: downloads take its own way, which is"
-            " slower. Tell catalogd's authors.",
-            changed,
-        )
-        return waitress.channel.HTTPChannel, None
-    if not (hasattr(os, "sendfile") and hasattr(select, "epoll")):
-        log.info("No sendfile or epoll here: downloads take waitress's own way.")
-        return Channel, None
-    return Channel, Senders()
+def open_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on a host, or, where it is empty, on all interfaces.
+
+    :raises Problem: the address cannot be bound.
+    """
+    try:
+        if not host and socket.has_dualstack_ipv6():
+            ipv6 = socket.AF_INET6
+            return socket.create_server(("", port), family=ipv6, dualstack_ipv6=True)
+        family, *_, address = socket.getaddrinfo(
+            host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # names the address again
+        where = f"{host or '*'}:{port}"
+        raise Problem(f"Cannot listen on {where}: {reason}.") from error
 
 
 def connection_limit(wanted: int) -> int:
     """How many connections this process can have open, up to those wanted. Each may
-    need three descriptors: its socket, its sender's, and the file's."""
+    need two descriptors: of its socket and of a file."""
     spare = 100  # for the database, and what else there is
     try:
         import resource
     except ImportError:  # Windows, where select() takes 512 sockets
         return min(wanted, 500)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = math.inf if hard == resource.RLIM_INFINITY else hard
-    if soft != resource.RLIM_INFINITY and soft < 3 * wanted + spare:
-        soft = int(min(3 * wanted + spare, most))
+    limit = math.inf if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < 2 * wanted + spare:
+        soft = int(min(2 * wanted + spare, limit))
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        if (fit := max((soft - spare) // 3, 1)) < wanted:
+        if (fit := max((soft - spare) // 2, 1)) < wanted:
             log.warning("The system allows for %d connections only.", fit)
             return fit
     return wanted
@@ -3268,7 +3227,6 @@ DIRECTORY_HEADERS = {**JSON_HEADERS, "Content-Type": "text/html; charset=utf-8"}
 LEDGERS = 100  # queue items whose served bytes are remembered
 COOKIE = "session"
 CLIENT_PATIENCE = 30  # seconds without a call after which a client is not there
-HEADER_LIMIT = 32 * 1024  # bytes of a request's first line and headers
 REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP status
     400: ("bad_request", "The request could not be understood."),
     404: ("not_found", "There is nothing at this address."),
@@ -3276,8 +3234,9 @@ REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP st
         "method_not_allowed",
         "This address does not take this method. The Allow header has those it takes.",
     ),
+    408: ("timeout", "The request took too long to arrive."),
     413: ("too_large", f"The body is larger than {BODY_LIMIT} bytes."),
-    431: ("headers_too_large", f"The headers are larger than {HEADER_LIMIT} bytes."),
+    431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
     500: (
         "internal_error",
         "Something went wrong in the server. Its log says what.",
@@ -3286,27 +3245,18 @@ REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP st
 }
 LONG_BODY = 64 * 1024  # bytes
 
-# The main loop answers polls, which only read a little of the database. Calls that wait
-# for others of their kind, for a disk or for another server have threads of their own.
-LANES = re.compile(
-    "(?P<polls>/api/send-queue)"
-    "|(?P<catalog>/api/list|/web/entries)"
-    "|(?P<passwords>/api/auth/login|/web/(?:login|password|setup))"
-    "|(?P<files>/(?:api|web)/download/.+|/dir/.+)"
-    "|(?P<links>/web/links)"
-)
-LANE_THREADS = {"catalog": 1, "passwords": 1, "files": 8, "links": 2}
-
 
 class Route(NamedTuple):
     """`access` is "open", "key", "session", "admin" (a session of one),
     "key or session", or "dir" (a token in the path, or Basic authentication with an
-    account's name and key); `fields` are those of its JSON body."""
+    account's name and key); `fields` are those of its JSON body; `runs` names the
+    threads that answer it, see Server."""
 
     method: str
     path: str
     access: str
     fields: Mapping[str, Field] | None
+    runs: str
     answer: Callable[..., Any]
 
 
@@ -3314,7 +3264,10 @@ ROUTES: list[Route] = []
 
 
 def route(
-    rule: str, access: str, fields: Mapping[str, Field] | None = None
+    rule: str,
+    access: str,
+    fields: Mapping[str, Field] | None = None,
+    runs: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Makes a method of Web answer `rule`, such as "GET /api/list". It is called with
     the caller (unless the route is open), the fields (if there are any), and the
@@ -3322,7 +3275,8 @@ def route(
 
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
-        ROUTES.append(Route(method, path, access, fields, answer))
+        threads = runs or ("workers" if method == "GET" else "writes")
+        ROUTES.append(Route(method, path, access, fields, threads, answer))
         return answer
 
     return add
@@ -3426,7 +3380,15 @@ class Web:
         self.app = App()
         for rule in ROUTES:
             answer = functools.partial(self._answer, rule)
-            self.app.route(rule.path, rule.method, answer)
+            self.app.route(rule.path, rule.method, answer, runs=rule.runs)
+
+    def runs(self, method: str, path: str) -> str:
+        """The threads that answer a call, as its route says."""
+        call = {"REQUEST_METHOD": method, "PATH_INFO": path}
+        try:
+            return str(self.app.router.match(call)[0].config["runs"])
+        except bottle.HTTPError:  # no such address or method
+            return "workers"
 
     # What every call goes through
 
@@ -3505,7 +3467,7 @@ class Web:
 
     # The interface: catalog
 
-    @route("GET /api/list", access="key")
+    @route("GET /api/list", access="key", runs="lists")
     def list(self, caller: Caller) -> bottle.HTTPResponse:
         return self._catalog_answer('{"entries": ', self.store.listing)
 
@@ -3534,7 +3496,7 @@ class Web:
                 self._catalogs[opening] = catalog
             return catalog
 
-    @route("GET /api/download/<entry_id>", access="key")
+    @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         entry = self.store.entry(entry_id)
         if entry["type"] == "url":
@@ -3613,7 +3575,7 @@ class Web:
         served = self._served.get(item, Served())
         return {"success": True, "served": served.bytes}
 
-    @route("GET /dir<place:re:(?:/.*)?>", access="dir")
+    @route("GET /dir<place:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, place: str) -> bottle.HTTPResponse:
         shelf = self._current_shelf().of(caller.entry)
         place = f"/dir{place}".removeprefix(caller.base)
@@ -3676,7 +3638,7 @@ class Web:
         self.store.set_browse_token(caller.account, None)
         return {"success": True}
 
-    @route("POST /api/auth/login", access="open", fields=LOGIN)
+    @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self._check_login(body["username"], body["password"])
         key = new_key()
@@ -3692,7 +3654,7 @@ class Web:
         needs_setup = not caller and not self.store.has_accounts()
         return {"success": True, "account": account, "needs_setup": needs_setup}
 
-    @route("POST /web/setup", access="open", fields=SETUP)
+    @route("POST /web/setup", access="open", fields=SETUP, runs="passwords")
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         refuse_other_sites(self.settings.base_url)
         with self._password_lock:
@@ -3709,7 +3671,7 @@ class Web:
             account = self.store.add_account(name, password)
         return self._sign_in(account)
 
-    @route("POST /web/login", access="open", fields=LOGIN)
+    @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         refuse_other_sites(self.settings.base_url)
         return self._sign_in(self._check_login(body["username"], body["password"]))
@@ -3756,7 +3718,7 @@ class Web:
         self._set_cookie(answer, "", 0)
         return answer
 
-    @route("POST /web/password", access="session", fields=PASSWORD)
+    @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def password(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"])
@@ -3780,14 +3742,19 @@ class Web:
     def accounts(self, caller: Caller) -> dict[str, Any]:
         return {"success": True, "accounts": self.store.accounts()}
 
-    @route("POST /web/accounts", access="admin", fields=ACCOUNT)
+    @route("POST /web/accounts", access="admin", fields=ACCOUNT, runs="passwords")
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
         account = self.store.add_account(name, password, body.get("admin", False))
         return {"success": True, "id": account}
 
-    @route("POST /web/accounts/<account>", access="admin", fields=ACCOUNT_CHANGES)
+    @route(
+        "POST /web/accounts/<account>",
+        access="admin",
+        fields=ACCOUNT_CHANGES,
+        runs="passwords",
+    )
     def change_account(
         self, caller: Caller, body: Mapping[str, Any], account: str
     ) -> dict[str, Any]:
@@ -3807,12 +3774,12 @@ class Web:
 
     # The page's own: the library, keys and the queue
 
-    @route("GET /web/entries", access="session")
+    @route("GET /web/entries", access="session", runs="lists")
     def entries(self, caller: Caller) -> bottle.HTTPResponse:
         opening = '{"success": true, "entries": '
         return self._catalog_answer(opening, self.store.library)
 
-    @route("GET /web/download/<entry_id>", access="session")
+    @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     def download_in_page(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         return self.download(caller, entry_id)
 
@@ -3890,7 +3857,7 @@ class Web:
         self.scanner.rescan()
         return {"success": True}
 
-    @route("POST /web/links", access="admin", fields=LINK)
+    @route("POST /web/links", access="admin", fields=LINK, runs="links")
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         entry = make_link(self.store, by=caller.name, **body)
         return {"success": True, "id": entry}
@@ -4229,151 +4196,6 @@ def redirected_file_answer(path: str, location: str) -> bottle.HTTPResponse:
         "X-Accel-Redirect": location + urllib.parse.quote(path),
     }
     return bottle.HTTPResponse(b"", 200, headers)
-
-
-class Refusal:
-    """What waitress itself refuses, such as a malformed header, in our shape. What it
-    says of it would quote the header, in which a key may be."""
-
-    def __init__(self, error: Any) -> None:
-        self.status = f"{error.code} {error.reason}"
-        self.body = error_body(*REFUSALS[error.code])
-
-    def to_response(self, ident: str | None = None) -> tuple[str, Any, bytes]:
-        return self.status, [*JSON_HEADERS.items()], self.body
-
-
-class ErrorTask(waitress.task.ErrorTask):
-    def execute(self) -> None:
-        error = self.request.error
-        address = self.channel.addr and self.channel.addr[0]
-        log.info("%d from %s: %s", error.code, address, error.reason)
-        self.request.error = Refusal(error)
-        self.channel.refused = True
-        super().execute()
-
-
-class RequestParser(waitress.parser.HTTPRequestParser):
-    """Refuses some more of what is malformed."""
-
-    path = ""  # also of what is refused before there is one: waitress logs it
-
-    def parse_header(self, header_plus: bytes) -> None:
-        try:
-            super().parse_header(header_plus)
-            self.path.encode("latin-1").decode("utf-8")
-        except ValueError as error:  # also a length of 5000 digits, a host of "["
-            raise waitress.parser.ParsingError(str(error)) from error
-        if not self.path.startswith("/") and self.path != "*":
-            raise waitress.parser.ParsingError("The path does not start with '/'.")
-
-    def received(self, data: bytes) -> int:
-        consumed: int = super().received(data)
-        if self.completed:  # there is no body to ask the client for
-            self.expect_continue = False
-        return consumed
-
-
-class Connection(waitress.channel.HTTPChannel):
-    """After a refusal it reads and drops what the client still sends. To close a
-    socket with unread data resets it, and the client would never see the answer."""
-
-    error_task_class = ErrorTask
-    parser_class = RequestParser
-    will_close = False
-    refused = False
-    dropped = -1  # bytes; -1 while it does not drop any
-    drop_limit = 64 * 1024 * 1024
-
-    def handle_close(self) -> None:
-        if self.connected and self.refused and self.will_close and self.dropped < 0:
-            self.dropped = 0
-            self.will_close = False
-            with contextlib.suppress(OSError):  # the client has gone
-                self.socket.shutdown(socket.SHUT_WR)
-        else:
-            super().handle_close()
-
-    def received(self, data: bytes) -> bool:
-        if self.dropped < 0:
-            return bool(super().received(data))
-        self.dropped += len(data)
-        self.will_close = self.dropped > self.drop_limit
-        return False
-
-
-def open_sockets(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on a host, or, where it is empty, on all interfaces.
-
-    :raises OSError: there is none to be had.
-    """
-    if host:
-        family, *_, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return [socket.create_server(address[:2], family=family)]
-    first = socket.create_server(("0.0.0.0", port))
-    try:
-        port = first.getsockname()[1]
-        return [first, socket.create_server(("::", port), family=socket.AF_INET6)]
-    except OSError:  # a machine without IPv6
-        return [first]
-
-
-def listen(app: bottle.Bottle, settings: Settings) -> Any:
-    """The waitress server, which has its sockets and only needs to `run`.
-
-    :raises Problem: the address cannot be had.
-    """
-    forwarded = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
-    try:
-        sockets = open_sockets(settings.host, settings.port)
-    except OSError as error:
-        where = f"{settings.host or '*'}:{settings.port}"
-        reason = str(error.strerror).partition(" (while")[0]  # names the address again
-        raise Problem(f"Cannot listen on {where}: {reason}.") from error
-    channels: dict[int, Any] = {}
-    server = waitress.server.create_server(
-        app,
-        map=channels,
-        sockets=sockets,
-        threads=settings.threads,
-        ident=None,
-        max_request_body_size=1024 * 1024,
-        max_request_header_size=HEADER_LIMIT,
-        clear_untrusted_proxy_headers=True,
-        trusted_proxy=settings.trusted_proxy or None,
-        trusted_proxy_headers=forwarded if settings.trusted_proxy else "",
-        connection_limit=connection_limit(settings.connections),
-        channel_timeout=settings.timeout,
-        cleanup_interval=min(30, settings.timeout // 4),
-        asyncore_use_poll=True,
-    )
-    take_over(server, channels)
-    return server
-
-
-def take_over(server: Any, channels: Mapping[int, Any]) -> None:
-    """Have a server make connections of our kind, with their senders and lanes."""
-    kind, senders = channel_class()
-    threads = {name: waitress.task.ThreadedTaskDispatcher() for name in LANE_THREADS}
-    for name, count in LANE_THREADS.items():
-        threads[name].set_thread_count(count)
-    lanes = {**threads, "polls": AtOnce(server.task_dispatcher)}
-    ours = {"senders": senders, "calls": LANES, "lanes": lanes}
-    connections = type("Channel", (Connection, kind), ours)
-    for listener in channels.values():
-        if isinstance(listener, waitress.server.BaseWSGIServer):
-            listener.channel_class = connections
-            listener.add_task = getattr(connections, "assign", listener.add_task)
-    close_server = server.close
-
-    def close() -> None:
-        for lane in threads.values():
-            lane.set_thread_count(0)
-        close_server()
-
-    server.close = functools.partial(senders.close_before, close) if senders else close
 
 
 # Page -------------------------------------------------------------------------
@@ -7433,6 +7255,7 @@ def byte_count(text: str) -> int:
 
 
 def serve(args: argparse.Namespace) -> None:
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     settings = settings_of(args)
     if not settings.folders:
         settings = dataclasses.replace(settings, folders=(folder_beside_program(),))
@@ -7444,7 +7267,7 @@ def serve(args: argparse.Namespace) -> None:
         with store.exclusive("serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
-            run(listen(web.app, settings), scanner, web, args.open)
+            run(Server(web.app, settings, web.runs), scanner, web, args.open)
 
 
 def folder_beside_program() -> str:
@@ -7514,15 +7337,15 @@ def stopped_with_its_window() -> Iterator[None]:
         windows.kernel32.SetConsoleCtrlHandler(handler, False)
 
 
-def run(server: Any, scanner: Scanner, web: Web, open: bool = False) -> None:
+def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
     """Serve until a signal ends it.
 
     :param open: show the page in this machine's browser.
     """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: server.stop())
     scanner.start()
     try:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda number, frame: sys.exit(0))
         page = welcome(server, scanner, web)
         if open:
             webbrowser.open(page)
@@ -7530,7 +7353,6 @@ def run(server: Any, scanner: Scanner, web: Web, open: bool = False) -> None:
             server.run()
     finally:
         scanner.stop()
-        server.close()
 
 
 BEAT = 20.0  # seconds between two words to a systemd that has no watchdog set
@@ -7538,7 +7360,7 @@ PATIENCE = 5.0  # seconds that a call to ourselves may take
 
 
 @contextlib.contextmanager
-def heartbeat(server: Any, web: Web) -> Iterator[None]:
+def heartbeat(server: Server, web: Web) -> Iterator[None]:
     """While the block runs, systemd is told of every call of our own that the service
     answers. One thread calls and then tells, so a service that hangs falls silent,
     and systemd's watchdog restarts it."""
@@ -7556,7 +7378,7 @@ def heartbeat(server: Any, web: Web) -> Iterator[None]:
         notify("STOPPING=1")
 
 
-def beat(server: Any, web: Web, over: threading.Event) -> None:
+def beat(server: Server, web: Web, over: threading.Event) -> None:
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     interval = watchdog / 3 or BEAT
     while not over.is_set():
@@ -7586,7 +7408,7 @@ def notify(*states: str) -> None:
             link.sendto("\n".join(states).encode(), re.sub("^@", "\0", address))
 
 
-def welcome(server: Any, scanner: Scanner, web: Web) -> str:
+def welcome(server: Server, scanner: Scanner, web: Web) -> str:
     """Says what is served, where, and how to make the first account. The address
     that is to be opened first."""
     addresses = list(page_addresses(server, web.settings))
@@ -7601,11 +7423,11 @@ def welcome(server: Any, scanner: Scanner, web: Web) -> str:
     return first
 
 
-def page_addresses(server: Any, settings: Settings) -> Iterator[str]:
+def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
     """The addresses that people on the LAN can open, the most likely first."""
     if settings.base_url:
         yield f"{settings.base_url}/"
-    port = listening_port(server)
+    port = server.effective_port
     if settings.host not in ("", "0.0.0.0", "::"):
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{host}:{port}/"
@@ -7614,14 +7436,10 @@ def page_addresses(server: Any, settings: Settings) -> Iterator[str]:
         yield f"http://{socket.gethostname().partition('.')[0]}.local:{port}/"
 
 
-def listening_port(server: Any) -> int:
-    return int(getattr(server, "effective_port", None) or server.effective_listen[0][1])
-
-
-def own_address(server: Any, settings: Settings) -> tuple[str, int]:
+def own_address(server: Server, settings: Settings) -> tuple[str, int]:
     """Where this machine itself reaches the service."""
     everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-    return everywhere.get(settings.host, settings.host), listening_port(server)
+    return everywhere.get(settings.host, settings.host), server.effective_port
 
 
 def lan_address() -> str:
@@ -7971,7 +7789,6 @@ def wait_for_reader() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     log.setLevel(logging.INFO)
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
     if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that lacks letters
         sys.stdout.reconfigure(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv

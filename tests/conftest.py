@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import waitress.wasyncore
 import webtest
 
 import catalogd
@@ -114,27 +113,14 @@ def serve() -> Iterator[Callable[[catalogd.Web], str]]:
     with contextlib.ExitStack() as stack:
 
         def start(web: catalogd.Web) -> str:
-            server = catalogd.listen(web.app, web.settings)
+            server = catalogd.Server(web.app, web.settings, web.runs)
             thread = threading.Thread(target=server.run)
             thread.start()
-            stack.callback(stop, server, thread)
+            stack.callback(thread.join)
+            stack.callback(server.stop)
             return f"http://127.0.0.1:{server.effective_port}"
 
         yield start
-
-
-def stop(server: Any, thread: threading.Thread) -> None:
-    """Ends a waitress server that runs in another thread: its loop ends when there
-    is nothing left to wait for."""
-
-    def close() -> None:
-        server.close()
-        waitress.wasyncore.close_all(server._map)
-
-    with contextlib.suppress(OSError):  # it was awake, and has ended already
-        server.trigger.pull_trigger(close)
-    thread.join()
-    server.task_dispatcher.shutdown()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 20) -> None:

@@ -18,8 +18,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from conftest import stop
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -81,13 +79,14 @@ class House(NamedTuple):
 @contextlib.contextmanager
 def served(web: catalogd.Web) -> Iterator[str]:
     """The address of the service, such as `http://127.0.0.1:40123/`."""
-    server = catalogd.listen(web.app, web.settings)
+    server = catalogd.Server(web.app, web.settings, web.runs)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.effective_port}/"
     finally:
-        stop(server, thread)
+        server.stop()
+        thread.join()
 
 
 @contextlib.contextmanager

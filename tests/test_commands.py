@@ -789,19 +789,19 @@ def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -
 
 
 class Ending:
-    """A server that is told to end as soon as it runs."""
+    """A server to which a signal is sent as soon as it runs."""
 
     effective_port = 6069
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.closed = False
+        self.stopped = False
 
     def run(self) -> None:
         signal.raise_signal(self.number)
 
-    def close(self) -> None:
-        self.closed = True
+    def stop(self) -> None:
+        self.stopped = True
 
 
 @pytest.fixture
@@ -814,7 +814,7 @@ def no_handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_scanner_and_the_sockets_too(
+def test_a_signal_ends_the_scanner_and_the_server(
     data: pathlib.Path,
     library: Library,
     monkeypatch: pytest.MonkeyPatch,
@@ -822,11 +822,26 @@ def test_a_signal_ends_the_scanner_and_the_sockets_too(
     number: int,
 ) -> None:
     server = Ending(number)
-    monkeypatch.setattr(catalogd, "listen", lambda app, settings: server)
+    monkeypatch.setattr(catalogd, "Server", lambda app, settings, runs: server)
+    assert catalogd.main(["serve", str(library.folder)]) == 0
+    assert server.stopped
+    with opened(data) as store, store.exclusive("serve"):
+        pass
+
+
+def test_a_signal_while_it_starts_ends_it(
+    data: pathlib.Path,
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+    no_handlers: None,
+) -> None:
+    def start(*parts: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(catalogd, "Scanner", start)
     with pytest.raises(SystemExit) as end:
         catalogd.main(["serve", str(library.folder)])
     assert end.value.code == 0
-    assert server.closed
     with opened(data) as store, store.exclusive("serve"):
         pass
 

@@ -1,28 +1,23 @@
 """Downloads by RFC 9110 and RFC 6266, over real sockets; and the list."""
 
 import contextlib
-import dataclasses
 import email.utils
 import gzip
 import hashlib
 import http.client
 import json
-import logging
 import os
 import re
 import resource
-import select
 import sys
 import threading
 import time
 import urllib.parse
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import bottle
 import pytest
-import waitress.channel
-import waitress.server
 
 import catalogd
 from conftest import LONG_AGO, Games, Library, wait_for
@@ -54,7 +49,7 @@ def test_head_has_the_headers_of_get_and_no_body(games: Games) -> None:
     get, head = games.ask(path), games.ask(path, "HEAD")
     assert (head.status, head.body) == (200, b"")
     for answer in (get, head):
-        del answer.headers["Date"]
+        del answer.headers["Date"], answer.headers["Connection"]
     assert sorted(head.headers.items()) == sorted(get.headers.items())
 
 
@@ -411,7 +406,6 @@ def test_pipelined_requests_are_answered_in_order(games: Games) -> None:
 
 
 def test_pipelined_polls_are_answered_in_order(games: Games) -> None:
-    """By the main loop, but not before what workers answer."""
     wanted = ["/api/send-queue", "/style.css", "/api/send-queue", "/healthz"] * 20
     with games.connect() as client, client.makefile("rb") as answer:
         client.sendall(b"".join(games.request(each) for each in wanted))
@@ -422,75 +416,12 @@ def test_pipelined_polls_are_answered_in_order(games: Games) -> None:
             assert (b'"queue": []' in body) == (each == "/api/send-queue")
 
 
-@pytest.fixture
-def threads(store: catalogd.Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Those that answer polls, a number for each poll."""
-    pending, threads = store.pending, []
-
-    def noted(account: int, client: str | None) -> list[dict[str, object]]:
-        threads.append(threading.get_ident())
-        return pending(account, client)
-
-    monkeypatch.setattr(store, "pending", noted)
-    return threads
-
-
-def test_polls_behind_another_in_a_packet_are_left_to_workers(
-    games: Games, threads: list[int]
-) -> None:
-    """Else a client that sends many has the main loop for itself."""
-    assert games.ask("/api/send-queue").status == 200
-    with games.connect() as client:
-        client.sendall(games.request("/api/send-queue") * 30)
-        wait_for(lambda: len(threads) == 31)
-    assert threads[1] == threads[0]
-    assert threads[0] not in threads[2:]
-
-
-def test_polls_that_take_long_are_left_to_workers(
-    games: Games, threads: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalogd.AtOnce, "longest", 60.0)
-    for _ in range(3):
-        assert games.ask("/api/send-queue").status == 200
-    assert len(set(threads)) == 1
-    assert games.ask("/healthz").status == 200  # read when the poll is done with
-    monkeypatch.setattr(catalogd.AtOnce, "longest", 0.0)
-    for _ in range(3):
-        assert games.ask("/api/send-queue").status == 200
-    assert threads[3] == threads[0]
-    assert threads[0] not in threads[4:]
-    monkeypatch.setattr(catalogd.AtOnce, "longest", 60.0)
-    monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + 60)
-    assert games.ask("/api/send-queue").status == 200
-    assert threads[-1] == threads[0]
-
-
-def test_a_small_answer_is_one_packet(
-    games: Games, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    send, packets = catalogd.Channel.send, []
-
-    def noted(channel: catalogd.Channel, data: bytes, do_close: bool = True) -> int:
-        packets.append(bytes(data))
-        return send(channel, data, do_close)
-
-    monkeypatch.setattr(catalogd.Channel, "send", noted)
-    paths = ["/api/send-queue", "/healthz", "/api/list", "/nowhere"]
-    for path in paths:
-        games.ask(path)
-    etag = games.ask("/api/list").headers["ETag"]
-    assert games.ask("/api/list", If_None_Match=etag).status == 304
-    assert games.ask("/healthz", "HEAD").body == b""
-    assert len(packets) == len(paths) + 3
-
-
 def test_the_answer_to_who_has_it_already_keeps_the_connection(games: Games) -> None:
     etag = games.ask("/api/list").headers["ETag"]
     port = games.connection.sock.getsockname()[1]
     for _ in range(3):
         answer = games.ask("/api/list", If_None_Match=etag)
-        assert (answer.status, answer.headers["Connection"]) == (304, None)
+        assert (answer.status, answer.headers["Connection"]) == (304, "keep-alive")
     assert games.connection.sock.getsockname()[1] == port
     answer = games.ask("/api/list", If_None_Match=etag, Connection="close")
     assert (answer.status, answer.headers["Connection"]) == (304, "close")
@@ -537,17 +468,20 @@ class Hidden:
             "/file", callback=lambda: catalogd.file_answer(path, known, self.served)
         )
 
+    def runs(self, method: str, path: str) -> str:
+        return catalogd.OWN_THREAD
 
-@pytest.mark.parametrize("stock", [False, True])
+
+@pytest.mark.parametrize("sendfile", [True, False])
 def test_what_has_left_is_known(
     library: Library,
     settings: catalogd.Settings,
     serve: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
-    stock: bool,
+    sendfile: bool,
 ) -> None:
-    if stock:
-        monkeypatch.delattr(select, "epoll")
+    if not sendfile:
+        monkeypatch.delattr(os, "sendfile")
     content = os.urandom(3_000_000)
     hidden = Hidden(library.add("a.nsp", content), settings)
     address = serve(hidden)
@@ -563,79 +497,17 @@ def test_what_has_left_is_known(
         wait_for(lambda: hidden.served.bytes == 3_000_000)
 
 
-class Stream:
-    """An application that makes its answer while it is sent."""
-
-    def __init__(self, settings: catalogd.Settings) -> None:
-        self.settings = settings
-        self.made = 0
-        self.app = bottle.Bottle()
-        self.app.route("/stream", callback=self.stream)
-
-    def stream(self) -> Iterator[bytes]:
-        for _ in range(40):
-            self.made += 1
-            yield bytes(1024 * 1024)
-
-
-def test_an_answer_that_is_made_on_the_way_waits_for_its_client(
-    settings: catalogd.Settings, serve: Callable[..., str], games: Games
-) -> None:
-    stream = Stream(settings)
-    games.port = int(serve(stream).rpartition(":")[2])
-    with games.connect() as client, client.makefile("rb") as answer:
-        client.sendall(games.request("/stream", "Connection: close"))
-        wait_for(lambda: stream.made > 16)
-        time.sleep(0.2)
-        assert stream.made < 40
-        assert len(answer.read()) >= 40 * 1024 * 1024
-
-
-# Which way downloads take
-
-
-def test_downloads_have_senders_here(service: catalogd.Web) -> None:
-    assert catalogd.changed_in_waitress() == ""
-    kind, senders = catalogd.channel_class()
-    assert kind is catalogd.Channel
-    assert senders is not None
-
-
-@pytest.mark.parametrize("name", catalogd.BUILT_ON)
-@pytest.mark.parametrize("change", [None, lambda self: None])
-def test_a_changed_waitress_is_used_as_it_is(
-    name: str,
-    change: object,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(f"waitress.{name}", change)
-    assert catalogd.changed_in_waitress() == name
-    assert catalogd.channel_class() == (waitress.channel.HTTPChannel, None)
-    (line,) = caplog.messages
-    assert name in line
-
-
-@pytest.mark.parametrize("missing", ["os.sendfile", "select.epoll"])
-def test_a_system_without_sendfile_or_epoll_takes_the_stock_way(
-    missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    monkeypatch.delattr(missing)
-    assert catalogd.channel_class() == (catalogd.Channel, None)
-    assert caplog.messages == [
-        "No sendfile or epoll here: downloads take waitress's own way."
-    ]
+# Limits
 
 
 @pytest.mark.parametrize(
     ("soft", "hard", "wanted", "limit", "raised"),
     [
         (1024, 524288, 100, 100, None),
-        (1024, 524288, 1000, 1000, 3100),
-        (1024, -1, 1000, 1000, 3100),
+        (1024, 524288, 1000, 1000, 2100),
+        (1024, -1, 1000, 1000, 2100),
         (-1, -1, 1000, 1000, None),
-        (1024, 1024, 1000, 308, 1024),
+        (1024, 1024, 1000, 462, 1024),
         (64, 64, 1000, 1, 64),
     ],
 )
@@ -661,18 +533,6 @@ def test_windows_has_as_many_connections_as_select_takes(
 ) -> None:
     monkeypatch.setitem(sys.modules, "resource", None)
     assert catalogd.connection_limit(1000) == 500
-
-
-def test_the_settings_reach_the_server(service: catalogd.Web) -> None:
-    settings = dataclasses.replace(service.settings, connections=77, timeout=88)
-    server = catalogd.listen(service.app, settings)
-    try:
-        assert server.adj.connection_limit == 77
-        assert server.adj.channel_timeout == 88
-        assert server.adj.asyncore_use_poll
-    finally:
-        waitress.wasyncore.close_all(server._map)
-        server.task_dispatcher.shutdown()
 
 
 # The list

@@ -36,7 +36,8 @@ def test_every_banner_ends_in_column_80() -> None:
     [
         ("sqlite3.", {"Store"}),
         ("bottle.", {"Downloads", "Web"}),
-        ("threading.", {"Store", "Scanner", "Downloads", "Web", "Commands"}),
+        ("threading.", {"Store", "Scanner", "Downloads", "Server", "Web", "Commands"}),
+        ("waitress.", {"Server"}),
         ("os.scandir", {"Scanner"}),
         ("platformdirs.", {"Commands"}),
         ("argparse.", {"Commands"}),
@@ -61,7 +62,7 @@ def test_the_script_needs_what_the_package_needs() -> None:
     setup = configparser.ConfigParser(interpolation=None)
     setup.read(PATH.with_name("setup.cfg"), encoding="utf-8")
     options = setup["options"]
-    needed = [f'"{name}"' for name in options["install_requires"].split()]
+    needed = [f'"{name}"' for name in options["install_requires"].splitlines() if name]
     assert script == (
         f'requires-python = "{options["python_requires"]}"\n'
         f"dependencies = [{', '.join(needed)}]\n"

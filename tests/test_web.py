@@ -1,6 +1,8 @@
 """The routes, without a socket: who may call them, what they take and answer."""
 
+import contextlib
 import dataclasses
+import http.client
 import json
 import logging
 import re
@@ -1310,45 +1312,42 @@ def test_success_is_not_logged(
 # Sockets
 
 
-def listening(sockets: list[socket.socket]) -> list[tuple[int, str]]:
-    """Family and address of each, all of which are closed."""
-    found = [(one.family, one.getsockname()[0]) for one in sockets]
-    assert len({one.getsockname()[1] for one in sockets}) == 1  # the same port
-    for one in sockets:
-        one.close()
-    return found
-
-
-def test_without_a_host_it_listens_on_all_interfaces() -> None:
-    assert listening(catalogd.open_sockets("", 0)) == [
-        (socket.AF_INET, "0.0.0.0"),
-        (socket.AF_INET6, "::"),
-    ]
-
-
-def test_without_ipv6_it_listens_on_what_there_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    create = socket.create_server
-
-    def without_ipv6(address: Any, family: int = socket.AF_INET) -> socket.socket:
-        if family == socket.AF_INET6:
-            raise OSError("Address family not supported by protocol")
-        return create(address, family=family)
-
-    monkeypatch.setattr(socket, "create_server", without_ipv6)
-    assert listening(catalogd.open_sockets("", 0)) == [(socket.AF_INET, "0.0.0.0")]
-
-
 @pytest.mark.parametrize(
-    ("host", "family", "address"),
+    ("host", "dual_stack", "family", "address"),
     [
-        ("127.0.0.1", socket.AF_INET, "127.0.0.1"),
-        ("::1", socket.AF_INET6, "::1"),
+        ("", True, socket.AF_INET6, "::"),
+        ("", False, socket.AF_INET, "0.0.0.0"),
+        ("127.0.0.1", True, socket.AF_INET, "127.0.0.1"),
+        ("::1", True, socket.AF_INET6, "::1"),
     ],
 )
-def test_it_listens_on_one_host(host: str, family: int, address: str) -> None:
-    assert listening(catalogd.open_sockets(host, 0)) == [(family, address)]
+def test_it_listens_on_a_host_or_on_all_interfaces(
+    host: str,
+    dual_stack: bool,
+    family: int,
+    address: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: dual_stack)
+    with catalogd.open_socket(host, 0) as found:
+        assert (found.family, found.getsockname()[0]) == (family, address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_call_has_its_address_on_a_socket_for_all(
+    address: str,
+    service: catalogd.Web,
+    serve: Callable[..., str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    service.settings = dataclasses.replace(service.settings, host="")
+    port = int(serve(service).rpartition(":")[2])
+    call = http.client.HTTPConnection(address, port, timeout=30)
+    with contextlib.closing(call):
+        call.request("GET", "/nowhere")
+        assert call.getresponse().status == 404
+    assert f"404 GET /nowhere from {address}: " in caplog.messages[0]
 
 
 def test_a_port_that_is_taken_is_a_problem(service: catalogd.Web) -> None:
@@ -1356,7 +1355,7 @@ def test_a_port_that_is_taken_is_a_problem(service: catalogd.Web) -> None:
         port = taken.getsockname()[1]
         settings = catalogd.Settings(host="127.0.0.1", port=port)
         with pytest.raises(catalogd.Problem, match=f"127.0.0.1:{port}: Address"):
-            catalogd.listen(service.app, settings)
+            catalogd.Server(service.app, settings, service.runs)
 
 
 def forwarded(address: str) -> urllib.request.Request:
