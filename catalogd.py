@@ -1121,27 +1121,18 @@ DISK_ERRORS = (
 )
 
 
-class Store:
-    """The database of one data folder. Any thread may call; reads do not wait."""
+class Database:
+    """The SQLite file of one data folder. Any thread may call; reads do not wait."""
 
     def __init__(
         self,
         folder: str,
-        stale_after: float = 300,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """
-        :param stale_after: seconds without a report that make an item pending again.
-        :raises Problem: the folder or its database cannot be used.
-        """
+        """:raises Problem: the folder or its database cannot be used."""
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
-        self.stale_after = stale_after
         self.clock = clock
-        self._uses: dict[str, tuple[int, str]] = {}  # not yet written, by key id
-        self._uses_lock = threading.Lock()
-        self._uses_written = -math.inf
-        self._uses_writer: threading.Thread | None = None
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
@@ -1169,14 +1160,9 @@ class Store:
             raise Problem(f"{self.path}: {problem}") from problem
 
     def close(self) -> None:
-        try:
-            self._wait_for_uses()
-            if self._uses:
-                self._write_uses()
-        finally:
-            while self._all:
-                self._all.pop().close()
-            self._idle.clear()
+        while self._all:
+            self._all.pop().close()
+        self._idle.clear()
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(
@@ -1195,7 +1181,7 @@ class Store:
         with self.exclusive("upgrade", wait=60):  # nobody waits to change to WAL
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA foreign_keys = OFF")  # to replace tables
-            with self._writing() as db:
+            with self.writing() as db:
                 self._upgrade(db)
             self._writer.execute("PRAGMA foreign_keys = ON")
 
@@ -1216,7 +1202,7 @@ class Store:
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
         with storage_problems():
             try:
                 db = self._idle.pop()
@@ -1228,7 +1214,7 @@ class Store:
                 self._idle.append(db)
 
     @contextlib.contextmanager
-    def _writing(self, synchronous: str = "FULL") -> Iterator[sqlite3.Connection]:
+    def writing(self, synchronous: str = "FULL") -> Iterator[sqlite3.Connection]:
         """One transaction, on disk when the block has ended. With "NORMAL" it is only
         handed to the operating system: it outlives the process, but not a power cut,
         until the next transaction brings it to the disk too."""
@@ -1281,7 +1267,7 @@ class Store:
         make_private(part)
         try:
             copying = contextlib.closing(sqlite3.connect(part))
-            with copying as copy, self._reading() as db:
+            with copying as copy, self.reading() as db:
                 db.backup(copy)
             os.replace(part, path)
         except BaseException:
@@ -1296,32 +1282,47 @@ class Store:
         with open(path, "rb") as file:
             return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
 
-    # Accounts
 
-    def add_account(self, name: str, password: str, admin: bool = False) -> int:
+class Accounts:
+    """Accounts with their keys and sessions."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._uses: dict[str, tuple[int, str]] = {}  # not yet written, by key id
+        self._uses_lock = threading.Lock()
+        self._uses_written = -math.inf
+        self._uses_writer: threading.Thread | None = None
+
+    def close(self) -> None:
+        """Write what is only in memory."""
+        self._wait_for_uses()
+        if self._uses:
+            self._write_uses()
+
+    def add(self, name: str, password: str, admin: bool = False) -> int:
         """Its id. The first account is an admin. `password` is a hash.
 
         :raises Conflict: the name is taken.
         """
-        with self._writing() as db:
+        with self.database.writing() as db:
             try:
                 row = db.execute(
                     "INSERT INTO accounts (name, password, admin, created_at) VALUES"
                     " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
-                    (name, password, admin, stamp(self.clock())),
+                    (name, password, admin, stamp(self.database.clock())),
                 ).fetchone()
             except sqlite3.IntegrityError as error:
                 raise Conflict(f"There is an account {name} already.") from error
         return int(row["id"])
 
-    def has_accounts(self) -> bool:
-        with self._reading() as db:
+    def exist(self) -> bool:
+        with self.database.reading() as db:
             return bool(
                 db.execute("SELECT EXISTS (SELECT 1 FROM accounts)").fetchone()[0]
             )
 
-    def accounts(self) -> list[dict[str, Any]]:
-        with self._reading() as db:
+    def all(self) -> list[dict[str, Any]]:
+        with self.database.reading() as db:
             rows = db.execute(
                 "SELECT id, name, admin, created_at FROM accounts ORDER BY id"
             )
@@ -1329,12 +1330,12 @@ class Store:
 
     def credentials(self, name: str) -> tuple[int, str] | None:
         """Id and password hash of an account, or None."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             sql = "SELECT id, password FROM accounts WHERE name = ?"
             row = db.execute(sql, (name,)).fetchone()
         return row and (row["id"], row["password"])
 
-    def account_id(self, name: str) -> int:
+    def id_of(self, name: str) -> int:
         """:raises NotFound: there is no such account."""
         found = self.credentials(name)
         if found is None:
@@ -1346,25 +1347,25 @@ class Store:
 
         :raises NotFound: there is no such account.
         """
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "UPDATE accounts SET password = ? WHERE id = ?"
             self._change_account(db, sql, (password, account))
             sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
             db.execute(sql, (account, keep))
 
-    def remove_account(self, account: int) -> None:
+    def remove(self, account: int) -> None:
         """With its keys, sessions and queue.
 
         :raises NotFound: there is no such account.
         :raises Conflict: others would be left without an admin.
         """
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "DELETE FROM accounts WHERE id = ?"
             self._change_account(db, sql, (account,))
 
     def set_admin(self, account: int, admin: bool) -> None:
-        """Make it an admin or a member. Raises as `remove_account` does."""
-        with self._writing() as db:
+        """Make it an admin or a member. Raises as `remove` does."""
+        with self.database.writing() as db:
             sql = "UPDATE accounts SET admin = ? WHERE id = ?"
             self._change_account(db, sql, (admin, account))
 
@@ -1379,12 +1380,10 @@ class Store:
         if left and not admins:
             raise Conflict("The last admin stays. Add another admin first.")
 
-    # Keys and sessions
-
     def add_key(self, account: int, label: str, digest: bytes) -> str:
         """Its id."""
-        row = (new_id(), account, label, digest, stamp(self.clock()))
-        with self._writing() as db:
+        row = (new_id(), account, label, digest, stamp(self.database.clock()))
+        with self.database.writing() as db:
             sql = "INSERT INTO keys (id, account, label, digest, created_at)"
             db.execute(f"{sql} VALUES (?, ?, ?, ?, ?)", row)
         return row[0]
@@ -1392,7 +1391,7 @@ class Store:
     def keys(self, account: int | None = None) -> list[dict[str, Any]]:
         """Of one account, or of all. It waits for uses that are just being written."""
         self._wait_for_uses()
-        with self._reading() as db:
+        with self.database.reading() as db:
             rows = db.execute(
                 "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
                 " last_used_at, requests FROM keys JOIN accounts ON"
@@ -1408,14 +1407,14 @@ class Store:
 
     def revoke_key(self, key: str, account: int | None = None) -> None:
         """:raises NotFound: the account, or with None nobody, has such a key."""
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "DELETE FROM keys WHERE id = ? AND account = coalesce(?, account)"
             if not db.execute(sql, (key, account)).rowcount:
                 raise NotFound(f"There is no key {key}.")
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Who has the key with this digest. It counts as a use of the key."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             row = db.execute(
                 "SELECT account, name, admin, keys.id FROM keys"
                 " JOIN accounts ON accounts.id = account WHERE digest = ?",
@@ -1429,7 +1428,7 @@ class Store:
     def _count_use(self, key: str) -> None:
         """Counted in memory and written once in a while, to spare the SD card, and by
         another thread: who only reads must not wait for who writes."""
-        now = self.clock()
+        now = self.database.clock()
         with self._uses_lock:
             self._note_uses(key, 1, stamp(now))
             # A clock that was set back must not put it off.
@@ -1456,7 +1455,7 @@ class Store:
             uses, self._uses = self._uses, {}
         sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
         try:
-            with self._writing() as db:
+            with self.database.writing() as db:
                 db.executemany(sql, [(*use, key) for key, use in uses.items()])
         except Problem as problem:  # a full disk must not refuse a key
             log.warning("The use of keys is written later: %s", problem)
@@ -1465,104 +1464,58 @@ class Store:
                     self._note_uses(key, *use)
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
-        with self._writing() as db:
-            expired = stamp(self.clock() - SESSION_DAYS * 86400)
+        with self.database.writing() as db:
+            expired = stamp(self.database.clock() - SESSION_DAYS * 86400)
             db.execute("DELETE FROM sessions WHERE created_at < ?", (expired,))
-            row = (new_id(), account, digest, browser, stamp(self.clock()))
+            row = (new_id(), account, digest, browser, stamp(self.database.clock()))
             db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
-        with self._reading() as db:
+        with self.database.reading() as db:
             row = db.execute(
                 "SELECT account, name, admin, sessions.id FROM sessions"
                 " JOIN accounts ON accounts.id = account"
                 " WHERE digest = ? AND sessions.created_at >= ?",
-                (digest, stamp(self.clock() - SESSION_DAYS * 86400)),
+                (digest, stamp(self.database.clock() - SESSION_DAYS * 86400)),
             ).fetchone()
         return row and Caller(row[0], row[1], bool(row[2]), row[3])
 
     def sessions(self, account: int) -> list[dict[str, Any]]:
         """Where the account is signed in, the newest first."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             rows = db.execute(
                 "SELECT id, browser, created_at FROM sessions WHERE account = ?"
                 " AND created_at >= ? ORDER BY created_at DESC, id",
-                (account, stamp(self.clock() - SESSION_DAYS * 86400)),
+                (account, stamp(self.database.clock() - SESSION_DAYS * 86400)),
             )
             return [dict(row) for row in rows]
 
     def end_session(self, session: str, account: int) -> None:
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
             db.execute(sql, (session, account))
 
-    # Addresses
 
-    def browse_token(self, account: int) -> str | None:
-        """The token of the account's address to browse, if it has one."""
-        with self._reading() as db:
-            sql = "SELECT token FROM addresses WHERE account = ? AND item IS NULL"
-            row = db.execute(sql, (account,)).fetchone()
-        return row and str(row["token"])
+class Entries:
+    """Entries with their icons and checksums, and what scans change in them."""
 
-    def set_browse_token(self, account: int, token: str | None) -> None:
-        """Replace the address to browse; with None the account has none after it."""
-        with self._writing() as db:
-            sql = "DELETE FROM addresses WHERE account = ? AND item IS NULL"
-            db.execute(sql, (account,))
-            if token is not None:
-                sql = "INSERT INTO addresses (digest, account, token) VALUES (?, ?, ?)"
-                db.execute(sql, (digest(token), account, token))
+    def __init__(self, database: Database) -> None:
+        self.database = database
 
-    def add_item_address(self, account: int, item: str, digest: bytes) -> str:
-        """Make an address for a queue item, which replaces an earlier one; the id of
-        the item's entry. It works while a client reports on the item.
-
-        :raises NotFound: the account has no such item.
-        :raises Conflict: no client works on it.
-        """
-        with self._writing() as db:
-            if self._item(db, account, item)["status"] != "processing":
-                raise Conflict("The item is not being sent.")
-            db.execute(
-                "INSERT OR REPLACE INTO addresses (digest, account, item)"
-                " VALUES (?, ?, ?)",
-                (digest, account, item),
-            )
-            sql = "SELECT entry FROM queue WHERE id = ?"
-            return str(db.execute(sql, (item,)).fetchone()["entry"])
-
-    def address_holder(self, digest: bytes) -> Caller | None:
-        """Who may browse with the token that has this digest, and what."""
-        with self._reading() as db:
-            row = db.execute(
-                "SELECT accounts.id, name, admin, item, entry FROM addresses"
-                " JOIN accounts ON accounts.id = addresses.account"
-                " LEFT JOIN queue ON queue.id = item WHERE digest = ? AND (item IS NULL"
-                " OR status = 'processing' AND reported_at >= ?)",
-                (digest, self._stale()),
-            ).fetchone()
-        if row is None:
-            return None
-        account, name, admin, item, entry = row
-        return Caller(account, name, bool(admin), "", item=item, entry=entry)
-
-    # Entries
-
-    def catalog_version(self) -> int:
-        """A number that goes up with every change of what `listing` gives."""
-        with self._reading() as db:
+    def version(self) -> int:
+        """A number that goes up with every change of what `list_json` gives."""
+        with self.database.reading() as db:
             sql = "SELECT value FROM counters WHERE name = 'catalog'"
             return int(db.execute(sql).fetchone()[0])
 
-    def listing(self, before: str = "", after: str = "") -> bytes:
+    def list_json(self, before: str = "", after: str = "") -> bytes:
         """The entries that can be downloaded now, by name, as a JSON array between
         these texts."""
         sql = "SELECT listing AS entry FROM entries WHERE state = 'here'"
         return self._array(sql, before, after)
 
-    def library(self, before: str = "", after: str = "") -> bytes:
-        """As `listing`, with the entries of disks that are not there now, and with
+    def full_list_json(self, before: str = "", after: str = "") -> bytes:
+        """As `list_json`, with the entries of disks that are not there now, and with
         the state ("here" or "offline") of each."""
         sql = (
             "SELECT json_set(listing, '$.state', state) AS entry FROM entries"
@@ -1572,7 +1525,7 @@ class Store:
 
     def _array(self, sql: str, before: str, after: str) -> bytes:
         """SQLite makes all of it, while other threads go on."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             rows = db.execute(
                 "SELECT CAST(printf('%s[%s]%s', ?, group_concat(entry, ','), ?)"
                 f" AS BLOB) FROM ({sql} ORDER BY sort_name, id)",
@@ -1580,12 +1533,12 @@ class Store:
             )
             return bytes(rows.fetchone()[0])
 
-    def entry(self, entry: str) -> dict[str, Any]:
+    def get(self, entry: str) -> dict[str, Any]:
         """The Entry of the interface.
 
         :raises NotFound: there is none that can be downloaded now.
         """
-        with self._reading() as db:
+        with self.database.reading() as db:
             sql = "SELECT listing FROM entries WHERE id = ? AND state = 'here'"
             row = db.execute(sql, (entry,)).fetchone()
         if row is None:
@@ -1593,9 +1546,9 @@ class Store:
         found: dict[str, Any] = json.loads(row["listing"])
         return found
 
-    def shelf(self) -> list[dict[str, Any]]:
+    def downloadable(self) -> list[dict[str, Any]]:
         """The entries that can be downloaded now, in the order in which they came."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             rows = db.execute(
                 "SELECT id, name, type, source, file_type, size FROM entries"
                 " WHERE state = 'here' ORDER BY rowid"
@@ -1604,7 +1557,7 @@ class Store:
 
     def files(self) -> Iterator[Known]:
         """What is known of all files, of those that are gone or offline too."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             for row in db.execute(
                 f"SELECT {KNOWN} FROM entries WHERE type = 'filepath'"
             ):
@@ -1613,7 +1566,7 @@ class Store:
     def copies(self, samples: Iterable[str | None]) -> list[Known]:
         """The files here that have one of these samples, and that nobody has edited
         or queued, the oldest first."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             rows = db.execute(
                 f"SELECT {KNOWN} FROM entries WHERE state = 'here' AND typed = '{{}}'"
                 " AND sample IN (SELECT value FROM json_each(?))"
@@ -1630,7 +1583,7 @@ class Store:
         :param listed: whether they are in the list at once, or after later changes.
         """
         rows = [(new_id(), *file, *look_row(file, look)) for file, look in found]
-        with self._writing() as db:
+        with self.database.writing() as db:
             db.execute(
                 "INSERT INTO entries (type, state, created_by, created_at, id, source,"
                 " root, size, mtime, inode, volume, file_type, sample, said, sort_name)"
@@ -1638,15 +1591,15 @@ class Store:
                 " value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,"
                 " value ->> 7, value ->> 8, value ->> 9, value ->> 10"
                 " FROM json_each(?)",
-                (SCANNER, stamp(self.clock()), json.dumps(rows)),
+                (SCANNER, stamp(self.database.clock()), json.dumps(rows)),
             )
             if listed:
                 self._catalog_changed(db)
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
-        now = stamp(self.clock())
-        with self._writing() as db:
+        now = stamp(self.database.clock())
+        with self.database.writing() as db:
             for known, file, look in changes.updated:
                 self._update_file(db, known.id, file, look)
             sql = "UPDATE entries SET state = ?, gone_at = ? WHERE id = ?"
@@ -1688,7 +1641,7 @@ class Store:
 
         :raises NotFound: there is no such entry.
         """
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "SELECT said, typed FROM entries WHERE id = ?"
             row = db.execute(sql, (entry,)).fetchone()
             if row is None:
@@ -1701,13 +1654,13 @@ class Store:
 
     def add_icons(self, icons: Mapping[str, bytes]) -> None:
         """By their digests; those that are there already stay."""
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "INSERT OR IGNORE INTO icons VALUES (?, ?)"
             db.executemany(sql, icons.items())
 
     def icon(self, entry: str) -> bytes:
         """A JPEG. :raises NotFound: there is none of this entry."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             sql = "SELECT jpeg FROM icons JOIN entries ON digest = icon WHERE id = ?"
             row = db.execute(sql, (entry,)).fetchone()
         if row is None:
@@ -1724,7 +1677,7 @@ class Store:
             " AND sha256_mtime = mtime THEN sha256 END FROM entries"
             " WHERE type = 'filepath' AND state = 'here'"
         )
-        with self._reading() as db:
+        with self.database.reading() as db:
             if not entries:
                 return [
                     Checksum(*row) for row in db.execute(f"{sql} ORDER BY sort_name")
@@ -1741,19 +1694,16 @@ class Store:
 
     def set_checksum(self, checksum: Checksum) -> None:
         id, _, size, mtime, sha256 = checksum
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "UPDATE entries SET sha256 = ?, sha256_size = ?, sha256_mtime = ?"
             db.execute(f"{sql} WHERE id = ?", (sha256, size, mtime, id))
             self._catalog_changed(db)
 
-    def counts(self) -> tuple[int, int]:
-        """Entries that can be downloaded now, and queue items that have not ended."""
-        with self._reading() as db:
-            row = db.execute(
-                "SELECT (SELECT count(*) FROM entries WHERE state = 'here'), (SELECT"
-                " count(*) FROM queue WHERE status IN ('pending', 'processing'))"
-            ).fetchone()
-        return row[0], row[1]
+    def count(self) -> int:
+        """Of those that can be downloaded now."""
+        with self.database.reading() as db:
+            sql = "SELECT count(*) FROM entries WHERE state = 'here'"
+            return int(db.execute(sql).fetchone()[0])
 
     def add_link(
         self, url: str, size: int, type: str, said: dict[str, Any], by: str
@@ -1761,34 +1711,46 @@ class Store:
         """Make a url entry, in the name of the account `by`; its id."""
         name = said["name"].casefold()
         row = (new_id(), url, type, size, json.dumps(said), name, by)
-        with self._writing() as db:
+        with self.database.writing() as db:
             db.execute(
                 "INSERT INTO entries (id, type, source, file_type, size, state, said,"
                 " sort_name, created_by, created_at)"
                 " VALUES (?, 'url', ?, ?, ?, 'here', ?, ?, ?, ?)",
-                (*row, stamp(self.clock())),
+                (*row, stamp(self.database.clock())),
             )
             self._catalog_changed(db)
         return row[0]
 
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
-        with self._writing() as db:
+        with self.database.writing() as db:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
             if not db.execute(sql, (entry,)).rowcount:
                 raise NotFound(f"There is no link {entry}.")
             self._catalog_changed(db)
 
-    # Queue
+
+class Queue:
+    """Queue items, and the addresses for programs on a console."""
+
+    def __init__(
+        self, database: Database, entries: Entries, stale_after: float
+    ) -> None:
+        """
+        :param stale_after: seconds without a report that make an item pending again.
+        """
+        self.database = database
+        self.entries = entries
+        self.stale_after = stale_after
 
     def send(self, account: int, entry: str) -> bool:
         """Queue an entry; False where it is pending or processing already.
 
         :raises NotFound: there is no such entry that can be downloaded now.
         """
-        row = (new_id(), account, entry, stamp(self.clock()))
-        with self._writing() as db:
-            self.entry(entry)  # which cannot go before the block has ended
+        row = (new_id(), account, entry, stamp(self.database.clock()))
+        with self.database.writing() as db:
+            self.entries.get(entry)  # which cannot go before the block has ended
             done = db.execute(
                 "INSERT INTO queue (id, account, entry, created_at, place)"
                 " SELECT ?1, ?2, ?3, ?4, coalesce(max(place), 0) + 1 FROM queue"
@@ -1811,7 +1773,7 @@ class Store:
 
     def sent(self, account: int) -> list[str]:
         """The ids of the entries that the account has sent at any time."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             rows = db.execute(
                 "SELECT DISTINCT entry FROM queue WHERE account = ?"
                 " AND status = 'completed' ORDER BY entry",
@@ -1827,7 +1789,7 @@ class Store:
         :param then: one on what is told of them.
         """
         # "+place": to sort a few open items is cheaper than to walk all by their place.
-        with self._reading() as db:
+        with self.database.reading() as db:
             rows = db.execute(
                 "SELECT * FROM (SELECT queue.id, entry, name, type, source, file_type,"
                 " entries.size, state, queue.created_at, percent, bytes, speed, error,"
@@ -1842,7 +1804,7 @@ class Store:
 
     def _stale(self) -> str:
         """An item in processing without a report since then is pending again."""
-        return stamp(self.clock() - self.stale_after)
+        return stamp(self.database.clock() - self.stale_after)
 
     def report(self, account: int, item: str, report: Mapping[str, Any]) -> str:
         """Take a client's progress report; the item's status after it. Figures without
@@ -1854,7 +1816,7 @@ class Store:
             says who it is as this one does, sends the item.
         """
         lasts = "status" in report or "release" in report
-        with self._writing("FULL" if lasts else "NORMAL") as db:
+        with self.database.writing("FULL" if lasts else "NORMAL") as db:
             row = self._item(db, account, item)
             before, client = row["status"], report.get("client")
             if client not in (None, row["client"]) and self._is_being_sent(row):
@@ -1884,7 +1846,7 @@ class Store:
 
     def check_item(self, account: int, item: str) -> None:
         """:raises NotFound: the account has no such item."""
-        with self._reading() as db:
+        with self.database.reading() as db:
             self._item(db, account, item)
 
     def _is_being_sent(self, row: sqlite3.Row) -> bool:
@@ -1915,7 +1877,7 @@ class Store:
                 {
                     "item": item,
                     "status": status,
-                    "now": stamp(self.clock()),
+                    "now": stamp(self.database.clock()),
                     "client": report.get("client"),
                     "percent": report.get("progress_percent"),
                     "bytes": report.get("bytes_transferred"),
@@ -1932,7 +1894,7 @@ class Store:
         :raises NotFound: the account has no such item.
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
-        with self._writing() as db:
+        with self.database.writing() as db:
             if self._item(db, account, item)["status"] in ("pending", "processing"):
                 raise Conflict("The item is in the queue.")
             try:
@@ -1943,7 +1905,7 @@ class Store:
 
     def cancel(self, account: int, item: str) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
-        with self._writing() as db:
+        with self.database.writing() as db:
             status = self._item(db, account, item)["status"]
             if status not in ("pending", "processing"):
                 raise Conflict("The item has ended.")
@@ -1952,7 +1914,7 @@ class Store:
 
     def to_top(self, account: int, item: str) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
-        with self._writing() as db:
+        with self.database.writing() as db:
             self._item(db, account, item)
             db.execute(
                 "UPDATE queue SET place = (SELECT min(place) FROM queue"
@@ -1964,7 +1926,7 @@ class Store:
         """Drop the items that ended. A cancelled one stays while a client may still
         ask about it, so that it is told to stop. A completed one is kept out of
         sight, as the memory of what was sent."""
-        with self._writing() as db:
+        with self.database.writing() as db:
             db.execute(
                 "DELETE FROM queue WHERE account = ? AND (status = 'failed'"
                 " OR (status = 'cancelled' AND coalesce(reported_at, '') < ?))",
@@ -1972,6 +1934,86 @@ class Store:
             )
             sql = "UPDATE queue SET cleared = 1 WHERE account = ? AND status = ?"
             db.execute(sql, (account, "completed"))
+
+    def browse_token(self, account: int) -> str | None:
+        """The token of the account's address to browse, if it has one."""
+        with self.database.reading() as db:
+            sql = "SELECT token FROM addresses WHERE account = ? AND item IS NULL"
+            row = db.execute(sql, (account,)).fetchone()
+        return row and str(row["token"])
+
+    def set_browse_token(self, account: int, token: str | None) -> None:
+        """Replace the address to browse; with None the account has none after it."""
+        with self.database.writing() as db:
+            sql = "DELETE FROM addresses WHERE account = ? AND item IS NULL"
+            db.execute(sql, (account,))
+            if token is not None:
+                sql = "INSERT INTO addresses (digest, account, token) VALUES (?, ?, ?)"
+                db.execute(sql, (digest(token), account, token))
+
+    def add_item_address(self, account: int, item: str, digest: bytes) -> str:
+        """Make an address for a queue item, which replaces an earlier one; the id of
+        the item's entry. It works while a client reports on the item.
+
+        :raises NotFound: the account has no such item.
+        :raises Conflict: no client works on it.
+        """
+        with self.database.writing() as db:
+            if self._item(db, account, item)["status"] != "processing":
+                raise Conflict("The item is not being sent.")
+            db.execute(
+                "INSERT OR REPLACE INTO addresses (digest, account, item)"
+                " VALUES (?, ?, ?)",
+                (digest, account, item),
+            )
+            sql = "SELECT entry FROM queue WHERE id = ?"
+            return str(db.execute(sql, (item,)).fetchone()["entry"])
+
+    def address_holder(self, digest: bytes) -> Caller | None:
+        """Who may browse with the token that has this digest, and what."""
+        with self.database.reading() as db:
+            row = db.execute(
+                "SELECT accounts.id, name, admin, item, entry FROM addresses"
+                " JOIN accounts ON accounts.id = addresses.account"
+                " LEFT JOIN queue ON queue.id = item WHERE digest = ? AND (item IS NULL"
+                " OR status = 'processing' AND reported_at >= ?)",
+                (digest, self._stale()),
+            ).fetchone()
+        if row is None:
+            return None
+        account, name, admin, item, entry = row
+        return Caller(account, name, bool(admin), "", item=item, entry=entry)
+
+    def count(self) -> int:
+        """Of the items that have not ended."""
+        with self.database.reading() as db:
+            sql = "SELECT count(*) FROM queue WHERE status IN ('pending', 'processing')"
+            return int(db.execute(sql).fetchone()[0])
+
+
+class Store:
+    """The database of one data folder, and what is kept in it."""
+
+    def __init__(
+        self,
+        folder: str,
+        stale_after: float = 300,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """
+        :param stale_after: seconds without a report that make an item pending again.
+        :raises Problem: the folder or its database cannot be used.
+        """
+        self.database = Database(folder, clock)
+        self.accounts = Accounts(self.database)
+        self.entries = Entries(self.database)
+        self.queue = Queue(self.database, self.entries, stale_after)
+
+    def close(self) -> None:
+        try:
+            self.accounts.close()
+        finally:
+            self.database.close()
 
 
 # Scanner ----------------------------------------------------------------------
@@ -2385,7 +2427,8 @@ class Scanner:
     compare_after = 3600  # seconds, even if the disk looks as before
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        self.store = store
+        self.database = store.database
+        self.entries = store.entries
         self.settings = settings
         self.folders = library_folders(settings.folders)
         self.state = ScanState()
@@ -2405,8 +2448,8 @@ class Scanner:
         :param tick: is called now and then, with how far it is.
         :raises Conflict: another process scans, and does not end in a minute.
         """
-        with self.store.exclusive("scan", wait=60):
-            started = stamp(self.store.clock())
+        with self.database.exclusive("scan", wait=60):
+            started = stamp(self.database.clock())
             self._said_before, self._said = self._said, set()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, looked=0, started=started
@@ -2415,7 +2458,7 @@ class Scanner:
                 changes = self._compare(tick)
             finally:
                 self.state.scanning = False
-            self.state.finished = stamp(self.store.clock())
+            self.state.finished = stamp(self.database.clock())
         return changes
 
     def _compare(self, tick: Callable[[ScanState], None]) -> Changes:
@@ -2438,13 +2481,13 @@ class Scanner:
             return Changes([], [], [], [], [])
         missed: list[str] = []
         watched, self.growing = self.growing, {}
-        began = self.store.clock()
+        began = self.database.clock()
         forget_before = stamp(began - self.settings.forget_after * 86400)
-        known = self.store.files()
-        changes = compare(known, trees, look, forget_before, self.store.copies)
+        known = self.entries.files()
+        changes = compare(known, trees, look, forget_before, self.entries.copies)
         changes = self._write(changes, look)
         if not missed:
-            self._before = (sight, self.store.catalog_version(), began)
+            self._before = (sight, self.entries.version(), began)
         return changes
 
     def _is_as_before(self, sight: int) -> bool:
@@ -2453,8 +2496,8 @@ class Scanner:
         before, version, when = self._before
         return (
             sight == before
-            and version == self.store.catalog_version()
-            and self.store.clock() - when < self.compare_after
+            and version == self.entries.version()
+            and self.database.clock() - when < self.compare_after
         )
 
     def _write(self, changes: Changes, look: Callable[[File], Look | None]) -> Changes:
@@ -2462,7 +2505,7 @@ class Scanner:
         a first scan may take long, and they can be seen and sent before it ends."""
         self._write_icons()
         if any(changes._replace(added=[])):
-            self.store.apply(changes)
+            self.entries.apply(changes)
         added: list[tuple[File, Look | None]] = []
         with concurrent.futures.ThreadPoolExecutor(1) as writer:
             writing: list[concurrent.futures.Future[None]] = []
@@ -2474,7 +2517,9 @@ class Scanner:
                 self._write_icons()
                 wait_for(writing)
                 last = start + self.batch >= len(changes.added)
-                writing = [writer.submit(self.store.add_files, batch, self._due(last))]
+                writing = [
+                    writer.submit(self.entries.add_files, batch, self._due(last))
+                ]
             wait_for(writing)
         return changes._replace(added=added)
 
@@ -2541,7 +2586,7 @@ class Scanner:
 
     def _write_icons(self) -> None:
         if self._icons:
-            self.store.add_icons(self._icons)
+            self.entries.add_icons(self._icons)
             self._icons = {}
 
     def _is_quiet(
@@ -2549,7 +2594,7 @@ class Scanner:
     ) -> bool:
         """Whether a file was left alone for a while: by its time, or, where that is
         in the future as on a NAS with another clock, by watching it."""
-        if self.store.clock() - now.st_mtime >= self.settings.settle:
+        if self.database.clock() - now.st_mtime >= self.settings.settle:
             return True
         size, mtime, since = watched.get(path, (0, 0, 0.0))
         if (size, mtime) != (now.st_size, now.st_mtime_ns):
@@ -3366,12 +3411,16 @@ class Web:
 
     def __init__(self, store: Store, settings: Settings, scanner: Scanner) -> None:
         self.store = store
+        self.database = store.database
+        self.accounts = store.accounts
+        self.entries = store.entries
+        self.queue = store.queue
         self.settings = settings
         self.scanner = scanner
         self.setup_code = secrets.token_urlsafe(16)
         self._catalogs: dict[str, Catalog] = {}  # by what their bodies begin with
         self._catalog_lock = threading.Lock()
-        self._started = store.clock()
+        self._started = store.database.clock()
         self._asked: dict[int, float] = {}  # by account: when a client last called
         self._shelf = Shelf(-1, [])
         self._served: dict[str, Served] = {}  # by queue item, the oldest first
@@ -3432,7 +3481,7 @@ class Web:
         return caller
 
     def _key_holder(self, key: str) -> Caller:
-        caller = self.store.key_holder(digest(key))
+        caller = self.accounts.key_holder(digest(key))
         if caller is None:
             raise BadKey("The API key is not valid.")
         return caller
@@ -3440,18 +3489,18 @@ class Web:
     def _visitor(self) -> Caller:
         """Who browses. :raises BadAddress: neither the path nor a header tells."""
         token = bottle.request.path.split("/")[2:3]
-        caller = self.store.address_holder(digest(token[0])) if token else None
+        caller = self.queue.address_holder(digest(token[0])) if token else None
         if caller is not None:
             return caller._replace(base=f"/dir/{token[0]}")
         name, key = bottle.request.auth or ("", "")
-        caller = self.store.key_holder(digest(key))
+        caller = self.accounts.key_holder(digest(key))
         if caller is None or caller.name.casefold() != name.casefold():
             raise BadAddress("The address is not valid, or not any more.")
         return caller
 
     def _session_holder(self) -> Caller | None:
         for cookie in sent_cookies(request_header("Cookie")):
-            if holder := self.store.session_holder(digest(cookie)):
+            if holder := self.accounts.session_holder(digest(cookie)):
                 return holder
         return None
 
@@ -3468,8 +3517,8 @@ class Web:
     # The interface: catalog
 
     @route("GET /api/list", access="key", runs="lists")
-    def list(self, caller: Caller) -> bottle.HTTPResponse:
-        return self._catalog_answer('{"entries": ', self.store.listing)
+    def list_entries(self, caller: Caller) -> bottle.HTTPResponse:
+        return self._catalog_answer('{"entries": ', self.entries.list_json)
 
     def _catalog_answer(
         self, opening: str, read: Callable[[str, str], bytes]
@@ -3489,7 +3538,7 @@ class Web:
         in the meantime waits for it, since the answer may not be older than the call:
         so these calls have a thread for themselves, see LANES."""
         with self._catalog_lock:
-            version = self.store.catalog_version()
+            version = self.entries.version()
             catalog = self._catalogs.get(opening)
             if catalog is None or catalog.version != version:
                 catalog = Catalog(version, read(opening, "}"))
@@ -3498,29 +3547,29 @@ class Web:
 
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        entry = self.store.entry(entry_id)
+        entry = self.entries.get(entry_id)
         if entry["type"] == "url":
             return json_answer(b"", 302, {"Location": entry["source"]})
         if self.settings.accel_redirect and behind_proxy():
             return redirected_file_answer(entry["source"], self.settings.accel_redirect)
-        return file_answer(entry["source"], self.store.checksum(entry_id))
+        return file_answer(entry["source"], self.entries.checksum(entry_id))
 
     @route("GET /api/entries/<entry_id>/info", access="key")
     def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        return {"success": True, "entry": self.store.entry(entry_id)}
+        return {"success": True, "entry": self.entries.get(entry_id)}
 
     # The interface: queue
 
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        added = self.store.send(caller.account, body["entry_id"])
+        added = self.queue.send(caller.account, body["entry_id"])
         message = "Added to the queue." if added else "It is in the queue already."
         return {"success": True, "message": message}
 
     @route("GET /api/send-queue", access="key")
-    def queue(self, caller: Caller) -> bottle.HTTPResponse:
-        self._asked[caller.account] = self.store.clock()
-        rows = self.store.pending(caller.account, bottle.request.query.get("client"))
+    def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
+        self._asked[caller.account] = self.database.clock()
+        rows = self.queue.pending(caller.account, bottle.request.query.get("client"))
         items = [self._queue_item(row) for row in rows]
         body = json.dumps({"success": True, "queue": items}).encode()
         return conditional(body, content_etag(body))
@@ -3549,10 +3598,10 @@ class Web:
 
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        self._asked[caller.account] = self.store.clock()
+        self._asked[caller.account] = self.database.clock()
         if "transfer_speed" in body:
             body["transfer_speed"] = round(body["transfer_speed"])
-        status = self.store.report(caller.account, body["queue_item_id"], body)
+        status = self.queue.report(caller.account, body["queue_item_id"], body)
         return {"success": True, "message": f"The item is {status}."}
 
     @route("POST /api/send-queue/update", access="key", fields=UPDATE)
@@ -3564,14 +3613,14 @@ class Web:
     @route("POST /api/send-queue/<item>/address", access="key")
     def make_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
-        entry = self.store.add_item_address(caller.account, item, digest(token))
+        entry = self.queue.add_item_address(caller.account, item, digest(token))
         name = self._current_shelf().name(entry)
         self._served.pop(item, None)
         return {"success": True, "address": self._address(f"/dir/{token}", name)}
 
     @route("GET /api/send-queue/<item>/address", access="key")
     def served(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.store.check_item(caller.account, item)
+        self.queue.check_item(caller.account, item)
         served = self._served.get(item, Served())
         return {"success": True, "served": served.bytes}
 
@@ -3587,7 +3636,7 @@ class Web:
         if row["type"] == "url":
             return json_answer(b"", 302, {"Location": row["source"]})
         served = self._ledger(caller.item) if caller.item else None
-        return file_answer(row["source"], self.store.checksum(row["id"]), served)
+        return file_answer(row["source"], self.entries.checksum(row["id"]), served)
 
     def _ledger(self, item: str) -> Served:
         """What was served of a queue item since it got its address, or since the
@@ -3618,31 +3667,31 @@ class Web:
     def _current_shelf(self) -> "Shelf":
         """Made once for each change of the catalog, not for each range of a file."""
         with self._catalog_lock:
-            version = self.store.catalog_version()
+            version = self.entries.version()
             if version != self._shelf.version:
-                self._shelf = Shelf.filled(version, self.store.shelf())
+                self._shelf = Shelf.filled(version, self.entries.downloadable())
             return self._shelf
 
     @route("GET /web/dir", access="session")
     def browse_address(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "token": self.store.browse_token(caller.account)}
+        return {"success": True, "token": self.queue.browse_token(caller.account)}
 
     @route("POST /web/dir", access="session")
     def new_browse_address(self, caller: Caller) -> dict[str, Any]:
         token = new_token()
-        self.store.set_browse_token(caller.account, token)
+        self.queue.set_browse_token(caller.account, token)
         return {"success": True, "token": token}
 
     @route("DELETE /web/dir", access="session")
     def revoke_browse_address(self, caller: Caller) -> dict[str, Any]:
-        self.store.set_browse_token(caller.account, None)
+        self.queue.set_browse_token(caller.account, None)
         return {"success": True}
 
     @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self._check_login(body["username"], body["password"])
         key = new_key()
-        self.store.add_key(account, "signed in by a client", digest(key))
+        self.accounts.add_key(account, "signed in by a client", digest(key))
         return {"success": True, "api_key": key}
 
     # The page's own: signing in
@@ -3651,7 +3700,7 @@ class Web:
     def me(self) -> dict[str, Any]:
         caller = self._session_holder()
         account = {"name": caller.name, "admin": caller.admin} if caller else None
-        needs_setup = not caller and not self.store.has_accounts()
+        needs_setup = not caller and not self.accounts.exist()
         return {"success": True, "account": account, "needs_setup": needs_setup}
 
     @route("POST /web/setup", access="open", fields=SETUP, runs="passwords")
@@ -3664,11 +3713,11 @@ class Web:
             self._throttle.note(right, subject)
             if not right:
                 raise WrongPassword("The setup code is not the one that was printed.")
-            if self.store.has_accounts():
+            if self.accounts.exist():
                 raise Conflict("There is an account already. Sign in.")
             name = check_account_name(body["username"])
             password = hash_password(check_password(body["password"]))
-            account = self.store.add_account(name, password)
+            account = self.accounts.add(name, password)
         return self._sign_in(account)
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
@@ -3683,7 +3732,7 @@ class Web:
         subjects = (f"account {name.lower()}", f"address {address}")
         with self._password_lock:
             self._throttle.check(*subjects)
-            account, stored = self.store.credentials(name) or (0, None)
+            account, stored = self.accounts.credentials(name) or (0, None)
             right = password_matches(password, stored)
             self._throttle.note(right, *subjects)
         if not right:
@@ -3693,7 +3742,7 @@ class Web:
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)
         browser = request_header("User-Agent")[:200]
-        self.store.add_session(account, digest(secret), browser)
+        self.accounts.add_session(account, digest(secret), browser)
         answer = json_answer(b'{"success": true}')
         self._set_cookie(answer, secret, SESSION_DAYS * 86400)
         return answer
@@ -3713,7 +3762,7 @@ class Web:
 
     @route("POST /web/logout", access="session")
     def logout(self, caller: Caller) -> bottle.HTTPResponse:
-        self.store.end_session(caller.proof, caller.account)
+        self.accounts.end_session(caller.proof, caller.account)
         answer = json_answer(b'{"success": true}')
         self._set_cookie(answer, "", 0)
         return answer
@@ -3722,31 +3771,33 @@ class Web:
     def password(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"])
-        self.store.set_password(caller.account, hash_password(new), keep=caller.proof)
+        self.accounts.set_password(
+            caller.account, hash_password(new), keep=caller.proof
+        )
         return {"success": True}
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
-        rows = self.store.sessions(caller.account)
+        rows = self.accounts.sessions(caller.account)
         found = [{**row, "current": row["id"] == caller.proof} for row in rows]
         return {"success": True, "sessions": found}
 
     @route("DELETE /web/sessions/<session>", access="session")
     def end_session(self, caller: Caller, session: str) -> dict[str, Any]:
-        self.store.end_session(session, caller.account)
+        self.accounts.end_session(session, caller.account)
         return {"success": True}
 
     # The page's own: accounts, for admins
 
     @route("GET /web/accounts", access="admin")
-    def accounts(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "accounts": self.store.accounts()}
+    def all_accounts(self, caller: Caller) -> dict[str, Any]:
+        return {"success": True, "accounts": self.accounts.all()}
 
     @route("POST /web/accounts", access="admin", fields=ACCOUNT, runs="passwords")
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
-        account = self.store.add_account(name, password, body.get("admin", False))
+        account = self.accounts.add(name, password, body.get("admin", False))
         return {"success": True, "id": account}
 
     @route(
@@ -3760,24 +3811,24 @@ class Web:
     ) -> dict[str, Any]:
         if "password" in body:
             password = hash_password(check_password(body["password"]))
-            self.store.set_password(account_id(account), password, keep=caller.proof)
+            self.accounts.set_password(account_id(account), password, keep=caller.proof)
         if "admin" in body:
-            self.store.set_admin(account_id(account), body["admin"])
+            self.accounts.set_admin(account_id(account), body["admin"])
         return {"success": True}
 
     @route("DELETE /web/accounts/<account>", access="admin")
     def remove_account(self, caller: Caller, account: str) -> dict[str, Any]:
         if account_id(account) == caller.account:
             raise Conflict("You are signed in with this account.")
-        self.store.remove_account(account_id(account))
+        self.accounts.remove(account_id(account))
         return {"success": True}
 
     # The page's own: the library, keys and the queue
 
     @route("GET /web/entries", access="session", runs="lists")
-    def entries(self, caller: Caller) -> bottle.HTTPResponse:
+    def page_entries(self, caller: Caller) -> bottle.HTTPResponse:
         opening = '{"success": true, "entries": '
-        return self._catalog_answer(opening, self.store.library)
+        return self._catalog_answer(opening, self.entries.full_list_json)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     def download_in_page(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
@@ -3785,22 +3836,22 @@ class Web:
 
     @route("GET /web/keys", access="session")
     def keys(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "keys": self.store.keys(caller.account)}
+        return {"success": True, "keys": self.accounts.keys(caller.account)}
 
     @route("POST /web/keys", access="session", fields=KEY)
     def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
-        identity = self.store.add_key(caller.account, body["label"], digest(key))
+        identity = self.accounts.add_key(caller.account, body["label"], digest(key))
         return {"success": True, "id": identity, "key": key}
 
     @route("DELETE /web/keys/<key_id>", access="session")
     def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
-        self.store.revoke_key(key_id, caller.account)
+        self.accounts.revoke_key(key_id, caller.account)
         return {"success": True}
 
     @route("GET /web/queue", access="session")
     def all_items(self, caller: Caller) -> bottle.HTTPResponse:
-        rows = self.store.items(caller.account)
+        rows = self.queue.items(caller.account)
         state = {"success": True, "queue": rows, **self._client(caller.account)}
         body = json.dumps(state).encode()
         return conditional(body, content_etag(body))
@@ -3809,32 +3860,32 @@ class Web:
         """Whether a client of the account calls, and if not, since when. It says no
         time while one does, so that what was not changed stays the same body."""
         asked = self._asked.get(account)
-        here = self.store.clock() - (asked or self._started) < CLIENT_PATIENCE
+        here = self.database.clock() - (asked or self._started) < CLIENT_PATIENCE
         last = None if here or asked is None else stamp(asked)
         return {"client_here": here, "last_fetched": last}
 
     @route("GET /web/sent", access="session")
     def sent(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "entries": self.store.sent(caller.account)}
+        return {"success": True, "entries": self.queue.sent(caller.account)}
 
     @route("POST /web/queue/<item>/retry", access="session")
     def retry(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.store.retry(caller.account, item)
+        self.queue.retry(caller.account, item)
         return {"success": True}
 
     @route("POST /web/queue/<item>/cancel", access="session")
     def cancel(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.store.cancel(caller.account, item)
+        self.queue.cancel(caller.account, item)
         return {"success": True}
 
     @route("POST /web/queue/<item>/top", access="session")
     def to_top(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.store.to_top(caller.account, item)
+        self.queue.to_top(caller.account, item)
         return {"success": True}
 
     @route("POST /web/queue/clear", access="session")
     def clear(self, caller: Caller) -> dict[str, Any]:
-        self.store.clear(caller.account)
+        self.queue.clear(caller.account)
         return {"success": True}
 
     # The page's own: the library
@@ -3859,29 +3910,29 @@ class Web:
 
     @route("POST /web/links", access="admin", fields=LINK, runs="links")
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        entry = make_link(self.store, by=caller.name, **body)
+        entry = make_link(self.entries, by=caller.name, **body)
         return {"success": True, "id": entry}
 
     @route("DELETE /web/links/<entry_id>", access="admin")
     def remove_link(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        self.store.remove_link(entry_id)
+        self.entries.remove_link(entry_id)
         return {"success": True}
 
     @route("POST /web/entries/<entry_id>", access="admin", fields=DESCRIBED)
     def edit(
         self, caller: Caller, body: dict[str, str], entry_id: str
     ) -> dict[str, Any]:
-        self.store.edit(entry_id, body)
+        self.entries.edit(entry_id, body)
         return {"success": True}
 
     @route("POST /web/entries/<entry_id>/undo", access="admin")
     def undo_edits(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        self.store.edit(entry_id, None)
+        self.entries.edit(entry_id, None)
         return {"success": True}
 
     @route("GET /web/icons/<entry_id>", access="session")
     def entry_icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        jpeg = self.store.icon(entry_id)
+        jpeg = self.entries.icon(entry_id)
         headers = {
             **JSON_HEADERS,
             "Content-Type": "image/jpeg",
@@ -3917,7 +3968,7 @@ class Web:
 
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
-        self.store.catalog_version()
+        self.entries.version()
         return {"success": True, "version": __version__}
 
 
@@ -3929,7 +3980,7 @@ def check_url(url: str) -> str:
 
 
 def make_link(
-    store: Store,
+    entries: Entries,
     by: str,
     url: str,
     name: str,
@@ -3947,7 +3998,7 @@ def make_link(
     kind = file_type or os.path.splitext(urllib.parse.urlsplit(url).path)[1]
     said = {"name": name, "description": description, "version": version}
     size = remote_size(url) if size is None else size
-    return store.add_link(url, size, kind.lstrip(".").lower(), said, by)
+    return entries.add_link(url, size, kind.lstrip(".").lower(), said, by)
 
 
 def remote_size(url: str, patience: float = 10) -> int:
@@ -7264,7 +7315,7 @@ def serve(args: argparse.Namespace) -> None:
         contextlib.closing(open_store(args, settings)) as store,
     ):
         refuse_mistyped(args.folders, store)
-        with store.exclusive("serve"):
+        with store.database.exclusive("serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             run(Server(web.app, settings, web.runs), scanner, web, args.open)
@@ -7304,7 +7355,7 @@ def refuse_mistyped(folders: Iterable[str], store: Store) -> None:
     :raises Problem: one of them is such a mistake.
     """
     missing = {path for path in library_folders(folders) if not os.path.isdir(path)}
-    for path in missing.difference(item.file.root for item in store.files()):
+    for path in missing.difference(item.file.root for item in store.entries.files()):
         raise Problem(f"{path}: there is no such folder.")
 
 
@@ -7383,7 +7434,7 @@ def beat(server: Server, web: Web, over: threading.Event) -> None:
     interval = watchdog / 3 or BEAT
     while not over.is_set():
         if answers(own_address(server, web.settings), min(interval, PATIENCE)):
-            entries, queued = web.store.counts()
+            entries, queued = web.entries.count(), web.queue.count()
             status = f"STATUS={entries} entries to download, {queued} items queued"
             notify("READY=1", "WATCHDOG=1", status)
         over.wait(interval)
@@ -7415,7 +7466,7 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
     first = addresses[0]
     print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
     print("Open in a browser:", *addresses, sep="\n    ")
-    if not web.store.has_accounts():
+    if not web.store.accounts.exist():
         print("There is no account yet. Make the first one here, with this link:")
         first = f"{first}#setup={web.setup_code}"
         print(f"    {first}")
@@ -7498,7 +7549,7 @@ class ProgressLine:
 def verify(args: argparse.Namespace) -> None:
     """Reads files whole and compares them with what they were when last verified."""
     with contextlib.closing(open_store(args)) as store:
-        files = store.checksums(args.ids)
+        files = store.entries.checksums(args.ids)
         line = ProgressLine(sys.stderr)
         results = [verify_file(store, known, line) for known in files]
     line.end()
@@ -7529,7 +7580,7 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
         if (size, mtime) != (known.size, known.mtime):
             result = "changed"
         elif known.sha256 is None:
-            store.set_checksum(known._replace(sha256=found))
+            store.entries.set_checksum(known._replace(sha256=found))
             result = "new"
         else:
             result = "ok" if found == known.sha256 else "damaged"
@@ -7559,8 +7610,8 @@ def user_add(args: argparse.Namespace) -> None:
     name = check_account_name(args.name)
     with contextlib.closing(open_store(args)) as store:
         password = hash_password(read_password(args))
-        account = store.add_account(name, password, args.admin)
-        admins = [user["id"] for user in store.accounts() if user["admin"]]
+        account = store.accounts.add(name, password, args.admin)
+        admins = [user["id"] for user in store.accounts.all() if user["admin"]]
     role = "an admin" if account in admins else "a member"
     print(f"Made the account {name}, {role}.")
 
@@ -7569,21 +7620,21 @@ def user_list(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
         rows = [
             (user["name"], "admin" if user["admin"] else "member", user["created_at"])
-            for user in store.accounts()
+            for user in store.accounts.all()
         ]
     print_table(("NAME", "ROLE", "MADE (UTC)"), rows, "There is no account yet.")
 
 
 def user_password(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        account = store.account_id(normal(args.name))
-        store.set_password(account, hash_password(read_password(args)))
+        account = store.accounts.id_of(normal(args.name))
+        store.accounts.set_password(account, hash_password(read_password(args)))
     print(f"{args.name} has another password, and is signed out everywhere.")
 
 
 def user_remove(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        store.remove_account(store.account_id(normal(args.name)))
+        store.accounts.remove(store.accounts.id_of(normal(args.name)))
     print(f"Removed the account {args.name}, its keys and its queue.")
 
 
@@ -7591,7 +7642,9 @@ def key_add(args: argparse.Namespace) -> None:
     label = check("label", KEY["label"], args.label)
     key = new_key()
     with contextlib.closing(open_store(args)) as store:
-        store.add_key(store.account_id(normal(args.account)), label, digest(key))
+        store.accounts.add_key(
+            store.accounts.id_of(normal(args.account)), label, digest(key)
+        )
     print(key)
 
 
@@ -7599,35 +7652,35 @@ def key_list(args: argparse.Namespace) -> None:
     columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
     head = ("ID", "ACCOUNT", "LABEL", "MADE (UTC)", "LAST USED (UTC)", "REQUESTS")
     with contextlib.closing(open_store(args)) as store:
-        account = args.account and store.account_id(normal(args.account))
-        keys = store.keys(account)
+        account = args.account and store.accounts.id_of(normal(args.account))
+        keys = store.accounts.keys(account)
     rows = [[key[column] for column in columns] for key in keys]
     print_table(head, rows, "There is no key yet.")
 
 
 def key_revoke(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        store.revoke_key(args.id)
+        store.accounts.revoke_key(args.id)
     print(f"Revoked the key {args.id}.")
 
 
 def link_add(args: argparse.Namespace) -> None:
     given = check_all(LINK, vars(args))
     with contextlib.closing(open_store(args)) as store:
-        admins = [user["name"] for user in store.accounts() if user["admin"]]
-        print(make_link(store, by=(*admins, SCANNER)[0], **given))
+        admins = [user["name"] for user in store.accounts.all() if user["admin"]]
+        print(make_link(store.entries, by=(*admins, SCANNER)[0], **given))
 
 
 def link_remove(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        store.remove_link(args.id)
+        store.entries.remove_link(args.id)
     print(f"Removed the link {args.id}.")
 
 
 def backup(args: argparse.Namespace) -> None:
     path = os.path.abspath(args.file)
     with contextlib.closing(open_store(args)) as store:
-        store.backup(path)
+        store.database.backup(path)
     print(f"The database is copied to {path}.")
 
 

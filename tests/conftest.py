@@ -97,9 +97,9 @@ def browser(service: catalogd.Web) -> webtest.TestApp:
 @pytest.fixture
 def key(store: catalogd.Store) -> str:
     """An API key of the account anna, who is an admin and has the password below."""
-    account = store.add_account("anna", catalogd.hash_password(PASSWORD))
+    account = store.accounts.add("anna", catalogd.hash_password(PASSWORD))
     key = catalogd.new_key()
-    store.add_key(account, "switch", catalogd.digest(key))
+    store.accounts.add_key(account, "switch", catalogd.digest(key))
     return key
 
 
@@ -140,7 +140,7 @@ class Home:
         self.key = key
         self.library = library
         self.store = web.store
-        self.anna = web.store.account_id("anna")
+        self.anna = web.store.accounts.id_of("anna")
         self.folder = library.folder.parent
         self.open = contextlib.ExitStack()
         self.calls: list[Any] = []  # connections of clients to the server
@@ -149,9 +149,11 @@ class Home:
         """Put a file into the library and the queue; the queue item's id."""
         path = self.library.add(name, content)
         self.web.scanner.scan()
-        rows = [row for row in self.store.shelf() if row["source"] == path]
-        self.store.send(self.anna, rows[0]["id"])
-        return str(self.store.items(self.anna)[-1]["id"])
+        rows = [
+            row for row in self.store.entries.downloadable() if row["source"] == path
+        ]
+        self.store.queue.send(self.anna, rows[0]["id"])
+        return str(self.store.queue.items(self.anna)[-1]["id"])
 
     def sender(self, to: str, **options: Any) -> send_to_switch.Sender:
         """A client of its own, unless it has the `state` of another."""
@@ -176,7 +178,7 @@ class Home:
                 send_to_switch.hang_up(call.sock)
 
     def item(self, item: str) -> dict[str, Any]:
-        rows = self.store.items(self.anna)
+        rows = self.store.queue.items(self.anna)
         return {row["id"]: row for row in rows}[item]
 
 
@@ -244,7 +246,9 @@ class Games:
 
     def address(self, path: str) -> str:
         self.scanner.scan()
-        found = [row.id for row in self.scanner.store.files() if row.file.path == path]
+        found = [
+            row.id for row in self.scanner.entries.files() if row.file.path == path
+        ]
         return f"/api/download/{found[0]}"
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> Answer:

@@ -98,14 +98,16 @@ def house(icons: Sequence[bytes] = (b"",)) -> Iterator[House]:
         fill(games, icons)
         store = catalogd.Store(os.path.join(name, "data"))
         stack.callback(store.close)
-        robin = store.add_account("Robin", catalogd.hash_password(PASSWORD))
-        store.add_account("Kim", catalogd.hash_password(PASSWORD))
+        robin = store.accounts.add("Robin", catalogd.hash_password(PASSWORD))
+        store.accounts.add("Kim", catalogd.hash_password(PASSWORD))
         settings = catalogd.Settings(folders=(str(games),), host="127.0.0.1", port=0)
         scanner = catalogd.Scanner(store, settings)
         scanner.scan()
         describe(store)
         fill_queue(store, robin)
-        store.add_key(robin, "Computer in the living room", catalogd.digest("a key"))
+        store.accounts.add_key(
+            robin, "Computer in the living room", catalogd.digest("a key")
+        )
         web = catalogd.Web(store, settings, scanner)
         address = stack.enter_context(served(web))
         yield House(address, store, scanner, session(store, robin))
@@ -115,7 +117,7 @@ def session(store: catalogd.Store, account: int) -> str:
     """The cookie of a browser that is signed in."""
     secret = catalogd.secrets.token_urlsafe(32)
     agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-    store.add_session(account, catalogd.digest(secret), agent)
+    store.accounts.add_session(account, catalogd.digest(secret), agent)
     return secret
 
 
@@ -152,31 +154,31 @@ def nro(name: str, version: str, icon: bytes) -> bytes:
 
 def describe(store: catalogd.Store) -> None:
     says = {name: (version, text) for name, version, text in games()}
-    for row in json.loads(store.library()):
+    for row in json.loads(store.entries.full_list_json()):
         version, text = says[row["name"]]
-        store.edit(row["id"], {"version": version, "description": text})
+        store.entries.edit(row["id"], {"version": version, "description": text})
     link = {"name": "Yonder Isles", "description": "", "version": "1.0.2"}
     url = "https://games.example.org/yonder-isles.nro"
-    store.add_link(url, 64 * MEGABYTE, "nro", link, by="Robin")
+    store.entries.add_link(url, 64 * MEGABYTE, "nro", link, by="Robin")
 
 
 def fill_queue(store: catalogd.Store, account: int) -> None:
     """Items of all kinds, by the calls that clients make."""
-    ids = {row["name"]: row["id"] for row in json.loads(store.library())}
+    ids = {row["name"]: row["id"] for row in json.loads(store.entries.full_list_json())}
     ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
     waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
     for name in (*ended, "Umbra Gambit", *waiting):
-        store.send(account, ids[name])
-    items = {row["name"]: row for row in store.items(account)}
+        store.queue.send(account, ids[name])
+    items = {row["name"]: row for row in store.queue.items(account)}
     for name in ended[:2]:
         done = {"bytes_transferred": items[name]["size"], "progress_percent": 100}
-        store.report(account, items[name]["id"], {**done, "status": "completed"})
+        store.queue.report(account, items[name]["id"], {**done, "status": "completed"})
     why = "The device is out of space: 812 MB are missing."
     failed = {"status": "failed", "error_message": why, "progress_percent": 34}
-    store.report(account, items["Hexagon Garden"]["id"], failed)
+    store.queue.report(account, items["Hexagon Garden"]["id"], failed)
     now = items["Umbra Gambit"]
     done = {"bytes_transferred": int(now["size"] * 0.423), "progress_percent": 42.3}
-    store.report(account, now["id"], {**done, "transfer_speed": 21_400_000})
+    store.queue.report(account, now["id"], {**done, "transfer_speed": 21_400_000})
 
 
 # The browser
@@ -412,7 +414,7 @@ ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
 def draw_icons(context: Any, store: catalogd.Store) -> None:
     """Answers for the service with drawings: a JPEG's noise makes a PNG large."""
     numbers = {game[0]: number for number, game in enumerate(games())}
-    rows = json.loads(store.library())
+    rows = json.loads(store.entries.full_list_json())
     ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
 
     def answer(route: Any) -> None:

@@ -121,7 +121,9 @@ class Library:
 
 
 def ids(store: catalogd.Store) -> dict[str, str]:
-    return {entry["source"]: entry["id"] for entry in json.loads(store.listing())}
+    return {
+        entry["source"]: entry["id"] for entry in json.loads(store.entries.list_json())
+    }
 
 
 def check(library: Library, store: catalogd.Store, owner: dict[int, str]) -> None:

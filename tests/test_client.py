@@ -352,9 +352,9 @@ def test_an_unchanged_queue_is_not_sent_again(home: Home) -> None:
 def link(home: Home, url: str, size: int = 0, name: str = "Far") -> str:
     """Queue an entry that is an address."""
     said = {"name": name, "description": "", "version": ""}
-    entry = home.store.add_link(url, size, "nsp", said, by="anna")
-    home.store.send(home.anna, entry)
-    return str(home.store.items(home.anna)[-1]["id"])
+    entry = home.store.entries.add_link(url, size, "nsp", said, by="anna")
+    home.store.queue.send(home.anna, entry)
+    return str(home.store.queue.items(home.anna)[-1]["id"])
 
 
 def test_a_link_is_followed_without_the_key(
@@ -557,7 +557,7 @@ def test_a_key_that_is_revoked_just_now_stops_the_download(
     home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
     (item,) = sender.server.queue("me")
-    home.store.revoke_key(home.store.keys(home.anna)[0]["id"])
+    home.store.accounts.revoke_key(home.store.accounts.keys(home.anna)[0]["id"])
     with pytest.raises(send_to_switch.BadKey):
         send_to_switch.Download(sender.server, item, send_to_switch.Watched())
 
@@ -691,7 +691,7 @@ class Slow(send_to_switch.Target):
 def test_a_cancelled_item_is_stopped_and_its_part_removed(home: Home) -> None:
     item = home.queue("game.nsp", GAME)
     sender = home.sender("folder:/tmp")
-    target = sender.target = Slow(lambda: home.store.cancel(home.anna, item))
+    target = sender.target = Slow(lambda: home.store.queue.cancel(home.anna, item))
     sender.step()
     assert target.discarded
     assert home.item(item)["status"] == "cancelled"
@@ -710,7 +710,7 @@ def test_a_cancelled_item_stops_a_stuck_console_within_two_seconds(
 
         def cancel() -> None:
             wait_for(lambda: console.stalled)
-            home.store.cancel(home.anna, item)
+            home.store.queue.cancel(home.anna, item)
             cancelled.append(time.monotonic())
 
         cancelled: list[float] = []
@@ -784,8 +784,8 @@ def test_a_key_that_is_revoked_on_the_way_stops_at_once_and_keeps_the_queue(
 ) -> None:
     item = home.queue("game.nsp", GAME)
     sender = home.sender("folder:/tmp")
-    identity = home.store.keys(home.anna)[0]["id"]
-    sender.target = Slow(lambda: home.store.revoke_key(identity))
+    identity = home.store.accounts.keys(home.anna)[0]["id"]
+    sender.target = Slow(lambda: home.store.accounts.revoke_key(identity))
     with pytest.raises(send_to_switch.BadKey):
         sender.step()
     assert home.item(item)["status"] == "processing"  # until it goes stale
@@ -802,7 +802,7 @@ def test_an_item_that_another_client_took_is_passed_over(
         ready()
         if home.item(first)["status"] == "pending":
             report = {"status": "processing", "client": "other"}
-            home.store.report(home.anna, first, report)
+            home.store.queue.report(home.anna, first, report)
 
     sender.target.ready = late  # type: ignore[method-assign]
     assert sender.step()
@@ -883,12 +883,12 @@ def test_an_item_that_was_cleared_in_the_meantime_is_no_problem(
     sender = home.sender(f"folder:{card}")
 
     def clear() -> None:
-        home.store.report(home.anna, item, {"status": "failed"})
-        home.store.clear(home.anna)
+        home.store.queue.report(home.anna, item, {"status": "failed"})
+        home.store.queue.clear(home.anna)
 
     at(sender, 2_999_999, clear)
     sender.step()
-    assert home.store.items(home.anna) == []
+    assert home.store.queue.items(home.anna) == []
 
 
 def test_what_was_done_is_told_to_a_command(
@@ -1019,7 +1019,7 @@ def test_a_refused_key_ends_with_3_and_says_what_to_do(
     home: Home, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = home.queue("a.nsp")
-    home.store.revoke_key(home.store.keys(home.anna)[0]["id"])
+    home.store.accounts.revoke_key(home.store.accounts.keys(home.anna)[0]["id"])
     assert run("--once") == 3
     assert "send-to-switch login" in capsys.readouterr().err
     assert home.item(item)["status"] == "pending"

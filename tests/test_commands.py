@@ -207,7 +207,7 @@ def test_a_data_folder_that_cannot_be_used_is_one_line(refused: Run) -> None:
 def test_the_first_account_is_made_an_admin(anna: str, data: pathlib.Path) -> None:
     assert anna == "Made the account anna, an admin.\n"
     with opened(data) as store:
-        _, password = store.credentials("anna") or (0, None)
+        _, password = store.accounts.credentials("anna") or (0, None)
     assert catalogd.password_matches(PASSWORD, password)
 
 
@@ -254,7 +254,7 @@ def test_without_a_terminal_there_is_nobody_to_ask(
 
 def test_accounts_are_listed(anna: str, run: Run, data: pathlib.Path) -> None:
     with opened(data) as store:
-        store.add_account("benjamin", "hash")
+        store.accounts.add("benjamin", "hash")
     head, *rows = run("user", "list").splitlines()
     assert head == "NAME      ROLE    MADE (UTC)"
     assert [row[:18] for row in rows] == ["anna      admin   ", "benjamin  member  "]
@@ -273,7 +273,7 @@ def test_a_password_is_changed(
         said = run("user", "password", "anna", "--password-stdin")
     assert said == "anna has another password, and is signed out everywhere.\n"
     with opened(data) as store:
-        _, password = store.credentials("anna") or (0, None)
+        _, password = store.accounts.credentials("anna") or (0, None)
     assert catalogd.password_matches("another horse", password)
 
 
@@ -358,7 +358,7 @@ def test_a_password_that_is_not_taken_is_one_line(
     assert (code, screen.count("catalogd: ")) == (2, 1)
     assert screen.endswith(f"catalogd: {message}\r\n")
     with opened(data) as store:
-        assert not store.has_accounts()
+        assert not store.accounts.exist()
 
 
 def test_passwords_are_compared_as_they_are_typed(
@@ -391,7 +391,7 @@ def test_a_key_is_printed_and_nothing_else(
     key = run("key", "add", "anna", "switch")
     assert re.fullmatch(r"catalogd_[\w-]{43}\n", key)
     with opened(data) as store:
-        assert store.key_holder(catalogd.digest(key.strip())) is not None
+        assert store.accounts.key_holder(catalogd.digest(key.strip())) is not None
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_keys_are_listed_with_their_use(
     assert before[0].split("  ")[0] == "ID"
     assert re.search(r"anna +living room +\S{19} +- +0$", before[1])
     with opened(data) as store:
-        store.key_holder(catalogd.digest(key))
+        store.accounts.key_holder(catalogd.digest(key))
     after = run("key", "list", "anna").splitlines()
     assert re.search(r"anna +living room +\S{19} +\S{19} +1$", after[1])
     assert key not in "".join(before + after)
@@ -444,7 +444,7 @@ def test_a_link_is_made_and_its_id_is_printed(
     words = "--name Alpha --size 7 --file-type .NSP --description words --version 2"
     identity = run("link", "add", "http://host/é?x=%20#y", *words.split()).strip()
     with opened(data) as store:
-        entry = store.entry(identity)
+        entry = store.entries.get(identity)
     del entry["created_at"]
     assert entry == {
         "id": identity,
@@ -463,7 +463,7 @@ def test_a_link_without_more_says_what_its_address_says(
 ) -> None:
     identity = run("link", "add", "https://host/a.XCI?b.c", "--name", "A").strip()
     with opened(data) as store:
-        entry = store.entry(identity)
+        entry = store.entries.get(identity)
     assert (entry["file_type"], entry["size"]) == ("xci", 0)
     assert entry["created_by"] == "scanner"  # as long as there is no admin
     assert entry["metadata"] == {"description": "", "version": ""}
@@ -606,7 +606,7 @@ def test_files_are_verified(
     path = library.add("a.nsp", b"content")
     run("scan", *ini_for(tmp_path, str(library.folder)))
     with opened(data) as store:
-        (known,) = store.files()
+        (known,) = store.entries.files()
     row = f"  {known.id}  {path}\n"
     assert run("verify") == f"new       {row}1 new.\n"
     assert run("verify", known.id) == f"ok        {row}1 ok.\n"
@@ -842,7 +842,7 @@ def test_a_signal_while_it_starts_ends_it(
     with pytest.raises(SystemExit) as end:
         catalogd.main(["serve", str(library.folder)])
     assert end.value.code == 0
-    with opened(data) as store, store.exclusive("serve"):
+    with opened(data) as store, store.database.exclusive("serve"):
         pass
 
 
@@ -1016,7 +1016,7 @@ def test_ctrl_c_ends_any_command_with_its_usual_code(
 
 def test_what_a_terminal_cannot_show_is_escaped(anna: str, data: pathlib.Path) -> None:
     with opened(data) as store:
-        store.add_account("éva", "hash")
+        store.accounts.add("éva", "hash")
     done = subprocess.run(
         [sys.executable, PROGRAM, "user", "list"],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},

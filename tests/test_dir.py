@@ -27,7 +27,7 @@ def basic(name: str, key: str) -> dict[str, str]:
 def token(store: catalogd.Store, key: str) -> str:
     """Of anna's address to browse."""
     token = catalogd.new_token()
-    store.set_browse_token(store.account_id("anna"), token)
+    store.queue.set_browse_token(store.accounts.id_of("anna"), token)
     return token
 
 
@@ -38,10 +38,10 @@ def item(
     """A queue item of anna's that a client works on."""
     library.add("A game [v0].nsp", b"0123456789")
     scanner.scan()
-    anna = store.account_id("anna")
-    store.send(anna, json.loads(store.listing())[0]["id"])
-    item = str(store.pending(anna)[0]["id"])
-    store.report(anna, item, {"status": "processing"})
+    anna = store.accounts.id_of("anna")
+    store.queue.send(anna, json.loads(store.entries.list_json())[0]["id"])
+    item = str(store.queue.pending(anna)[0]["id"])
+    store.queue.report(anna, item, {"status": "processing"})
     return item
 
 
@@ -168,7 +168,7 @@ def test_a_link_is_in_the_index_with_its_name_and_redirects(
     browser: webtest.TestApp, store: catalogd.Store, token: str
 ) -> None:
     said = {"name": "Far away + on", "description": "", "version": ""}
-    store.add_link("https://example.org/x", 7, "nsp", said, by="anna")
+    store.entries.add_link("https://example.org/x", 7, "nsp", said, by="anna")
     (file,) = browser.get(f"/dir/{token}/index.json").json["files"]
     assert file["url"] == "https://example.org/x#Far%20away%20%2B%20on.nsp"
     answer = browser.get(f"/dir/{token}/Far%20away%20+%20on.nsp")
@@ -310,7 +310,7 @@ def test_an_item_address_ends_with_the_sending(
     report: dict[str, Any],
 ) -> None:
     path = item_path(browser, key, item)
-    store.report(store.account_id("anna"), item, report)
+    store.queue.report(store.accounts.id_of("anna"), item, report)
     browser.get(path, status=401)
 
 
@@ -333,18 +333,20 @@ def test_a_new_item_address_replaces_the_last(
 def test_an_item_that_nobody_sends_gets_no_address(
     browser: webtest.TestApp, store: catalogd.Store, key: str, item: str
 ) -> None:
-    store.report(store.account_id("anna"), item, {"status": "completed"})
+    store.queue.report(store.accounts.id_of("anna"), item, {"status": "completed"})
     browser.post(f"/api/send-queue/{item}/address", headers=bearer(key), status=409)
 
 
 def test_a_link_gets_no_item_address(
     browser: webtest.TestApp, store: catalogd.Store, key: str
 ) -> None:
-    anna = store.account_id("anna")
+    anna = store.accounts.id_of("anna")
     said = {"name": "Far", "description": "", "version": ""}
-    store.send(anna, store.add_link("https://example.org/x", 7, "nsp", said, by="anna"))
-    item = store.pending(anna)[0]["id"]
-    store.report(anna, item, {"status": "processing"})
+    store.queue.send(
+        anna, store.entries.add_link("https://example.org/x", 7, "nsp", said, by="anna")
+    )
+    item = store.queue.pending(anna)[0]["id"]
+    store.queue.report(anna, item, {"status": "processing"})
     path = f"/api/send-queue/{item}/address"
     answer = browser.post(path, headers=bearer(key), status=400)
     assert "is a link" in answer.json["message"]
@@ -355,7 +357,7 @@ def test_another_account_has_no_such_item(
     browser: webtest.TestApp, store: catalogd.Store, item: str, method: str
 ) -> None:
     key = catalogd.new_key()
-    store.add_key(store.add_account("bert", "x"), "", catalogd.digest(key))
+    store.accounts.add_key(store.accounts.add("bert", "x"), "", catalogd.digest(key))
     path = f"/api/send-queue/{item}/address"
     browser.request(path, method=method, headers=bearer(key), status=404)
 
@@ -419,35 +421,35 @@ def test_an_address_outlives_a_restart_of_the_server(
 def test_an_item_that_a_client_sends_is_refused_to_another(
     store: catalogd.Store, clock: Clock, item: str
 ) -> None:
-    anna = store.account_id("anna")
+    anna = store.accounts.id_of("anna")
     claim = {"status": "processing", "client": "one"}
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.report(anna, item, claim)  # one without a name sends it
+        store.queue.report(anna, item, claim)  # one without a name sends it
     clock.now += 301
-    store.report(anna, item, claim)
+    store.queue.report(anna, item, claim)
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.report(anna, item, {**claim, "client": "two"})
-    store.report(anna, item, {**claim, "progress_percent": 5})
+        store.queue.report(anna, item, {**claim, "client": "two"})
+    store.queue.report(anna, item, {**claim, "progress_percent": 5})
 
 
 def test_an_item_that_went_stale_is_taken_by_another_client(
     store: catalogd.Store, clock: Clock, item: str
 ) -> None:
-    anna = store.account_id("anna")
+    anna = store.accounts.id_of("anna")
     clock.now += 301
-    store.report(anna, item, {"status": "processing", "client": "one"})
+    store.queue.report(anna, item, {"status": "processing", "client": "one"})
     clock.now += 301
-    store.report(anna, item, {"status": "processing", "client": "two"})
+    store.queue.report(anna, item, {"status": "processing", "client": "two"})
     with pytest.raises(catalogd.Conflict):
-        store.report(anna, item, {"client": "one"})
+        store.queue.report(anna, item, {"client": "one"})
 
 
 def test_a_client_finds_what_it_sent_before_it_crashed(
     browser: webtest.TestApp, store: catalogd.Store, clock: Clock, key: str, item: str
 ) -> None:
-    anna = store.account_id("anna")
+    anna = store.accounts.id_of("anna")
     clock.now += 301
-    store.report(anna, item, {"status": "processing", "client": "one"})
+    store.queue.report(anna, item, {"status": "processing", "client": "one"})
 
     def queue(query: str) -> list[str]:
         answer = browser.get(f"/api/send-queue{query}", headers=bearer(key))
@@ -461,19 +463,19 @@ def test_a_client_finds_what_it_sent_before_it_crashed(
 def test_a_released_item_is_pending_at_once_and_for_anybody(
     store: catalogd.Store, item: str
 ) -> None:
-    anna = store.account_id("anna")
-    store.report(anna, item, {"progress_percent": 50, "bytes_transferred": 5})
-    assert store.report(anna, item, {"release": True}) == "pending"
-    (row,) = store.pending(anna)
+    anna = store.accounts.id_of("anna")
+    store.queue.report(anna, item, {"progress_percent": 50, "bytes_transferred": 5})
+    assert store.queue.report(anna, item, {"release": True}) == "pending"
+    (row,) = store.queue.pending(anna)
     assert (row["id"], row["percent"], row["bytes"]) == (item, 0, 0)
-    store.report(anna, item, {"status": "processing", "client": "two"})
+    store.queue.report(anna, item, {"status": "processing", "client": "two"})
 
 
 def test_an_item_that_ended_is_not_released(store: catalogd.Store, item: str) -> None:
-    anna = store.account_id("anna")
-    store.report(anna, item, {"status": "completed"})
+    anna = store.accounts.id_of("anna")
+    store.queue.report(anna, item, {"status": "completed"})
     with pytest.raises(catalogd.Conflict):
-        store.report(anna, item, {"release": True})
+        store.queue.report(anna, item, {"release": True})
 
 
 def test_a_release_that_is_no_boolean_is_refused() -> None:

@@ -557,9 +557,9 @@ def test_the_list_is_made_once_for_a_change(
 ) -> None:
     games.add("a.nsp")
     made = []
-    listing = service.store.listing
+    listing = service.store.entries.list_json
     monkeypatch.setattr(
-        service.store, "listing", lambda *shape: made.append(1) or listing(*shape)
+        service.entries, "list_json", lambda *shape: made.append(1) or listing(*shape)
     )
     bodies = {games.ask("/api/list").body for _ in range(3)}
     assert (len(bodies), len(made)) == (1, 1)
@@ -616,9 +616,9 @@ def test_calls_for_the_list_leave_the_workers_to_others(
     """More of them than there are workers wait for a list that takes long."""
     games.add("a.nsp")
     go_on = threading.Event()
-    listing = service.store.listing
+    listing = service.store.entries.list_json
     monkeypatch.setattr(
-        service.store, "listing", lambda *shape: go_on.wait(20) and listing(*shape)
+        service.entries, "list_json", lambda *shape: go_on.wait(20) and listing(*shape)
     )
     with contextlib.ExitStack() as stack:
         waiting = [stack.enter_context(games.connect()) for _ in range(8)]
@@ -635,5 +635,5 @@ def test_calls_for_the_list_leave_the_workers_to_others(
 def test_a_large_list_comes_whole(games: Games, store: catalogd.Store) -> None:
     said = {"name": "n", "description": "d" * 1000, "version": ""}
     for number in range(300):
-        store.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
+        store.entries.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
     assert len(json.loads(games.ask("/api/list").body)["entries"]) == 300

@@ -38,14 +38,14 @@ def entries(store: catalogd.Store) -> list[str]:
         )
         for number in range(20 * CALLERS)
     ]
-    store.add_files(rows, listed=True)
-    return [known.id for known in store.files()]
+    store.entries.add_files(rows, listed=True)
+    return [known.id for known in store.entries.files()]
 
 
 @pytest.fixture
 def server(store: catalogd.Store) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server in a process of its own, and its address."""
-    command = [sys.executable, "-c", PROGRAM, store.folder]
+    command = [sys.executable, "-c", PROGRAM, store.database.folder]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=HERE, stdout=pipe, text=True) as process:
         assert process.stdout is not None
@@ -78,12 +78,12 @@ def test_a_killed_server_has_lost_nothing_that_it_acknowledged(
     assert process.wait(timeout=60) == -signal.SIGKILL
     assert CALLERS <= len(acknowledged) < len(entries)  # it died in the midst of them
 
-    account = store.account_id("anna")
-    queued = {item["entry"] for item in store.items(account)}
+    account = store.accounts.id_of("anna")
+    queued = {item["entry"] for item in store.queue.items(account)}
     assert queued.issuperset(acknowledged)
-    with store._reading() as db:
+    with store.database.reading() as db:
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-    assert store.send(account, entries[-1])
+    assert store.queue.send(account, entries[-1])
 
 
 def send(address: str, key: str, entry: str) -> None:

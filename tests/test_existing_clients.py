@@ -90,8 +90,8 @@ def client(
     """With one file in its queue."""
     library.add("Café & more [0100AAAABBBB0000][v0].nsp", GAME)
     scanner.scan()
-    entry = json.loads(store.listing())[0]["id"]
-    store.send(store.account_id("anna"), entry)
+    entry = json.loads(store.entries.list_json())[0]["id"]
+    store.queue.send(store.accounts.id_of("anna"), entry)
     return Client(serve(service))
 
 
@@ -113,11 +113,11 @@ def test_a_transfer_over_ftp_is_a_head_and_one_get(
     assert "Content-Encoding" not in headers
     half = {"progress_percent": 50, "bytes_transferred": len(GAME) // 2}
     assert client.report(item, **half, transfer_speed=1234567.891)[0] == 200
-    row = store.items(store.account_id("anna"))[0]
+    row = store.queue.items(store.accounts.id_of("anna"))[0]
     assert (row["status"], row["percent"], row["speed"]) == ("processing", 50, 1234568)
     done = {"progress_percent": 100, "bytes_transferred": len(GAME) + 4096}
     assert client.report(item, status="completed", **done)[1]["success"] is True
-    assert store.items(store.account_id("anna"))[0]["status"] == "completed"
+    assert store.queue.items(store.accounts.id_of("anna"))[0]["status"] == "completed"
 
 
 def ranges(client: Client, item: dict[str, Any]) -> Iterator[bytes]:
@@ -147,14 +147,14 @@ def test_a_transfer_over_usb_is_a_head_and_a_range_for_each_block(
     body = {"queue_item_id": item["queue_item_id"], "status": "completed"}
     status, answer = client.post("/api/send-queue/update", body)
     assert (status, answer["success"]) == (200, True)
-    assert store.items(store.account_id("anna"))[0]["status"] == "completed"
+    assert store.queue.items(store.accounts.id_of("anna"))[0]["status"] == "completed"
 
 
 def test_cancelling_stops_the_client_which_then_says_failed(
     client: Client, store: catalogd.Store
 ) -> None:
     item = client.claim()
-    store.cancel(store.account_id("anna"), item["queue_item_id"])
+    store.queue.cancel(store.accounts.id_of("anna"), item["queue_item_id"])
     status, answer = client.report(item, progress_percent=10)
     assert (status, answer["success"]) == (409, False)
     assert answer["error"] == "conflict"

@@ -325,7 +325,7 @@ def test_a_client_that_does_not_read_its_list_is_let_go(
 ) -> None:
     said = {"name": "n", "description": "d" * 600_000, "version": ""}
     for number in range(40):
-        store.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
+        store.entries.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
     before = open_sockets()
     with stalled(games, "/api/list", more=games.request("/api/list")):
         assert_no_spin()
@@ -531,10 +531,10 @@ def test_a_server_that_is_told_to_stop_does_so_and_clients_resume(
     games.library.add("a.nsp", large)
     key = catalogd.new_key()
     with contextlib.closing(catalogd.Store(str(tmp_path / "own"))) as store:
-        account = store.add_account("otto", "x")
-        store.add_key(account, "switch", catalogd.digest(key))
+        account = store.accounts.add("otto", "x")
+        store.accounts.add_key(account, "switch", catalogd.digest(key))
         catalogd.Scanner(store, games.scanner.settings).scan()
-        path = f"/api/download/{next(iter(store.files())).id}"
+        path = f"/api/download/{next(iter(store.entries.files())).id}"
     service = start()
     with ask(service, key, path) as answer:
         etag = answer.headers["ETag"]

@@ -30,14 +30,14 @@ def admin(browser: webtest.TestApp, key: str) -> webtest.TestApp:
 
 @pytest.fixture
 def member(service: catalogd.Web, key: str) -> webtest.TestApp:
-    service.store.add_account("ben", catalogd.hash_password(PASSWORD))
+    service.store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
     app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
     return app
 
 
 def entries(store: catalogd.Store) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(store.listing())
+    found: list[dict[str, Any]] = json.loads(store.entries.list_json())
     return found
 
 
@@ -283,7 +283,7 @@ def test_the_page_gets_icons(
 @pytest.fixture
 def data(store: catalogd.Store) -> list[str]:
     """The option that leads commands to the store of the other fixtures."""
-    return ["--data-dir", store.folder]
+    return ["--data-dir", store.database.folder]
 
 
 def test_verify_keeps_checksums_and_they_go_out_with_downloads(

@@ -251,7 +251,7 @@ def test_without_what_windows_lacks_a_library_is_scanned_and_an_account_made(
     )
     catalogd.notify("READY=1")
     store = catalogd.Store(data)
-    assert store.counts() == (2, 0)
+    assert (store.entries.count(), store.queue.count()) == (2, 0)
     store.close()
 
 
@@ -372,7 +372,7 @@ def test_a_service_that_hangs_gives_no_beat(
         hang.wait(30)
         return 0
 
-    monkeypatch.setattr(service.store, "catalog_version", version)
+    monkeypatch.setattr(service.entries, "version", version)
     with catalogd.heartbeat(Address(serve(service)), service):
         asked.wait(30)
         systemd.link.settimeout(1)
@@ -630,7 +630,7 @@ def behind_nginx(service: catalogd.Web, tmp_path: pathlib.Path) -> catalogd.Web:
 def download(
     url: str, store: catalogd.Store, key: str, headers: dict[str, str]
 ) -> http.client.HTTPResponse:
-    entry = json.loads(store.listing())[0]["id"]
+    entry = json.loads(store.entries.list_json())[0]["id"]
     call = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
     path = f"/api/download/{entry}?api_key={key}"
     call.request("GET", path, headers={**headers, "Connection": "close"})
@@ -689,7 +689,7 @@ def test_without_the_option_a_proxy_gets_the_bytes(
 ) -> None:
     library.add("Celeste.nsp", b"bytes")
     service.scanner.scan()
-    entry = json.loads(service.store.listing())[0]["id"]
+    entry = json.loads(service.store.entries.list_json())[0]["id"]
     address = f"/api/download/{entry}?api_key={key}"
     answer = browser.get(address, headers={"X-Forwarded-For": "192.168.1.7"})
     assert answer.body == b"bytes"

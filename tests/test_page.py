@@ -95,7 +95,7 @@ def anna(visit: Visit, store: catalogd.Store, home: str, key: str) -> Any:
 
 
 def sign_in(page: Any, store: catalogd.Store, address: str, name: str) -> None:
-    cookie = screenshots.session(store, store.account_id(name))
+    cookie = screenshots.session(store, store.accounts.id_of(name))
     screenshots.sign_in(page.context, address, cookie)
 
 
@@ -109,7 +109,7 @@ def add(store: catalogd.Store, name: str, **says: str) -> str:
     """The id of a new entry."""
     said = {"name": name, "description": "", "version": "", **says}
     url = f"http://example.org/{len(name)}"
-    return store.add_link(url, 1000, says.get("type", "nsp"), said, by="anna")
+    return store.entries.add_link(url, 1000, says.get("type", "nsp"), said, by="anna")
 
 
 def names(page: Any) -> list[str]:
@@ -172,14 +172,14 @@ def test_from_the_setup_link_to_a_transfer_watched_to_its_end(
 def hold(store: catalogd.Store, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """A report is written at once, and answered when the event is set."""
     go_on = threading.Event()
-    write = store.report
+    write = store.queue.report
 
     def report(*args: Any, **more: Any) -> str:
         status = write(*args, **more)
         go_on.wait(PATIENCE / 1000)
         return status
 
-    monkeypatch.setattr(store, "report", report)
+    monkeypatch.setattr(store.queue, "report", report)
     return go_on
 
 
@@ -405,14 +405,14 @@ def test_a_click_on_send_is_answered_at_once(anna: Any, store: catalogd.Store) -
     button(anna, "Send Paper Harbor").click()
     button(anna, "Queued").wait_for()
     calls[0].continue_()
-    until(lambda: bool(store.items(1)))
+    until(lambda: bool(store.queue.items(1)))
 
 
 def test_a_send_that_is_refused_is_undone(anna: Any, store: catalogd.Store) -> None:
     entry = add(store, "Paper Harbor")
     anna.goto("")
     button(anna, "Send Paper Harbor").wait_for()
-    store.remove_link(entry)
+    store.entries.remove_link(entry)
     button(anna, "Send Paper Harbor").click()
     see(anna, "Paper Harbor was not queued. There is no such entry.")
     assert button(anna, "Queued").count() == 0
@@ -427,7 +427,7 @@ def test_many_are_sent_by_selection(anna: Any, store: catalogd.Store) -> None:
     anna.get_by_label("Select Game 3").check()
     button(anna, "Send 2").click()
     see(anna, "2 added to the queue.")
-    assert [item["name"] for item in store.items(1)] == ["Game 1", "Game 3"]
+    assert [item["name"] for item in store.queue.items(1)] == ["Game 1", "Game 3"]
 
 
 def test_all_that_are_found_are_selected(anna: Any, store: catalogd.Store) -> None:
@@ -439,7 +439,7 @@ def test_all_that_are_found_are_selected(anna: Any, store: catalogd.Store) -> No
     button(anna, "Select").click()
     button(anna, "Select all 3").click()
     button(anna, "Send 3").click()
-    until(lambda: len(store.items(1)) == 3)
+    until(lambda: len(store.queue.items(1)) == 3)
 
 
 def test_a_selection_tells_what_was_not_queued(
@@ -449,7 +449,7 @@ def test_a_selection_tells_what_was_not_queued(
     anna.goto("")
     button(anna, "Select").click()
     button(anna, "Select all 2").click()
-    store.remove_link(entries[0])
+    store.entries.remove_link(entries[0])
     button(anna, "Send 2").click()
     see(anna, "1 added to the queue, 1 not: There is no such entry.")
 
@@ -506,7 +506,7 @@ def test_an_admin_edits_an_entry_and_takes_it_back(
 def test_a_member_edits_nothing(
     visit: Visit, store: catalogd.Store, home: str, key: str
 ) -> None:
-    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     entry = add(store, "Paper Harbor")
     page = visit()
     sign_in(page, store, home, "ben")
@@ -577,11 +577,11 @@ def test_hostile_words_are_shown_as_text(
     anna: Any, store: catalogd.Store, key: str
 ) -> None:
     entry = add(store, HOSTILE, description=HOSTILE, version=HOSTILE)
-    store.send(1, entry)
+    store.queue.send(1, entry)
     report = {"status": "failed", "error_message": HOSTILE}
-    store.report(1, store.items(1)[0]["id"], report)
-    store.add_key(1, HOSTILE, catalogd.digest("x"))
-    store.add_account(HOSTILE, "none")
+    store.queue.report(1, store.queue.items(1)[0]["id"], report)
+    store.accounts.add_key(1, HOSTILE, catalogd.digest("x"))
+    store.accounts.add(HOSTILE, "none")
     counts = {"library": 2, f"entry/{entry}": 3, "queue": 2, "settings": 2}
     for view, count in counts.items():
         anna.goto(f"#{view}")
@@ -633,7 +633,7 @@ def ten_thousand(store: catalogd.Store) -> None:
         catalogd.File(f"/games/{n}.nsp", "/games", n * 1000, n, n, "1")
         for n in range(len(look))
     ]
-    store.add_files(list(zip(files, look, strict=True)), listed=True)
+    store.entries.add_files(list(zip(files, look, strict=True)), listed=True)
 
 
 def test_ten_thousand_entries_stay_fluid(
@@ -677,15 +677,15 @@ def test_the_last_of_ten_thousand_is_reached_by_scrolling(
 
 def sending(store: catalogd.Store, name: str = "Paper Harbor") -> str:
     """The id of an item that a client works on."""
-    store.send(1, add(store, name))
-    (item,) = [row["id"] for row in store.items(1) if row["name"] == name]
+    store.queue.send(1, add(store, name))
+    (item,) = [row["id"] for row in store.queue.items(1) if row["name"] == name]
     report(store, item, 40)
     return str(item)
 
 
 def report(store: catalogd.Store, item: str, percent: float, **more: Any) -> None:
     values = {"progress_percent": percent, "bytes_transferred": int(10 * percent)}
-    store.report(1, item, {**values, "transfer_speed": 100, **more})
+    store.queue.report(1, item, {**values, "transfer_speed": 100, **more})
 
 
 def test_progress_is_seen_within_two_seconds(anna: Any, store: catalogd.Store) -> None:
@@ -719,7 +719,7 @@ def test_a_failure_is_told_in_words_and_retried(
     see(anna, "The cable came off.")
     button(anna, "Retry Paper Harbor").click()
     see(anna, "Waiting")
-    assert [row["status"] for row in store.items(1)] == ["pending"]
+    assert [row["status"] for row in store.queue.items(1)] == ["pending"]
 
 
 def test_an_item_is_cancelled(anna: Any, store: catalogd.Store) -> None:
@@ -727,16 +727,20 @@ def test_an_item_is_cancelled(anna: Any, store: catalogd.Store) -> None:
     anna.goto("#queue")
     button(anna, "Cancel Paper Harbor").click()
     see(anna, "Cancelled")
-    assert [row["status"] for row in store.items(1)] == ["cancelled"]
+    assert [row["status"] for row in store.queue.items(1)] == ["cancelled"]
 
 
 def test_an_item_is_moved_to_the_top(anna: Any, store: catalogd.Store) -> None:
     for name in ("First", "Second", "Third"):
-        store.send(1, add(store, name))
+        store.queue.send(1, add(store, name))
     anna.goto("#queue")
     button(anna, "Move Third to the top").click()
     until(lambda: anna.locator(".item h3").all_text_contents()[0] == "Third")
-    assert [row["name"] for row in store.pending(1)] == ["Third", "First", "Second"]
+    assert [row["name"] for row in store.queue.pending(1)] == [
+        "Third",
+        "First",
+        "Second",
+    ]
 
 
 def test_what_ended_is_cleared(anna: Any, store: catalogd.Store) -> None:
@@ -915,8 +919,8 @@ def test_an_ended_session_leads_to_the_sign_in_view_and_back(
     add(store, "Paper Harbor")
     anna.goto("")
     see(anna, "Paper Harbor")
-    for row in store.sessions(1):
-        store.end_session(row["id"], 1)
+    for row in store.accounts.sessions(1):
+        store.accounts.end_session(row["id"], 1)
     see(anna, "You were signed out. Sign in again.")
     anna.get_by_label("Name").fill("anna")
     anna.get_by_label("Password").fill(PASSWORD)
@@ -927,12 +931,12 @@ def test_an_ended_session_leads_to_the_sign_in_view_and_back(
 def test_a_removed_account_leads_to_the_sign_in_view(
     visit: Visit, store: catalogd.Store, home: str, key: str
 ) -> None:
-    ben = store.add_account("ben", catalogd.hash_password(PASSWORD))
+    ben = store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     page = visit()
     sign_in(page, store, home, "ben")
     page.goto(f"{home}#queue")
     see(page, "Nothing is waiting")
-    store.remove_account(ben)
+    store.accounts.remove(ben)
     button(page, "Sign in").wait_for()
 
 
@@ -957,7 +961,7 @@ def test_a_key_is_copied_and_shown_only_once(anna: Any, store: catalogd.Store) -
     anna.goto("#settings")
     make_key(anna)
     key = anna.locator("code").first.text_content()
-    assert store.key_holder(catalogd.digest(key)) is not None
+    assert store.accounts.key_holder(catalogd.digest(key)) is not None
     button(anna, "Copy the key").click()
     see(anna, "Copied.")
     assert anna.evaluate("navigator.clipboard.readText()") == key
@@ -991,7 +995,7 @@ def test_programs_on_the_console_get_an_address_that_can_be_ended(
     assert anna.request.get(first).status == 401
     button(anna, "Revoke the address").click()
     button(anna, "Make an address").wait_for()
-    assert store.browse_token(store.account_id("anna")) is None
+    assert store.queue.browse_token(store.accounts.id_of("anna")) is None
 
 
 def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> None:
@@ -1000,11 +1004,11 @@ def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> 
     dialog = anna.get_by_role("dialog")
     dialog.get_by_role("button", name="Cancel").click()
     dialog.wait_for(state="detached")
-    assert len(store.keys()) == 1
+    assert len(store.accounts.keys()) == 1
     button(anna, "Revoke switch").click()
     dialog.get_by_role("button", name="Revoke").click()
     see(anna, "There is no key yet.")
-    assert store.keys() == []
+    assert store.accounts.keys() == []
 
 
 def test_the_password_is_changed(anna: Any, store: catalogd.Store, home: str) -> None:
@@ -1016,17 +1020,17 @@ def test_the_password_is_changed(anna: Any, store: catalogd.Store, home: str) ->
     anna.get_by_label("The password now").fill(PASSWORD)
     button(anna, "Change the password").click()
     see(anna, "The password was changed.")
-    found = store.credentials("anna")
+    found = store.accounts.credentials("anna")
     assert found is not None
     assert catalogd.password_matches("another one", found[1])
 
 
 def test_another_browser_is_signed_out(anna: Any, store: catalogd.Store) -> None:
-    store.add_session(1, catalogd.digest("x"), "Chrome/99 Android")
+    store.accounts.add_session(1, catalogd.digest("x"), "Chrome/99 Android")
     anna.goto("#settings")
     button(anna, "End Chrome on Android").click()
     button(anna, "End Chrome on Android").wait_for(state="detached")
-    assert len(store.sessions(1)) == 1
+    assert len(store.accounts.sessions(1)) == 1
 
 
 def test_an_account_is_added_made_admin_and_removed(
@@ -1039,20 +1043,20 @@ def test_an_account_is_added_made_admin_and_removed(
     form.get_by_role("button", name="Add").click()
     button(anna, "Make admin: ben").click()
     button(anna, "Make member: ben").wait_for()
-    assert [row["admin"] for row in store.accounts()] == [True, True]
+    assert [row["admin"] for row in store.accounts.all()] == [True, True]
     button(anna, "Remove ben").click()
     anna.get_by_role("dialog").get_by_role("button", name="Remove").click()
-    until(lambda: len(store.accounts()) == 1)
+    until(lambda: len(store.accounts.all()) == 1)
 
 
 def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> None:
-    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     anna.goto("#settings")
     button(anna, "New password for ben").click()
     anna.get_by_label("New password for ben").last.fill("another one")
     button(anna, "Save").click()
     see(anna, "ben has a new password, and was signed out.")
-    found = store.credentials("ben")
+    found = store.accounts.credentials("ben")
     assert found is not None
     assert catalogd.password_matches("another one", found[1])
 
@@ -1060,7 +1064,7 @@ def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> Non
 def test_a_member_sees_no_settings_of_the_server(
     visit: Visit, store: catalogd.Store, home: str, key: str
 ) -> None:
-    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     page = visit()
     sign_in(page, store, home, "ben")
     page.goto(f"{home}#settings")
@@ -1086,7 +1090,7 @@ def test_the_keyboard_alone_opens_closes_and_sends(
     assert focused(anna) == "Paper Harbor"
     anna.keyboard.press("Tab")
     anna.keyboard.press("Enter")
-    until(lambda: bool(store.items(1)))
+    until(lambda: bool(store.queue.items(1)))
     until(lambda: focused(anna).startswith("Queued"))
 
 
@@ -1094,10 +1098,10 @@ def test_the_focus_stays_when_what_is_above_it_goes(
     anna: Any, store: catalogd.Store
 ) -> None:
     for name in ("First", "Second", "Third"):
-        store.send(1, add(store, name))
+        store.queue.send(1, add(store, name))
     anna.goto("#queue")
     button(anna, "Cancel Second").focus()
-    store.cancel(1, store.items(1)[0]["id"])
+    store.queue.cancel(1, store.queue.items(1)[0]["id"])
     see(anna, "Cancelled")
     assert focused(anna) == "Cancel Second"
 
@@ -1159,7 +1163,7 @@ def test_the_page_works_below_another_path(
         page.goto(f"{address}games/#entry/{entry}")
         page.get_by_role("dialog", name="Paper Harbor").wait_for()
         button(page.get_by_role("dialog"), "Send").click()
-        until(lambda: bool(store.items(1)))
+        until(lambda: bool(store.queue.items(1)))
         page.goto(f"{address}games/#settings")
         assert f"--server {address}games --to" in make_key(page)
 

@@ -21,7 +21,7 @@ def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
 @pytest.fixture
 def member(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.TestApp:
     """The browser of ben, who is no admin."""
-    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
     app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
     return app
@@ -75,7 +75,9 @@ def test_entries_that_did_not_change_are_not_sent_again(
     etag = signed_in.get("/web/entries").headers["ETag"]
     again = {"If-None-Match": etag}
     assert signed_in.get("/web/entries", headers=again).status_int == 304
-    store.add_link("http://example.org/a.nsp", 1, "nsp", {"name": "A"}, by="anna")
+    store.entries.add_link(
+        "http://example.org/a.nsp", 1, "nsp", {"name": "A"}, by="anna"
+    )
     assert signed_in.get("/web/entries", headers=again).status_int == 200
 
 
@@ -274,10 +276,12 @@ def test_a_client_that_asks_again_and_again_does_not_change_the_answer(
 
 def sent_item(store: catalogd.Store) -> tuple[str, str]:
     """The ids of an entry that was sent, and of its item."""
-    entry = store.add_link("http://example.org/a", 1, "nsp", {"name": "A"}, by="anna")
-    store.send(1, entry)
-    (item,) = store.items(1)
-    store.report(1, item["id"], {"status": "completed"})
+    entry = store.entries.add_link(
+        "http://example.org/a", 1, "nsp", {"name": "A"}, by="anna"
+    )
+    store.queue.send(1, entry)
+    (item,) = store.queue.items(1)
+    store.queue.report(1, item["id"], {"status": "completed"})
     return entry, item["id"]
 
 

@@ -105,7 +105,7 @@ def wait_for_entry(home: pathlib.Path) -> None:
     database = home / ".local" / "share" / "catalogd"
     deadline = time.monotonic() + PATIENCE
     store = catalogd.Store(str(database))
-    while store.listing() == "[]":
+    while store.entries.list_json() == "[]":
         assert time.monotonic() < deadline
         time.sleep(0.02)
     store.close()

@@ -491,7 +491,7 @@ def listing(store: catalogd.Store) -> dict[str, str]:
     """Id by file name, of what can be downloaded now."""
     return {
         os.path.basename(entry["source"]): entry["id"]
-        for entry in json.loads(store.listing())
+        for entry in json.loads(store.entries.list_json())
     }
 
 
@@ -500,7 +500,7 @@ def test_a_scan_registers_files(
 ) -> None:
     path = library.add("Celeste [0100AAAABBBB0000][v65536].nsp", containers.nsp())
     scanner.scan()
-    (entry,) = json.loads(store.listing())
+    (entry,) = json.loads(store.entries.list_json())
     assert entry == {
         "id": entry["id"],
         "name": "Celeste",
@@ -540,16 +540,16 @@ def test_an_entry_keeps_what_was_typed_and_its_queue_through_a_move(
 ) -> None:
     path = library.add("a.nsp")
     scanner.scan()
-    (entry,) = json.loads(store.listing())
-    store.edit(entry["id"], {"name": "Mine", "description": "A note"})
-    store.send(1, entry["id"])
+    (entry,) = json.loads(store.entries.list_json())
+    store.entries.edit(entry["id"], {"name": "Mine", "description": "A note"})
+    store.queue.send(1, entry["id"])
     (library.folder / "deep").mkdir()
     os.rename(path, library.folder / "deep" / "b.nsp")
     scanner.scan()
-    (after,) = json.loads(store.listing())
+    (after,) = json.loads(store.entries.list_json())
     assert (after["id"], after["name"]) == (entry["id"], "Mine")
     assert after["metadata"]["description"] == "A note"
-    assert [item["entry"] for item in store.pending(1)] == [entry["id"]]
+    assert [item["entry"] for item in store.queue.pending(1)] == [entry["id"]]
 
 
 def test_a_rename_gives_the_name_of_the_new_file_name(
@@ -559,7 +559,7 @@ def test_a_rename_gives_the_name_of_the_new_file_name(
     scanner.scan()
     os.rename(path, library.folder / "Celeste [v0].nsp")
     scanner.scan()
-    (entry,) = json.loads(store.listing())
+    (entry,) = json.loads(store.entries.list_json())
     assert (entry["name"], entry["metadata"]["patch"]) == ("Celeste", 0)
 
 
@@ -573,7 +573,7 @@ def test_a_removed_file_is_not_listed_and_comes_back_with_its_id(
     scanner.scan()
     assert "a.nsp" not in listing(store)
     with pytest.raises(catalogd.NotFound):
-        store.entry(before["a.nsp"])
+        store.entries.get(before["a.nsp"])
     clock.now += 29 * 86400
     scanner.scan()
     library.add("deep/a.nsp", b"a.nsp")
@@ -590,7 +590,7 @@ def test_an_entry_is_forgotten_in_the_end(
     scanner.scan()
     clock.now += 30 * 86400 + 1
     assert len(scanner.scan().forgotten) == 1
-    assert len(list(store.files())) == 1
+    assert len(list(store.entries.files())) == 1
 
 
 def test_an_unplugged_disk_forgets_nothing_ever(
@@ -632,11 +632,11 @@ def test_a_copy_to_another_library_and_a_removal_keep_the_id(
     clock.now += 60
     scanner.scan()
     assert listing(store)["b.nsp"] == before
-    assert store.entry(before)["source"] == copy
+    assert store.entries.get(before)["source"] == copy
     old.add("a.nsp", b"content")  # and back: the copy's id has waited for it
     scanner.scan()
     assert len(listing(store)) == 3
-    assert len(list(store.files())) == 3
+    assert len(list(store.entries.files())) == 3
 
 
 def test_a_copy_that_was_queued_keeps_its_own_id(
@@ -652,7 +652,7 @@ def test_a_copy_that_was_queued_keeps_its_own_id(
     library.add("b.nsp", b"content")
     scanner.scan()
     copy = listing(store)["b.nsp"]
-    store.send(1, copy)
+    store.queue.send(1, copy)
     os.remove(path)
     scanner.scan()
     assert listing(store) == {"b.nsp": copy}
@@ -667,7 +667,7 @@ def test_a_rescan_that_finds_nothing_new_opens_nothing_and_writes_nothing(
     library.add("a.nsp")
     scanner.scan()
     monkeypatch.setattr(catalogd, "open_file", None)
-    monkeypatch.setattr(store, "_writing", None)
+    monkeypatch.setattr(store.database, "writing", None)
     assert not any(scanner.scan())
     assert not any(catalogd.Scanner(store, scanner.settings).scan())
 
@@ -756,7 +756,7 @@ def test_a_known_file_that_is_rewritten_stays_listed_meanwhile(
     clock.now += 1
     scanner.scan()
     assert listing(store) == before
-    assert store.entry(before["a.nsp"])["size"] == len(b"new content")
+    assert store.entries.get(before["a.nsp"])["size"] == len(b"new content")
 
 
 def test_a_file_from_the_future_is_watched_instead(
@@ -806,15 +806,15 @@ def test_icons_are_kept_and_dropped_with_their_entries(
     scanner.icons_limit = 1
     scanner.scan()
     entry = listing(store)["a.nro"]
-    assert store.icon(entry) == containers.JPEG
-    assert store.entry(entry)["metadata"]["icon"]
+    assert store.entries.icon(entry) == containers.JPEG
+    assert store.entries.get(entry)["metadata"]["icon"]
     with pytest.raises(catalogd.NotFound):
-        store.icon(listing(store)["b.nsp"])
+        store.entries.icon(listing(store)["b.nsp"])
     os.remove(path)
     scanner.scan()
     clock.now += 31 * 86400
     scanner.scan()
-    with contextlib.closing(store._connect()) as db:
+    with contextlib.closing(store.database._connect()) as db:
         assert not db.execute("SELECT * FROM icons").fetchall()
 
 
@@ -826,16 +826,16 @@ def test_many_new_files_come_in_batches_and_the_list_changes_seldom(
     scanner.batch = 10
     scanner.scan()
     assert len(listing(store)) == 25
-    assert store.catalog_version() == 1
+    assert store.entries.version() == 1
 
 
 def test_a_scan_by_another_process_waits_or_is_refused(
     store: catalogd.Store, scanner: catalogd.Scanner
 ) -> None:
     with (
-        store.exclusive("scan"),
+        store.database.exclusive("scan"),
         pytest.raises(catalogd.Conflict),
-        store.exclusive("scan"),
+        store.database.exclusive("scan"),
     ):
         pass
     scanner.scan()
@@ -874,7 +874,7 @@ def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
 def test_a_file_that_stops_growing_is_found_before_the_next_scan(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
-    store.clock = time.time
+    store.database.clock = time.time
     path = library.add("a.nsp", mtime=time.time())
     removed = library.add("b.nsp", mtime=time.time() + 1000)
     scanner.start()
@@ -937,7 +937,7 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
         raise problem
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "add_files", fail)
+        patch.setattr(store.entries, "add_files", fail)
         scanner.start()
         eventually(lambda: message in caplog.messages)
     scanner.rescan()

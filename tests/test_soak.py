@@ -87,8 +87,8 @@ def soak(
     for number in range(COUNT):
         library.add(f"{number:03}.nsp", os.urandom(1_500_000))
     scanner.scan()
-    for row in store.shelf():
-        store.send(store.account_id("anna"), row["id"])
+    for row in store.entries.downloadable():
+        store.queue.send(store.accounts.id_of("anna"), row["id"])
     store.close()
     with contextlib.closing(Soak(tmp_path, library, key)) as soak:
         yield soak
@@ -127,5 +127,5 @@ def check(soak: Soak) -> None:
     done = [line.partition(":")[0] for line in said if ": sent, " in line]
     assert len(done) == len(set(done))
     with contextlib.closing(catalogd.Store(str(soak.folder / "data"))) as store:
-        items = store.items(store.account_id("anna"))
+        items = store.queue.items(store.accounts.id_of("anna"))
     assert {item["status"] for item in items} == {"completed"}

@@ -26,7 +26,7 @@ ENDED = ["completed", "failed", "cancelled"]
 
 @pytest.fixture
 def anna(store: catalogd.Store) -> int:
-    return store.add_account("anna", "hash")
+    return store.accounts.add("anna", "hash")
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def entry(store: catalogd.Store) -> str:
 
 def add_link(store: catalogd.Store, name: str) -> str:
     said = {"name": name, "description": "", "version": ""}
-    return store.add_link(f"http://host/{name}", 7, "nsp", said, "anna")
+    return store.entries.add_link(f"http://host/{name}", 7, "nsp", said, "anna")
 
 
 def send(store: catalogd.Store, account: int, entry: str) -> str:
     """Queue an entry; the item's id."""
-    assert store.send(account, entry)
-    return str(store.items(account)[-1]["id"])
+    assert store.queue.send(account, entry)
+    return str(store.queue.items(account)[-1]["id"])
 
 
 def names(items: list[dict[str, Any]]) -> list[str]:
@@ -57,7 +57,7 @@ def opened(
 
 
 def status(store: catalogd.Store, account: int) -> list[str]:
-    return [item["status"] for item in store.items(account)]
+    return [item["status"] for item in store.queue.items(account)]
 
 
 def file(path: str, **facts: Any) -> catalogd.File:
@@ -73,8 +73,8 @@ def look(name: str, sample: str = "sample") -> catalogd.Look:
 def add_file(store: catalogd.Store, name: str, **facts: Any) -> catalogd.Known:
     """A file of this name, as a scan registers it."""
     path = f"/games/{name}.NSP"
-    store.add_files([(file(path, **facts), look(name))], listed=True)
-    return next(known for known in store.files() if known.file.path == path)
+    store.entries.add_files([(file(path, **facts), look(name))], listed=True)
+    return next(known for known in store.entries.files() if known.file.path == path)
 
 
 def changes(**rows: Any) -> catalogd.Changes:
@@ -83,7 +83,7 @@ def changes(**rows: Any) -> catalogd.Changes:
 
 
 def listed(store: catalogd.Store) -> list[str]:
-    return [entry["name"] for entry in json.loads(store.listing())]
+    return [entry["name"] for entry in json.loads(store.entries.list_json())]
 
 
 # Accounts
@@ -92,12 +92,12 @@ def listed(store: catalogd.Store) -> list[str]:
 def test_the_first_account_is_an_admin_and_the_next_is_not(
     store: catalogd.Store,
 ) -> None:
-    assert not store.has_accounts()
+    assert not store.accounts.exist()
     for name in ("anna", "ben"):
-        store.add_account(name, "hash")
-    store.add_account("carl", "hash", admin=True)
-    assert store.has_accounts()
-    assert store.accounts() == [
+        store.accounts.add(name, "hash")
+    store.accounts.add("carl", "hash", admin=True)
+    assert store.accounts.exist()
+    assert store.accounts.all() == [
         {"id": 1, "name": "anna", "admin": True, "created_at": NOW},
         {"id": 2, "name": "ben", "admin": False, "created_at": NOW},
         {"id": 3, "name": "carl", "admin": True, "created_at": NOW},
@@ -106,73 +106,73 @@ def test_the_first_account_is_an_admin_and_the_next_is_not(
 
 def test_a_name_is_taken_in_any_case(store: catalogd.Store, anna: int) -> None:
     with pytest.raises(catalogd.Conflict, match="There is an account Anna already"):
-        store.add_account("Anna", "hash")
-    assert store.credentials("ANNA") == (anna, "hash")
+        store.accounts.add("Anna", "hash")
+    assert store.accounts.credentials("ANNA") == (anna, "hash")
 
 
 def test_an_unknown_account_has_no_credentials_and_no_id(store: catalogd.Store) -> None:
-    assert store.credentials("nobody") is None
+    assert store.accounts.credentials("nobody") is None
     with pytest.raises(catalogd.NotFound, match="There is no account nobody"):
-        store.account_id("nobody")
+        store.accounts.id_of("nobody")
 
 
 def test_a_new_password_ends_all_sessions_but_the_one_to_keep(
     store: catalogd.Store, anna: int
 ) -> None:
     for secret in (b"this", b"other"):
-        store.add_session(anna, secret, "browser")
-    kept = store.session_holder(b"this")
+        store.accounts.add_session(anna, secret, "browser")
+    kept = store.accounts.session_holder(b"this")
     assert kept is not None
-    store.set_password(anna, "new hash", keep=kept.proof)
-    assert store.credentials("anna") == (anna, "new hash")
-    assert store.session_holder(b"this") == kept
-    assert store.session_holder(b"other") is None
+    store.accounts.set_password(anna, "new hash", keep=kept.proof)
+    assert store.accounts.credentials("anna") == (anna, "new hash")
+    assert store.accounts.session_holder(b"this") == kept
+    assert store.accounts.session_holder(b"other") is None
 
 
 def test_an_account_goes_with_all_it_has(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
-    ben = store.add_account("ben", "hash")
-    store.add_key(ben, "switch", b"key")
-    store.add_session(ben, b"session", "browser")
-    store.send(ben, entry)
-    store.remove_account(ben)
-    assert [account["name"] for account in store.accounts()] == ["anna"]
-    assert store.key_holder(b"key") is None
-    assert store.session_holder(b"session") is None
-    assert store.items(ben) == []
-    assert store.add_account("carl", "hash") != ben  # ids are never given again
+    ben = store.accounts.add("ben", "hash")
+    store.accounts.add_key(ben, "switch", b"key")
+    store.accounts.add_session(ben, b"session", "browser")
+    store.queue.send(ben, entry)
+    store.accounts.remove(ben)
+    assert [account["name"] for account in store.accounts.all()] == ["anna"]
+    assert store.accounts.key_holder(b"key") is None
+    assert store.accounts.session_holder(b"session") is None
+    assert store.queue.items(ben) == []
+    assert store.accounts.add("carl", "hash") != ben  # ids are never given again
 
 
 def test_the_last_admin_stays_while_there_are_others(
     store: catalogd.Store, anna: int
 ) -> None:
-    ben = store.add_account("ben", "hash")
+    ben = store.accounts.add("ben", "hash")
     with pytest.raises(catalogd.Conflict, match="The last admin stays"):
-        store.remove_account(anna)
-    assert store.account_id("anna") == anna
-    store.remove_account(ben)
-    store.remove_account(anna)
-    assert not store.has_accounts()
+        store.accounts.remove(anna)
+    assert store.accounts.id_of("anna") == anna
+    store.accounts.remove(ben)
+    store.accounts.remove(anna)
+    assert not store.accounts.exist()
 
 
 # Keys and sessions
 
 
 def test_a_key_tells_who_holds_it(store: catalogd.Store, anna: int) -> None:
-    key = store.add_key(anna, "switch", b"digest")
+    key = store.accounts.add_key(anna, "switch", b"digest")
     holder = catalogd.Caller(anna, "anna", True, key)
-    assert store.key_holder(b"digest") == holder
-    assert store.key_holder(b"another") is None
+    assert store.accounts.key_holder(b"digest") == holder
+    assert store.accounts.key_holder(b"another") is None
 
 
 def test_keys_are_listed_of_one_account_or_of_all(
     store: catalogd.Store, anna: int
 ) -> None:
-    ben = store.add_account("ben", "hash")
-    key = store.add_key(anna, "switch", b"1")
-    store.add_key(ben, "phone", b"2")
-    assert store.keys(anna) == [
+    ben = store.accounts.add("ben", "hash")
+    key = store.accounts.add_key(anna, "switch", b"1")
+    store.accounts.add_key(ben, "phone", b"2")
+    assert store.accounts.keys(anna) == [
         {
             "id": key,
             "account": "anna",
@@ -182,86 +182,89 @@ def test_keys_are_listed_of_one_account_or_of_all(
             "requests": 0,
         }
     ]
-    assert {key["label"] for key in store.keys(None)} == {"switch", "phone"}
+    assert {key["label"] for key in store.accounts.keys(None)} == {
+        "switch",
+        "phone",
+    }
 
 
 def test_a_revoked_key_is_nobodys(store: catalogd.Store, anna: int) -> None:
-    store.revoke_key(store.add_key(anna, "switch", b"1"), anna)
-    store.revoke_key(store.add_key(anna, "phone", b"2"))
-    assert store.key_holder(b"1") is store.key_holder(b"2") is None
+    store.accounts.revoke_key(store.accounts.add_key(anna, "switch", b"1"), anna)
+    store.accounts.revoke_key(store.accounts.add_key(anna, "phone", b"2"))
+    assert store.accounts.key_holder(b"1") is store.accounts.key_holder(b"2") is None
 
 
 def test_only_its_own_account_may_revoke_a_key(
     store: catalogd.Store, anna: int
 ) -> None:
-    key = store.add_key(anna, "switch", b"1")
+    key = store.accounts.add_key(anna, "switch", b"1")
     with pytest.raises(catalogd.NotFound):
-        store.revoke_key(key, anna + 1)
-    assert store.key_holder(b"1") is not None
+        store.accounts.revoke_key(key, anna + 1)
+    assert store.accounts.key_holder(b"1") is not None
 
 
 def test_nothing_is_added_to_an_account_that_was_removed_just_now(
     store: catalogd.Store, anna: int
 ) -> None:
-    store.remove_account(anna)
+    store.accounts.remove(anna)
     with pytest.raises(catalogd.NotFound, match="was removed just now"):
-        store.add_key(anna, "switch", b"1")
+        store.accounts.add_key(anna, "switch", b"1")
 
 
 def use(store: catalogd.Store, digest: bytes) -> None:
     """Use a key, and wait until that is written, if it is."""
-    assert store.key_holder(digest) is not None
-    store._wait_for_uses()
+    assert store.accounts.key_holder(digest) is not None
+    store.accounts._wait_for_uses()
 
 
 def test_uses_are_written_at_most_once_a_minute_and_shown_at_once(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
-    store.add_key(anna, "switch", b"1")
+    store.accounts.add_key(anna, "switch", b"1")
     written = []
     for seconds in (0, 10, 20, 29, 1):
         clock.now += seconds
         use(store, b"1")
-        with opened(store.folder, clock=clock) as other:
-            written.append(other.keys()[0]["requests"])
-        assert store.keys()[0]["last_used_at"] == catalogd.stamp(clock.now)
+        with opened(store.database.folder, clock=clock) as other:
+            written.append(other.accounts.keys()[0]["requests"])
+        assert store.accounts.keys()[0]["last_used_at"] == catalogd.stamp(clock.now)
     assert written == [1, 1, 1, 1, 5]
-    assert store.keys()[0]["requests"] == 5
+    assert store.accounts.keys()[0]["requests"] == 5
 
 
 def test_uses_are_written_by_a_clock_that_was_set_back(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
-    store.add_key(anna, "switch", b"1")
+    store.accounts.add_key(anna, "switch", b"1")
     use(store, b"1")
     clock.now -= 86400
     use(store, b"1")
-    assert not store._uses
+    assert not store.accounts._uses
 
 
 def test_a_key_keeps_the_time_of_its_own_last_use(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
     for digest in (b"1", b"2", b"3"):
-        store.add_key(anna, digest.decode(), digest)
+        store.accounts.add_key(anna, digest.decode(), digest)
     use(store, b"1")
     clock.now += 1
     use(store, b"2")
     clock.now += 3600
     use(store, b"3")
-    assert not store._uses
-    used = {key["label"]: key["last_used_at"] for key in store.keys(None)}
+    assert not store.accounts._uses
+    used = {key["label"]: key["last_used_at"] for key in store.accounts.keys(None)}
     assert used["2"] == "2027-01-15T08:00:01"
 
 
 def test_uses_that_are_not_yet_written_are_when_the_store_is_closed(
     store: catalogd.Store, anna: int
 ) -> None:
-    store.add_key(anna, "switch", b"1")
-    with opened(store.folder) as other:
+    store.accounts.add_key(anna, "switch", b"1")
+    with opened(store.database.folder) as other:
         for _ in range(3):
-            other.key_holder(b"1")
-    assert store.keys()[0]["requests"] == 3
+            other.accounts.key_holder(b"1")
+    assert store.accounts.keys()[0]["requests"] == 3
 
 
 def test_uses_that_cannot_be_written_refuse_no_key_and_are_kept(
@@ -270,27 +273,27 @@ def test_uses_that_cannot_be_written_refuse_no_key_and_are_kept(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    store.add_key(anna, "switch", b"1")
+    store.accounts.add_key(anna, "switch", b"1")
     with monkeypatch.context() as broken:
-        broken.setattr(store, "_writing", full_disk)
+        broken.setattr(store.database, "writing", full_disk)
         use(store, b"1")
     assert "written later: The disk is full." in caplog.text
-    store._write_uses()
-    assert store.keys()[0]["requests"] == 1
+    store.accounts._write_uses()
+    assert store.accounts.keys()[0]["requests"] == 1
 
 
 def test_the_use_of_a_key_does_not_wait_for_a_write(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
-    store.add_key(anna, "switch", b"1")
-    with store._writing():
+    store.accounts.add_key(anna, "switch", b"1")
+    with store.database.writing():
         for _ in range(3):
-            assert store.key_holder(b"1") is not None
+            assert store.accounts.key_holder(b"1") is not None
             clock.now += 3600  # so that each is due; there is one thread that waits
-    store._wait_for_uses()
+    store.accounts._wait_for_uses()
     use(store, b"1")
-    with opened(store.folder) as other:
-        assert other.keys()[0]["requests"] == 4
+    with opened(store.database.folder) as other:
+        assert other.accounts.keys()[0]["requests"] == 4
 
 
 @contextlib.contextmanager
@@ -302,26 +305,26 @@ def full_disk() -> Iterator[sqlite3.Connection]:
 def test_a_session_ends_after_thirty_days(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
-    store.add_session(anna, b"old", "browser")
+    store.accounts.add_session(anna, b"old", "browser")
     clock.now += 30 * 86400
-    assert store.session_holder(b"old") is not None
+    assert store.accounts.session_holder(b"old") is not None
     clock.now += 1
-    assert store.session_holder(b"old") is None
-    store.add_session(anna, b"new", "browser")
+    assert store.accounts.session_holder(b"old") is None
+    store.accounts.add_session(anna, b"new", "browser")
     clock.now -= 1
-    assert store.session_holder(b"old") is None  # its row is gone
+    assert store.accounts.session_holder(b"old") is None  # its row is gone
 
 
 def test_a_session_is_ended_by_its_own_account(
     store: catalogd.Store, anna: int
 ) -> None:
-    store.add_session(anna, b"digest", "browser")
-    caller = store.session_holder(b"digest")
+    store.accounts.add_session(anna, b"digest", "browser")
+    caller = store.accounts.session_holder(b"digest")
     assert caller is not None and caller[:3] == (anna, "anna", True)
-    store.end_session(caller.proof, anna + 1)
-    assert store.session_holder(b"digest") == caller
-    store.end_session(caller.proof, anna)
-    assert store.session_holder(b"digest") is None
+    store.accounts.end_session(caller.proof, anna + 1)
+    assert store.accounts.session_holder(b"digest") == caller
+    store.accounts.end_session(caller.proof, anna)
+    assert store.accounts.session_holder(b"digest") is None
 
 
 # Entries
@@ -329,7 +332,7 @@ def test_a_session_is_ended_by_its_own_account(
 
 def test_an_entry_has_the_shape_of_the_interface(store: catalogd.Store) -> None:
     add_file(store, "Céleste")
-    (entry,) = json.loads(store.listing())
+    (entry,) = json.loads(store.entries.list_json())
     identity = entry.pop("id")
     assert entry == {
         "name": "Céleste",
@@ -341,7 +344,7 @@ def test_an_entry_has_the_shape_of_the_interface(store: catalogd.Store) -> None:
         "created_by": "scanner",
         "metadata": {"description": "", "version": "1"},
     }
-    assert store.entry(identity) == {"id": identity, **entry}
+    assert store.entries.get(identity) == {"id": identity, **entry}
 
 
 def test_the_list_is_ordered_by_name_without_case(store: catalogd.Store) -> None:
@@ -351,7 +354,7 @@ def test_the_list_is_ordered_by_name_without_case(store: catalogd.Store) -> None
 
 
 def test_an_empty_catalog_is_an_empty_list(store: catalogd.Store) -> None:
-    assert store.listing() == b"[]"
+    assert store.entries.list_json() == b"[]"
 
 
 def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
@@ -360,7 +363,7 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
     )
     assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, NOW)
     moved = file("/games/moved.xci", inode=9)
-    store.apply(
+    store.entries.apply(
         changes(
             updated=[(kept, moved, look("Moved", "new"))],
             gone=[gone],
@@ -368,22 +371,22 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
             forgotten=[dropped],
         )
     )
-    assert list(store.files()) == [
+    assert list(store.entries.files()) == [
         (kept.id, moved, "new", "here", None, NOW),
         (gone.id, gone.file, "sample", "gone", NOW, NOW),
         (offline.id, offline.file, "sample", "offline", None, NOW),
     ]
     assert listed(store) == ["Moved"]
-    assert store.entry(kept.id)["file_type"] == "xci"
+    assert store.entries.get(kept.id)["file_type"] == "xci"
     with pytest.raises(catalogd.NotFound):
-        store.entry(gone.id)
+        store.entries.get(gone.id)
 
 
 def test_a_file_that_is_back_keeps_what_it_said(store: catalogd.Store) -> None:
     known = add_file(store, "A")
-    store.apply(changes(gone=[known]))
-    store.apply(changes(updated=[(known, known.file, None)]))
-    assert list(store.files()) == [known]
+    store.entries.apply(changes(gone=[known]))
+    store.entries.apply(changes(updated=[(known, known.file, None)]))
+    assert list(store.entries.files()) == [known]
     assert listed(store) == ["A"]
 
 
@@ -391,27 +394,27 @@ def test_what_became_of_files_is_written_whole_or_not_at_all(
     store: catalogd.Store,
 ) -> None:
     one, two = add_file(store, "A"), add_file(store, "B")
-    before = store.catalog_version()
+    before = store.entries.version()
     bad = (two, two.file._replace(size=None), None)
     with pytest.raises(sqlite3.IntegrityError):
-        store.apply(changes(updated=[(one, file("/games/C.nsp"), None), bad]))
-    assert list(store.files()) == [one, two]
-    assert store.catalog_version() == before
+        store.entries.apply(changes(updated=[(one, file("/games/C.nsp"), None), bad]))
+    assert list(store.entries.files()) == [one, two]
+    assert store.entries.version() == before
 
 
 def test_the_catalogs_version_goes_up_with_each_change(store: catalogd.Store) -> None:
     link = add_link(store, "B")
     known = add_file(store, "A")
     checksum = catalogd.Checksum(known.id, known.file.path, 3, 4, "0" * 64)
-    versions = [store.catalog_version()]
+    versions = [store.entries.version()]
     for change in (
-        lambda: store.edit(known.id, {"name": "C"}),
-        lambda: store.set_checksum(checksum),
-        lambda: store.remove_link(link),
-        lambda: store.apply(changes(gone=[known])),
+        lambda: store.entries.edit(known.id, {"name": "C"}),
+        lambda: store.entries.set_checksum(checksum),
+        lambda: store.entries.remove_link(link),
+        lambda: store.entries.apply(changes(gone=[known])),
     ):
         change()
-        versions.append(store.catalog_version())
+        versions.append(store.entries.version())
     assert versions == [2, 3, 4, 5, 6]
 
 
@@ -420,18 +423,24 @@ def test_an_edit_goes_over_what_the_file_says_until_it_is_undone(
 ) -> None:
     known = add_file(store, "Z")
     add_file(store, "M")
-    store.edit(known.id, {"name": "A", "version": "2"})
-    store.edit(known.id, {"description": "words"})
+    store.entries.edit(known.id, {"name": "A", "version": "2"})
+    store.entries.edit(known.id, {"description": "words"})
     assert listed(store) == ["A", "M"]
-    assert store.entry(known.id)["metadata"] == {"description": "words", "version": "2"}
-    store.edit(known.id, None)
+    assert store.entries.get(known.id)["metadata"] == {
+        "description": "words",
+        "version": "2",
+    }
+    store.entries.edit(known.id, None)
     assert listed(store) == ["M", "Z"]
-    assert store.entry(known.id)["metadata"] == {"description": "", "version": "1"}
+    assert store.entries.get(known.id)["metadata"] == {
+        "description": "",
+        "version": "1",
+    }
 
 
 def test_an_edit_of_nothing_is_refused(store: catalogd.Store) -> None:
     with pytest.raises(catalogd.NotFound, match="There is no such entry"):
-        store.edit("unknown", {"name": "A"})
+        store.entries.edit("unknown", {"name": "A"})
 
 
 def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
@@ -439,32 +448,32 @@ def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
 ) -> None:
     known = add_file(store, "A")
     none = catalogd.Checksum(known.id, "/games/A.NSP", 3, 4, None)
-    assert store.checksums() == store.checksums([known.id]) == [none]
-    store.set_checksum(none._replace(sha256="0" * 64))
-    assert store.checksum(known.id).sha256 == "0" * 64
-    assert store.entry(known.id)["metadata"]["sha256"] == "0" * 64
-    store.apply(changes(updated=[(known, file("/games/A.NSP", mtime=5), None)]))
-    assert store.checksum(known.id) == none._replace(mtime=5)
-    assert "sha256" not in store.entry(known.id)["metadata"]
+    assert store.entries.checksums() == store.entries.checksums([known.id]) == [none]
+    store.entries.set_checksum(none._replace(sha256="0" * 64))
+    assert store.entries.checksum(known.id).sha256 == "0" * 64
+    assert store.entries.get(known.id)["metadata"]["sha256"] == "0" * 64
+    store.entries.apply(changes(updated=[(known, file("/games/A.NSP", mtime=5), None)]))
+    assert store.entries.checksum(known.id) == none._replace(mtime=5)
+    assert "sha256" not in store.entries.get(known.id)["metadata"]
 
 
 def test_only_files_that_are_here_have_checksums(
     store: catalogd.Store, entry: str
 ) -> None:
     gone = add_file(store, "A")
-    store.apply(changes(gone=[gone]))
-    assert store.checksums() == []
+    store.entries.apply(changes(gone=[gone]))
+    assert store.entries.checksums() == []
     for identity in (entry, gone.id, "unknown"):
         with pytest.raises(catalogd.NotFound, match=f"no file with the id {identity}"):
-            store.checksum(identity)
+            store.entries.checksum(identity)
 
 
 def test_only_a_link_can_be_removed(store: catalogd.Store, entry: str) -> None:
     known = add_file(store, "A")
-    store.remove_link(entry)
+    store.entries.remove_link(entry)
     for identity in (entry, known.id):
         with pytest.raises(catalogd.NotFound, match="There is no link"):
-            store.remove_link(identity)
+            store.entries.remove_link(identity)
     assert listed(store) == ["A"]
 
 
@@ -474,13 +483,13 @@ def test_only_a_link_can_be_removed(store: catalogd.Store, entry: str) -> None:
 def test_a_queue_is_first_in_first_out_and_ones_own(
     store: catalogd.Store, anna: int
 ) -> None:
-    ben = store.add_account("ben", "hash")
+    ben = store.accounts.add("ben", "hash")
     entries = [add_link(store, name) for name in ("C", "A", "B")]
     for entry in entries:
-        assert store.send(anna, entry)
-    store.send(ben, entries[1])
-    assert names(store.pending(anna)) == ["C", "A", "B"]
-    assert names(store.pending(ben)) == ["A"]
+        assert store.queue.send(anna, entry)
+    store.queue.send(ben, entries[1])
+    assert names(store.queue.pending(anna)) == ["C", "A", "B"]
+    assert names(store.queue.pending(ben)) == ["A"]
 
 
 def test_all_but_figures_on_the_way_is_on_the_disk_before_it_is_answered(
@@ -488,10 +497,10 @@ def test_all_but_figures_on_the_way_is_on_the_disk_before_it_is_answered(
 ) -> None:
     statements: list[str] = []
     item = send(store, anna, entry)
-    store._writer.set_trace_callback(statements.append)
-    store.report(anna, item, {"progress_percent": 12})
-    store.report(anna, item, {"progress_percent": 100, "status": "completed"})
-    store.add_key(anna, "switch", b"digest")
+    store.database._writer.set_trace_callback(statements.append)
+    store.queue.report(anna, item, {"progress_percent": 12})
+    store.queue.report(anna, item, {"progress_percent": 100, "status": "completed"})
+    store.accounts.add_key(anna, "switch", b"digest")
     modes = [line for line in statements if line.startswith("PRAGMA synchronous")]
     assert [mode.rpartition(" ")[2] for mode in modes] == ["NORMAL", "FULL", "FULL"]
 
@@ -507,8 +516,8 @@ def test_an_item_tells_of_its_entry_and_its_progress(
         "transfer_speed": 3,
         "error_message": "no card",
     }
-    assert store.report(anna, item, report) == "failed"
-    assert store.items(anna) == [
+    assert store.queue.report(anna, item, report) == "failed"
+    assert store.queue.items(anna) == [
         {
             "id": item,
             "entry": entry,
@@ -534,31 +543,31 @@ def test_an_entry_that_cannot_be_downloaded_cannot_be_sent(
     store: catalogd.Store, anna: int
 ) -> None:
     known = add_file(store, "A")
-    store.apply(changes(gone=[known]))
+    store.entries.apply(changes(gone=[known]))
     for identity in (known.id, "unknown"):
         with pytest.raises(catalogd.NotFound, match="There is no such entry"):
-            store.send(anna, identity)
+            store.queue.send(anna, identity)
 
 
 def test_an_item_whose_file_is_offline_waits_for_it(
     store: catalogd.Store, anna: int
 ) -> None:
     known = add_file(store, "A")
-    store.send(anna, known.id)
-    store.apply(changes(offline=[known]))
-    assert store.pending(anna) == []
-    assert [item["state"] for item in store.items(anna)] == ["offline"]
-    store.apply(changes(updated=[(known, known.file, None)]))
-    assert names(store.pending(anna)) == ["A"]
+    store.queue.send(anna, known.id)
+    store.entries.apply(changes(offline=[known]))
+    assert store.queue.pending(anna) == []
+    assert [item["state"] for item in store.queue.items(anna)] == ["offline"]
+    store.entries.apply(changes(updated=[(known, known.file, None)]))
+    assert names(store.queue.pending(anna)) == ["A"]
 
 
 def make(store: catalogd.Store, account: int, entry: str, status: str) -> str:
     """An item of this status; its id."""
     item = send(store, account, entry)
     if status == "cancelled":
-        store.cancel(account, item)
+        store.queue.cancel(account, item)
     elif status != "pending":
-        store.report(account, item, {"status": status})
+        store.queue.report(account, item, {"status": status})
     return item
 
 
@@ -601,9 +610,9 @@ def test_a_report_moves_an_item_as_decided(
     report = {"status": reported} if reported else {"bytes_transferred": 1}
     if after is None:
         with pytest.raises(catalogd.Conflict, match=f"^The item is {before}"):
-            store.report(anna, item, report)
+            store.queue.report(anna, item, report)
     else:
-        assert store.report(anna, item, report) == after
+        assert store.queue.report(anna, item, report) == after
     assert status(store, anna) == [after or before]
 
 
@@ -617,9 +626,9 @@ def test_a_report_leaves_what_it_does_not_mention(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     item = send(store, anna, entry)
-    store.report(anna, item, {"progress_percent": 50, "bytes_transferred": 4})
-    store.report(anna, item, {"transfer_speed": 9})
-    (row,) = store.items(anna)
+    store.queue.report(anna, item, {"progress_percent": 50, "bytes_transferred": 4})
+    store.queue.report(anna, item, {"transfer_speed": 9})
+    (row,) = store.queue.items(anna)
     assert (row["percent"], row["bytes"], row["speed"]) == (50, 4, 9)
 
 
@@ -634,8 +643,8 @@ def test_an_error_stays_while_an_item_has_failed_and_no_longer(
         {"status": "failed"},
         {"status": "processing"},
     ):
-        store.report(anna, item, report)
-        errors.append(store.items(anna)[0]["error"])
+        store.queue.report(anna, item, report)
+        errors.append(store.queue.items(anna)[0]["error"])
     assert errors == ["", "no card", "no card", ""]
 
 
@@ -644,11 +653,11 @@ def test_an_item_of_another_account_is_not_found(
     store: catalogd.Store, anna: int, entry: str, verb: str
 ) -> None:
     item = send(store, anna, entry)
-    ben = store.add_account("ben", "hash")
+    ben = store.accounts.add("ben", "hash")
     more = [{"status": "failed"}] if verb == "report" else []
     for account, identity in ((ben, item), (anna, "unknown")):
         with pytest.raises(catalogd.NotFound, match="no such item in your queue"):
-            getattr(store, verb)(account, identity, *more)
+            getattr(store.queue, verb)(account, identity, *more)
     assert status(store, anna) == ["pending"]
 
 
@@ -659,18 +668,18 @@ def test_what_is_pending_costs_the_same_after_much_was_sent(
 
     def cost() -> int:
         steps: list[None] = []
-        with store._reading() as db:
+        with store.database.reading() as db:
             db.set_progress_handler(lambda: steps.append(None), 1)
-        store.pending(anna)
-        with store._reading() as db:
+        store.queue.pending(anna)
+        with store.database.reading() as db:
             db.set_progress_handler(None, 1)
         return len(steps)
 
     said = {"name": "n", "description": "", "version": ""}
-    entry = store.add_link("https://example.org/a", 1, "nsp", said, "anna")
-    store.pending(anna)
+    entry = store.entries.add_link("https://example.org/a", 1, "nsp", said, "anna")
+    store.queue.pending(anna)
     before = cost()
-    with store._writing() as db:
+    with store.database.writing() as db:
         row = "(?, ?, ?, ?, 'completed', '2026-01-01T00:00:00')"
         db.executemany(
             "INSERT INTO queue (id, account, entry, place, status, created_at)"
@@ -684,23 +693,23 @@ def test_an_item_that_nobody_reports_on_is_pending_again_in_its_place(
     store: catalogd.Store, anna: int, entry: str, clock: Clock
 ) -> None:
     item = send(store, anna, entry)
-    store.send(anna, add_link(store, "Next"))
-    store.report(anna, item, {"status": "processing"})
+    store.queue.send(anna, add_link(store, "Next"))
+    store.queue.report(anna, item, {"status": "processing"})
     clock.now += 300
-    assert names(store.pending(anna)) == ["Next"]
+    assert names(store.queue.pending(anna)) == ["Next"]
     clock.now += 1
-    assert names(store.pending(anna)) == ["Celeste", "Next"]
-    assert {row["status"] for row in store.pending(anna)} == {"pending"}
+    assert names(store.queue.pending(anna)) == ["Celeste", "Next"]
+    assert {row["status"] for row in store.queue.pending(anna)} == {"pending"}
 
 
 def test_a_client_that_was_alive_after_all_takes_its_item_back(
     store: catalogd.Store, anna: int, entry: str, clock: Clock
 ) -> None:
     item = send(store, anna, entry)
-    store.report(anna, item, {"status": "processing"})
+    store.queue.report(anna, item, {"status": "processing"})
     clock.now += 3600
-    assert store.report(anna, item, {"bytes_transferred": 5}) == "processing"
-    assert store.pending(anna) == []
+    assert store.queue.report(anna, item, {"bytes_transferred": 5}) == "processing"
+    assert store.queue.pending(anna) == []
 
 
 @pytest.mark.parametrize("before", ["pending", "processing"])
@@ -708,10 +717,10 @@ def test_what_is_in_the_queue_already_is_not_added(
     store: catalogd.Store, anna: int, entry: str, clock: Clock, before: str
 ) -> None:
     make(store, anna, entry, before)
-    assert not store.send(anna, entry)
+    assert not store.queue.send(anna, entry)
     clock.now += 3600  # a stale item is the same one
-    assert not store.send(anna, entry)
-    assert len(store.items(anna)) == 1
+    assert not store.queue.send(anna, entry)
+    assert len(store.queue.items(anna)) == 1
 
 
 @pytest.mark.parametrize("before", ENDED)
@@ -719,16 +728,16 @@ def test_what_has_ended_can_be_sent_again(
     store: catalogd.Store, anna: int, entry: str, before: str
 ) -> None:
     make(store, anna, entry, before)
-    assert store.send(anna, entry)
+    assert store.queue.send(anna, entry)
     assert status(store, anna) == [before, "pending"]
 
 
 def test_of_many_that_send_at_once_one_adds_the_item(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
-    sent = at_once(12, lambda: store.send(anna, entry))
+    sent = at_once(12, lambda: store.queue.send(anna, entry))
     assert sorted(sent) == [False] * 11 + [True]
-    assert len(store.items(anna)) == 1
+    assert len(store.queue.items(anna)) == 1
 
 
 def at_once(count: int, call: Callable[[], Any]) -> list[Any]:
@@ -753,10 +762,10 @@ def test_an_item_that_ended_can_be_retried_in_its_old_place(
     store: catalogd.Store, anna: int, entry: str, before: str
 ) -> None:
     item = make(store, anna, entry, before)
-    store.send(anna, add_link(store, "Next"))
-    store.retry(anna, item)
-    assert names(store.pending(anna)) == ["Celeste", "Next"]
-    (row, _) = store.items(anna)
+    store.queue.send(anna, add_link(store, "Next"))
+    store.queue.retry(anna, item)
+    assert names(store.queue.pending(anna)) == ["Celeste", "Next"]
+    (row, _) = store.queue.items(anna)
     assert (row["percent"], row["bytes"], row["error"]) == (0, 0, "")
     assert row["reported_at"] is None
 
@@ -767,18 +776,18 @@ def test_an_item_that_has_not_ended_cannot_be_retried(
 ) -> None:
     item = make(store, anna, entry, before)
     with pytest.raises(catalogd.Conflict, match="The item is in the queue"):
-        store.retry(anna, item)
+        store.queue.retry(anna, item)
 
 
 def test_an_old_item_is_not_taken_up_beside_a_new_one_of_its_entry(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     item = make(store, anna, entry, "failed")
-    store.send(anna, entry)
+    store.queue.send(anna, entry)
     with pytest.raises(catalogd.Conflict, match="queued again in another item"):
-        store.retry(anna, item)
+        store.queue.retry(anna, item)
     with pytest.raises(catalogd.Conflict, match="queued again in another item"):
-        store.report(anna, item, {"status": "processing"})
+        store.queue.report(anna, item, {"status": "processing"})
     assert status(store, anna) == ["failed", "pending"]
 
 
@@ -786,9 +795,9 @@ def test_an_old_item_is_not_taken_up_beside_a_new_one_of_its_entry(
 def test_an_item_can_be_cancelled(
     store: catalogd.Store, anna: int, entry: str, before: str
 ) -> None:
-    store.cancel(anna, make(store, anna, entry, before))
+    store.queue.cancel(anna, make(store, anna, entry, before))
     assert status(store, anna) == ["cancelled"]
-    assert store.pending(anna) == []
+    assert store.queue.pending(anna) == []
 
 
 @pytest.mark.parametrize("before", ENDED)
@@ -797,27 +806,27 @@ def test_an_item_that_ended_cannot_be_cancelled(
 ) -> None:
     item = make(store, anna, entry, before)
     with pytest.raises(catalogd.Conflict, match="The item has ended"):
-        store.cancel(anna, item)
+        store.queue.cancel(anna, item)
     assert status(store, anna) == [before]
 
 
 def test_an_item_can_be_put_before_all_others(store: catalogd.Store, anna: int) -> None:
     items = [send(store, anna, add_link(store, name)) for name in "ABC"]
-    store.to_top(anna, items[2])
-    store.to_top(anna, items[1])
-    assert names(store.pending(anna)) == ["B", "C", "A"]
-    store.send(anna, add_link(store, "D"))
-    assert names(store.pending(anna)) == ["B", "C", "A", "D"]
+    store.queue.to_top(anna, items[2])
+    store.queue.to_top(anna, items[1])
+    assert names(store.queue.pending(anna)) == ["B", "C", "A"]
+    store.queue.send(anna, add_link(store, "D"))
+    assert names(store.queue.pending(anna)) == ["B", "C", "A", "D"]
 
 
 def test_clearing_drops_what_ended_in_this_account(
     store: catalogd.Store, anna: int
 ) -> None:
-    ben = store.add_account("ben", "hash")
+    ben = store.accounts.add("ben", "hash")
     make(store, ben, add_link(store, "ben's"), "completed")
     for before in catalogd.NEXT_STATUS:
         make(store, anna, add_link(store, before), before)
-    store.clear(anna)
+    store.queue.clear(anna)
     assert status(store, anna) == ["pending", "processing"]
     assert status(store, ben) == ["completed"]
 
@@ -826,22 +835,22 @@ def test_a_cancelled_item_is_kept_until_its_client_has_stopped(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     item = make(store, anna, entry, "processing")
-    store.cancel(anna, item)
-    store.clear(anna)
+    store.queue.cancel(anna, item)
+    store.queue.clear(anna)
     with pytest.raises(catalogd.Conflict):
-        store.report(anna, item, {"bytes_transferred": 5})
-    store.report(anna, item, {"status": "failed"})
-    store.clear(anna)
-    assert store.items(anna) == []
+        store.queue.report(anna, item, {"bytes_transferred": 5})
+    store.queue.report(anna, item, {"status": "failed"})
+    store.queue.clear(anna)
+    assert store.queue.items(anna) == []
 
 
 def test_a_cancelled_item_of_a_client_that_is_silent_is_cleared(
     store: catalogd.Store, anna: int, entry: str, clock: Clock
 ) -> None:
-    store.cancel(anna, make(store, anna, entry, "processing"))
+    store.queue.cancel(anna, make(store, anna, entry, "processing"))
     clock.now += 301
-    store.clear(anna)
-    assert store.items(anna) == []
+    store.queue.clear(anna)
+    assert store.queue.items(anna) == []
 
 
 # The file
@@ -868,12 +877,12 @@ def is_whole(path: str) -> bool:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 def test_others_cannot_read_the_data_folder(store: catalogd.Store) -> None:
-    for path, mode in ((store.folder, 0o700), (store.path, 0o600)):
+    for path, mode in ((store.database.folder, 0o700), (store.database.path, 0o600)):
         assert stat.S_IMODE(os.stat(path).st_mode) == mode
 
 
 def test_the_database_survives_a_power_cut(store: catalogd.Store) -> None:
-    with store._writing() as db:
+    with store.database.writing() as db:
         pass
     assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
@@ -887,16 +896,16 @@ def test_many_reads_and_writes_at_once_lose_nothing(
     def work() -> None:
         for _ in range(5):
             entry = add_link(store, f"{next(numbers):03}")
-            store.send(anna, entry)
-            assert store.entry(entry)["id"] == entry
+            store.queue.send(anna, entry)
+            assert store.entries.get(entry)["id"] == entry
 
     at_once(8, work)
     assert listed(store) == [f"{number:03}" for number in range(40)]
-    assert [item["place"] for item in store.items(anna)] == list(range(1, 41))
+    assert [item["place"] for item in store.queue.items(anna)] == list(range(1, 41))
 
 
 def test_reads_do_not_wait_for_a_write(store: catalogd.Store, entry: str) -> None:
-    with store._writing() as db:
+    with store.database.writing() as db:
         db.execute("DELETE FROM entries")
         assert listed(store) == ["Celeste"]
 
@@ -904,30 +913,34 @@ def test_reads_do_not_wait_for_a_write(store: catalogd.Store, entry: str) -> Non
 def test_a_write_that_waits_too_long_says_that_the_database_is_busy(
     store: catalogd.Store,
 ) -> None:
-    store._writer.execute("PRAGMA busy_timeout = 1")
+    store.database._writer.execute("PRAGMA busy_timeout = 1")
     refused = pytest.raises(catalogd.Busy)
-    with opened(store.folder) as other, other._writing(), refused as refusal:
-        store.add_account("anna", "hash")
+    with (
+        opened(store.database.folder) as other,
+        other.database.writing(),
+        refused as refusal,
+    ):
+        store.accounts.add("anna", "hash")
     assert refusal.value.status == 503
-    store.add_account("anna", "hash")
+    store.accounts.add("anna", "hash")
 
 
 def test_a_write_that_fails_leaves_nothing(store: catalogd.Store) -> None:
-    with pytest.raises(ZeroDivisionError), store._writing() as db:
+    with pytest.raises(ZeroDivisionError), store.database.writing() as db:
         db.execute("DELETE FROM counters")
         raise ZeroDivisionError
-    assert store.catalog_version() == 0
+    assert store.entries.version() == 0
 
 
 def test_a_mistake_in_the_sql_is_no_refusal(store: catalogd.Store) -> None:
-    with pytest.raises(sqlite3.OperationalError), store._reading() as db:
+    with pytest.raises(sqlite3.OperationalError), store.database.reading() as db:
         db.execute("SELECT nonsense FROM nowhere")
 
 
 def test_a_database_that_gets_unwritable_is_a_problem(store: catalogd.Store) -> None:
-    store._writer.execute("PRAGMA query_only = ON")
+    store.database._writer.execute("PRAGMA query_only = ON")
     with pytest.raises(catalogd.StorageFailed, match="cannot be used") as refusal:
-        store.add_account("anna", "hash")
+        store.accounts.add("anna", "hash")
     assert refusal.value.status == 503
 
 
@@ -963,7 +976,7 @@ def test_one_process_at_a_time_prepares_a_new_folder(
         alone.append((work, wait))
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(catalogd.Store, "exclusive", exclusive)
+    monkeypatch.setattr(catalogd.Database, "exclusive", exclusive)
     for _ in range(2):
         catalogd.Store(str(tmp_path)).close()
     assert alone == [("upgrade", 60)]
@@ -1039,18 +1052,18 @@ def open_as(
 def test_an_upgraded_store_equals_a_fresh_one_and_keeps_its_rows(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_as(monkeypatch, tmp_path / "old", 1) as old, old._writing() as db:
+    with open_as(monkeypatch, tmp_path / "old", 1) as old, old.database.writing() as db:
         db.execute("INSERT INTO accounts VALUES (1, 'anna')")
         db.execute("INSERT INTO keys VALUES ('k', 1)")
     with open_as(monkeypatch, tmp_path / "old", 3, NEWER, STEPS) as upgraded:
-        with upgraded._reading() as db:
+        with upgraded.database.reading() as db:
             assert [*map(tuple, db.execute("SELECT * FROM keys"))] == [("k", 1, 0)]
-        with pytest.raises(catalogd.NotFound), upgraded._writing() as db:
+        with pytest.raises(catalogd.NotFound), upgraded.database.writing() as db:
             db.execute("INSERT INTO keys VALUES ('l', 2, 0)")  # there is no account 2
     with open_as(monkeypatch, tmp_path / "new", 3, NEWER) as fresh:
         pass
-    assert tables(upgraded.path) == tables(fresh.path)
-    assert is_whole(upgraded.path)
+    assert tables(upgraded.database.path) == tables(fresh.database.path)
+    assert is_whole(upgraded.database.path)
 
 
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(
@@ -1082,7 +1095,7 @@ def test_there_is_an_upgrade_from_each_version() -> None:
 
 HOLDER = """
 import catalogd, contextlib, sys, time
-with contextlib.closing(catalogd.Store(sys.argv[1])) as store, store.exclusive("serve"):
+with contextlib.closing(catalogd.Database(sys.argv[1])) as it, it.exclusive("serve"):
     print("holds it", flush=True)
     time.sleep(600)
 """
@@ -1091,7 +1104,7 @@ with contextlib.closing(catalogd.Store(sys.argv[1])) as store, store.exclusive("
 @pytest.fixture
 def holder(store: catalogd.Store) -> Iterator[subprocess.Popen[str]]:
     """Another process that does the work "serve"."""
-    command = [sys.executable, "-c", HOLDER, store.folder]
+    command = [sys.executable, "-c", HOLDER, store.database.folder]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=HERE, stdout=pipe, text=True) as process:
         assert process.stdout is not None
@@ -1104,9 +1117,9 @@ def test_work_of_another_process_is_a_conflict(
     store: catalogd.Store, holder: subprocess.Popen[str]
 ) -> None:
     refused = pytest.raises(catalogd.Conflict, match=r"another catalogd .*\(serve\)")
-    with refused, store.exclusive("serve", wait=0.05):
+    with refused, store.database.exclusive("serve", wait=0.05):
         pass
-    with store.exclusive("scan"):
+    with store.database.exclusive("scan"):
         pass  # other work is not held up
 
 
@@ -1116,20 +1129,20 @@ def test_a_killed_process_works_no_more(
 ) -> None:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with store.exclusive("serve"):
+    with store.database.exclusive("serve"):
         pass
 
 
 def test_work_ends_with_its_block_also_by_an_error(store: catalogd.Store) -> None:
-    with pytest.raises(ZeroDivisionError), store.exclusive("serve"):
+    with pytest.raises(ZeroDivisionError), store.database.exclusive("serve"):
         raise ZeroDivisionError
-    with store.exclusive("serve"):
+    with store.database.exclusive("serve"):
         pass
 
 
 def test_work_that_cannot_be_noted_is_a_problem(store: catalogd.Store) -> None:
-    os.mkdir(os.path.join(store.folder, "serve.lock"))
-    with pytest.raises(catalogd.StorageFailed), store.exclusive("serve"):
+    os.mkdir(os.path.join(store.database.folder, "serve.lock"))
+    with pytest.raises(catalogd.StorageFailed), store.database.exclusive("serve"):
         pass
 
 
@@ -1141,17 +1154,17 @@ def test_a_backup_is_a_store(
 ) -> None:
     folder = tmp_path / "restored"
     folder.mkdir()
-    store.backup(str(folder / "catalogd.db"))
+    store.database.backup(str(folder / "catalogd.db"))
     assert os.listdir(folder) == ["catalogd.db"]
     with opened(str(folder)) as restored:
-        assert restored.entry(entry) == store.entry(entry)
+        assert restored.entries.get(entry) == store.entries.get(entry)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 def test_others_cannot_read_a_backup(
     store: catalogd.Store, tmp_path: pathlib.Path
 ) -> None:
-    store.backup(str(tmp_path / "copy"))
+    store.database.backup(str(tmp_path / "copy"))
     assert stat.S_IMODE(os.stat(tmp_path / "copy").st_mode) == 0o600
 
 
@@ -1163,13 +1176,13 @@ def test_a_backup_that_is_taken_while_others_write_is_whole(
 
     def write() -> None:
         while not ended.is_set():
-            store.send(anna, add_link(store, "A"))
+            store.queue.send(anna, add_link(store, "A"))
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
         for _ in range(10):
-            store.backup(path)  # each replaces the one before
+            store.database.backup(path)  # each replaces the one before
             assert is_whole(path)
             with contextlib.closing(sqlite3.connect(path)) as copy:
                 sql = "SELECT count(*), (SELECT value FROM counters) FROM entries"
@@ -1186,18 +1199,20 @@ def test_a_backup_replaces_no_other_file(
     path = tmp_path / "letter.txt"
     path.write_text("Dear reader")
     with pytest.raises(catalogd.Problem, match="is there already, and is not a backup"):
-        store.backup(str(path))
+        store.database.backup(str(path))
     assert path.read_text() == "Dear reader"
 
 
 def test_a_backup_does_not_replace_the_database_itself(
     store: catalogd.Store, anna: int
 ) -> None:
-    store._writer.execute("PRAGMA wal_checkpoint")  # so the file tells what it is
-    before = os.stat(store.path).st_ino
+    store.database._writer.execute(
+        "PRAGMA wal_checkpoint"
+    )  # so the file tells what it is
+    before = os.stat(store.database.path).st_ino
     with pytest.raises(catalogd.Problem, match="is not a backup"):
-        store.backup(os.path.join(store.folder, ".", "catalogd.db"))
-    assert os.stat(store.path).st_ino == before
+        store.database.backup(os.path.join(store.database.folder, ".", "catalogd.db"))
+    assert os.stat(store.database.path).st_ino == before
 
 
 def test_a_backup_to_nowhere_is_a_problem(
@@ -1205,15 +1220,15 @@ def test_a_backup_to_nowhere_is_a_problem(
 ) -> None:
     for path, reason in (("no/copy", "No such file"), ("", "Is a directory")):
         with pytest.raises(catalogd.Problem, match=f"cannot be written: {reason}"):
-            store.backup(str(tmp_path / path))
+            store.database.backup(str(tmp_path / path))
 
 
 def test_a_backup_that_fails_leaves_no_file(
     store: catalogd.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_reading", full_disk)
+    monkeypatch.setattr(store.database, "reading", full_disk)
     with pytest.raises(catalogd.Problem, match="copy: cannot be written: The disk is"):
-        store.backup(str(tmp_path / "copy"))
+        store.database.backup(str(tmp_path / "copy"))
     assert os.listdir(tmp_path) == ["data"]
 
 
@@ -1236,8 +1251,8 @@ def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: pathlib.Path) -> None:
     with opened(str(small_disk / "data")) as store:
-        account = store.add_account("anna", "hash")
-        store.add_key(account, "switch", b"1")
+        account = store.accounts.add("anna", "hash")
+        store.accounts.add_key(account, "switch", b"1")
         kept = [add_link(store, "Celeste")]
         fill(small_disk / "ballast")
         with pytest.raises(catalogd.StorageFull, match="full") as refusal:
@@ -1246,18 +1261,18 @@ def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: pathlib.Path) -
         assert refusal.value.status == 507
 
         assert ids(store) == set(kept)
-        assert store.key_holder(b"1") is not None
+        assert store.accounts.key_holder(b"1") is not None
         with pytest.raises(catalogd.Problem, match="full"):
-            store.backup(str(small_disk / "copy"))
+            store.database.backup(str(small_disk / "copy"))
 
         os.unlink(small_disk / "ballast")
         kept.append(add_link(store, "Another"))
         assert ids(store) == set(kept)
-    assert is_whole(store.path)
+    assert is_whole(store.database.path)
 
 
 def ids(store: catalogd.Store) -> set[str]:
-    return {entry["id"] for entry in json.loads(store.listing())}
+    return {entry["id"] for entry in json.loads(store.entries.list_json())}
 
 
 def fill(path: pathlib.Path) -> None:

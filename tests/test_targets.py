@@ -119,7 +119,7 @@ def test_an_empty_file_is_a_file_too(home: Home, card: pathlib.Path) -> None:
     pathlib.Path(home.library.add("empty.nsp")).write_bytes(b"")
     os.utime(home.library.folder / "empty.nsp", (1, 1))
     home.web.scanner.scan()
-    home.store.send(home.anna, home.store.shelf()[0]["id"])
+    home.store.queue.send(home.anna, home.store.entries.downloadable()[0]["id"])
     home.sender(f"folder:{card}").step()
     assert (card / "empty.nsp").read_bytes() == b""
 
@@ -332,10 +332,10 @@ def test_the_kind_of_a_file_system_is_found(
 
 def tell_digest(home: Home, digest: bytes) -> None:
     """Have the server send the SHA-256 of its one file along, as Repr-Digest."""
-    (known,) = home.store.checksums()
+    (known,) = home.store.entries.checksums()
     now = os.stat(known.path)
     known = known._replace(size=now.st_size, mtime=now.st_mtime_ns)
-    home.store.set_checksum(known._replace(sha256=digest.hex()))
+    home.store.entries.set_checksum(known._replace(sha256=digest.hex()))
 
 
 def test_the_servers_digest_is_checked_also_over_an_interruption(
@@ -822,11 +822,13 @@ def test_a_link_cannot_be_pulled_and_fails(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     said = {"name": "Far", "description": "", "version": ""}
-    link = home.store.add_link("https://example.org/x", 7, "nsp", said, by="anna")
-    home.store.send(home.anna, link)
+    link = home.store.entries.add_link(
+        "https://example.org/x", 7, "nsp", said, by="anna"
+    )
+    home.store.queue.send(home.anna, link)
     console = installer(lambda console, address: None)
     lan(home, console).step()
-    assert "is a link" in home.store.items(home.anna)[0]["error"]
+    assert "is a link" in home.store.queue.items(home.anna)[0]["error"]
 
 
 def test_a_server_that_was_restarted_counts_from_zero_and_the_client_adds(

@@ -56,9 +56,9 @@ def sign_in(browser: webtest.TestApp, password: str = PASSWORD, **more: Any) -> 
 @pytest.fixture
 def stranger(store: catalogd.Store, key: str) -> str:
     """The key of bert, who is a member."""
-    account = store.add_account("bert", catalogd.hash_password(PASSWORD))
+    account = store.accounts.add("bert", catalogd.hash_password(PASSWORD))
     key = catalogd.new_key()
-    store.add_key(account, "switch", catalogd.digest(key))
+    store.accounts.add_key(account, "switch", catalogd.digest(key))
     return key
 
 
@@ -67,7 +67,7 @@ def entry(library: Library, scanner: catalogd.Scanner, store: catalogd.Store) ->
     """The id of the entry of a file, which is `hello`."""
     library.add("Celeste [0100AAAABBBB0000][v65536].nsp", b"hello")
     scanner.scan()
-    return str(json.loads(store.listing())[0]["id"])
+    return str(json.loads(store.entries.list_json())[0]["id"])
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def report(
 
 
 def only_item(store: catalogd.Store) -> dict[str, Any]:
-    (row,) = store.items(1)
+    (row,) = store.queue.items(1)
     return row
 
 
@@ -142,7 +142,9 @@ def test_the_list_is_ordered_by_name_without_case(
 
 def test_the_list_has_links_too(client: webtest.TestApp, store: catalogd.Store) -> None:
     said = {"name": "Far", "description": "words", "version": "2"}
-    link = store.add_link("https://example.org/a.xci", 7, "xci", said, by="anna")
+    link = store.entries.add_link(
+        "https://example.org/a.xci", 7, "xci", said, by="anna"
+    )
     (found,) = client.get("/api/list").json["entries"]
     assert re.fullmatch(TIME, found.pop("created_at"))
     assert found == {
@@ -174,7 +176,9 @@ def test_the_list_is_prepared_once_for_each_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = client.get("/api/list").json
-    monkeypatch.setattr(store, "listing", lambda: pytest.fail("it was built again"))
+    monkeypatch.setattr(
+        store.entries, "list_json", lambda: pytest.fail("it was built again")
+    )
     assert client.get("/api/list").json == before
 
 
@@ -209,7 +213,9 @@ def test_a_link_is_redirected_to(
     client: webtest.TestApp, store: catalogd.Store
 ) -> None:
     said = {"name": "Far", "description": "", "version": ""}
-    link = store.add_link("https://example.org/a.xci?b=c", 0, "xci", said, by="anna")
+    link = store.entries.add_link(
+        "https://example.org/a.xci?b=c", 0, "xci", said, by="anna"
+    )
     answer = client.get(f"/api/download/{link}", status=302)
     assert answer.headers["Location"] == "https://example.org/a.xci?b=c"
     assert answer.body == b""
@@ -357,7 +363,7 @@ def test_a_cancelled_item_stops_its_client_and_takes_its_last_word(
     client: webtest.TestApp, item: str, store: catalogd.Store
 ) -> None:
     report(client, item, status="processing")
-    store.cancel(1, item)
+    store.queue.cancel(1, item)
     refused = report(client, item, expect=409, progress_percent=50)
     assert refused == {
         "success": False,
@@ -531,7 +537,7 @@ def test_the_source_of_a_link_stays_its_address(
 ) -> None:
     said = {"name": name, "description": "", "version": ""}
     address = "https://example.org/a"
-    link = store.add_link(address, 0, file_type, said, by="anna")
+    link = store.entries.add_link(address, 0, file_type, said, by="anna")
     by_url.post_json("/api/send-to-switch", {"entry_id": link})
     found = pending(by_url)[1]
     assert (found["entry_source"], found["entry_name"]) == (address, file_name)
@@ -652,7 +658,7 @@ def test_a_revoked_key_is_401(
     call: Call,
     store: catalogd.Store,
 ) -> None:
-    store.revoke_key(store.keys()[0]["id"])
+    store.accounts.revoke_key(store.accounts.keys()[0]["id"])
     answer = make(browser, call, ids, headers=bearer(key), status=401)
     assert_refused(answer, "unauthorized")
 
@@ -844,7 +850,7 @@ def test_the_setup_code_makes_one_account_only(
     fields = {"code": service.setup_code, "username": "eve", "password": PASSWORD}
     answer = browser.post_json("/web/setup", fields, status=409)
     assert_refused(answer, "conflict")
-    assert [account["name"] for account in store.accounts()] == ["anna"]
+    assert [account["name"] for account in store.accounts.all()] == ["anna"]
 
 
 def test_setup_from_another_site_is_refused(
@@ -884,7 +890,10 @@ def test_the_cookie_itself_is_not_stored(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     secret = signed_in.cookies["session"].encode()
-    with open(store.path, "rb") as file, open(f"{store.path}-wal", "rb") as log:
+    with (
+        open(store.database.path, "rb") as file,
+        open(f"{store.database.path}-wal", "rb") as log,
+    ):
         assert secret not in file.read() + log.read()
 
 
@@ -1017,7 +1026,10 @@ def test_the_key_itself_is_not_stored(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     key = signed_in.post_json("/web/keys", {"label": "living room"}).json["key"]
-    with open(store.path, "rb") as file, open(f"{store.path}-wal", "rb") as log:
+    with (
+        open(store.database.path, "rb") as file,
+        open(f"{store.database.path}-wal", "rb") as log,
+    ):
         assert key.encode() not in file.read() + log.read()
 
 
@@ -1030,7 +1042,7 @@ def test_a_bad_label_is_refused(signed_in: webtest.TestApp, label: Any) -> None:
 def test_another_account_s_key_is_neither_seen_nor_revoked(
     signed_in: webtest.TestApp, stranger: str, store: catalogd.Store
 ) -> None:
-    theirs = store.keys(store.account_id("bert"))[0]["id"]
+    theirs = store.accounts.keys(store.accounts.id_of("bert"))[0]["id"]
     assert theirs not in signed_in.get("/web/keys").text
     assert_refused(signed_in.delete(f"/web/keys/{theirs}", status=404), "not_found")
 
@@ -1260,7 +1272,7 @@ def test_an_unexpected_error_is_500_without_its_reason(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(store, "pending", fail)
+    monkeypatch.setattr(store.queue, "pending", fail)
     answer = client.get("/api/send-queue", status=500)
     assert_refused(answer, "internal_error")
     assert "secret" not in answer.text
@@ -1285,7 +1297,7 @@ def test_a_full_disk_is_507(
     def full(*args: Any) -> NoReturn:
         raise catalogd.StorageFull("The disk with the data folder is full.")
 
-    monkeypatch.setattr(store, "report", full)
+    monkeypatch.setattr(store.queue, "report", full)
     assert report(client, "x", expect=507)["error"] == "storage_full"
 
 

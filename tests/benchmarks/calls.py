@@ -192,12 +192,12 @@ def fill(folder: pathlib.Path) -> tuple[str, str]:
     with contextlib.closing(catalogd.Store(str(folder / "data"))) as store:
         changes = catalogd.Scanner(store, settings).scan()
         assert len(changes.added) == ENTRIES
-        account = store.add_account("anna", "scrypt$2$1$1$$")
+        account = store.accounts.add("anna", "scrypt$2$1$1$$")
         key = catalogd.new_key()
-        store.add_key(account, "benchmark", catalogd.digest(key))
-        for known in list(store.files())[:QUEUED]:
-            store.send(account, known.id)
-        return key, str(store.pending(account)[0]["id"])
+        store.accounts.add_key(account, "benchmark", catalogd.digest(key))
+        for known in list(store.entries.files())[:QUEUED]:
+            store.queue.send(account, known.id)
+        return key, str(store.queue.pending(account)[0]["id"])
 
 
 def resident(pid: int) -> float:

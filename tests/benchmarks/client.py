@@ -35,8 +35,8 @@ def prepare(folder: pathlib.Path, size: int) -> str:
     os.utime(path, (1, 1))
     key = catalogd.new_key()
     with contextlib.closing(catalogd.Store(str(folder / "data"))) as store:
-        account = store.add_account("anna", "no password")
-        store.add_key(account, "benchmark", catalogd.digest(key))
+        account = store.accounts.add("anna", "no password")
+        store.accounts.add_key(account, "benchmark", catalogd.digest(key))
     (folder / "key").write_text(key)
     return key
 

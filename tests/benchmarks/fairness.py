@@ -146,14 +146,14 @@ def fill(path: str) -> None:
             said = catalogd.name_says(file.path)
             look = catalogd.Look("", said["name"], json.dumps(said))
             files.append((file, look))
-        store.add_files(files, listed=True)
+        store.entries.add_files(files, listed=True)
 
 
 def change(path: str, number: int) -> None:
     """As another process or an admin does."""
     with contextlib.closing(catalogd.Store(path)) as store:
         said = {"name": "a link", "description": "", "version": ""}
-        store.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
+        store.entries.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
 
 
 def ask(server: Server, **headers: str) -> tuple[float, Any, bytes]:
@@ -185,7 +185,7 @@ def built_alone(path: str) -> float:
     """Milliseconds of what is done for a changed list."""
     with contextlib.closing(catalogd.Store(path)) as store:
         began = time.perf_counter()
-        store.listing('{"entries": ', "}")
+        store.entries.list_json('{"entries": ', "}")
         return (time.perf_counter() - began) * 1000
 
 

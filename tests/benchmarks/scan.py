@@ -81,11 +81,13 @@ class Callers:
     """Calls the service's own code every few milliseconds while something runs."""
 
     def __init__(self, web: catalogd.Web, store: catalogd.Store) -> None:
-        self.account = store.add_account("bench", "x")
+        self.account = store.accounts.add("bench", "x")
         self.store, self.web = store, web
-        entry = store.add_link("http://x/y.nsp", 1, "nsp", {"name": "y"}, "bench")
-        store.send(self.account, entry)
-        self.item = store.pending(self.account)[0]["id"]
+        entry = store.entries.add_link(
+            "http://x/y.nsp", 1, "nsp", {"name": "y"}, "bench"
+        )
+        store.queue.send(self.account, entry)
+        self.item = store.queue.pending(self.account)[0]["id"]
         self.times: dict[str, list[float]] = {"list": [], "progress": []}
         self.stop = threading.Event()
 
@@ -94,10 +96,10 @@ class Callers:
             self.times[name].append(seconds(work))
 
     def _list(self) -> None:
-        self.web._prepared_catalog('{"entries": ', self.store.listing)
+        self.web._prepared_catalog('{"entries": ', self.store.entries.list_json)
 
     def _post(self) -> None:
-        self.store.report(self.account, self.item, {"status": "processing"})
+        self.store.queue.report(self.account, self.item, {"status": "processing"})
 
     @contextlib.contextmanager
     def calling(self) -> Any:

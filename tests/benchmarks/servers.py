@@ -72,8 +72,9 @@ from starlette.routing import Route
 store = catalogd.Store({data!r})
 def poll(request):
     key = request.headers["authorization"].removeprefix("Bearer ")
-    caller = store.key_holder(catalogd.digest(key))
-    return JSONResponse({{"success": True, "queue": store.pending(caller.account)}})
+    caller = store.accounts.key_holder(catalogd.digest(key))
+    items = store.queue.pending(caller.account)
+    return JSONResponse({{"success": True, "queue": items}})
 async def file(request):
     return FileResponse({files!r} + "/" + request.path_params["name"])
 app = Starlette(routes=[Route("/api/send-queue", poll), Route("/{{name}}", file)])
@@ -146,13 +147,13 @@ class Bench:
         """Scan the files and make the key; the address of each file by its name."""
         settings = catalogd.Settings(folders=(str(self.files),))
         with contextlib.closing(catalogd.Store(str(self.data))) as store:
-            if not store.has_accounts():
-                account = store.add_account("anna", catalogd.hash_password("x" * 8))
-                store.add_key(account, "benchmark", catalogd.digest(KEY))
+            if not store.accounts.exist():
+                account = store.accounts.add("anna", catalogd.hash_password("x" * 8))
+                store.accounts.add_key(account, "benchmark", catalogd.digest(KEY))
             catalogd.Scanner(store, settings).scan()
             return {
                 os.path.basename(row.file.path): f"/api/download/{row.id}"
-                for row in store.files()
+                for row in store.entries.files()
             }
 
     @contextlib.contextmanager
