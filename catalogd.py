@@ -814,7 +814,7 @@ def new_token() -> str:
     return "".join(secrets.choice(letters) for _ in range(20))
 
 
-def digest(secret: str) -> bytes:
+def hash_token(secret: str) -> bytes:
     """What is stored of a key or a session. They are random, so SHA-256 is enough,
     and looking a digest up tells by its timing nothing about the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
@@ -1949,7 +1949,7 @@ class Queue:
             db.execute(sql, (account,))
             if token is not None:
                 sql = "INSERT INTO addresses (digest, account, token) VALUES (?, ?, ?)"
-                db.execute(sql, (digest(token), account, token))
+                db.execute(sql, (hash_token(token), account, token))
 
     def add_item_address(self, account: int, item: str, digest: bytes) -> str:
         """Make an address for a queue item, which replaces an earlier one; the id of
@@ -3481,7 +3481,7 @@ class Web:
         return caller
 
     def _key_holder(self, key: str) -> Caller:
-        caller = self.accounts.key_holder(digest(key))
+        caller = self.accounts.key_holder(hash_token(key))
         if caller is None:
             raise BadKey("The API key is not valid.")
         return caller
@@ -3489,18 +3489,18 @@ class Web:
     def _visitor(self) -> Caller:
         """Who browses. :raises BadAddress: neither the path nor a header tells."""
         token = bottle.request.path.split("/")[2:3]
-        caller = self.queue.address_holder(digest(token[0])) if token else None
+        caller = self.queue.address_holder(hash_token(token[0])) if token else None
         if caller is not None:
             return caller._replace(base=f"/dir/{token[0]}")
         name, key = bottle.request.auth or ("", "")
-        caller = self.accounts.key_holder(digest(key))
+        caller = self.accounts.key_holder(hash_token(key))
         if caller is None or caller.name.casefold() != name.casefold():
             raise BadAddress("The address is not valid, or not any more.")
         return caller
 
     def _session_holder(self) -> Caller | None:
         for cookie in sent_cookies(request_header("Cookie")):
-            if holder := self.accounts.session_holder(digest(cookie)):
+            if holder := self.accounts.session_holder(hash_token(cookie)):
                 return holder
         return None
 
@@ -3613,7 +3613,7 @@ class Web:
     @route("POST /api/send-queue/<item>/address", access="key")
     def make_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
-        entry = self.queue.add_item_address(caller.account, item, digest(token))
+        entry = self.queue.add_item_address(caller.account, item, hash_token(token))
         name = self._current_shelf().name(entry)
         self._served.pop(item, None)
         return {"success": True, "address": self._address(f"/dir/{token}", name)}
@@ -3691,7 +3691,7 @@ class Web:
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self._check_login(body["username"], body["password"])
         key = new_key()
-        self.accounts.add_key(account, "signed in by a client", digest(key))
+        self.accounts.add_key(account, "signed in by a client", hash_token(key))
         return {"success": True, "api_key": key}
 
     # The page's own: signing in
@@ -3709,7 +3709,9 @@ class Web:
         with self._password_lock:
             subject = f"setup from {bottle.request.environ['REMOTE_ADDR']}"
             self._throttle.check(subject)
-            right = hmac.compare_digest(digest(body["code"]), digest(self.setup_code))
+            right = hmac.compare_digest(
+                hash_token(body["code"]), hash_token(self.setup_code)
+            )
             self._throttle.note(right, subject)
             if not right:
                 raise WrongPassword("The setup code is not the one that was printed.")
@@ -3742,7 +3744,7 @@ class Web:
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)
         browser = request_header("User-Agent")[:200]
-        self.accounts.add_session(account, digest(secret), browser)
+        self.accounts.add_session(account, hash_token(secret), browser)
         answer = json_answer(b'{"success": true}')
         self._set_cookie(answer, secret, SESSION_DAYS * 86400)
         return answer
@@ -3841,7 +3843,7 @@ class Web:
     @route("POST /web/keys", access="session", fields=KEY)
     def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
-        identity = self.accounts.add_key(caller.account, body["label"], digest(key))
+        identity = self.accounts.add_key(caller.account, body["label"], hash_token(key))
         return {"success": True, "id": identity, "key": key}
 
     @route("DELETE /web/keys/<key_id>", access="session")
@@ -7643,7 +7645,7 @@ def key_add(args: argparse.Namespace) -> None:
     key = new_key()
     with contextlib.closing(open_store(args)) as store:
         store.accounts.add_key(
-            store.accounts.id_of(normal(args.account)), label, digest(key)
+            store.accounts.id_of(normal(args.account)), label, hash_token(key)
         )
     print(key)
 

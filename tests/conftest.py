@@ -99,7 +99,7 @@ def key(store: catalogd.Store) -> str:
     """An API key of the account anna, who is an admin and has the password below."""
     account = store.accounts.add("anna", catalogd.hash_password(PASSWORD))
     key = catalogd.new_key()
-    store.accounts.add_key(account, "switch", catalogd.digest(key))
+    store.accounts.add_key(account, "switch", catalogd.hash_token(key))
     return key
 
 

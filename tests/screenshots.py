@@ -106,7 +106,7 @@ def house(icons: Sequence[bytes] = (b"",)) -> Iterator[House]:
         describe(store)
         fill_queue(store, robin)
         store.accounts.add_key(
-            robin, "Computer in the living room", catalogd.digest("a key")
+            robin, "Computer in the living room", catalogd.hash_token("a key")
         )
         web = catalogd.Web(store, settings, scanner)
         address = stack.enter_context(served(web))
@@ -117,7 +117,7 @@ def session(store: catalogd.Store, account: int) -> str:
     """The cookie of a browser that is signed in."""
     secret = catalogd.secrets.token_urlsafe(32)
     agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-    store.accounts.add_session(account, catalogd.digest(secret), agent)
+    store.accounts.add_session(account, catalogd.hash_token(secret), agent)
     return secret
 
 

@@ -391,7 +391,7 @@ def test_a_key_is_printed_and_nothing_else(
     key = run("key", "add", "anna", "switch")
     assert re.fullmatch(r"catalogd_[\w-]{43}\n", key)
     with opened(data) as store:
-        assert store.accounts.key_holder(catalogd.digest(key.strip())) is not None
+        assert store.accounts.key_holder(catalogd.hash_token(key.strip())) is not None
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_keys_are_listed_with_their_use(
     assert before[0].split("  ")[0] == "ID"
     assert re.search(r"anna +living room +\S{19} +- +0$", before[1])
     with opened(data) as store:
-        store.accounts.key_holder(catalogd.digest(key))
+        store.accounts.key_holder(catalogd.hash_token(key))
     after = run("key", "list", "anna").splitlines()
     assert re.search(r"anna +living room +\S{19} +\S{19} +1$", after[1])
     assert key not in "".join(before + after)

@@ -357,7 +357,9 @@ def test_another_account_has_no_such_item(
     browser: webtest.TestApp, store: catalogd.Store, item: str, method: str
 ) -> None:
     key = catalogd.new_key()
-    store.accounts.add_key(store.accounts.add("bert", "x"), "", catalogd.digest(key))
+    store.accounts.add_key(
+        store.accounts.add("bert", "x"), "", catalogd.hash_token(key)
+    )
     path = f"/api/send-queue/{item}/address"
     browser.request(path, method=method, headers=bearer(key), status=404)
 

@@ -532,7 +532,7 @@ def test_a_server_that_is_told_to_stop_does_so_and_clients_resume(
     key = catalogd.new_key()
     with contextlib.closing(catalogd.Store(str(tmp_path / "own"))) as store:
         account = store.accounts.add("otto", "x")
-        store.accounts.add_key(account, "switch", catalogd.digest(key))
+        store.accounts.add_key(account, "switch", catalogd.hash_token(key))
         catalogd.Scanner(store, games.scanner.settings).scan()
         path = f"/api/download/{next(iter(store.entries.files())).id}"
     service = start()

@@ -580,7 +580,7 @@ def test_hostile_words_are_shown_as_text(
     store.queue.send(1, entry)
     report = {"status": "failed", "error_message": HOSTILE}
     store.queue.report(1, store.queue.items(1)[0]["id"], report)
-    store.accounts.add_key(1, HOSTILE, catalogd.digest("x"))
+    store.accounts.add_key(1, HOSTILE, catalogd.hash_token("x"))
     store.accounts.add(HOSTILE, "none")
     counts = {"library": 2, f"entry/{entry}": 3, "queue": 2, "settings": 2}
     for view, count in counts.items():
@@ -961,7 +961,7 @@ def test_a_key_is_copied_and_shown_only_once(anna: Any, store: catalogd.Store) -
     anna.goto("#settings")
     make_key(anna)
     key = anna.locator("code").first.text_content()
-    assert store.accounts.key_holder(catalogd.digest(key)) is not None
+    assert store.accounts.key_holder(catalogd.hash_token(key)) is not None
     button(anna, "Copy the key").click()
     see(anna, "Copied.")
     assert anna.evaluate("navigator.clipboard.readText()") == key
@@ -1026,7 +1026,7 @@ def test_the_password_is_changed(anna: Any, store: catalogd.Store, home: str) ->
 
 
 def test_another_browser_is_signed_out(anna: Any, store: catalogd.Store) -> None:
-    store.accounts.add_session(1, catalogd.digest("x"), "Chrome/99 Android")
+    store.accounts.add_session(1, catalogd.hash_token("x"), "Chrome/99 Android")
     anna.goto("#settings")
     button(anna, "End Chrome on Android").click()
     button(anna, "End Chrome on Android").wait_for(state="detached")

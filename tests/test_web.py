@@ -58,7 +58,7 @@ def stranger(store: catalogd.Store, key: str) -> str:
     """The key of bert, who is a member."""
     account = store.accounts.add("bert", catalogd.hash_password(PASSWORD))
     key = catalogd.new_key()
-    store.accounts.add_key(account, "switch", catalogd.digest(key))
+    store.accounts.add_key(account, "switch", catalogd.hash_token(key))
     return key
 
 

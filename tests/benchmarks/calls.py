@@ -194,7 +194,7 @@ def fill(folder: pathlib.Path) -> tuple[str, str]:
         assert len(changes.added) == ENTRIES
         account = store.accounts.add("anna", "scrypt$2$1$1$$")
         key = catalogd.new_key()
-        store.accounts.add_key(account, "benchmark", catalogd.digest(key))
+        store.accounts.add_key(account, "benchmark", catalogd.hash_token(key))
         for known in list(store.entries.files())[:QUEUED]:
             store.queue.send(account, known.id)
         return key, str(store.queue.pending(account)[0]["id"])

@@ -36,7 +36,7 @@ def prepare(folder: pathlib.Path, size: int) -> str:
     key = catalogd.new_key()
     with contextlib.closing(catalogd.Store(str(folder / "data"))) as store:
         account = store.accounts.add("anna", "no password")
-        store.accounts.add_key(account, "benchmark", catalogd.digest(key))
+        store.accounts.add_key(account, "benchmark", catalogd.hash_token(key))
     (folder / "key").write_text(key)
     return key
 

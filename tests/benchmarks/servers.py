@@ -72,7 +72,7 @@ from starlette.routing import Route
 store = catalogd.Store({data!r})
 def poll(request):
     key = request.headers["authorization"].removeprefix("Bearer ")
-    caller = store.accounts.key_holder(catalogd.digest(key))
+    caller = store.accounts.key_holder(catalogd.hash_token(key))
     items = store.queue.pending(caller.account)
     return JSONResponse({{"success": True, "queue": items}})
 async def file(request):
@@ -149,7 +149,7 @@ class Bench:
         with contextlib.closing(catalogd.Store(str(self.data))) as store:
             if not store.accounts.exist():
                 account = store.accounts.add("anna", catalogd.hash_password("x" * 8))
-                store.accounts.add_key(account, "benchmark", catalogd.digest(KEY))
+                store.accounts.add_key(account, "benchmark", catalogd.hash_token(KEY))
             catalogd.Scanner(store, settings).scan()
             return {
                 os.path.basename(row.file.path): f"/api/download/{row.id}"
