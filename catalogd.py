@@ -81,17 +81,15 @@ log = logging.getLogger("catalogd")
 
 
 # Settings ---------------------------------------------------------------------
-# A field is an option. The INI file, its example and the checks all come from it.
-
-SEE_EXAMPLE = "'catalogd example' shows all."
+# Each field is an option. The INI file, its example and its checks come from here.
 
 
 def option(section: str, default: Any, help: str, **checks: Any) -> Any:
-    """A field of Settings.
+    """Return a field of Settings.
 
-    :param checks: `low` and `high`, which each number has, are its bounds, `choices`
-        lists the words that are allowed, `parse` turns the INI's text into the value
-        where the type of the default does not tell how.
+    :param checks: `low` and `high`, the bounds of a number; `choices`, the words that
+        are allowed; `parse`, which converts the INI file's text where the type of the
+        default does not.
     """
     metadata = {"section": section, "help": help, **checks}
     return dataclasses.field(default=default, metadata=metadata)
@@ -102,7 +100,10 @@ def lines(text: str) -> tuple[str, ...]:
 
 
 def extensions(text: str) -> tuple[str, ...]:
-    """:raises ValueError: one of them cannot be the end of a file's name."""
+    """Return file extensions, in lower case and without dots.
+
+    :raises ValueError: one of them has other characters than letters and digits.
+    """
     words = text.lower().replace(",", " ").split()
     found = tuple(word.removeprefix(".") for word in words)
     if not found or not all(word.isalnum() for word in found):
@@ -111,7 +112,10 @@ def extensions(text: str) -> tuple[str, ...]:
 
 
 def web_address(text: str) -> str:
-    """Without the slash at its end. :raises ValueError: nothing can follow it."""
+    """Return an address without the slash at its end; it may be empty.
+
+    :raises ValueError: it is not an address, or no path can be appended to it.
+    """
     if text and (not is_web_address(text) or "?" in text or "#" in text):
         raise ValueError("is not an address such as https://games.example.org")
     return text.rstrip("/")
@@ -120,15 +124,18 @@ def web_address(text: str) -> str:
 def is_web_address(text: str) -> bool:
     try:
         parts = urllib.parse.urlsplit(text)
-        named = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a broken IPv6 address, or a port that is no number
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a broken IPv6 address, or a port that is not a number
         return False
     printable = text.isprintable() and " " not in text
-    return named and printable and parts.scheme in ("http", "https")
+    return has_host and printable and parts.scheme in ("http", "https")
 
 
 def ip_address(text: str) -> str:
-    """:raises ValueError: it is none."""
+    """Return an IP address in its shortest form; it may be empty.
+
+    :raises ValueError: it is not an IP address.
+    """
     try:
         return text and str(ipaddress.ip_address(text))
     except ValueError:
@@ -136,7 +143,10 @@ def ip_address(text: str) -> str:
 
 
 def location(text: str) -> str:
-    """:raises ValueError: unless it is a path of plain words, and not all of them."""
+    """Return a location of nginx without the slash at its end; it may be empty.
+
+    :raises ValueError: it is `/`, or has characters that nginx gives a meaning.
+    """
     if text and not re.fullmatch(r"(/[\w.-]+)+/?", text, re.ASCII):
         raise ValueError("is not a path such as /catalogd-files")
     return text.rstrip("/")
@@ -144,35 +154,32 @@ def location(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """All options of the INI file, checked. Times are seconds unless said."""
+    """The options of the INI file, checked. Times are in seconds, `forget_after` is
+    in days."""
 
     folders: tuple[str, ...] = option(
-        "library", (), "Folders to serve, one a line, each line indented.", parse=lines
+        "library", (), "Library folders, one on each line, indented.", parse=lines
     )
     extensions: tuple[str, ...] = option(
         "library",
         ("nsp", "nsz", "xci", "xcz", "nro"),
-        "File extensions that make a file an entry.",
+        "Extensions of the files that are listed.",
         parse=extensions,
     )
     scan_interval: float = option(
-        "library",
-        60.0,
-        "Seconds between two looks at the folders.",
-        low=1,
-        high=30 * 86400,
+        "library", 60.0, "Seconds between scans.", low=1, high=30 * 86400
     )
     settle: float = option(
         "library",
         2.0,
-        "A file that still grows is left alone until it was quiet for so many seconds.",
+        "Seconds without a change after which a file that is being copied is listed.",
         low=0,
         high=86400,
     )
     forget_after: float = option(
         "library",
         30.0,
-        "Days that the entry of a deleted file is kept, in case the file comes back.",
+        "Days that a deleted file is remembered, in case it comes back.",
         low=0,
         high=36500,
     )
@@ -181,21 +188,21 @@ class Settings:
     base_url: str = option(
         "server",
         "",
-        "Public address of the service where it is not the one that clients call,\n"
-        "such as https://example.org/games behind a reverse proxy.",
+        "Public address of the service, such as https://example.org/games, where a\n"
+        "reverse proxy gives it another address than clients connect to.",
         parse=web_address,
     )
     trusted_proxy: str = option(
         "server",
         "",
-        "IP address of a reverse proxy whose X-Forwarded-* headers are believed.",
+        "IP address of the reverse proxy whose X-Forwarded-* headers are trusted.",
         parse=ip_address,
     )
     accel_redirect: str = option(
         "server",
         "",
-        "The internal location, such as /catalogd-files, from which nginx in front\n"
-        "sends the files itself (X-Accel-Redirect). It needs trusted_proxy.",
+        "Internal location, such as /catalogd-files, from which nginx sends the files\n"
+        "itself (X-Accel-Redirect). Needs trusted_proxy.",
         parse=location,
     )
     threads: int = option(
@@ -207,24 +214,23 @@ class Settings:
     timeout: int = option(
         "server",
         120,
-        "A connection is closed when nothing moved on it for so many seconds, as when\n"
-        "a client does not read what it asked for. It can resume with a new one.",
+        "Seconds without traffic after which a connection is closed, for example\n"
+        "because the client stopped reading. It can resume with a new connection.",
         low=1,
         high=86400,
     )
     stale_after: float = option(
         "queue",
         300.0,
-        "An item in processing that no client reports on for so many seconds is\n"
-        "pending again.",
+        "Seconds without a report after which an item in processing is pending again.",
         low=1,
         high=30 * 86400,
     )
     sources: str = option(
         "queue",
         "path",
-        "What entry_source of a local file is in the queue: its path, or the url to\n"
-        "download it for clients that fetch entry_source themselves.",
+        "The entry_source of a file in the queue: its path on the server, or the url\n"
+        "to download it, for clients that fetch entry_source themselves.",
         choices=("path", "url"),
     )
 
@@ -234,7 +240,7 @@ class Settings:
 
     @classmethod
     def read(cls, path: str) -> "Settings":
-        """The settings of an INI file.
+        """Return the settings of an INI file.
 
         :raises Problem: it cannot be read, has an unknown key or a bad value.
         """
@@ -253,29 +259,28 @@ class Settings:
         return cls(**values)
 
     @classmethod
-    def _section(cls, path: str, name: str, given: Mapping[str, str]) -> dict[str, Any]:
-        """The values that a section of the INI file gives."""
-        rows = {
+    def _section(cls, path: str, name: str, keys: Mapping[str, str]) -> dict[str, Any]:
+        fields = {
             field.name: field
             for field in dataclasses.fields(cls)
             if field.metadata["section"] == name
         }
-        if not rows and name:  # configparser adds a section without a name
-            raise Problem(f"{path}: [{name}]: there is no such section. {SEE_EXAMPLE}")
+        if not fields and name:  # configparser adds a section without a name
+            raise Problem(f"{path}: [{name}]: unknown section. {SEE_EXAMPLE}")
         values = {}
-        for key, text in given.items():
+        for key, text in keys.items():
             where = f"{path}: [{name}] {key}"
-            if key not in rows:
-                raise Problem(f"{where}: there is no such option. {SEE_EXAMPLE}")
+            if key not in fields:
+                raise Problem(f"{where}: unknown option. {SEE_EXAMPLE}")
             try:
-                values[key] = convert(rows[key], text.strip())
+                values[key] = parse_option(fields[key], text.strip())
             except ValueError as error:
                 raise Problem(f"{where}: {text.strip()!r} {error}.") from error
         return values
 
     @classmethod
     def example(cls) -> str:
-        """The INI file with every option at its default, and its meaning."""
+        """Return an INI file with every option at its default, and its meaning."""
         rows = ["# Settings of catalogd. Each option is shown with its default."]
         section = ""
         for field in dataclasses.fields(cls):
@@ -283,14 +288,18 @@ class Settings:
                 section = field.metadata["section"]
                 rows += ["", f"[{section}]"]
             rows += [f"# {line}" for line in field.metadata["help"].splitlines()]
-            rows += [f"{field.name} = {show(field.default)}".rstrip()]
+            rows += [f"{field.name} = {format_option(field.default)}".rstrip()]
         return "\n".join(rows) + "\n"
 
 
-def convert(field: "dataclasses.Field[Any]", text: str) -> Any:
-    """The value that `text` gives an option.
+SEE_EXAMPLE = "'catalogd example' lists all options."
 
-    :raises ValueError: it gives none; the message goes after the text.
+
+def parse_option(field: "dataclasses.Field[Any]", text: str) -> Any:
+    """Return an option's value.
+
+    :raises ValueError: the text is not a value of this option. The message continues
+        a sentence that begins with the text.
     """
     checks = field.metadata
     if "parse" in checks:
@@ -303,52 +312,42 @@ def convert(field: "dataclasses.Field[Any]", text: str) -> Any:
     try:
         value = number(text)
     except ValueError:
-        kind = "whole number" if number is int else "number"
-        raise ValueError(f"is not a {kind}") from None
-    if not checks["low"] <= value <= checks["high"]:  # so NaN is refused too
+        raise ValueError(f"is not a {TYPE_NAMES[number]}") from None
+    if not checks["low"] <= value <= checks["high"]:  # also rejects NaN
         raise ValueError(f"is not from {checks['low']} to {checks['high']}")
     return value
 
 
-def show(default: Any) -> str:
-    if isinstance(default, tuple):
-        return " ".join(default)
-    return f"{default:g}" if isinstance(default, float) else str(default)
+def format_option(value: Any) -> str:
+    """Return the text that an INI file has for a value."""
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # Problems ---------------------------------------------------------------------
-# What is refused. They are raised without knowing HTTP, but say their status.
+# Errors that a caller is told. They know their HTTP status, and nothing else of HTTP.
 
 
 class Problem(Exception):
-    """A refusal: `str()` is for a person, `code` for a program."""
+    """An error of the caller or of the machine: `str()` is for a person, `code` for a
+    program."""
 
-    status = 400
-    code = "bad_request"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {}
+    status, code = 400, "bad_request"
+    headers: Mapping[str, str] = {}
 
 
 class BadKey(Problem):
-    status = 401
-    code = "unauthorized"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"WWW-Authenticate": 'Bearer realm="catalogd"'}
+    status, code = 401, "unauthorized"
+    headers = {"WWW-Authenticate": 'Bearer realm="catalogd"'}
 
 
 class BadAddress(BadKey):
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"WWW-Authenticate": 'Basic realm="catalogd", charset="UTF-8"'}
+    headers = {"WWW-Authenticate": 'Basic realm="catalogd", charset="UTF-8"'}
 
 
 class Forbidden(Problem):
-    status = 403
-    code = "forbidden"
+    status, code = 403, "forbidden"
 
 
 class SignedOut(Forbidden):
@@ -360,91 +359,74 @@ class WrongPassword(Forbidden):
 
 
 class NotFound(Problem):
-    status = 404
-    code = "not_found"
+    status, code = 404, "not_found"
 
 
 class Conflict(Problem):
-    status = 409
-    code = "conflict"
+    status, code = 409, "conflict"
 
 
 class ChangedSince(Problem):
-    status = 412
-    code = "precondition_failed"
+    status, code = 412, "precondition_failed"
 
 
 class TooLarge(Problem):
-    status = 413
-    code = "too_large"
+    status, code = 413, "too_large"
 
 
 class NotJSON(Problem):
-    status = 415
-    code = "unsupported_media_type"
+    status, code = 415, "unsupported_media_type"
 
 
 class NoSuchRange(Problem):
-    status = 416
-    code = "range_not_satisfiable"
+    status, code = 416, "range_not_satisfiable"
 
     def __init__(self, size: int) -> None:
         super().__init__(f"The range is outside of the file's {size} bytes.")
-        self.size = size
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Content-Range": f"bytes */{self.size}"}
+        self.headers = {"Content-Range": f"bytes */{size}"}
 
 
 class TooManyTries(Problem):
-    status = 429
-    code = "too_many_tries"
+    status, code = 429, "too_many_tries"
 
     def __init__(self, wait: float) -> None:
-        self.wait = math.ceil(wait)
-        super().__init__(f"Too many wrong passwords. Try again in {self.wait} s.")
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Retry-After": str(self.wait)}
+        seconds = math.ceil(wait)
+        super().__init__(f"Too many wrong passwords. Try again in {seconds} s.")
+        self.headers = {"Retry-After": str(seconds)}
 
 
 class Busy(Problem):
-    status = 503
-    code = "busy"
+    status, code = 503, "busy"
 
 
 class StorageFailed(Problem):
-    status = 503
-    code = "storage_failed"
+    status, code = 503, "storage_failed"
 
 
 class StorageFull(Problem):
-    status = 507
-    code = "storage_full"
+    status, code = 507, "storage_full"
 
 
 # Fields -----------------------------------------------------------------------
-# One table for each JSON body, one check for all of them.
+# One table for each JSON body, and one check for all of them.
 
-BODY_LIMIT = 64 * 1024  # bytes of any JSON body
-MOST = 2**63 - 1  # what SQLite keeps in an integer
+MAX_BODY_BYTES = 64 * 1024
+MOST = 2**63 - 1  # the largest integer that SQLite stores
 
 
 class Field(NamedTuple):
-    """What a field of a JSON body may be. `type` float takes whole numbers too."""
+    """What the value of a JSON field must be. A `float` may also be a whole number."""
 
     type: type
     required: bool = False
     low: float = 0
     high: float = MOST
-    longest: int = 4096  # characters
-    shortest: int = 0
+    min_length: int = 0  # characters; a required text has at least one
+    max_length: int = 4096
     choices: tuple[str, ...] = ()
 
 
-KINDS = {int: "whole number", float: "number", bool: "boolean"}
+TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 SEND = {"entry_id": Field(str, required=True)}
@@ -454,82 +436,75 @@ PROGRESS = {
     "bytes_transferred": Field(int),
     "transfer_speed": Field(float),
     "status": Field(str, choices=STATUSES),
-    "error_message": Field(str, longest=BODY_LIMIT),  # the interface has no limit
-    "client": Field(str, longest=100),  # who sends it, so that only one does
-    "release": Field(bool),  # the client gives the item back
+    "error_message": Field(str, max_length=MAX_BODY_BYTES),
+    "client": Field(str, max_length=100),  # from now on only this one may report
+    "release": Field(bool),  # makes the item pending again
 }
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
 SETUP = {"code": Field(str, required=True), **LOGIN}
 PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
-KEY = {"label": Field(str, required=True, longest=100)}
+KEY = {"label": Field(str, required=True, max_length=100)}
 ACCOUNT = {**LOGIN, "admin": Field(bool)}
 ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool)}
-DESCRIBED = {
-    "name": Field(str, longest=500, shortest=1),
-    "description": Field(str, longest=20_000),
-    "version": Field(str, longest=100),
+ENTRY_CHANGES = {
+    "name": Field(str, min_length=1, max_length=500),
+    "description": Field(str, max_length=20_000),
+    "version": Field(str, max_length=100),
 }
 LINK = {
     "url": Field(str, required=True),
     "size": Field(int),
-    "file_type": Field(str, longest=20),
-    **DESCRIBED,
-    "name": Field(str, required=True, longest=500),
+    "file_type": Field(str, max_length=20),
+    **ENTRY_CHANGES,
+    "name": Field(str, required=True, max_length=500),
 }
 
 
-def parse(fields: Mapping[str, Field], raw: bytes) -> dict[str, Any]:
-    """The fields of a JSON body; one that is absent or null is left out.
+def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
+    """Return the known fields of a JSON object that are there and not null.
 
     :raises Problem: the body is not a JSON object, or a field, which the message
-        names, is missing or has a bad value. Unknown fields are ignored.
+        names, is missing or has a bad value.
     """
     try:
-        body = json.loads(raw.decode("utf-8"), parse_constant=refuse_constant)
+        values = json.loads(body.decode("utf-8"), parse_constant=reject_constant)
     except (ValueError, RecursionError):
         raise Problem("The body is not valid JSON.") from None
-    if not isinstance(body, dict):
+    if not isinstance(values, dict):
         raise Problem("The body is not a JSON object.")
-    return check_all(fields, body)
+    return check_all(fields, values)
 
 
-def refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+def reject_constant(name: str) -> NoReturn:
+    """Reject NaN and Infinity, which Python reads but JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
 
 
-def check_all(fields: Mapping[str, Field], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that are given and not None. :raises Problem: one is bad, which the
-    message names."""
-    values = {}
+def check_all(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of these fields that are there and not None.
+
+    :raises Problem: a field, which the message names, is missing or has a bad value.
+    """
+    found = {}
     for name, field in fields.items():
-        if given.get(name) is not None:
-            values[name] = check(name, field, given[name])
+        if values.get(name) is not None:
+            found[name] = check(name, field, values[name])
         elif field.required:
             raise Problem(f"The field {name} is missing.")
-    return values
+    return found
 
 
 def check(name: str, field: Field, value: Any) -> Any:
-    """The value, if the field takes it. :raises Problem: it does not."""
+    """Return the value. :raises Problem: the field does not allow it."""
     if field.type is str:
         return check_text(name, field, value)
-    kinds = (int, float) if field.type is float else (field.type,)
-    if type(value) not in kinds:  # a bool is an int to isinstance
-        raise Problem(f"The field {name} must be a {KINDS[field.type]}.")
+    types = (int, float) if field.type is float else (field.type,)
+    if type(value) not in types:  # isinstance would take a bool for an int
+        raise Problem(f"The field {name} must be a {TYPE_NAMES[field.type]}.")
     if not field.low <= value <= field.high:
         raise Problem(f"The field {name} must be from {field.low} to {field.high}.")
     return value
-
-
-def is_text(text: str) -> bool:
-    """Whether it is Unicode, as UTF-8, JSON and SQLite want it. File names, arguments
-    and JSON can have halves of surrogate pairs."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_text(name: str, field: Field, value: Any) -> str:
@@ -537,13 +512,23 @@ def check_text(name: str, field: Field, value: Any) -> str:
         raise Problem(f"The field {name} must be a string.")
     if field.choices and value not in field.choices:
         raise Problem(f"The field {name} must be one of {', '.join(field.choices)}.")
-    if len(value) > field.longest:
-        raise Problem(f"The field {name} is longer than {field.longest} characters.")
+    if len(value) > field.max_length:
+        raise Problem(f"The field {name} is longer than {field.max_length} characters.")
     if "\0" in value or not is_text(value):
         raise Problem(f"The field {name} has a character that is not text.")
-    if len(value) < (field.shortest or field.required):
+    if len(value) < (field.min_length or field.required):
         raise Problem(f"The field {name} is empty.")
     return value
+
+
+def is_text(text: str) -> bool:
+    """Return whether UTF-8 can encode the text. File names, arguments and JSON may
+    contain lone surrogates, which neither SQLite nor a JSON answer can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # Names ------------------------------------------------------------------------
@@ -740,61 +725,63 @@ def distinct_names(names: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 # Accounts ---------------------------------------------------------------------
-# Passwords, keys and sessions, as pure functions: what is made, stored and checked.
+# Passwords, keys and tokens, as pure functions.
 
-SCANNER = "scanner"  # the account name that scanned files carry
-SHORTEST_PASSWORD = 8  # characters
+SCANNER = "scanner"  # the account name that created scanned entries
+MIN_PASSWORD_LENGTH = 8  # characters
 NOT_TEXT = "The password has a character that is not text."
-SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's choice for 16 MiB; about 0.2 s
+SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.2 s
 KEY_PREFIX = "catalogd_"
 KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]+")
 
 
-def normal(text: str) -> str:
-    """Unicode's composed form: browsers and terminals send the same letters in
-    different ways."""
+def normalized(text: str) -> str:
+    """Return Unicode's composed form (NFC): some systems send `é` as two characters."""
     return unicodedata.normalize("NFC", text)
 
 
 def hash_password(password: str) -> str:
-    """`scrypt$n$r$p$salt$hash`, the last two in base64."""
+    """Return `scrypt$n$r$p$salt$hash`, the last two in base64."""
     salt = secrets.token_bytes(16)
-    digest = hashlib.scrypt(normal(password).encode(), salt=salt, **SCRYPT)
-    parts = [base64.b64encode(part).decode() for part in (salt, digest)]
+    hashed = hashlib.scrypt(normalized(password).encode(), salt=salt, **SCRYPT)
+    parts = [base64.b64encode(part).decode() for part in (salt, hashed)]
     return "$".join(["scrypt", *(str(cost) for cost in SCRYPT.values()), *parts])
 
 
 def password_matches(password: str, stored: str | None) -> bool:
-    """Whether the password is the stored one. Without one (there is no such
-    account) it takes the same time to say no."""
-    n, r, p, salt, digest = (stored or nobodys_password()).split("$")[1:]
+    """Return whether a password has the stored hash.
+
+    :param stored: None where the account does not exist. The answer takes as long
+        then, so that its time does not tell which accounts exist.
+    """
+    n, r, p, salt, expected = (stored or unknown_password()).split("$")[1:]
     found = hashlib.scrypt(
-        normal(password).encode(),
+        normalized(password).encode(),
         salt=base64.b64decode(salt),
         n=int(n),
         r=int(r),
         p=int(p),
     )
-    return hmac.compare_digest(found, base64.b64decode(digest)) and stored is not None
+    return hmac.compare_digest(found, base64.b64decode(expected)) and bool(stored)
 
 
 @functools.cache
-def nobodys_password() -> str:
+def unknown_password() -> str:
     return hash_password(secrets.token_hex())
 
 
 def check_password(password: str) -> str:
-    """The password, if it is long enough. :raises Problem: it is not."""
-    if len(password) < SHORTEST_PASSWORD:
-        raise Problem(f"A password has at least {SHORTEST_PASSWORD} characters.")
+    """Return a new password. :raises Problem: it is too short, or is not text."""
+    if len(password) < MIN_PASSWORD_LENGTH:
+        raise Problem(f"A password has at least {MIN_PASSWORD_LENGTH} characters.")
     if not is_text(password):
         raise Problem(NOT_TEXT)
     return password
 
 
 def check_account_name(name: str) -> str:
-    """The name, in Unicode's normal form. :raises Problem: it cannot be one."""
-    name = normal(name.strip())
+    """Return a new account's name, normalized. :raises Problem: it is not allowed."""
+    name = normalized(name.strip())
     if not 1 <= len(name) <= 64 or not name.isprintable() or ":" in name:
         raise Problem("An account name has 1 to 64 printable characters, without ':'.")
     if name.lower() == SCANNER:
@@ -803,13 +790,13 @@ def check_account_name(name: str) -> str:
 
 
 def new_key() -> str:
-    """An API key of 256 random bits, with a prefix that tells what it is."""
+    """Return an API key: 256 random bits after a prefix that tells what it is."""
     return KEY_PREFIX + secrets.token_urlsafe(32)
 
 
 def new_token() -> str:
-    """The secret part of an address, of 99 random bits: short, and of letters that
-    cannot be taken for one another, since it may be typed on a console."""
+    """Return the secret part of a console address: 99 random bits in 20 letters and
+    digits that are hard to confuse, since people type it on a console."""
     letters = "abcdefghjkmnpqrstuvwxyz23456789"
     return "".join(secrets.choice(letters) for _ in range(20))
 
@@ -821,14 +808,14 @@ def hash_token(secret: str) -> bytes:
 
 
 class Throttle:
-    """Slows wrong passwords down: some are free, then each doubles the wait.
+    """Delays for wrong passwords: the first are free, then each doubles the wait.
 
     A subject is an account or an address. Not safe to use from two threads at once.
     """
 
-    free = 5
-    longest = 300.0  # seconds
-    most = 10_000  # subjects that are remembered
+    free_tries = 5
+    max_seconds = 300.0
+    max_subjects = 10_000  # that are remembered
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -841,18 +828,19 @@ class Throttle:
             raise TooManyTries(max(waits))
 
     def _wait(self, count: int, last: float) -> float:
-        if count < self.free:
+        if count < self.free_tries:
             return 0
-        return last + min(2.0 ** (count - self.free), self.longest) - self.clock()
+        wait = min(2.0 ** (count - self.free_tries), self.max_seconds)
+        return last + wait - self.clock()
 
-    def note(self, right: bool, *subjects: str) -> None:
-        """Remember how a check went for each of them."""
+    def record(self, is_right: bool, *subjects: str) -> None:
+        """Count a wrong password of each subject, or forget the earlier ones."""
         for subject in subjects:
             count = self.wrong.pop(subject, (0, 0.0))[0]
-            if not right:
+            if not is_right:
                 self.wrong[subject] = (min(count + 1, 64), self.clock())
-        while len(self.wrong) > self.most:
-            del self.wrong[next(iter(self.wrong))]  # the one that was quiet longest
+        while len(self.wrong) > self.max_subjects:
+            del self.wrong[next(iter(self.wrong))]  # the one with the oldest try
 
 
 # Store ------------------------------------------------------------------------
@@ -3098,7 +3086,7 @@ class Server(waitress.server.TcpWSGIServer):
         }
         adjustments = waitress.adjustments.Adjustments(
             ident=None,
-            max_request_body_size=BODY_LIMIT + 1,
+            max_request_body_size=MAX_BODY_BYTES + 1,
             max_request_header_size=MAX_HEAD_BYTES,
             outbuf_overflow=UNLIMITED,  # never into a file
             outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
@@ -3280,7 +3268,7 @@ REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP st
         "This address does not take this method. The Allow header has those it takes.",
     ),
     408: ("timeout", "The request took too long to arrive."),
-    413: ("too_large", f"The body is larger than {BODY_LIMIT} bytes."),
+    413: ("too_large", f"The body is larger than {MAX_BODY_BYTES} bytes."),
     431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
     500: (
         "internal_error",
@@ -3509,9 +3497,9 @@ class Web:
         kind = bottle.request.content_type.partition(";")[0].strip().lower()
         if kind != "application/json":
             raise NotJSON("The body must be JSON, as Content-Type: application/json.")
-        if bottle.request.content_length > BODY_LIMIT:
+        if bottle.request.content_length > MAX_BODY_BYTES:
             raise TooLarge(REFUSALS[413][1])
-        body: bytes = bottle.request.body.read(BODY_LIMIT)
+        body: bytes = bottle.request.body.read(MAX_BODY_BYTES)
         return body
 
     # The interface: catalog
@@ -3709,10 +3697,8 @@ class Web:
         with self._password_lock:
             subject = f"setup from {bottle.request.environ['REMOTE_ADDR']}"
             self._throttle.check(subject)
-            right = hmac.compare_digest(
-                hash_token(body["code"]), hash_token(self.setup_code)
-            )
-            self._throttle.note(right, subject)
+            right = hmac.compare_digest(digest(body["code"]), digest(self.setup_code))
+            self._throttle.record(right, subject)
             if not right:
                 raise WrongPassword("The setup code is not the one that was printed.")
             if self.accounts.exist():
@@ -3729,14 +3715,14 @@ class Web:
 
     def _check_login(self, name: str, password: str) -> int:
         """The account's id. :raises WrongPassword, TooManyTries:"""
-        name = normal(name.strip())
+        name = normalized(name.strip())
         address = bottle.request.environ["REMOTE_ADDR"]
         subjects = (f"account {name.lower()}", f"address {address}")
         with self._password_lock:
             self._throttle.check(*subjects)
             account, stored = self.accounts.credentials(name) or (0, None)
             right = password_matches(password, stored)
-            self._throttle.note(right, *subjects)
+            self._throttle.record(right, *subjects)
         if not right:
             raise WrongPassword("The name or the password is wrong.")
         return account
@@ -3920,7 +3906,7 @@ class Web:
         self.entries.remove_link(entry_id)
         return {"success": True}
 
-    @route("POST /web/entries/<entry_id>", access="admin", fields=DESCRIBED)
+    @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
     def edit(
         self, caller: Caller, body: dict[str, str], entry_id: str
     ) -> dict[str, Any]:
@@ -7296,7 +7282,7 @@ def groups_of_owner(folder: str) -> list[int]:
 def port_number(text: str) -> int:
     fields = {field.name: field for field in dataclasses.fields(Settings)}
     try:
-        return int(convert(fields["port"], text))
+        return int(parse_option(fields["port"], text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
@@ -7629,14 +7615,14 @@ def user_list(args: argparse.Namespace) -> None:
 
 def user_password(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        account = store.accounts.id_of(normal(args.name))
+        account = store.accounts.id_of(normalized(args.name))
         store.accounts.set_password(account, hash_password(read_password(args)))
     print(f"{args.name} has another password, and is signed out everywhere.")
 
 
 def user_remove(args: argparse.Namespace) -> None:
     with contextlib.closing(open_store(args)) as store:
-        store.accounts.remove(store.accounts.id_of(normal(args.name)))
+        store.accounts.remove(store.accounts.id_of(normalized(args.name)))
     print(f"Removed the account {args.name}, its keys and its queue.")
 
 
@@ -7645,7 +7631,7 @@ def key_add(args: argparse.Namespace) -> None:
     key = new_key()
     with contextlib.closing(open_store(args)) as store:
         store.accounts.add_key(
-            store.accounts.id_of(normal(args.account)), label, hash_token(key)
+            store.accounts.id_of(normalized(args.account)), label, digest(key)
         )
     print(key)
 
@@ -7654,7 +7640,7 @@ def key_list(args: argparse.Namespace) -> None:
     columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
     head = ("ID", "ACCOUNT", "LABEL", "MADE (UTC)", "LAST USED (UTC)", "REQUESTS")
     with contextlib.closing(open_store(args)) as store:
-        account = args.account and store.accounts.id_of(normal(args.account))
+        account = args.account and store.accounts.id_of(normalized(args.account))
         keys = store.accounts.keys(account)
     rows = [[key[column] for column in columns] for key in keys]
     print_table(head, rows, "There is no key yet.")

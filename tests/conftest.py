@@ -38,7 +38,7 @@ def clock() -> Clock:
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashing that takes no time; what is hashed still says its cost."""
     monkeypatch.setattr(catalogd, "SCRYPT", {"n": 16, "r": 1, "p": 1})
-    catalogd.nobodys_password.cache_clear()
+    catalogd.unknown_password.cache_clear()
 
 
 class Library:

@@ -1,4 +1,4 @@
-"""What a JSON body may hold."""
+"""The check of JSON bodies."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def progress(**fields: Any) -> bytes:
         ("error_message", "é" * 4096),
     ],
 )
-def test_a_good_value_is_taken_as_it_is(field: str, value: Any) -> None:
+def test_a_good_value_is_returned_as_it_is(field: str, value: Any) -> None:
     found = catalogd.parse(catalogd.PROGRESS, progress(**{field: value}))
     assert found == {"queue_item_id": "a", field: value}
 
@@ -61,14 +61,14 @@ def test_a_good_value_is_taken_as_it_is(field: str, value: Any) -> None:
 def test_a_bad_value_is_named_with_its_field(
     field: str, value: Any, reason: str
 ) -> None:
-    with pytest.raises(catalogd.Problem) as refusal:
+    with pytest.raises(catalogd.Problem) as error:
         catalogd.parse(catalogd.PROGRESS, progress(**{field: value}))
-    assert str(refusal.value) == f"The field {field} {reason}."
-    assert (refusal.value.status, refusal.value.headers) == (400, {})
+    assert str(error.value) == f"The field {field} {reason}."
+    assert (error.value.status, error.value.headers) == (400, {})
 
 
 @pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
-def test_a_number_that_is_none_is_refused(body: bytes) -> None:
+def test_a_number_that_is_not_finite_is_refused(body: bytes) -> None:
     with pytest.raises(catalogd.Problem):
         catalogd.parse(
             catalogd.PROGRESS,
@@ -85,18 +85,18 @@ def test_unknown_and_null_fields_are_left_out() -> None:
     "body",
     [b"", b"{", b"\xff", b'{"a": 1}x', b"{'a': 1}", b"[" * 100_000, b"\xef\xbb\xbf{}"],
 )
-def test_what_is_not_json_is_refused(body: bytes) -> None:
+def test_text_that_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(catalogd.Problem, match=r"^The body is not valid JSON\.$"):
         catalogd.parse(catalogd.SEND, body)
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b'"entry_id"', b"1", b"true"])
-def test_json_that_is_no_object_is_refused(body: bytes) -> None:
+def test_json_that_is_not_an_object_is_refused(body: bytes) -> None:
     with pytest.raises(catalogd.Problem, match=r"^The body is not a JSON object\.$"):
         catalogd.parse(catalogd.SEND, body)
 
 
-def test_an_update_must_say_the_status() -> None:
+def test_an_update_must_have_a_status() -> None:
     with pytest.raises(catalogd.Problem, match="field status is missing"):
         catalogd.parse(catalogd.UPDATE, progress())
 
@@ -110,7 +110,7 @@ def test_an_update_must_say_the_status() -> None:
         (catalogd.NotFound(""), {}),
     ],
 )
-def test_a_problem_has_the_headers_of_its_status(
+def test_a_problem_has_the_headers_that_its_status_needs(
     problem: catalogd.Problem, headers: dict[str, str]
 ) -> None:
     assert problem.headers == headers

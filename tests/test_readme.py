@@ -135,7 +135,7 @@ def test_every_line_of_the_walk_comes_out_as_printed(
 def test_the_settings_table_has_every_option() -> None:
     rows = []
     for field in dataclasses.fields(catalogd.Settings):
-        default = catalogd.show(field.default)
+        default = catalogd.format_option(field.default)
         meaning = field.metadata["help"].replace("\n", " ")
         name = f"`[{field.metadata['section']}] {field.name}`"
         rows.append(f"| {name} | {f'`{default}`' if default else ''} | {meaning} |")

@@ -1,4 +1,4 @@
-"""The options: what an INI file may say, and how it is told what it may not."""
+"""The options of the INI file, and the messages for what is not one."""
 
 import pathlib
 from typing import Any
@@ -19,11 +19,11 @@ def test_the_example_in_the_repository_is_the_one_that_is_printed() -> None:
     assert EXAMPLE.read_text(encoding="utf-8") == catalogd.Settings.example()
 
 
-def test_the_example_says_the_defaults() -> None:
+def test_the_example_has_the_defaults() -> None:
     assert catalogd.Settings.read(str(EXAMPLE)) == catalogd.Settings()
 
 
-def test_an_empty_file_says_the_defaults(ini: pathlib.Path) -> None:
+def test_an_empty_file_means_the_defaults(ini: pathlib.Path) -> None:
     ini.write_text("")
     assert catalogd.Settings.read(str(ini)) == catalogd.Settings()
 
@@ -94,40 +94,40 @@ def test_a_bad_value_is_named_with_its_file_section_and_key(
     ini: pathlib.Path, section: str, key: str, text: str, reason: str
 ) -> None:
     ini.write_text(f"[{section}]\n{key} = {text}\n")
-    with pytest.raises(catalogd.Problem) as refusal:
+    with pytest.raises(catalogd.Problem) as error:
         catalogd.Settings.read(str(ini))
-    assert str(refusal.value).startswith(f"{ini}: [{section}] {key}: {text!r} {reason}")
+    assert str(error.value).startswith(f"{ini}: [{section}] {key}: {text!r} {reason}")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[server]\nprot = 80", "[server] prot: there is no such option."),
-        ("[queue]\nport = 80", "[queue] port: there is no such option."),
-        ("[sever]\n", "[sever]: there is no such section."),
-        ("[DEFAULT]\nport = 80", "[DEFAULT]: there is no such section."),
+        ("[server]\nprot = 80", "[server] prot: unknown option."),
+        ("[queue]\nport = 80", "[queue] port: unknown option."),
+        ("[sever]\n", "[sever]: unknown section."),
+        ("[DEFAULT]\nport = 80", "[DEFAULT]: unknown section."),
         ("port = 80", "is not an INI file: File contains no section headers."),
         ("[server]\nport", "is not an INI file: Source contains parsing errors:"),
         ("[server]\nport=1\nport=2", "is not an INI file: While reading from"),
         ("[server]\n[server]\n", "is not an INI file: While reading from"),
     ],
 )
-def test_what_is_no_setting_is_named_with_its_file(
+def test_what_is_not_a_setting_is_named_with_its_file(
     ini: pathlib.Path, content: str, message: str
 ) -> None:
     ini.write_text(content)
-    with pytest.raises(catalogd.Problem) as refusal:
+    with pytest.raises(catalogd.Problem) as error:
         catalogd.Settings.read(str(ini))
-    assert str(refusal.value).startswith(f"{ini}: {message}")
-    assert "\n" not in str(refusal.value)
+    assert str(error.value).startswith(f"{ini}: {message}")
+    assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_not_utf_8_is_refused(ini: pathlib.Path) -> None:
+def test_a_file_that_is_not_utf_8_is_an_error(ini: pathlib.Path) -> None:
     ini.write_bytes(b"[server]\nhost = \xff\n")
     with pytest.raises(catalogd.Problem, match="is not an INI file: 'utf-8' codec"):
         catalogd.Settings.read(str(ini))
 
 
-def test_a_file_that_is_not_there_is_refused(ini: pathlib.Path) -> None:
+def test_a_missing_file_is_an_error(ini: pathlib.Path) -> None:
     with pytest.raises(catalogd.Problem, match="cannot be read: No such file"):
         catalogd.Settings.read(str(ini))

@@ -862,7 +862,7 @@ def test_setup_from_another_site_is_refused(
 
 def test_the_setup_code_cannot_be_guessed(browser: webtest.TestApp) -> None:
     fields = {"code": "wrong", "username": "eve", "password": PASSWORD}
-    for _ in range(catalogd.Throttle.free):
+    for _ in range(catalogd.Throttle.free_tries):
         browser.post_json("/web/setup", fields, status=403)
     browser.post_json("/web/setup", fields, status=429)
 
@@ -945,7 +945,7 @@ def test_a_wrong_password_is_refused(
 def test_wrong_passwords_slow_an_account_down(
     browser: webtest.TestApp, key: str
 ) -> None:
-    for number in range(catalogd.Throttle.free):
+    for number in range(catalogd.Throttle.free_tries):
         there = {"REMOTE_ADDR": f"192.168.1.{number}"}
         sign_in(browser, "wrong", extra_environ=there, status=403)
     there = {"REMOTE_ADDR": "192.168.1.99"}
@@ -957,7 +957,7 @@ def test_wrong_passwords_slow_an_account_down(
 def test_wrong_passwords_slow_an_address_down(
     browser: webtest.TestApp, key: str
 ) -> None:
-    for number in range(catalogd.Throttle.free):
+    for number in range(catalogd.Throttle.free_tries):
         fields = {"username": f"guess {number}", "password": "wrong"}
         browser.post_json("/web/login", fields, status=403)
     sign_in(browser, status=429)
@@ -968,7 +968,7 @@ def test_a_right_password_is_taken_after_the_wait(
     browser: webtest.TestApp, key: str, service: catalogd.Web, clock: Clock
 ) -> None:
     service._throttle.clock = clock
-    for _ in range(catalogd.Throttle.free):
+    for _ in range(catalogd.Throttle.free_tries):
         sign_in(browser, "wrong", status=403)
     wait = sign_in(browser, status=429).headers["Retry-After"]
     clock.now += int(wait)
