@@ -3697,7 +3697,9 @@ class Web:
         with self._password_lock:
             subject = f"setup from {bottle.request.environ['REMOTE_ADDR']}"
             self._throttle.check(subject)
-            right = hmac.compare_digest(digest(body["code"]), digest(self.setup_code))
+            right = hmac.compare_digest(
+                hash_token(body["code"]), hash_token(self.setup_code)
+            )
             self._throttle.record(right, subject)
             if not right:
                 raise WrongPassword("The setup code is not the one that was printed.")
@@ -7207,7 +7209,7 @@ PAGE = with_versions(HTML, ASSETS).encode()
 
 
 # Commands ---------------------------------------------------------------------
-# The command line. A Problem is one line on standard error, and exit code 2.
+# The command line. A Problem becomes one line on standard error and exit code 2.
 
 
 class Parser(argparse.ArgumentParser):
@@ -7215,68 +7217,39 @@ class Parser(argparse.ArgumentParser):
         raise Problem(f"{message}. See '{self.prog} --help'.")
 
 
-def config_file(args: argparse.Namespace) -> str | None:
-    """The INI file to read: one that was asked for, or else the usual one if it is
-    there."""
-    asked = args.config or os.environ.get("CATALOGD_CONFIG")
-    usual = usual_config_file()
-    return asked or (usual if os.path.exists(usual) else None)
+Argument = tuple[str, dict[str, Any]]
+FLAG = {"action": "store_true"}
 
 
-def usual_config_file() -> str:
-    folder = platformdirs.user_config_dir("catalogd", appauthor=False)
-    return os.path.join(folder, "catalogd.ini")
+class Command(NamedTuple):
+    path: str  # its words, such as "user add"
+    run: Callable[[argparse.Namespace], None]
+    arguments: tuple[Argument, ...]
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
-    """What the INI file says, and over it the command line."""
-    path = config_file(args)
-    settings = Settings.read(path) if path else Settings()
-    over = {
-        name: value
-        for name, value in vars(args).items()
-        if name in ("host", "port") and value is not None
-    }
-    folders = (*settings.folders, *getattr(args, "folders", ()))
-    return dataclasses.replace(settings, folders=folders, **over)
+COMMANDS: list[Command] = []  # in the order of the help
+GROUPS = {
+    "user": "Add, list and remove accounts, and change their passwords.",
+    "key": "Create, list and revoke API keys.",
+    "link": "Add and remove entries that are links.",
+}
 
 
-def open_store(args: argparse.Namespace, settings: Settings | None = None) -> Store:
-    """The store in the data folder, opened as the one who owns the folder."""
-    folder = (
-        args.data_dir
-        or os.environ.get("CATALOGD_DATA_DIR")
-        or platformdirs.user_data_dir("catalogd", appauthor=False)
-    )
-    settings = settings or settings_of(args)  # which only root may be able to read
-    become_owner(folder)
-    return Store(os.path.abspath(folder), settings.stale_after)
+def argument(name: str, help: str, **rules: Any) -> Argument:
+    """Return what `add_argument` is called with."""
+    if not name.startswith("-"):
+        rules.setdefault("metavar", name.upper())
+    return name, {"help": help.replace("%", "%%"), **rules}
 
 
-def become_owner(folder: str) -> None:
-    """Root acts as the folder's owner, and leaves no file that the service, which
-    runs as that owner, cannot open."""
-    if sys.platform == "win32" or os.geteuid() != 0 or not os.path.isdir(folder):
-        return
-    owner = os.stat(folder)
-    if owner.st_uid == 0:
-        return
-    try:
-        os.setgroups(groups_of_owner(folder))
-        os.setgid(owner.st_gid)
-        os.setuid(owner.st_uid)
-    except OSError as error:
-        message = f"{folder}: cannot act as its owner: {error.strerror}."
-        raise Problem(message) from error
+def command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
+    """Make a function a command. Its docstring is the command's help."""
 
+    def add(run: Callable[[argparse.Namespace], None]) -> Any:
+        COMMANDS.append(Command(path, run, arguments))
+        return run
 
-def groups_of_owner(folder: str) -> list[int]:
-    """The owner's groups, since a library may be readable by one of them alone."""
-    group = os.stat(folder).st_gid
-    try:
-        return os.getgrouplist(pathlib.Path(folder).owner(), group)
-    except KeyError:  # an owner without a name, as in a container
-        return [group]
+    return add
 
 
 def port_number(text: str) -> int:
@@ -7293,16 +7266,105 @@ def byte_count(text: str) -> int:
     return int(text)
 
 
+def default_config_file() -> str:
+    folder = platformdirs.user_config_dir("catalogd", appauthor=False)
+    return os.environ.get("CATALOGD_CONFIG") or os.path.join(folder, "catalogd.ini")
+
+
+def default_data_folder() -> str:
+    folder = platformdirs.user_data_dir("catalogd", appauthor=False)
+    return os.environ.get("CATALOGD_DATA_DIR") or folder
+
+
+def common_arguments() -> list[Argument]:
+    """Return the arguments that every command has."""
+    config = f"INI file (default: {default_config_file()})"
+    data = f"folder of the database (default: {default_data_folder()})"
+    return [
+        argument("--config", config, metavar="FILE"),
+        argument("--data-dir", data, metavar="DIR"),
+    ]
+
+
+def read_settings(args: argparse.Namespace) -> Settings:
+    """Return the settings of the INI file, with those of the command line over them.
+
+    :raises Problem: the INI file is wrong, or is missing although it was named.
+    """
+    path = args.config or default_config_file()
+    is_named = args.config or os.environ.get("CATALOGD_CONFIG")
+    settings = Settings.read(path) if is_named or os.path.exists(path) else Settings()
+    over = {
+        name: value
+        for name, value in vars(args).items()
+        if name in ("host", "port") and value is not None
+    }
+    folders = (*settings.folders, *getattr(args, "folders", ()))
+    return dataclasses.replace(settings, folders=folders, **over)
+
+
+@contextlib.contextmanager
+def open_store(
+    args: argparse.Namespace, settings: Settings | None = None
+) -> Iterator[Store]:
+    """Open the database, as the user who owns the data folder, while the block runs."""
+    settings = settings or read_settings(args)  # perhaps only root can read the file
+    folder = args.data_dir or default_data_folder()
+    become_owner(folder)
+    store = Store(os.path.abspath(folder), settings.stale_after)
+    with contextlib.closing(store):
+        yield store
+
+
+def become_owner(folder: str) -> None:
+    """As root, become the user who owns a folder, and create no file there that the
+    service, which runs as that user, cannot open.
+
+    :raises Problem: the system does not allow it.
+    """
+    if sys.platform == "win32" or os.geteuid() != 0 or not os.path.isdir(folder):
+        return
+    owner = os.stat(folder)
+    if owner.st_uid == 0:
+        return
+    try:
+        os.setgroups(groups_of_owner(folder))
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+    except OSError as error:
+        message = f"{folder}: cannot act as its owner: {error.strerror}."
+        raise Problem(message) from error
+
+
+def groups_of_owner(folder: str) -> list[int]:
+    """Return all groups of the owner, since one of them may be what allows it to read
+    the library."""
+    group = os.stat(folder).st_gid
+    try:
+        return os.getgrouplist(pathlib.Path(folder).owner(), group)
+    except KeyError:  # a user without a name, as in a container
+        return [group]
+
+
+@command(
+    "serve",
+    argument("folders", "folders to add to the INI file's", nargs="*", metavar="DIR"),
+    argument("--host", "address to listen on (default: the INI file's, else all)"),
+    argument(
+        "--port",
+        f"TCP port to listen on (default: the INI file's, else {Settings.port})",
+        type=port_number,
+    ),
+    argument("--open", "open the page in a browser (default: do not)", **FLAG),
+)
 def serve(args: argparse.Namespace) -> None:
+    """Scan the library folders and serve them."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    settings = settings_of(args)
+    settings = read_settings(args)
     if not settings.folders:
         settings = dataclasses.replace(settings, folders=(folder_beside_program(),))
-    with (
-        stopped_with_its_window(),
-        contextlib.closing(open_store(args, settings)) as store,
-    ):
-        refuse_mistyped(args.folders, store)
+    with stopped_with_its_window(), open_store(args, settings) as store:
+        check_folders_exist(args.folders, store)
         with store.database.exclusive("serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
@@ -7310,50 +7372,51 @@ def serve(args: argparse.Namespace) -> None:
 
 
 def folder_beside_program() -> str:
-    """What is served where no folder is named: `Games` beside the program, if that is
-    one file that is started with a double click.
+    """Return the folder that a double click on a bundled program serves: `Games`
+    beside it, created if necessary.
 
-    :raises Problem: it is none, or the folder cannot be made.
+    :raises Problem: the program is not bundled, or the folder cannot be created.
     """
-    if not is_one_program():
+    if not is_bundled():
         raise Problem(
-            "There is no folder to serve yet. Try 'catalogd serve /path/to/games',"
-            f" or list folders in {usual_config_file()}."
+            "No library folder is set. Run 'catalogd serve /path/to/games', or list"
+            f" folders in {default_config_file()}."
         )
     folder = os.path.join(os.path.dirname(sys.executable), "Games")
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise Problem(
-            f"{folder}: cannot be made: {error.strerror}. Drop the folder with your"
+            f"{folder}: cannot be created: {error.strerror}. Drop the folder with your"
             " games on the program, or move the program to a folder of yours."
         ) from error
     return folder
 
 
-def is_one_program() -> bool:
-    """Whether this is the executable that PyInstaller made of the file."""
+def is_bundled() -> bool:
+    """Return whether this is an executable that PyInstaller made."""
     return bool(getattr(sys, "frozen", False))
 
 
-def refuse_mistyped(folders: Iterable[str], store: Store) -> None:
-    """A folder of the command line that is not there is a mistake, unless it has been
-    served before: then it is a disk that is not plugged in.
+def check_folders_exist(folders: Iterable[str], store: Store) -> None:
+    """Find mistyped folders. One that was served before is on a disk that is not
+    connected now.
 
-    :raises Problem: one of them is such a mistake.
+    :raises Problem: a folder does not exist, and never had an entry.
     """
     missing = {path for path in library_folders(folders) if not os.path.isdir(path)}
     for path in missing.difference(item.file.root for item in store.entries.files()):
-        raise Problem(f"{path}: there is no such folder.")
+        raise Problem(f"{path}: no such folder.")
 
 
-WINDOW_CLOSES = 5.0  # seconds that Windows gives a program whose window was closed
+WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
 
 
 @contextlib.contextmanager
 def stopped_with_its_window() -> Iterator[None]:
-    """On Windows, closing the console window ends the block as SIGTERM would. Windows
-    kills the program as soon as its handler returns, so that waits for the block."""
+    """On Windows, end the block as SIGTERM would when the console window is closed.
+    Windows kills the program when its handler returns, so the handler waits for the
+    block to end."""
     windows = getattr(ctypes, "windll", None)
     if windows is None:
         yield
@@ -7364,7 +7427,7 @@ def stopped_with_its_window() -> Iterator[None]:
         if event == 0:  # Ctrl-C, which Python handles
             return False
         _thread.interrupt_main(signal.SIGTERM)
-        return ended.wait(WINDOW_CLOSES)
+        return ended.wait(WINDOW_CLOSE_SECONDS)
 
     kind = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
     handler = kind(ctypes.c_int, ctypes.c_uint)(close)
@@ -7379,7 +7442,7 @@ def stopped_with_its_window() -> Iterator[None]:
 def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
     """Serve until a signal ends it.
 
-    :param open: show the page in this machine's browser.
+    :param open: open the page in a browser of this machine.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
@@ -7394,15 +7457,14 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
         scanner.stop()
 
 
-BEAT = 20.0  # seconds between two words to a systemd that has no watchdog set
-PATIENCE = 5.0  # seconds that a call to ourselves may take
+BEAT = 20.0  # seconds between two messages to a systemd that set no watchdog
+PATIENCE = 5.0  # seconds that the service has to answer a call of its own
 
 
 @contextlib.contextmanager
 def heartbeat(server: Server, web: Web) -> Iterator[None]:
-    """While the block runs, systemd is told of every call of our own that the service
-    answers. One thread calls and then tells, so a service that hangs falls silent,
-    and systemd's watchdog restarts it."""
+    """While the block runs, call the service and tell systemd when it answers. Both
+    are done by one thread, so systemd's watchdog restarts a service that hangs."""
     if not os.environ.get("NOTIFY_SOCKET"):
         yield
         return
@@ -7429,7 +7491,10 @@ def beat(server: Server, web: Web, over: threading.Event) -> None:
 
 
 def answers(address: tuple[str, int], timeout: float) -> bool:
-    """Whether the service at this address says over its socket that it is well."""
+    """Return whether the service at a host and port answers `GET /healthz` with 200.
+
+    :param timeout: seconds for the connection and for each part of the answer.
+    """
     call = http.client.HTTPConnection(*address, timeout=timeout)
     with contextlib.closing(call):
         try:
@@ -7440,7 +7505,8 @@ def answers(address: tuple[str, int], timeout: float) -> bool:
 
 
 def notify(*states: str) -> None:
-    """Tell systemd, where it started us and wants to know (sd_notify)."""
+    """Send states to systemd, if it started the service with Type=notify. See
+    sd_notify(3)."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address and hasattr(socket, "AF_UNIX"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
@@ -7448,22 +7514,22 @@ def notify(*states: str) -> None:
 
 
 def welcome(server: Server, scanner: Scanner, web: Web) -> str:
-    """Says what is served, where, and how to make the first account. The address
-    that is to be opened first."""
+    """Print what is served, where, and how to create the first account. Return the
+    address to open first."""
     addresses = list(page_addresses(server, web.settings))
     first = addresses[0]
     print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
     print("Open in a browser:", *addresses, sep="\n    ")
-    if not web.store.accounts.exist():
-        print("There is no account yet. Make the first one here, with this link:")
+    if not web.accounts.exist():
         first = f"{first}#setup={web.setup_code}"
+        print("There is no account yet. Create the first one with this link:")
         print(f"    {first}")
     print("Stop with Ctrl-C.", flush=True)
     return first
 
 
 def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
-    """The addresses that people on the LAN can open, the most likely first."""
+    """Yield the addresses that people on the LAN can open, the most likely first."""
     if settings.base_url:
         yield f"{settings.base_url}/"
     port = server.effective_port
@@ -7476,30 +7542,32 @@ def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
 
 
 def own_address(server: Server, settings: Settings) -> tuple[str, int]:
-    """Where this machine itself reaches the service."""
+    """Return the host and port at which this machine itself reaches the service."""
     everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
     return everywhere.get(settings.host, settings.host), server.effective_port
 
 
 def lan_address() -> str:
-    """The address that this machine has on its network. Nothing is sent: connecting
+    """Return the address of this machine on its network. No packet is sent: to connect
     a UDP socket only chooses the interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # an address for documentation
+            probe.connect(("192.0.2.1", 9))  # reserved for documentation
             return str(probe.getsockname()[0])
         except OSError:  # no network
             return "127.0.0.1"
 
 
+@command("scan")
 def scan(args: argparse.Namespace) -> None:
-    settings = settings_of(args)
+    """Scan the library folders once and print what changed."""
+    settings = read_settings(args)
     if not settings.folders:
         raise Problem(
-            f"There is no folder to scan. List some in {usual_config_file()}."
+            f"No library folder is set. List folders in {default_config_file()}."
         )
     line = ProgressLine(sys.stderr)
-    with contextlib.closing(open_store(args, settings)) as store:
+    with open_store(args, settings) as store:
         try:
             changes = Scanner(store, settings).scan(line.scan)
         finally:
@@ -7508,39 +7576,184 @@ def scan(args: argparse.Namespace) -> None:
 
 
 class ProgressLine:
-    """A line that is drawn again and again where somebody watches, at most ten times
-    a second."""
+    """A line that is drawn over and over on a terminal, at most ten times a second."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.watched = stream.isatty()
+        self.is_terminal = stream.isatty()
         self.began = self.drawn = time.monotonic()
 
     def scan(self, state: ScanState) -> None:
-        what = f"{state.files} files seen, {state.looked} opened"
-        self.draw(what, state.files + state.looked, "files/s")
+        text = f"{state.files} files found, {state.looked} read"
+        self.draw(text, state.files + state.looked, "files/s")
 
-    def draw(self, what: str, done: float, unit: str) -> None:
+    def draw(self, text: str, done: float, unit: str) -> None:
         now = time.monotonic()
-        if self.watched and now - self.drawn >= 0.1:
+        if self.is_terminal and now - self.drawn >= 0.1:
             self.drawn = now
             rate = done / (now - self.began)
-            self.stream.write(f"\r\x1b[K{what}, {rate:.0f} {unit}")
+            self.stream.write(f"\r\x1b[K{text}, {rate:.0f} {unit}")
             self.stream.flush()
 
     def end(self) -> None:
-        if self.watched:
+        """Clear the line, and begin to measure the rate anew."""
+        self.began = time.monotonic()
+        if self.is_terminal:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
 
 
+def read_password(args: argparse.Namespace) -> str:
+    """Return the password of standard input or of two prompts.
+
+    :raises Problem: there is none, it is too short, or the two differ.
+    """
+    try:
+        if args.password_stdin:
+            return check_password(sys.stdin.readline().rstrip("\r\n"))
+        if not sys.stdin.isatty():
+            raise Problem("There is no terminal to ask on. Use --password-stdin.")
+        password = check_password(getpass.getpass("Password: "))
+        if getpass.getpass("Again: ") != password:
+            raise Problem("The two passwords differ.")
+    except EOFError:
+        raise Problem("No password was entered.") from None
+    except UnicodeDecodeError:
+        raise Problem(NOT_TEXT) from None
+    return password
+
+
+NAME = argument("name", "name of the account", type=normalized)
+FROM_STDIN = argument(
+    "--password-stdin", "read the password from standard input (default: ask)", **FLAG
+)
+
+
+@command(
+    "user add",
+    NAME,
+    FROM_STDIN,
+    argument("--admin", "make it an admin (default: only the first is one)", **FLAG),
+)
+def user_add(args: argparse.Namespace) -> None:
+    """Create an account. The first one is an admin."""
+    name = check_account_name(args.name)
+    with open_store(args) as store:
+        password = hash_password(read_password(args))
+        account = store.accounts.add(name, password, args.admin)
+        admins = [user["id"] for user in store.accounts.all() if user["admin"]]
+    role = "an admin" if account in admins else "a member"
+    print(f"Created the account {name}, {role}.")
+
+
+@command("user list")
+def user_list(args: argparse.Namespace) -> None:
+    """List the accounts."""
+    with open_store(args) as store:
+        rows = [
+            (user["name"], "admin" if user["admin"] else "member", user["created_at"])
+            for user in store.accounts.all()
+        ]
+    print_table(("NAME", "ROLE", "CREATED (UTC)"), rows, "There is no account yet.")
+
+
+@command("user password", NAME, FROM_STDIN)
+def user_password(args: argparse.Namespace) -> None:
+    """Change the password of an account, and end its sessions."""
+    with open_store(args) as store:
+        account = store.accounts.id_of(args.name)
+        store.accounts.set_password(account, hash_password(read_password(args)))
+    print(f"Changed the password of {args.name}; all sessions ended.")
+
+
+@command("user remove", NAME)
+def user_remove(args: argparse.Namespace) -> None:
+    """Remove an account with its keys and its queue."""
+    with open_store(args) as store:
+        store.accounts.remove(store.accounts.id_of(args.name))
+    print(f"Removed the account {args.name} with its keys and its queue.")
+
+
+@command(
+    "key add",
+    argument("account", "name of its account", type=normalized),
+    argument("label", "what the key is for"),
+)
+def key_add(args: argparse.Namespace) -> None:
+    """Create an API key and print it. It is not shown again."""
+    label = check("label", KEY["label"], args.label)
+    key = new_key()
+    with open_store(args) as store:
+        store.accounts.add_key(
+            store.accounts.id_of(args.account), label, hash_token(key)
+        )
+    print(key)
+
+
+@command(
+    "key list",
+    argument("account", "only its keys (default: all)", nargs="?", type=normalized),
+)
+def key_list(args: argparse.Namespace) -> None:
+    """List the API keys with their last use, but not the keys themselves."""
+    columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
+    head = ("ID", "ACCOUNT", "LABEL", "CREATED (UTC)", "LAST USED (UTC)", "REQUESTS")
+    with open_store(args) as store:
+        keys = store.accounts.keys(args.account and store.accounts.id_of(args.account))
+    rows = [[key[column] for column in columns] for key in keys]
+    print_table(head, rows, "There is no key yet.")
+
+
+@command("key revoke", argument("id", "as 'catalogd key list' prints it"))
+def key_revoke(args: argparse.Namespace) -> None:
+    """Revoke an API key at once."""
+    with open_store(args) as store:
+        store.accounts.revoke_key(args.id)
+    print(f"Revoked the key {args.id}.")
+
+
+@command(
+    "link add",
+    argument("url", "address that downloads are redirected to"),
+    argument("--name", "name of the entry", required=True, metavar="N"),
+    argument(
+        "--size",
+        "bytes of the file (default: what the server of the URL says)",
+        type=byte_count,
+        metavar="BYTES",
+    ),
+    argument("--file-type", "extension (default: the URL's)", metavar="EXT"),
+    argument("--description", "text (default: empty)", metavar="D"),
+    argument("--version", "text (default: empty)", metavar="V"),
+)
+def link_add(args: argparse.Namespace) -> None:
+    """Add an entry that is a link, and print its id."""
+    values = check_all(LINK, vars(args))
+    with open_store(args) as store:
+        admins = [user["name"] for user in store.accounts.all() if user["admin"]]
+        print(make_link(store.entries, by=(*admins, SCANNER)[0], **values))
+
+
+@command("link remove", argument("id", "as 'catalogd link add' printed it"))
+def link_remove(args: argparse.Namespace) -> None:
+    """Remove an entry that is a link."""
+    with open_store(args) as store:
+        store.entries.remove_link(args.id)
+    print(f"Removed the link {args.id}.")
+
+
+@command(
+    "verify",
+    argument("ids", "ids of entries (default: all files)", nargs="*", metavar="ID"),
+)
 def verify(args: argparse.Namespace) -> None:
-    """Reads files whole and compares them with what they were when last verified."""
-    with contextlib.closing(open_store(args)) as store:
-        files = store.entries.checksums(args.ids)
+    """Read files and compare them with their stored checksums."""
+    with open_store(args) as store:
         line = ProgressLine(sys.stderr)
-        results = [verify_file(store, known, line) for known in files]
-    line.end()
+        results = [
+            verify_file(store, known, line)
+            for known in store.entries.checksums(args.ids)
+        ]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
     if "damaged" in results:
@@ -7548,8 +7761,7 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
-    """Verify one, say so, and keep the checksum of one that had none; "ok", "new",
-    "changed" since the last scan, "unreadable" or "damaged"."""
+    """Verify one file, and print and return the result."""
     name = cell_text(os.path.basename(known.path))
     done = 0
 
@@ -7559,125 +7771,47 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
         percent = 100 * done // max(known.size, 1)
         line.draw(f"{name} {percent} %", done / 1e6, "MB/s")
 
-    line.began = time.monotonic()
-    try:
-        size, mtime, found = sha256(known.path, tick)
-    except OSError:
-        result = "unreadable"
-    else:
-        if (size, mtime) != (known.size, known.mtime):
-            result = "changed"
-        elif known.sha256 is None:
-            store.entries.set_checksum(known._replace(sha256=found))
-            result = "new"
-        else:
-            result = "ok" if found == known.sha256 else "damaged"
+    result = compare_content(store, known, tick)
     line.end()
     print(f"{result:10}  {known.id}  {cell_text(known.path)}")
     return result
 
 
-def read_password(args: argparse.Namespace) -> str:
-    """:raises Problem: it is too short, or was not typed alike twice."""
+def compare_content(store: Store, known: Checksum, tick: Callable[[int], None]) -> str:
+    """Return "ok", "damaged", "new" (the checksum was stored only now), "changed" (the
+    next scan will see it) or "unreadable".
+
+    :param tick: is called with the number of bytes of each part that was read.
+    """
     try:
-        if args.password_stdin:
-            return check_password(sys.stdin.readline().rstrip("\r\n"))
-        if not sys.stdin.isatty():
-            raise Problem("There is no terminal to ask on. Use --password-stdin.")
-        password = check_password(getpass.getpass("Password: "))
-        if getpass.getpass("Again: ") != password:
-            raise Problem("The passwords are not the same.")
-    except EOFError:
-        raise Problem("No password was typed.") from None
-    except UnicodeDecodeError:
-        raise Problem(NOT_TEXT) from None
-    return password
+        size, mtime, found = sha256(known.path, tick)
+    except OSError:
+        return "unreadable"
+    if (size, mtime) != (known.size, known.mtime):
+        return "changed"
+    if known.sha256 is None:
+        store.entries.set_checksum(known._replace(sha256=found))
+        return "new"
+    return "ok" if found == known.sha256 else "damaged"
 
 
-def user_add(args: argparse.Namespace) -> None:
-    name = check_account_name(args.name)
-    with contextlib.closing(open_store(args)) as store:
-        password = hash_password(read_password(args))
-        account = store.accounts.add(name, password, args.admin)
-        admins = [user["id"] for user in store.accounts.all() if user["admin"]]
-    role = "an admin" if account in admins else "a member"
-    print(f"Made the account {name}, {role}.")
-
-
-def user_list(args: argparse.Namespace) -> None:
-    with contextlib.closing(open_store(args)) as store:
-        rows = [
-            (user["name"], "admin" if user["admin"] else "member", user["created_at"])
-            for user in store.accounts.all()
-        ]
-    print_table(("NAME", "ROLE", "MADE (UTC)"), rows, "There is no account yet.")
-
-
-def user_password(args: argparse.Namespace) -> None:
-    with contextlib.closing(open_store(args)) as store:
-        account = store.accounts.id_of(normalized(args.name))
-        store.accounts.set_password(account, hash_password(read_password(args)))
-    print(f"{args.name} has another password, and is signed out everywhere.")
-
-
-def user_remove(args: argparse.Namespace) -> None:
-    with contextlib.closing(open_store(args)) as store:
-        store.accounts.remove(store.accounts.id_of(normalized(args.name)))
-    print(f"Removed the account {args.name}, its keys and its queue.")
-
-
-def key_add(args: argparse.Namespace) -> None:
-    label = check("label", KEY["label"], args.label)
-    key = new_key()
-    with contextlib.closing(open_store(args)) as store:
-        store.accounts.add_key(
-            store.accounts.id_of(normalized(args.account)), label, digest(key)
-        )
-    print(key)
-
-
-def key_list(args: argparse.Namespace) -> None:
-    columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
-    head = ("ID", "ACCOUNT", "LABEL", "MADE (UTC)", "LAST USED (UTC)", "REQUESTS")
-    with contextlib.closing(open_store(args)) as store:
-        account = args.account and store.accounts.id_of(normalized(args.account))
-        keys = store.accounts.keys(account)
-    rows = [[key[column] for column in columns] for key in keys]
-    print_table(head, rows, "There is no key yet.")
-
-
-def key_revoke(args: argparse.Namespace) -> None:
-    with contextlib.closing(open_store(args)) as store:
-        store.accounts.revoke_key(args.id)
-    print(f"Revoked the key {args.id}.")
-
-
-def link_add(args: argparse.Namespace) -> None:
-    given = check_all(LINK, vars(args))
-    with contextlib.closing(open_store(args)) as store:
-        admins = [user["name"] for user in store.accounts.all() if user["admin"]]
-        print(make_link(store.entries, by=(*admins, SCANNER)[0], **given))
-
-
-def link_remove(args: argparse.Namespace) -> None:
-    with contextlib.closing(open_store(args)) as store:
-        store.entries.remove_link(args.id)
-    print(f"Removed the link {args.id}.")
-
-
+@command("backup", argument("file", "where to; an earlier copy is replaced"))
 def backup(args: argparse.Namespace) -> None:
+    """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)
-    with contextlib.closing(open_store(args)) as store:
+    with open_store(args) as store:
         store.database.backup(path)
-    print(f"The database is copied to {path}.")
+    print(f"Copied the database to {path}.")
 
 
+@command("example")
 def example(args: argparse.Namespace) -> None:
+    """Print an INI file with every option at its default."""
     print(Settings.example(), end="")
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -> None:
-    """:param none: what is said instead of a table without rows."""
+    """:param none: what to print instead of a table without rows."""
     body = [[cell_text(cell) for cell in row] for row in rows]
     if not body:
         print(none)
@@ -7690,151 +7824,48 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -
 
 
 def cell_text(value: Any) -> str:
-    """What a label or a file name holds must not move the reader's cursor."""
+    """Return a value without control characters, which would move the cursor."""
     text = "-" if value is None else str(value)
     return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
-def argument(*names: str, **rules: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
-    return names, rules
-
-
-ENTRY = argument("id", metavar="ID", help="that 'catalogd link add' has printed")
-NAME = argument("name", metavar="NAME", help="of the account")
-FROM_STDIN = argument(
-    "--password-stdin",
-    action="store_true",
-    help="read the password from standard input, instead of asking for it",
-)
-EVERYWHERE = (
-    argument("--config", metavar="FILE", help="the INI file, else the usual one"),
-    argument("--data-dir", metavar="DIR", help="where the database is, else as usual"),
-)
-GROUPS = {
-    "user": "Add, list and remove accounts, and change their passwords.",
-    "key": "Make, list and revoke the API keys of clients.",
-    "link": "Add and remove entries that are addresses instead of files.",
-}
-COMMANDS: tuple[tuple[str, Callable[[argparse.Namespace], None], str, list[Any]], ...]
-COMMANDS = (
-    (
-        "serve",
-        serve,
-        "Scan the folders and serve them.",
-        [
-            argument(
-                "folders", nargs="*", metavar="DIR", help="to serve, beside the INI's"
-            ),
-            argument("--host", help="address to listen on, else all"),
-            argument("--port", type=port_number, help="TCP port, else 6069"),
-            argument("--open", action="store_true", help="show the page in a browser"),
-        ],
-    ),
-    ("scan", scan, "Scan the folders once and say what changed.", []),
-    (
-        "user add",
-        user_add,
-        "Make an account. The first is an admin.",
-        [
-            NAME,
-            FROM_STDIN,
-            argument(
-                "--admin", action="store_true", help="it may manage the service too"
-            ),
-        ],
-    ),
-    ("user list", user_list, "List the accounts.", []),
-    (
-        "user password",
-        user_password,
-        "Give an account another password.",
-        [NAME, FROM_STDIN],
-    ),
-    ("user remove", user_remove, "Remove an account, its keys and its queue.", [NAME]),
-    (
-        "key add",
-        key_add,
-        "Make a key and print it, this once.",
-        [
-            argument("account", metavar="ACCOUNT", help="whose key it is"),
-            argument("label", metavar="LABEL", help="what the key is for"),
-        ],
-    ),
-    (
-        "key list",
-        key_list,
-        "List the keys, and when they were used.",
-        [argument("account", metavar="ACCOUNT", nargs="?", help="only its keys")],
-    ),
-    (
-        "key revoke",
-        key_revoke,
-        "Revoke a key.",
-        [argument("id", metavar="ID", help="see 'catalogd key list'")],
-    ),
-    (
-        "link add",
-        link_add,
-        "Make an entry of an address, and print its id.",
-        [
-            argument("url", metavar="URL", help="where clients are sent to"),
-            argument("--name", required=True, metavar="N", help="of the entry"),
-            argument("--size", type=byte_count, metavar="BYTES", help="if known"),
-            argument(
-                "--file-type", default="", metavar="EXT", help="else as the URL ends"
-            ),
-            argument("--description", default="", metavar="D", help="a few words"),
-            argument("--version", default="", metavar="V", help="if known"),
-        ],
-    ),
-    ("link remove", link_remove, "Remove such an entry.", [ENTRY]),
-    (
-        "verify",
-        verify,
-        "Read files whole, keep their checksums, and tell what got damaged.",
-        [argument("ids", metavar="ID", nargs="*", help="these only")],
-    ),
-    (
-        "backup",
-        backup,
-        "Copy the database, also while the server runs.",
-        [argument("file", metavar="FILE", help="a new one, or an earlier copy")],
-    ),
-    ("example", example, "Print the INI file with all defaults.", []),
-)
 
 
 def parser() -> Parser:
     top = Parser(prog="catalogd", description="A home game library for the LAN.")
     top.add_argument("--version", action="version", version=f"catalogd {__version__}")
-    commands = {"": top.add_subparsers(metavar="COMMAND", required=True)}
-    for path, does, help, arguments in COMMANDS:
+    groups = {"": top.add_subparsers(metavar="COMMAND", required=True)}
+    for path, run, arguments in COMMANDS:
         group, _, name = path.rpartition(" ")
-        if group not in commands:
-            about = GROUPS[group]
-            made = commands[""].add_parser(group, help=about, description=about)
-            commands[group] = made.add_subparsers(metavar="COMMAND", required=True)
-        made = commands[group].add_parser(name, help=help, description=help)
-        made.set_defaults(run=does)
-        for names, rules in (*arguments, *EVERYWHERE):
-            made.add_argument(*names, **rules)
+        if group not in groups:
+            help = GROUPS[group]
+            added = groups[""].add_parser(group, help=help, description=help)
+            groups[group] = added.add_subparsers(metavar="COMMAND", required=True)
+        added = groups[group].add_parser(
+            name, help=run.__doc__, description=run.__doc__
+        )
+        added.set_defaults(run=run)
+        for argument, rules in (*arguments, *common_arguments()):
+            added.add_argument(argument, **rules)
     return top
 
 
 def wait_for_reader() -> None:
-    """The window of a program that was double-clicked closes when that ends."""
+    """Keep the window of a double-clicked program open: it closes when that ends."""
     with contextlib.suppress(EOFError):
         input("Press Enter to close this window. ")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code: 0, 2 after a mistake, 130 on Ctrl-C.
+
+    :param argv: the command's words (default: those of the process).
+    """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     log.setLevel(logging.INFO)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # of a terminal that lacks letters
+    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters
         sys.stdout.reconfigure(errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
-    # A double click gives no arguments, a drop on the program the folders.
-    clicked = is_one_program() and all(map(os.path.isdir, argv))
+    # A double click gives no arguments; dropping folders on the program gives those.
+    clicked = is_bundled() and all(map(os.path.isdir, argv))
     try:
         args = parser().parse_args(["serve", "--open", *argv] if clicked else argv)
         args.run(args)

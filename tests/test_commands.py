@@ -32,7 +32,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def data(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The data folder; no folder of the one who runs the tests is touched."""
+    """A data folder. Nothing is written to the home of the user who runs the tests."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("CATALOGD_DATA_DIR", str(tmp_path / "data"))
@@ -41,7 +41,7 @@ def data(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
 
 @pytest.fixture
 def run(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command that must succeed; what it prints."""
+    """Run a command that must succeed, and return what it prints."""
 
     def run(*words: str) -> str:
         assert catalogd.main(words) == 0, capsys.readouterr().err
@@ -52,7 +52,7 @@ def run(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def refused(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command that is a mistake; the one line that it says of it."""
+    """Run a command that must fail, and return its one line of error."""
 
     def run(*words: str) -> str:
         assert catalogd.main(words) == 2
@@ -65,7 +65,7 @@ def refused(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @contextlib.contextmanager
 def typed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> Iterator[None]:
-    """Standard input, while it says this."""
+    """Give standard input this content while the block runs."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text), "utf-8"))
         yield
@@ -73,7 +73,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, text: bytes) -> Iterator[None]:
 
 @pytest.fixture
 def anna(run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What making the account anna printed."""
+    """Create the account anna, and return what that printed."""
     with typed(monkeypatch, f"{PASSWORD}\n".encode()):
         return run("user", "add", "anna", "--password-stdin")
 
@@ -84,10 +84,10 @@ def opened(data: pathlib.Path) -> Iterator[catalogd.Store]:
         yield store
 
 
-# What argparse makes
+# The parser
 
 
-@pytest.mark.parametrize("path", ["", *(row[0] for row in catalogd.COMMANDS)])
+@pytest.mark.parametrize("path", ["", *(row.path for row in catalogd.COMMANDS)])
 def test_each_command_has_help_that_explains_every_argument(
     path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +98,13 @@ def test_each_command_has_help_that_explains_every_argument(
     assert text.startswith(f"usage: catalogd {path}".rstrip())
     rows = re.findall(r"^  (\S.*)$", text.partition("\n\n")[2], re.MULTILINE)
     assert all(re.search(r"\S  +\S", row) for row in rows if row != "COMMAND"), rows
+
+
+@pytest.mark.parametrize("command", catalogd.COMMANDS, ids=lambda command: command.path)
+def test_the_help_of_an_option_has_its_default(command: catalogd.Command) -> None:
+    for name, rules in (*command.arguments, *catalogd.common_arguments()):
+        is_optional = name.startswith("-") and not rules.get("required")
+        assert not is_optional or "(default: " in rules["help"]
 
 
 def test_the_help_lists_the_commands_in_their_order(
@@ -130,9 +137,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (f"link add http://h/ --name A --size {2**63}", "argument --size: '9223372036"),
     ],
 )
-def test_a_command_that_is_no_command_is_one_line(
-    refused: Run, words: str, message: str
-) -> None:
+def test_a_wrong_command_is_one_line(refused: Run, words: str, message: str) -> None:
     assert refused(*words.split()).startswith(message)
 
 
@@ -143,15 +148,18 @@ def test_the_example_is_printed(run: Run) -> None:
     assert run("example") == catalogd.Settings.example()
 
 
-@pytest.mark.parametrize("way", ["option", "variable", "usual"])
+@pytest.mark.parametrize("way", ["option", "variable", "default"])
 def test_the_ini_file_is_found(
     refused: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    path = tmp_path / "config" / "catalogd" / "catalogd.ini"
-    monkeypatch.setattr(catalogd, "usual_config_file", lambda: str(path))
+    folder = str(tmp_path / "config")
+    monkeypatch.setattr(
+        catalogd.platformdirs, "user_config_dir", lambda *names, **rules: folder
+    )
+    path = tmp_path / "config" / "catalogd.ini"
     message = "[server] port: 'this one' is not a whole number."
     words = ["user", "list"]
-    if way != "usual":
+    if way != "default":
         path.parent.mkdir(parents=True)
         path.write_text("[server]\nport = none of these\n")
         path = tmp_path / "asked.ini"
@@ -164,20 +172,20 @@ def test_the_ini_file_is_found(
     assert refused(*words) == f"{path}: {message}"
 
 
-def test_the_usual_ini_file_is_in_the_users_configuration(data: pathlib.Path) -> None:
+def test_the_default_ini_file_is_in_the_users_configuration(data: pathlib.Path) -> None:
     folder = catalogd.platformdirs.user_config_dir("catalogd", appauthor=False)
-    assert catalogd.usual_config_file() == os.path.join(folder, "catalogd.ini")
+    assert catalogd.default_config_file() == os.path.join(folder, "catalogd.ini")
 
 
-def test_an_ini_file_that_was_asked_for_must_be_there(refused: Run) -> None:
+def test_an_ini_file_that_was_named_must_exist(refused: Run) -> None:
     assert "no.ini: cannot be read" in refused("scan", "--config", "no.ini")
 
 
-def test_the_command_line_goes_over_the_ini_file(tmp_path: pathlib.Path) -> None:
+def test_the_command_line_overrides_the_ini_file(tmp_path: pathlib.Path) -> None:
     ini = tmp_path / "a.ini"
     ini.write_text("[library]\nfolders = /a\n[server]\nport = 80\nhost = ::1\n")
     words = ["serve", "/b", "--port", "0", "--config", str(ini)]
-    settings = catalogd.settings_of(catalogd.parser().parse_args(words))
+    settings = catalogd.read_settings(catalogd.parser().parse_args(words))
     assert (settings.folders, settings.port, settings.host) == (("/a", "/b"), 0, "::1")
 
 
@@ -186,7 +194,7 @@ def test_the_data_folder_can_be_chosen(run: Run, tmp_path: pathlib.Path) -> None
     assert (tmp_path / "chosen" / "catalogd.db").exists()
 
 
-def test_the_usual_data_folder_is_the_users(
+def test_the_default_data_folder_is_the_users(
     run: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CATALOGD_DATA_DIR")
@@ -204,8 +212,8 @@ def test_a_data_folder_that_cannot_be_used_is_one_line(refused: Run) -> None:
 # Accounts
 
 
-def test_the_first_account_is_made_an_admin(anna: str, data: pathlib.Path) -> None:
-    assert anna == "Made the account anna, an admin.\n"
+def test_the_first_account_is_an_admin(anna: str, data: pathlib.Path) -> None:
+    assert anna == "Created the account anna, an admin.\n"
     with opened(data) as store:
         _, password = store.accounts.credentials("anna") or (0, None)
     assert catalogd.password_matches(PASSWORD, password)
@@ -214,12 +222,12 @@ def test_the_first_account_is_made_an_admin(anna: str, data: pathlib.Path) -> No
 @pytest.mark.parametrize(
     ("more", "role"), [([], "a member"), (["--admin"], "an admin")]
 )
-def test_a_later_account_is_an_admin_if_asked_for(
+def test_a_later_account_is_an_admin_with_the_option(
     anna: str, run: Run, monkeypatch: pytest.MonkeyPatch, more: list[str], role: str
 ) -> None:
     with typed(monkeypatch, PASSWORD.encode()):
-        said = run("user", "add", "e\u0301va", "--password-stdin", *more)
-    assert said == f"Made the account éva, {role}.\n"
+        printed = run("user", "add", "e\u0301va", "--password-stdin", *more)
+    assert printed == f"Created the account éva, {role}.\n"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +240,7 @@ def test_a_later_account_is_an_admin_if_asked_for(
         ("ben", b"\xff" * 8, "The password has a character that is not text."),
     ],
 )
-def test_an_account_that_cannot_be_made_is_one_line(
+def test_an_account_that_cannot_be_created_is_one_line(
     anna: str,
     refused: Run,
     monkeypatch: pytest.MonkeyPatch,
@@ -244,7 +252,7 @@ def test_an_account_that_cannot_be_made_is_one_line(
         assert refused("user", "add", name, "--password-stdin") == message
 
 
-def test_without_a_terminal_there_is_nobody_to_ask(
+def test_without_a_terminal_no_password_is_asked_for(
     refused: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with typed(monkeypatch, PASSWORD.encode()):
@@ -256,12 +264,12 @@ def test_accounts_are_listed(anna: str, run: Run, data: pathlib.Path) -> None:
     with opened(data) as store:
         store.accounts.add("benjamin", "hash")
     head, *rows = run("user", "list").splitlines()
-    assert head == "NAME      ROLE    MADE (UTC)"
+    assert head == "NAME      ROLE    CREATED (UTC)"
     assert [row[:18] for row in rows] == ["anna      admin   ", "benjamin  member  "]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", rows[0][18:])
 
 
-def test_lists_without_rows_say_so(run: Run) -> None:
+def test_an_empty_list_has_a_message(run: Run) -> None:
     assert run("user", "list") == "There is no account yet.\n"
     assert run("key", "list") == "There is no key yet.\n"
 
@@ -270,25 +278,23 @@ def test_a_password_is_changed(
     anna: str, run: Run, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with typed(monkeypatch, b"another horse\r\n"):
-        said = run("user", "password", "anna", "--password-stdin")
-    assert said == "anna has another password, and is signed out everywhere.\n"
+        printed = run("user", "password", "anna", "--password-stdin")
+    assert printed == "Changed the password of anna; all sessions ended.\n"
     with opened(data) as store:
         _, password = store.accounts.credentials("anna") or (0, None)
     assert catalogd.password_matches("another horse", password)
 
 
 def test_an_account_is_removed(anna: str, run: Run) -> None:
-    said = run("user", "remove", "anna")
-    assert said == "Removed the account anna, its keys and its queue.\n"
+    printed = run("user", "remove", "anna")
+    assert printed == "Removed the account anna with its keys and its queue.\n"
     assert run("user", "list") == "There is no account yet.\n"
 
 
 @pytest.mark.parametrize(
     "words", [("user", "remove"), ("user", "password"), ("key", "list")]
 )
-def test_an_account_that_is_not_there_is_one_line(
-    refused: Run, words: tuple[str, ...]
-) -> None:
+def test_an_unknown_account_is_one_line(refused: Run, words: tuple[str, ...]) -> None:
     assert refused(*words, "nobody") == "There is no account nobody."
 
 
@@ -303,7 +309,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def on_a_terminal(answers: list[bytes]) -> tuple[int, str]:
-    """Exit code and screen of `user add anna`, with the answers to its prompts."""
+    """Return exit code and output of `user add anna`, with answers to its prompts."""
     pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
     command = [sys.executable, PROGRAM, "user", "add", "anna"]
     ours, theirs = pty.openpty()
@@ -327,7 +333,7 @@ def on_a_terminal(answers: list[bytes]) -> tuple[int, str]:
 
 
 def read(terminal: io.FileIO) -> bytes:
-    """What a program writes to a terminal; nothing once it has ended."""
+    """Return what a program writes to a terminal; nothing after it has ended."""
     assert select.select([terminal], [], [], 60)[0]
     try:
         return terminal.read(1024) or b""
@@ -338,20 +344,20 @@ def read(terminal: io.FileIO) -> bytes:
 
 def test_a_password_is_asked_for_twice_and_not_shown(data: pathlib.Path) -> None:
     code, screen = on_a_terminal([b"correct horse\n", b"correct horse\n"])
-    lines = ["Password: ", "Again: ", "Made the account anna, an admin.", ""]
+    lines = ["Password: ", "Again: ", "Created the account anna, an admin.", ""]
     assert (code, screen.split("\r\n")) == (0, lines)
 
 
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([b"correct horse\n", b"wrong horse\n"], "The passwords are not the same."),
+        ([b"correct horse\n", b"wrong horse\n"], "The two passwords differ."),
         ([b"short\n"], "A password has at least 8 characters."),
-        ([b"\x04"], "No password was typed."),
+        ([b"\x04"], "No password was entered."),
         ([b"\xff\xff\n"], "The password has a character that is not text."),
     ],
 )
-def test_a_password_that_is_not_taken_is_one_line(
+def test_a_password_that_is_refused_is_one_line(
     data: pathlib.Path, answers: list[bytes], message: str
 ) -> None:
     code, screen = on_a_terminal(answers)
@@ -361,14 +367,14 @@ def test_a_password_that_is_not_taken_is_one_line(
         assert not store.accounts.exist()
 
 
-def test_passwords_are_compared_as_they_are_typed(
+def test_both_entries_of_a_password_are_compared(
     anna: str, refused: Run, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     answers = iter(["another horse", "another house", "another horse", "another horse"])
     monkeypatch.setattr(catalogd.getpass, "getpass", lambda prompt: next(answers))
-    assert refused("user", "password", "anna") == "The passwords are not the same."
-    assert run("user", "password", "anna").startswith("anna has another password")
+    assert refused("user", "password", "anna") == "The two passwords differ."
+    assert run("user", "password", "anna").startswith("Changed the password")
 
 
 def test_the_end_of_input_is_no_password(
@@ -379,7 +385,7 @@ def test_the_end_of_input_is_no_password(
 
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(catalogd.getpass, "getpass", end)
-    assert refused("user", "add", "anna") == "No password was typed."
+    assert refused("user", "add", "anna") == "No password was entered."
 
 
 # Keys
@@ -403,7 +409,7 @@ def test_a_key_is_printed_and_nothing_else(
         (("nobody", "switch"), "There is no account nobody."),
     ],
 )
-def test_a_key_that_cannot_be_made_is_one_line(
+def test_a_key_that_cannot_be_created_is_one_line(
     anna: str, refused: Run, words: tuple[str, str], message: str
 ) -> None:
     assert refused("key", "add", *words) == message
@@ -438,7 +444,7 @@ def test_a_key_is_revoked(anna: str, run: Run, refused: Run) -> None:
 # Links
 
 
-def test_a_link_is_made_and_its_id_is_printed(
+def test_a_link_is_added_and_its_id_is_printed(
     anna: str, run: Run, data: pathlib.Path
 ) -> None:
     words = "--name Alpha --size 7 --file-type .NSP --description words --version 2"
@@ -458,7 +464,7 @@ def test_a_link_is_made_and_its_id_is_printed(
     }
 
 
-def test_a_link_without_more_says_what_its_address_says(
+def test_the_defaults_of_a_link_come_from_its_address(
     run: Run, data: pathlib.Path
 ) -> None:
     identity = run("link", "add", "https://host/a.XCI?b.c", "--name", "A").strip()
@@ -481,7 +487,7 @@ def test_a_link_without_more_says_what_its_address_says(
         ("http://host/a", "\udcff", "The field name has a character that is not text."),
     ],
 )
-def test_a_link_that_cannot_be_made_is_one_line(
+def test_a_link_that_cannot_be_added_is_one_line(
     refused: Run, url: str, name: str, message: str
 ) -> None:
     assert refused("link", "add", url, "--name", name) == message
@@ -496,14 +502,14 @@ def test_a_link_is_removed(run: Run, refused: Run) -> None:
 # Backup
 
 
-def test_a_backup_is_made(anna: str, run: Run, tmp_path: pathlib.Path) -> None:
+def test_the_database_is_copied(anna: str, run: Run, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "copy.db"
-    assert run("backup", str(path)) == f"The database is copied to {path}.\n"
+    assert run("backup", str(path)) == f"Copied the database to {path}.\n"
     with contextlib.closing(sqlite3.connect(path)) as copy:
         assert copy.execute("SELECT name FROM accounts").fetchall() == [("anna",)]
 
 
-def test_a_backup_that_cannot_be_made_is_one_line(
+def test_a_backup_that_cannot_be_written_is_one_line(
     refused: Run, tmp_path: pathlib.Path
 ) -> None:
     message = f"{tmp_path}: cannot be written: Is a directory."
@@ -514,13 +520,13 @@ def test_a_backup_that_cannot_be_made_is_one_line(
 
 
 def ini_for(tmp_path: pathlib.Path, *folders: str) -> list[str]:
-    """The option for an INI file with these folders."""
+    """Return the option for an INI file with these folders."""
     path = tmp_path / "library.ini"
     path.write_text("[library]\nfolders =\n" + "".join(f"  {f}\n" for f in folders))
     return ["--config", str(path)]
 
 
-def test_a_scan_says_what_changed(
+def test_a_scan_prints_what_changed(
     run: Run, library: Library, tmp_path: pathlib.Path
 ) -> None:
     config = ini_for(tmp_path, str(library.folder))
@@ -533,7 +539,7 @@ def test_a_scan_says_what_changed(
 
 
 def test_without_a_folder_there_is_nothing_to_scan(refused: Run) -> None:
-    assert refused("scan").startswith("There is no folder to scan. List some in ")
+    assert refused("scan").startswith("No library folder is set. List folders in ")
 
 
 class Terminal(io.StringIO):
@@ -543,11 +549,11 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at the clock is a quarter of a second after the one before."""
+    """Advance the clock by a quarter of a second at each call."""
     monkeypatch.setattr(catalogd.time, "monotonic", itertools.count(0, 0.25).__next__)
 
 
-def test_progress_is_drawn_where_somebody_watches(ticking: None) -> None:
+def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
     stream = Terminal()
     line = catalogd.ProgressLine(stream)
     line.scan(catalogd.ScanState(files=3, looked=1))
@@ -555,7 +561,7 @@ def test_progress_is_drawn_where_somebody_watches(ticking: None) -> None:
     line.end()
     assert stream.getvalue().split("\r\x1b[K") == [
         "",
-        "3 files seen, 1 opened, 16 files/s",
+        "3 files found, 1 read, 16 files/s",
         "a.nsp 50 %, 30 MB/s",
         "",
     ]
@@ -616,7 +622,7 @@ def test_files_are_verified(
     assert run("verify") == f"unreadable{row}1 unreadable.\n"
 
 
-def test_a_file_that_changed_behind_its_time_is_damaged(
+def test_a_file_with_new_content_and_its_old_time_is_damaged(
     run: Run,
     library: Library,
     tmp_path: pathlib.Path,
@@ -684,7 +690,7 @@ class Serving:
 
 @pytest.fixture
 def serving(data: pathlib.Path) -> Iterator[Callable[..., Serving]]:
-    """Starts `catalogd serve`; all of them end with the test."""
+    """Start `catalogd serve`; each server ends with the test."""
     with contextlib.ExitStack() as stack:
 
         def start(*words: str) -> Serving:
@@ -702,7 +708,7 @@ def get(address: str) -> bytes:
     return body
 
 
-def test_serve_says_what_it_serves_and_where_and_ends_when_told(
+def test_serve_prints_what_it_serves_and_where_and_ends_on_sigterm(
     serving: Callable[..., Serving], library: Library
 ) -> None:
     server = serving(str(library.folder), "--port", "0")
@@ -711,7 +717,7 @@ def test_serve_says_what_it_serves_and_where_and_ends_when_told(
     assert re.fullmatch(
         rf"catalogd \S+ serves\n    {re.escape(str(library.folder))}\n"
         r"Open in a browser:\n    (http://127.0.0.1:\d+/)\n"
-        r"There is no account yet. Make the first one here, with this link:\n"
+        r"There is no account yet. Create the first one with this link:\n"
         r"    \1#setup=[\w-]{22}\n"
         r"Stop with Ctrl-C.\n",
         server.welcome,
@@ -760,15 +766,15 @@ def test_commands_work_while_it_serves(
     assert run("scan", *ini_for(tmp_path, str(library.folder)))
 
 
-def test_without_a_folder_it_says_how_to_name_one(refused: Run) -> None:
+def test_without_a_folder_the_message_tells_how_to_name_one(refused: Run) -> None:
     message = refused("serve")
-    assert message.startswith("There is no folder to serve yet. Try 'catalogd serve /")
-    assert catalogd.usual_config_file() in message
+    assert message.startswith("No library folder is set. Run 'catalogd serve /")
+    assert catalogd.default_config_file() in message
 
 
 def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "gmaes")
-    assert refused("serve", path) == f"{path}: there is no such folder."
+    assert refused("serve", path) == f"{path}: no such folder."
 
 
 def test_a_folder_that_was_served_before_is_an_unplugged_disk(
@@ -777,7 +783,7 @@ def test_a_folder_that_was_served_before_is_an_unplugged_disk(
     library.add("a.nsp")
     scanner.scan()
     os.rename(library.folder, f"{library.folder}.unplugged")
-    catalogd.refuse_mistyped([str(library.folder)], store)
+    catalogd.check_folders_exist([str(library.folder)], store)
 
 
 def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -> None:
@@ -846,14 +852,14 @@ def test_a_signal_while_it_starts_ends_it(
         pass
 
 
-def test_a_server_with_an_account_prints_no_setup_link(
+def test_with_an_account_no_setup_link_is_printed(
     service: catalogd.Web,
     scanner: catalogd.Scanner,
     key: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     catalogd.welcome(Ending(0), scanner, service)
-    assert "setup" not in capsys.readouterr().out
+    assert "#setup=" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -928,7 +934,7 @@ MAIN = "import catalogd; raise SystemExit(catalogd.main())"
 
 @pytest.fixture
 def identity(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """What a process that is root would become."""
+    """Record which user and groups a process of root would take."""
     became: list[tuple[str, Any]] = []
     for name in ("setgroups", "setgid", "setuid"):
         note = lambda value, name=name: became.append((name, value))  # noqa: E731
@@ -978,7 +984,7 @@ def test_root_stays_root_over_its_own_folder(
     assert identity == []
 
 
-def test_another_user_stays_who_it_is(
+def test_another_user_stays_the_same(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     identity: list[tuple[str, Any]],
@@ -992,7 +998,7 @@ def test_another_user_stays_who_it_is(
     assert identity == []
 
 
-def test_root_that_may_not_change_is_one_line(
+def test_root_that_may_not_change_its_user_is_one_line(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, identity: Any
 ) -> None:
     def refuse(groups: list[int]) -> None:
@@ -1014,7 +1020,9 @@ def test_ctrl_c_ends_any_command_with_its_usual_code(
     assert catalogd.main(["example"]) == 130
 
 
-def test_what_a_terminal_cannot_show_is_escaped(anna: str, data: pathlib.Path) -> None:
+def test_letters_that_a_terminal_cannot_show_are_escaped(
+    anna: str, data: pathlib.Path
+) -> None:
     with opened(data) as store:
         store.accounts.add("éva", "hash")
     done = subprocess.run(
@@ -1027,7 +1035,7 @@ def test_what_a_terminal_cannot_show_is_escaped(anna: str, data: pathlib.Path) -
     assert b"\n\\xe9va" in done.stdout
 
 
-def test_output_that_is_no_text_file_is_left_as_it_is(
+def test_standard_output_may_be_any_stream(
     data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = io.StringIO()

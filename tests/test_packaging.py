@@ -59,15 +59,15 @@ def test_the_debian_package_asks_for_the_versions_that_setup_cfg_names() -> None
 
 
 @pytest.mark.parametrize(
-    "words", [row[0] for row in catalogd.COMMANDS], ids=lambda words: words
+    "words", [row.path for row in catalogd.COMMANDS], ids=lambda words: words
 )
 def test_the_man_page_has_every_command_and_its_options(words: str) -> None:
     page = (TOP / "packaging/debian/catalogd.1").read_text().replace("\\-", "-")
-    [options] = [row[3] for row in catalogd.COMMANDS if row[0] == words]
+    [options] = [row.arguments for row in catalogd.COMMANDS if row.path == words]
     named = re.search(rf'(?m)^\.BR? "?{words}(?!\w).*', page)
     assert named, f"the man page lacks {words}"
-    for names, _ in options:
-        assert not names[0].startswith("-") or names[0] in named[0]
+    for name, _ in options:
+        assert not name.startswith("-") or name in named[0]
 
 
 def test_the_man_pages_are_of_this_version() -> None:
@@ -497,7 +497,7 @@ def test_a_problem_after_a_double_click_stays_on_the_screen(
     asked: list[str] = []
     monkeypatch.setattr("builtins.input", lambda text: asked.append(text))
     assert catalogd.main([]) == 2
-    assert "Games: cannot be made" in capsys.readouterr().err
+    assert "Games: cannot be created" in capsys.readouterr().err
     assert asked == ["Press Enter to close this window. "]
 
 
@@ -587,7 +587,7 @@ def test_the_signal_of_a_closed_window_is_the_one_that_stops_the_service(
 ) -> None:
     sent: list[int] = []
     monkeypatch.setattr(catalogd._thread, "interrupt_main", sent.append)
-    monkeypatch.setattr(catalogd, "WINDOW_CLOSES", 0)
+    monkeypatch.setattr(catalogd, "WINDOW_CLOSE_SECONDS", 0)
     with catalogd.stopped_with_its_window():
         windows.handlers[0](2)
     assert sent == [signal.SIGTERM]

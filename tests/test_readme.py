@@ -142,7 +142,7 @@ def test_the_settings_table_has_every_option() -> None:
     assert "\n".join(["| --- | --- | --- |", *rows, ""]) in README
 
 
-@pytest.mark.parametrize("command", [row[0] for row in catalogd.COMMANDS])
+@pytest.mark.parametrize("command", [row.path for row in catalogd.COMMANDS])
 def test_the_commands_table_has_every_command(command: str) -> None:
     assert re.search(rf"^\| `{command}\b", README, re.MULTILINE)
 
