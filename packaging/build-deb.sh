@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds catalogd_VERSION_all.deb. Needs: sudo apt install debhelper
-# usage: packaging/build-deb.sh [FOLDER]     the folder that the .deb goes to
+# usage: packaging/build-deb.sh [FOLDER]     where to put it (default: dist)
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,7 +12,7 @@ if [ "$ours" != "$theirs" ]; then
     exit 1
 fi
 
-# debhelper wants debian/ at the top of what it builds.
+# debhelper requires debian/ at the top of the tree that it builds.
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir "$tree/catalogd"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds catalogd.pyz: the program and its packages, as one file for any Python 3.11.
-# usage: packaging/build-pyz.sh [FOLDER]     the folder that the file goes to
+# Builds catalogd.pyz: one file with the program and its packages, for Python 3.11 or later.
+# usage: packaging/build-pyz.sh [FOLDER]     where to put it (default: dist)
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -9,7 +9,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
 packages=$(sed -n 's/^# dependencies = \[\(.*\)\]$/\1/p' "$top/catalogd.py" | tr -d '",')
-# Each word of it is a package.
+# Word splitting is intended: each word is a package.
 # shellcheck disable=SC2086
 python3 -m pip install --quiet --disable-pip-version-check --no-compile \
     --target "$tree" $packages

@@ -1,5 +1,5 @@
-"""What the checks of the installed forms share. They need tools that few machines
-have: elsewhere than on CI, a check without its tools is skipped."""
+"""Helpers of the tests of the installed forms. A test whose tools are missing is
+skipped, but fails on CI."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ TOP = pathlib.Path(__file__).parent.parent
 
 
 def need(*tools: str, root: bool = False) -> None:
-    """Skip the test, or fail on CI, where one of the tools is missing."""
+    """Skip the test, or fail it on CI, if a tool is missing."""
     missing = [tool for tool in tools if shutil.which(tool) is None]
     if root and os.geteuid() != 0:
         missing.append("root")
@@ -28,7 +28,7 @@ def need(*tools: str, root: bool = False) -> None:
 
 
 def run(*command: Any, **options: Any) -> str:
-    """What a command prints. It has failed the test if it fails."""
+    """Return what a command prints. The command must succeed."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options}
     done = subprocess.run([str(word) for word in command], text=True, **options)
     assert done.returncode == 0, f"{command}: {done.stdout}"
@@ -36,10 +36,10 @@ def run(*command: Any, **options: Any) -> str:
 
 
 def wait_for(what: Callable[[], Any], seconds: float = 60) -> Any:
-    """The first true value of `what()`."""
+    """Return the first true value of `what()`."""
     until = time.monotonic() + seconds
     while not (found := what()):
-        assert time.monotonic() < until, f"waited {seconds} s in vain"
+        assert time.monotonic() < until, f"nothing after {seconds} s"
         time.sleep(0.1)
     return found
 
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 def get(url: str) -> bytes | None:
-    """What is at an address; None as long as nobody listens there."""
+    """Return what is at an address, or None while nothing listens there."""
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             return bytes(answer.read())

@@ -1,5 +1,5 @@
-"""The forms that need no package of the system: one executable, one archive, and the
-starters that read the file's own metadata."""
+"""Forms that need no system package: the executable, the archive, and the tools that
+run the file by its inline metadata."""
 
 import contextlib
 import importlib.util
@@ -24,7 +24,7 @@ LOOPBACK = ["--host", "127.0.0.1", "--port", "0"]
 def started(
     command: list[Any], folder: pathlib.Path, **environment: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A program that serves, with a home of its own below `folder`, and its address."""
+    """Run a program with `folder` as its home; yield it and its address."""
     home = {"HOME": str(folder), "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
     home |= {"XDG_CONFIG_HOME": "", "CATALOGD_DATA_DIR": str(folder / "data")}
     process = subprocess.Popen(
@@ -37,11 +37,11 @@ def started(
     with process:
         try:
             assert process.stdout is not None
-            said = ""
-            while not said.endswith("Stop with Ctrl-C.\n"):
-                assert (line := process.stdout.readline()), said
-                said += line
-            [address] = re.findall(r"^    (http://127\.0\.0\.1:\d+/)$", said, re.M)
+            printed = ""
+            while not printed.endswith("Stop with Ctrl-C.\n"):
+                assert (line := process.stdout.readline()), printed
+                printed += line
+            [address] = re.findall(r"^    (http://127\.0\.0\.1:\d+/)$", printed, re.M)
             yield process, address
         finally:
             process.terminate()
@@ -61,7 +61,7 @@ def answers(address: str) -> bool:
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """What packaging/catalogd.spec builds on this system."""
+    """Build the executable of packaging/catalogd.spec."""
     if importlib.util.find_spec("PyInstaller") is None:
         need("pyinstaller")
     folder = tmp_path_factory.mktemp("program")

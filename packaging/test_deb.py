@@ -1,5 +1,5 @@
-"""The Debian package, in the life of one machine: a Debian of its own that is booted
-with systemd. The tests are the machine's days, in their order.
+"""The Debian package, in a container that is booted with systemd. The tests depend on
+each other, in their order: install, use, upgrade, remove.
 
 SUITE=trixie packaging/... does the same on Debian 13.
 """
@@ -51,7 +51,7 @@ sys.exit(catalogd.main())
 
 
 class Machine:
-    """A booted container. Nothing of it is seen outside, and it has no network."""
+    """A booted container without a network."""
 
     def __init__(self, root: pathlib.Path, nspawn: int) -> None:
         self.root = root
@@ -60,7 +60,7 @@ class Machine:
         wait_for(lambda: "running" in self.does("systemctl", "is-system-running"))
 
     def does(self, *command: str, **options: Any) -> str:
-        """What a command prints in the machine, whether it fails or not."""
+        """Return what a command prints in the container; it may fail."""
         enter = ["nsenter", "--all", "--root", "--wdns=/", f"--target={self.leader}"]
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options}
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
@@ -69,12 +69,12 @@ class Machine:
         return str(done.stdout)
 
     def run(self, *command: str, **options: Any) -> str:
-        said = self.does(*command, **options)
-        assert self.status == 0, f"{command}: {said}"
-        return said
+        printed = self.does(*command, **options)
+        assert self.status == 0, f"{command}: {printed}"
+        return printed
 
     def call(self, path: str, body: Any = None, **headers: str) -> tuple[Any, str]:
-        """Headers and body of an answer of the service."""
+        """Return headers and body of an answer of the service."""
         if body is not None:
             headers["Content-Type"] = "application/json"
             body = json.dumps(body)
@@ -83,7 +83,7 @@ class Machine:
         return found[0], found[1]
 
     def follows(self, lines: list[str]) -> str:
-        """What lines of the README print, in the folder /srv. Nobody needs sudo."""
+        """Run lines of the README as root in /srv, and return what they print."""
         script = "\n".join(["set -e", "cd /srv", *lines]).replace("sudo ", "")
         return self.run("sh", "-c", script)
 
@@ -93,7 +93,7 @@ class Machine:
         file.write_text(text)
 
     def unit(self, name: str) -> str:
-        """A property of the service, such as its MainPID."""
+        """Return a property of the service, such as its MainPID."""
         return self.run("systemctl", "show", "-P", name, "catalogd").strip()
 
     @contextlib.contextmanager
@@ -110,14 +110,14 @@ class Machine:
         self.run("systemctl", "restart", "catalogd")
 
     def sources(self, key: str) -> set[str]:
-        """The paths of all entries."""
+        """Return the paths of all entries."""
         body = self.call(":6069/api/list", Authorization=f"Bearer {key}")[1]
         return {entry["source"] for entry in json.loads(body)["entries"]}
 
 
 def readme(start: str) -> list[str]:
-    """The lines of the first block of code after some words of the README, or the
-    commands in a row of a table that begins with them."""
+    """Return the lines of the first block of code after some words of the README, or
+    the commands in the row of a table that begins with these words."""
     rest = (TOP / "README.md").read_text().partition(start)[2]
     if start.startswith("|"):
         return re.findall("`([^`]*)`", rest.partition("\n")[0])
@@ -128,7 +128,7 @@ def readme(start: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def debs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
-    """The package of today, and of a version after it."""
+    """Build the package of this version and of a later one."""
     need("dpkg-buildpackage", "dh")
     folder = tmp_path_factory.mktemp("debs")
     today = pathlib.Path(run(TOP / "packaging/build-deb.sh", folder).strip())
@@ -139,7 +139,7 @@ def debs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathli
 
 
 def changed_tree(tree: pathlib.Path, version: str) -> pathlib.Path:
-    """A copy of the project that says to be another version."""
+    """Copy the project, with another version in it."""
     tree.mkdir()
     for path in (*TOP.glob("*.py"), TOP / "README.md"):
         shutil.copy(path, tree)
@@ -175,7 +175,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         shutil.rmtree(root)
 
 
-def test_a_changelog_of_another_version_is_refused(tmp_path: pathlib.Path) -> None:
+def test_a_changelog_of_another_version_is_an_error(tmp_path: pathlib.Path) -> None:
     need("sh", "sed")
     tree = changed_tree(tmp_path / "tree", "98.0")
     done = subprocess.run([tree / "packaging/build-deb.sh"], capture_output=True)
@@ -185,8 +185,8 @@ def test_a_changelog_of_another_version_is_refused(tmp_path: pathlib.Path) -> No
 
 def test_lintian_finds_no_error_and_no_warning(debs: tuple[pathlib.Path, ...]) -> None:
     need("lintian")
-    said = run("lintian", "--allow-root", "--fail-on=error,warning", debs[0])
-    assert not re.search("^[EW]:", said, re.MULTILINE), said
+    printed = run("lintian", "--allow-root", "--fail-on=error,warning", debs[0])
+    assert not re.search("^[EW]:", printed, re.MULTILINE), printed
 
 
 def test_the_service_is_exposed_as_little_as_promised() -> None:
@@ -196,7 +196,7 @@ def test_the_service_is_exposed_as_little_as_promised() -> None:
 
 
 @pytest.mark.parametrize("page", ["catalogd.1", "send-to-switch.1"])
-def test_a_man_page_is_formatted_without_a_complaint(page: str) -> None:
+def test_a_man_page_is_formatted_without_a_warning(page: str) -> None:
     need("man")
     path = TOP / "packaging/debian" / page
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
@@ -204,7 +204,7 @@ def test_a_man_page_is_formatted_without_a_complaint(page: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_file_runs_on_the_packages_of_debian_as_it_is(machine: Machine) -> None:
+def test_the_file_runs_with_the_packages_of_debian(machine: Machine) -> None:
     shutil.copy(TOP / "catalogd.py", machine.root / "srv")
     install, serve = readme("| **Debian**, to try")
     machine.follows([install])
@@ -215,13 +215,13 @@ def test_the_file_runs_on_the_packages_of_debian_as_it_is(machine: Machine) -> N
     machine.run("systemctl", "stop", "tried")
 
 
-def test_installing_starts_the_service_and_says_where_the_setup_code_is(
+def test_installing_starts_the_service_and_prints_where_the_setup_code_is(
     machine: Machine, debs: tuple[pathlib.Path, ...]
 ) -> None:
     shutil.copy(debs[0], machine.root / "srv")
-    said = machine.follows(readme("| **Raspberry Pi OS")[:1])
+    printed = machine.follows(readme("| **Raspberry Pi OS")[:1])
     assert machine.unit("ActiveState") == "active", "systemd had its READY=1"
-    [command] = re.findall("sudo (journalctl .*)", said)
+    [command] = re.findall("sudo (journalctl .*)", printed)
     code = wait_for(lambda: machine.does("sh", "-c", command))
     [code] = re.findall("#setup=(.*)", code)
     body = {"code": code, "username": "anna", "password": "correct horse"}
@@ -229,17 +229,17 @@ def test_installing_starts_the_service_and_says_where_the_setup_code_is(
     assert headers["Set-Cookie"].startswith("session=")
 
 
-def test_the_status_line_counts_what_there_is(machine: Machine) -> None:
+def test_the_status_line_has_the_numbers_of_entries_and_items(machine: Machine) -> None:
     assert machine.unit("StatusText") == "0 entries to download, 0 items queued"
 
 
 def test_the_page_is_announced_on_the_network(machine: Machine) -> None:
     journal = ["journalctl", "--unit=avahi-daemon"]
-    said = "/services/catalogd.service) successfully established"
-    wait_for(lambda: said in machine.run(*journal))
+    printed = "/services/catalogd.service) successfully established"
+    wait_for(lambda: printed in machine.run(*journal))
 
 
-def test_an_account_made_while_the_service_runs_leaves_it_all_its_files(
+def test_a_command_of_root_leaves_all_files_to_the_service(
     machine: Machine,
 ) -> None:
     body = {"username": "ben", "password": "battery staple"}
@@ -269,13 +269,11 @@ def test_folders_below_srv_mnt_and_media_are_served(machine: Machine, key: str) 
     assert download[1] == "bytes"
     nices = f"cut -d' ' -f19 /proc/{machine.unit('MainPID')}/task/*/stat"
     senders = [nice for nice in machine.run("sh", "-c", nices).split() if nice != "0"]
-    assert senders, "threads that send step back, and wait a little for more work"
+    assert senders, "idle threads that send files stay for a while"
     assert set(senders) == {"10"}
 
 
-def test_a_backup_is_made_and_restored_as_the_readme_says(
-    machine: Machine, key: str
-) -> None:
+def test_the_backup_and_restore_of_the_readme_work(machine: Machine, key: str) -> None:
     machine.follows(readme("**Backup**"))
     machine.run("catalogd", "user", "remove", "ben")
     before = machine.call(f":6069/api/list?api_key={key}")[1]
@@ -285,7 +283,7 @@ def test_a_backup_is_made_and_restored_as_the_readme_says(
     assert machine.run("find", "/var/lib/catalogd", "!", "-user", "catalogd") == ""
 
 
-def test_a_disk_that_is_mounted_later_is_seen(machine: Machine, key: str) -> None:
+def test_a_disk_that_is_mounted_later_is_scanned(machine: Machine, key: str) -> None:
     machine.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/mnt/nas")
     machine.run("sh", "-c", "echo bytes >/mnt/nas/later.nsp")
     wait_for(lambda: "/mnt/nas/later.nsp" in machine.sources(key))
@@ -320,12 +318,12 @@ def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("path", ["/srv/games", "/mnt/nas", "/etc", "/usr", "/var/log"])
-def test_the_sandbox_lets_nobody_write_outside_the_state_folder(
+def test_the_sandbox_allows_writing_to_the_state_folder_only(
     machine: Machine, path: str
 ) -> None:
     enter = ["nsenter", "--mount", f"--target={machine.unit('MainPID')}"]
-    said = machine.does(*enter, "touch", f"{path}/it")
-    assert "Read-only file system" in said
+    printed = machine.does(*enter, "touch", f"{path}/it")
+    assert "Read-only file system" in printed
     machine.run(*enter, "touch", "/var/lib/catalogd/it")
     machine.run("rm", "/var/lib/catalogd/it")
 
@@ -381,8 +379,8 @@ def test_an_upgrade_keeps_the_data_and_restarts(
         machine.run("cat", "/etc/catalogd/catalogd.ini"),
     )
     shutil.copy(debs[1], machine.root / "srv")
-    said = machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
-    assert "setup=" not in said, "the first account has long been made"
+    printed = machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
+    assert "setup=" not in printed, "there is an account already"
     assert machine.unit("MainPID") != before
     assert json.loads(machine.call(":6069/healthz")[1])["version"] == "99.0"
     assert len(machine.sources(key)) == 3
@@ -397,14 +395,14 @@ def test_removing_keeps_the_data_and_the_settings(machine: Machine) -> None:
     assert (machine.root / "etc/catalogd/catalogd.ini").exists()
 
 
-def test_a_package_that_comes_back_finds_its_data(
+def test_a_package_that_is_installed_again_finds_its_data(
     machine: Machine, debs: tuple[pathlib.Path, ...], key: str
 ) -> None:
     machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
     assert len(machine.sources(key)) == 3
 
 
-def test_purging_asks_nothing_and_leaves_only_the_games(machine: Machine) -> None:
+def test_purging_removes_everything_but_the_games(machine: Machine) -> None:
     nobody = {"stdin": subprocess.DEVNULL}
     machine.run("apt-get", "purge", "-y", "catalogd", **nobody)
     left = [machine.root / path for path in ("var/lib/catalogd", "etc/catalogd")]

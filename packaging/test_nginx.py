@@ -1,5 +1,5 @@
-"""nginx.conf, as it stands but for names, ports and folders, in a real nginx in front
-of a real service: on a sub-path, with TLS."""
+"""nginx.conf, with other names, ports and folders, in a real nginx in front of a real
+service: on a sub-path, with TLS."""
 
 import base64
 import contextlib
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 
 class Site:
-    """The service with nginx in front, as its clients see it."""
+    """A client of the service behind nginx."""
 
     def __init__(self, folder: pathlib.Path, port: int) -> None:
         self.folder = folder
@@ -82,7 +82,7 @@ class Site:
         return (self.folder / name).read_text()
 
     def entry(self, name: str) -> str:
-        """The path to download the file with this name."""
+        """Return the path that downloads the file with this name."""
         path = f"/games/api/list?api_key={self.key}"
         entries = json.loads(self.call("GET", path).body)["entries"]
         [found] = [row for row in entries if row["source"].endswith(f"/{name}")]
@@ -91,13 +91,13 @@ class Site:
 
 def replaced(text: str, pairs: dict[str, str]) -> str:
     for old, new in pairs.items():
-        assert old in text, f"the example has no {old} any more"
+        assert old in text, f"the example has no {old}"
         text = text.replace(old, new)
     return text
 
 
 def settings_in_example() -> str:
-    """The lines of catalogd.ini that the comment in nginx.conf shows."""
+    """Return the lines of catalogd.ini in the first comment of nginx.conf."""
     rows = re.findall(r"^#     (.*)$", EXAMPLE.read_text(), re.MULTILINE)
     return "\n".join(rows)
 
@@ -160,11 +160,11 @@ def site(
         catalogd(folder, "user", "add", "anna", "--password-stdin", input=PASSWORD)
         found = Site(folder, port)
         found.key = catalogd(folder, "key", "add", "anna", "test").strip()
-        wait_for(lambda: NAME.encode() in listing(found))
+        wait_for(lambda: NAME.encode() in list_body(found))
         yield found
 
 
-def listing(site: Site) -> bytes:
+def list_body(site: Site) -> bytes:
     with contextlib.suppress(ConnectionRefusedError):
         body = site.call("GET", f"/games/api/list?api_key={site.key}").body
         return json.dumps(json.loads(body), ensure_ascii=False).encode()
@@ -173,13 +173,13 @@ def listing(site: Site) -> bytes:
 
 @pytest.fixture
 def cookie(site: Site) -> str:
-    """A session of anna's browser, as it sends it."""
+    """Sign in as anna, and return the cookie."""
     body = {"username": "anna", "password": PASSWORD}
     answer = site.call("POST", "/games/web/login", body)
     return answer.headers["Set-Cookie"].partition(";")[0]
 
 
-def test_the_page_and_what_it_loads_are_below_the_sub_path(site: Site) -> None:
+def test_the_page_and_its_assets_are_below_the_sub_path(site: Site) -> None:
     page = site.call("GET", "/games/")
     assert page.status == 200
     for name in re.findall(rb'(?:href|src)="([^"]+)"', page.body):
@@ -196,8 +196,8 @@ def test_the_sub_path_without_its_slash_leads_to_the_page(site: Site) -> None:
 
 def test_the_cookie_is_for_the_sub_path_and_for_tls_alone(site: Site) -> None:
     body = {"username": "anna", "password": PASSWORD}
-    said = site.call("POST", "/games/web/login", body).headers["Set-Cookie"]
-    parts = {part.strip().lower() for part in said.split(";")[1:]}
+    cookie = site.call("POST", "/games/web/login", body).headers["Set-Cookie"]
+    parts = {part.strip().lower() for part in cookie.split(";")[1:]}
     assert parts >= {"path=/games", "secure", "httponly", "samesite=strict"}
 
 
@@ -225,7 +225,7 @@ def test_a_download_is_whole_and_has_its_name(site: Site) -> None:
     assert answer.headers["Content-Disposition"].endswith(f"UTF-8''{exact}")
 
 
-def test_where_the_file_is_stays_inside(site: Site) -> None:
+def test_no_client_learns_the_path_of_the_file(site: Site) -> None:
     answer = site.call("GET", site.entry(NAME))
     assert str(site.folder) not in str(answer.headers)
     inside = f"/catalogd-files{site.folder}/library/{urllib.parse.quote(NAME)}"
@@ -267,13 +267,13 @@ def test_a_download_can_be_resumed_with_its_validator(site: Site) -> None:
     assert site.call("GET", path, If_Match='"other"').status == 412
 
 
-def test_head_tells_the_size_and_sends_nothing(site: Site) -> None:
+def test_head_has_the_size_and_no_body(site: Site) -> None:
     answer = site.call("HEAD", site.entry(NAME))
     assert (answer.status, answer.body) == (200, b"")
     assert answer.headers["Content-Length"] == "3000"
 
 
-def test_a_key_is_taken_from_the_header_too(site: Site) -> None:
+def test_the_header_may_carry_the_key(site: Site) -> None:
     path = site.entry(NAME).partition("?")[0]
     right = site.call("GET", path, Authorization=f"Bearer {site.key}")
     assert right.body == CONTENT
@@ -286,7 +286,7 @@ def test_a_file_that_became_a_link_is_not_sent(site: Site) -> None:
     secret.write_text("secret")
     swapped = site.folder / "library/swapped.nsp"
     swapped.write_text("game")
-    wait_for(lambda: b"swapped" in listing(site))
+    wait_for(lambda: b"swapped" in list_body(site))
     path = site.entry("swapped.nsp")
     swapped.unlink()
     swapped.symlink_to(secret)

@@ -1,4 +1,4 @@
-"""What the installed forms rely on: systemd, a Windows console, nginx, the metadata."""
+"""What the installed forms need: systemd, a Windows console, nginx, the metadata."""
 
 import ast
 import configparser
@@ -37,21 +37,21 @@ def setup_cfg() -> configparser.ConfigParser:
 
 
 def script_metadata(path: pathlib.Path) -> dict[str, Any]:
-    """The `# /// script` block of a file, read as PEP 723 says."""
+    """Return the `# /// script` block of a file, by the pattern of PEP 723."""
     pattern = r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$"
     [block] = re.finditer(pattern, path.read_text())
     rows = block["content"].splitlines()
     return tomllib.loads("\n".join(row[2:] for row in rows))
 
 
-def test_one_line_starters_get_the_packages_that_setup_cfg_names() -> None:
+def test_the_inline_metadata_has_the_packages_of_setup_cfg() -> None:
     metadata = script_metadata(TOP / "catalogd.py")
     options = setup_cfg()["options"]
     assert metadata["dependencies"] == options["install_requires"].split()
     assert metadata["requires-python"] == options["python_requires"]
 
 
-def test_the_debian_package_asks_for_the_versions_that_setup_cfg_names() -> None:
+def test_the_debian_package_requires_the_versions_of_setup_cfg() -> None:
     control = (TOP / "packaging/debian/control").read_text()
     named = dict(re.findall(r"python3-(\w+) \(>= ([\d.]+)\)", control))
     needed = setup_cfg()["options"]["install_requires"].split()
@@ -77,7 +77,7 @@ def test_the_man_pages_are_of_this_version() -> None:
 
 
 def unit(name: str) -> dict[str, list[tuple[str, str]]]:
-    """A unit file of systemd: by section, the settings in their order."""
+    """Return the settings of a unit file by section, in their order."""
     found: dict[str, list[tuple[str, str]]] = {}
     for line in (TOP / "packaging/debian" / name).read_text().splitlines():
         if heading := re.fullmatch(r"\[(\w+)\]", line):
@@ -97,22 +97,24 @@ def test_the_service_notifies_and_restarts() -> None:
 
 
 @pytest.mark.parametrize("name", ["home.conf", "port-80.conf"])
-def test_a_drop_in_only_changes_the_service(name: str) -> None:
+def test_a_drop_in_changes_the_service_section_only(name: str) -> None:
     assert set(unit(f"examples/{name}")) == {"Service"}
 
 
-def test_the_settings_file_of_the_package_is_read() -> None:
+def test_the_ini_file_of_the_package_is_valid() -> None:
     path = str(TOP / "packaging/debian/catalogd.ini")
     assert catalogd.Settings.read(path).folders == ("/srv/games",)
 
 
-def test_the_network_is_told_the_port_that_is_the_default() -> None:
+def test_the_announced_port_is_the_default() -> None:
     tree = xml.etree.ElementTree.parse(TOP / "packaging/debian/avahi/catalogd.service")
     assert tree.findtext("service/port") == str(catalogd.Settings().port)
     assert tree.findtext("service/type") == "_http._tcp"
 
 
-def test_the_settings_in_the_example_for_nginx_are_read(tmp_path: pathlib.Path) -> None:
+def test_the_settings_in_the_example_for_nginx_are_valid(
+    tmp_path: pathlib.Path,
+) -> None:
     text = (TOP / "packaging/nginx.conf").read_text()
     ini = tmp_path / "catalogd.ini"
     ini.write_text("\n".join(re.findall(r"(?m)^#     (.*)$", text)))
@@ -122,7 +124,7 @@ def test_the_settings_in_the_example_for_nginx_are_read(tmp_path: pathlib.Path) 
     assert f"location {path}/ {{" in text
 
 
-def test_the_recipe_of_the_program_is_python() -> None:
+def test_the_spec_of_the_executable_is_python() -> None:
     path = TOP / "packaging/catalogd.spec"
     names = {
         node.func.id
@@ -163,7 +165,7 @@ POSIX_ONLY = {
     "time": "tzset clock_settime pthread_getcpuclockid",
     "asyncio": "add_signal_handler create_unix_server open_unix_connection",
 }
-# Each with what happens where it is not there.
+# What happens on Windows instead.
 FALLBACKS = {
     "os.geteuid": "a Windows folder has no owner to become",
     "os.getgrouplist": "as geteuid",
@@ -171,11 +173,11 @@ FALLBACKS = {
     "os.setgid": "as geteuid",
     "os.setuid": "as geteuid",
     "os.statvfs": "the device number names the volume",
-    "os.O_CLOEXEC": "left out of the flags: Windows does not inherit it",
+    "os.O_CLOEXEC": "left out of the flags: Windows does not inherit files",
     "os.O_NOFOLLOW": "left out of the flags",
     "os.O_NONBLOCK": "left out of the flags: Windows has no named pipes in folders",
-    "os.posix_fadvise": "the system reads ahead as it thinks best",
-    "os.setpriority": "only the senders need it, which need epoll",
+    "os.posix_fadvise": "the system decides how far to read ahead",
+    "os.setpriority": "used by threads that need epoll",
     "os.sendfile": "the bytes are read and written",
     "select.epoll": "waitress's own loop waits for the sockets",
     "socket.AF_UNIX": "there is no systemd to talk to",
@@ -186,7 +188,7 @@ OURS = [
 
 
 def posix_only(tree: ast.AST) -> set[str]:
-    """Names that Windows lacks, used as `os.fork` or as a string, as for getattr."""
+    """Return names that Windows lacks, used as `os.fork` or as a string."""
     names = {
         (module, name) for module, text in POSIX_ONLY.items() for name in text.split()
     }
@@ -201,7 +203,7 @@ def posix_only(tree: ast.AST) -> set[str]:
 
 
 def with_fallback(tree: ast.AST) -> set[str]:
-    """Modules that are imported in a `try`, with an `except ImportError`."""
+    """Return modules that are imported in a `try` with `except ImportError`."""
     return {
         alias.name
         for node in ast.walk(tree)
@@ -214,7 +216,7 @@ def with_fallback(tree: ast.AST) -> set[str]:
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
-def test_no_module_is_imported_that_windows_lacks(path: pathlib.Path) -> None:
+def test_no_imported_module_is_missing_on_windows(path: pathlib.Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = list(ast.walk(tree))
     imported = {
@@ -224,12 +226,12 @@ def test_no_module_is_imported_that_windows_lacks(path: pathlib.Path) -> None:
     assert imported & POSIX_MODULES <= with_fallback(tree)
 
 
-def test_every_call_that_windows_lacks_has_a_fallback() -> None:
+def test_every_function_that_windows_lacks_has_a_fallback() -> None:
     used = set().union(*(posix_only(ast.parse(path.read_text())) for path in OURS))
     assert used <= set(FALLBACKS)
 
 
-def test_without_what_windows_lacks_a_library_is_scanned_and_an_account_made(
+def test_a_library_is_scanned_without_the_functions_that_windows_lacks(
     tmp_path: pathlib.Path,
     library: Any,
     monkeypatch: pytest.MonkeyPatch,
@@ -291,13 +293,13 @@ def test_windows_folders_are_absolute_and_each_is_served_once(
         ("a:b", "a_b.nsp"),
     ],
 )
-def test_a_link_gets_no_file_name_that_is_a_device_of_windows(
+def test_the_file_name_of_a_link_is_never_a_device_of_windows(
     name: str, safe: str
 ) -> None:
     assert catalogd.file_name({"type": "url", "name": name, "file_type": "nsp"}) == safe
 
 
-def test_a_device_is_no_file() -> None:
+def test_a_device_is_not_a_file() -> None:
     with pytest.raises(OSError, match="is not a file"):
         catalogd.open_file(os.devnull)
 
@@ -306,14 +308,14 @@ def test_a_device_is_no_file() -> None:
 
 
 class Systemd:
-    """The end of the notify socket that systemd has."""
+    """The socket that systemd receives notifications at."""
 
     def __init__(self, address: str) -> None:
         self.link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.link.bind(address)
         self.link.settimeout(30)
 
-    def hears(self) -> list[str]:
+    def receive(self) -> list[str]:
         return self.link.recv(4096).decode().split("\n")
 
 
@@ -328,13 +330,13 @@ def systemd(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Address:
-    """What `own_address` asks a waitress server."""
+    """A server that `own_address` is asked for."""
 
     def __init__(self, url: str) -> None:
         self.effective_port = urllib.parse.urlsplit(url).port
 
 
-def test_systemd_is_told_that_the_service_answers_and_what_it_has(
+def test_systemd_is_notified_with_the_numbers_of_entries_and_items(
     systemd: Systemd,
     service: catalogd.Web,
     library: Any,
@@ -343,23 +345,23 @@ def test_systemd_is_told_that_the_service_answers_and_what_it_has(
     library.add("Celeste.nsp")
     service.scanner.scan()
     with catalogd.heartbeat(Address(serve(service)), service):
-        beats = [systemd.hears(), systemd.hears()]
+        beats = [systemd.receive(), systemd.receive()]
     status = "STATUS=1 entries to download, 0 items queued"
     assert beats == [["READY=1", "WATCHDOG=1", status]] * 2
 
 
-def test_systemd_is_told_when_the_service_stops(
+def test_systemd_is_notified_when_the_service_stops(
     systemd: Systemd, service: catalogd.Web, serve: Callable[[catalogd.Web], str]
 ) -> None:
     with catalogd.heartbeat(Address(serve(service)), service):
-        systemd.hears()
-    said = [systemd.hears()]
-    while said[-1] != ["STOPPING=1"]:
-        said.append(systemd.hears())
+        systemd.receive()
+    found = [systemd.receive()]
+    while found[-1] != ["STOPPING=1"]:
+        found.append(systemd.receive())
     assert "heartbeat" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_service_that_hangs_gives_no_beat(
+def test_a_service_that_hangs_does_not_notify_systemd(
     systemd: Systemd,
     service: catalogd.Web,
     serve: Callable[[catalogd.Web], str],
@@ -377,11 +379,11 @@ def test_a_service_that_hangs_gives_no_beat(
         asked.wait(30)
         systemd.link.settimeout(1)
         with pytest.raises(TimeoutError):
-            systemd.hears()
+            systemd.receive()
         hang.set()
 
 
-def test_without_systemd_nobody_is_told(
+def test_without_systemd_there_is_no_heartbeat(
     service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
@@ -392,24 +394,24 @@ def test_without_systemd_nobody_is_told(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a kind of socket of Linux")
-def test_systemd_is_heard_at_an_abstract_address_too(
+def test_the_notify_socket_may_have_an_abstract_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = f"catalogd-test-{os.getpid()}"
     systemd = Systemd(f"\0{name}")
     monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
     catalogd.notify("READY=1", "STATUS=well")
-    assert systemd.hears() == ["READY=1", "STATUS=well"]
+    assert systemd.receive() == ["READY=1", "STATUS=well"]
     systemd.link.close()
 
 
-def test_a_closed_port_is_no_answer() -> None:
+def test_a_closed_port_does_not_count_as_an_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert not catalogd.answers(("127.0.0.1", port), 30)
 
 
-def test_an_answer_that_is_no_http_is_no_answer() -> None:
+def test_an_answer_that_is_not_http_does_not_count() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def babble() -> None:
@@ -433,7 +435,7 @@ def test_an_answer_that_is_no_http_is_no_answer() -> None:
         ("192.168.1.2", "192.168.1.2"),
     ],
 )
-def test_a_machine_reaches_itself_on_whatever_is_listened_to(
+def test_the_machine_reaches_its_own_service_at_every_host_setting(
     host: str, own: str
 ) -> None:
     settings = catalogd.Settings(host=host)
@@ -445,7 +447,7 @@ def test_a_machine_reaches_itself_on_whatever_is_listened_to(
 
 @pytest.fixture
 def program(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The folder of an executable that PyInstaller made; its INI names no folder."""
+    """Pretend to be a bundled program in this folder. Its INI file names no folder."""
     folder = tmp_path / "program"
     ini = tmp_path / "catalogd.ini"
     ini.write_text("[server]\nhost = 127.0.0.1\nport = 0\n")
@@ -459,7 +461,7 @@ def program(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The scanner folders and the `open` of each run that was begun."""
+    """Replace `run`; return the folders and the `open` of each call."""
     begun: list[Any] = []
 
     def run(server: Any, scanner: catalogd.Scanner, web: Any, open: bool) -> None:
@@ -501,7 +503,7 @@ def test_a_problem_after_a_double_click_stays_on_the_screen(
     assert asked == ["Press Enter to close this window. "]
 
 
-def test_a_window_without_a_keyboard_is_not_waited_for(
+def test_without_a_keyboard_nothing_waits_for_enter(
     program: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (program / "Games").write_text("in the way")
@@ -510,21 +512,21 @@ def test_a_window_without_a_keyboard_is_not_waited_for(
         assert catalogd.main([]) == 2
 
 
-def test_the_program_takes_commands_as_any_other(
+def test_the_bundled_program_runs_commands(
     program: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert catalogd.main(["example"]) == 0
     assert capsys.readouterr().out == catalogd.Settings.example()
 
 
-def test_no_arguments_are_a_mistake_where_nothing_was_double_clicked(
+def test_without_arguments_an_unbundled_program_prints_a_mistake(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert catalogd.main([]) == 2
     assert "COMMAND" in capsys.readouterr().err
 
 
-def test_the_page_is_opened_where_that_was_asked_for(
+def test_the_page_is_opened_with_the_option(
     service: catalogd.Web,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -545,7 +547,7 @@ def test_the_page_is_opened_where_that_was_asked_for(
 
 
 class Kernel32:
-    """The one function of Windows that is called."""
+    """A stand-in for the Windows function that is called."""
 
     def __init__(self) -> None:
         self.handlers: list[Any] = []
@@ -565,24 +567,24 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> Kernel32:
     return kernel32
 
 
-def test_closing_the_window_stops_the_service_and_waits_for_it(
+def test_closing_the_window_stops_the_service_and_waits_for_its_end(
     windows: Kernel32, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopping = threading.Event()
-    said: list[int] = []
+    found: list[int] = []
     monkeypatch.setattr(catalogd._thread, "interrupt_main", lambda n: stopping.set())
     with catalogd.stopped_with_its_window():
         [close] = windows.handlers
-        window = threading.Thread(target=lambda: said.append(close(2)))
+        window = threading.Thread(target=lambda: found.append(close(2)))
         window.start()
         assert stopping.wait(30)
-        assert not said, "Windows would have killed the service by now"
+        assert not found, "Windows would have killed the service by now"
     window.join()
-    assert said == [1]
+    assert found == [1]
     assert windows.handlers == []
 
 
-def test_the_signal_of_a_closed_window_is_the_one_that_stops_the_service(
+def test_closing_the_window_acts_like_sigterm(
     windows: Kernel32, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
@@ -601,7 +603,7 @@ def test_ctrl_c_in_the_window_is_left_to_python(windows: Kernel32) -> None:
 # nginx ------------------------------------------------------------------------
 
 
-def test_files_are_not_left_to_a_proxy_that_is_not_named() -> None:
+def test_accel_redirect_needs_a_trusted_proxy() -> None:
     with pytest.raises(catalogd.Problem, match="accel_redirect needs trusted_proxy"):
         catalogd.Settings(accel_redirect="/files")
 
@@ -645,14 +647,14 @@ def proxied(
     key: str,
     serve: Callable[[catalogd.Web], str],
 ) -> Callable[..., http.client.HTTPResponse]:
-    """Downloads `Pokémon #1.nsp` from a service that has nginx in front."""
+    """Download `Pokémon #1.nsp` from a service behind nginx."""
     library.add("Pokémon #1.nsp", b"bytes")
     service.scanner.scan()
     url = serve(behind_nginx(service, tmp_path))
     return lambda **headers: download(url, service.store, key, headers)
 
 
-def test_nginx_is_told_where_the_file_is_and_gets_no_bytes(
+def test_nginx_gets_the_path_of_the_file_and_no_bytes(
     proxied: Callable[..., http.client.HTTPResponse], library: Any
 ) -> None:
     answer = proxied(**{"X-Forwarded-For": "192.168.1.7", "Range": "bytes=1-2"})
@@ -660,11 +662,11 @@ def test_nginx_is_told_where_the_file_is_and_gets_no_bytes(
     assert place == f"/files{library.folder}/Pokémon #1.nsp"
     assert answer.headers["X-Accel-Redirect"].endswith("/Pok%C3%A9mon%20%231.nsp")
     assert answer.headers["Content-Disposition"].startswith("attachment")
-    assert answer.status == 200, "the range is for nginx to cut"
+    assert answer.status == 200, "nginx evaluates the range"
     assert answer.read() == b""
 
 
-def test_who_comes_past_nginx_gets_the_bytes(
+def test_a_client_that_bypasses_nginx_gets_the_bytes(
     proxied: Callable[..., http.client.HTTPResponse],
 ) -> None:
     answer = proxied()
@@ -681,7 +683,7 @@ def test_nginx_is_not_sent_to_a_file_that_is_gone(
     assert "X-Accel-Redirect" not in answer.headers
 
 
-def test_without_the_option_a_proxy_gets_the_bytes(
+def test_without_the_option_nginx_gets_the_bytes(
     browser: webtest.TestApp,
     service: catalogd.Web,
     library: Any,

@@ -1,7 +1,7 @@
-"""Tries a catalogd.exe, on Windows or under wine.  python check.py dist/catalogd.exe
+"""Check a catalogd.exe, on Windows or under wine: python check.py dist/catalogd.exe
 
-It is started as a double click does, serves a file from the folder beside it, and is
-stopped as the closing of its window does.
+Start it as a double click does, download a file from the folder beside it, and stop it
+as closing its window does.
 """
 
 import ctypes
@@ -40,18 +40,18 @@ def main(program: str) -> None:
         creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
     )
     try:
-        said = [service.stdout.readline() for _ in range(4)]
-        print(*said, f"answered in {time.monotonic() - began:.2f} s", sep="")
+        printed = [service.stdout.readline() for _ in range(4)]
+        print(*printed, f"answered in {time.monotonic() - began:.2f} s", sep="")
         check_answers(key.strip())
         if hasattr(ctypes.WinDLL("ntdll"), "wine_get_version"):
-            print("wine does not tell a program that its window closes")
+            print("not checked: wine does not tell a program that its window closes")
         else:
             check_end(service, folder / "data")
     finally:
         stop = ["taskkill", "/F", "/IM", os.path.basename(exe)]
         subprocess.run(stop, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
-    print("All is well.")
+    print("All checks passed.")
 
 
 def check_end(service: "subprocess.Popen[str]", data: pathlib.Path) -> None:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What small calls cost, next to a bare bottle + waitress "hello".
+"""Rates of small calls, compared with a "hello" of bottle and waitress alone.
 
     python3 tests/benchmarks/calls.py [SECONDS]
 
-Each server has its own process; the load comes from this one, over connections that
-stay open. All rates of a table are taken in turns, so that a busy machine slows them
-alike: the ratios count, not the numbers. SECONDS is for one rate (default 2).
+Each server is a process of its own; this one makes the calls, over connections that
+stay open. The rates of a table are measured in turns, so that a busy machine slows all
+of them: compare the ratios. SECONDS is the time for one rate (default 2).
 """
 
 import collections
@@ -42,8 +42,8 @@ HEAD_END = b"\r\n\r\n"
 
 
 def hello(port: int, folder: str) -> None:
-    """Says hello, and at /durable not before the disk has what SQLite at least writes
-    for a commit: a page."""
+    """Serve "hello". At /durable it first writes and syncs one page, as SQLite does at
+    least for a commit."""
     file = os.open(os.path.join(folder, "page"), os.O_RDWR | os.O_CREAT)
 
     def durable() -> str:
@@ -58,7 +58,7 @@ def hello(port: int, folder: str) -> None:
 
 
 def rebuilding(port: int, data: str) -> None:
-    """The service, but with a list that is built anew for each call."""
+    """Serve the service with a list that is built for each call."""
 
     class Forgetful(catalogd.Web):
         def _prepared_catalog(self, *row: Any) -> catalogd.Catalog:
@@ -92,7 +92,7 @@ def server(*command: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_for(port: int, path: str, key: str = "") -> None:
-    """Until the first answer."""
+    """Wait for the first answer."""
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port)
         with contextlib.closing(connection), contextlib.suppress(OSError):
@@ -108,7 +108,7 @@ def wait_for(port: int, path: str, key: str = "") -> None:
 
 
 class Call:
-    """One connection that asks the same again and again."""
+    """A connection that repeats one request."""
 
     def __init__(self, port: int, request: bytes) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -122,7 +122,7 @@ class Call:
         self.socket.sendall(self.request)
 
     def is_answered(self) -> bool:
-        """Take what came; whether it ends the answer."""
+        """Receive bytes, and return whether they end the answer."""
         data = self.socket.recv(1 << 20)
         if not data:
             raise SystemExit("The server closed a connection.")
@@ -141,7 +141,7 @@ class Call:
 
 
 def rate(port: int, request: bytes, connections: int, seconds: float) -> float:
-    """Answers a second."""
+    """Return answers per second."""
     calls = [Call(port, request) for _ in range(connections)]
     with selectors.DefaultSelector() as selector:
         for call in calls:
@@ -160,7 +160,7 @@ def rate(port: int, request: bytes, connections: int, seconds: float) -> float:
 
 
 def in_turns(seconds: float, tasks: dict[str, Callable[[float], float]]) -> list[float]:
-    """The median rate of each."""
+    """Return the median rate of each task."""
     rates = collections.defaultdict(list)
     for _ in range(ROUNDS):
         for name, task in tasks.items():
@@ -177,11 +177,11 @@ def request(method: str, path: str, key: str = "", body: bytes = b"") -> bytes:
     return f"{head}\r\n".encode() + body
 
 
-# What is measured
+# Measurements
 
 
 def fill(folder: pathlib.Path) -> tuple[str, str]:
-    """A library of small files, scanned, and a queue: a key and an item's id."""
+    """Scan a library of small files and fill a queue. Return a key and an item id."""
     library = folder / "library"
     library.mkdir()
     for number in range(ENTRIES):
@@ -201,7 +201,7 @@ def fill(folder: pathlib.Path) -> tuple[str, str]:
 
 
 def resident(pid: int) -> float:
-    """MB of memory that a process holds."""
+    """Return the resident memory of a process in MB."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found is not None
@@ -252,7 +252,7 @@ def lists(seconds: float, ours: int, rebuilt: int, key: str) -> None:
 
 
 def start(folder: pathlib.Path, key: str) -> tuple[float, float]:
-    """Seconds from start to the first answer, and MB after some calls."""
+    """Return the seconds from start to first answer, and the MB after some calls."""
     port = free_port()
     began = time.perf_counter()
     with server(*serve_command(folder, port)) as process:

@@ -1,9 +1,9 @@
-"""How fast send-to-switch is beside curl, and how much memory it takes.
+"""Speed of send-to-switch, compared with curl, and its memory.
 
     python tests/benchmarks/client.py [MEGABYTES]
 
-Both download one file from one server into one folder, in turns. The client has to
-reach 60 % of curl's speed, with the best of each counted, and stay under 40 MB.
+Both download the same file into the same folder, in turns. The best run of the client
+must reach 60 % of the speed of curl's best, with less than 40 MB of memory.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ TURNS = 4
 
 
 def prepare(folder: pathlib.Path, size: int) -> str:
-    """A library with one file, an account, and its key."""
+    """Make a library with one file and an account, and return its key."""
     (folder / "library").mkdir()
     path = folder / "library/game.nsp"
     with open(path, "wb") as file:
@@ -63,7 +63,7 @@ def wait_for_entry(url: str, key: str) -> str:
 
 
 def peak(command: list[str]) -> tuple[float, int]:
-    """Seconds that a command takes, and its largest memory in KiB."""
+    """Return the seconds that a command takes, and its peak memory in KiB."""
     began, most = time.monotonic(), 0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:
@@ -99,7 +99,7 @@ def measure(folder: pathlib.Path, size: int, url: str, key: str) -> None:
     share = min(theirs) / min(ours)
     print(f"send-to-switch has {share:.0%} of curl's speed, and took {memory} KiB.")
     if share < 0.6 or memory > 40_000:
-        raise SystemExit("That is not enough.")
+        raise SystemExit("The client is too slow or too large.")
 
 
 def main() -> None:

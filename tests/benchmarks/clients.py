@@ -1,4 +1,5 @@
-"""Clients that cost little: they throw away what they get, without copying it."""
+"""Clients that cost little processor time: they discard the bytes of an answer without
+copying them."""
 
 import contextlib
 import http.client
@@ -10,11 +11,11 @@ from typing import Any
 
 from servers import HEADERS, Server
 
-WASTE = bytearray(1024 * 1024)
+DISCARDED = bytearray(1024 * 1024)
 
 
 def start(port: int, path: str, first: int | None = None) -> tuple[socket.socket, int]:
-    """A connection on which a file comes, and how many bytes are still to come."""
+    """Request a file; return the connection and the number of bytes that will come."""
     client = socket.create_connection(("127.0.0.1", port), timeout=60)
     lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close"]
     lines += [f"{name}: {value}" for name, value in HEADERS.items()]
@@ -39,8 +40,8 @@ def http_length(head: bytes) -> int:
     raise RuntimeError(repr(head))
 
 
-def throw_away(client: socket.socket, count: int) -> int:
-    got = client.recv_into(WASTE, min(count, len(WASTE)), socket.MSG_TRUNC)
+def discard(client: socket.socket, count: int) -> int:
+    got = client.recv_into(DISCARDED, min(count, len(DISCARDED)), socket.MSG_TRUNC)
     if not got:
         raise RuntimeError("the download was cut off")
     return got
@@ -49,9 +50,10 @@ def throw_away(client: socket.socket, count: int) -> int:
 def fetch(
     port: int, path: str, rate: float = 0, first: int | None = None, most: int = 2**60
 ) -> float:
-    """Take a file, at most so many bytes a second; the seconds that it took.
+    """Download a file and return the seconds that it took.
 
-    :param most: stop after so many bytes.
+    :param rate: bytes per second at most; 0 for no limit.
+    :param most: bytes after which to stop.
     """
     began = time.perf_counter()
     client, left = start(port, path, first)
@@ -59,21 +61,21 @@ def fetch(
     done = 0
     with contextlib.closing(client):
         while done < left:
-            done += throw_away(client, left - done)
+            done += discard(client, left - done)
             if rate and (wait := began + done / rate - time.perf_counter()) > 0.004:
                 time.sleep(wait)
     return time.perf_counter() - began
 
 
 def fetch_for(pipe: Any, port: int, path: str, rate: float, seconds: float) -> None:
-    """Take a file again and again for a while; tells the pipe bytes a second."""
+    """Download a file repeatedly, and send the bytes per second to the pipe."""
     began = time.perf_counter()
     done = 0
     while time.perf_counter() < began + seconds:
         client, left = start(port, path)
         with contextlib.closing(client):
             while left and time.perf_counter() < began + seconds:
-                got = throw_away(client, left)
+                got = discard(client, left)
                 left, done = left - got, done + got
                 if rate and (wait := began + done / rate - time.perf_counter()) > 0.004:
                     time.sleep(wait)
@@ -81,7 +83,7 @@ def fetch_for(pipe: Any, port: int, path: str, rate: float, seconds: float) -> N
 
 
 def trickle(ready: Any, port: int, path: str, count: int, rate: float) -> None:
-    """So many downloads, each at this rate, until the process is ended."""
+    """Run downloads, each at `rate` bytes per second, until the process ends."""
     clients = [start(port, path)[0] for _ in range(count)]
     for client in clients:
         client.setblocking(False)
@@ -92,7 +94,7 @@ def trickle(ready: Any, port: int, path: str, count: int, rate: float) -> None:
         for number, client in enumerate(clients):
             with contextlib.suppress(BlockingIOError):
                 while taken[number] < due:
-                    taken[number] += throw_away(client, int(due - taken[number]) + 1)
+                    taken[number] += discard(client, int(due - taken[number]) + 1)
         time.sleep(0.02)
 
 
@@ -113,7 +115,8 @@ def trickling(server: Server, file: str, count: int, rate: float) -> Iterator[No
 def fetching(
     server: Server, file: str, seconds: float, rate: float = 0, count: int = 1
 ) -> Iterator[list[float]]:
-    """Downloads in processes of their own; gives their bytes a second, at the end."""
+    """Run downloads in other processes. After the block, the list that was yielded has
+    the bytes per second of each."""
     rates: list[float] = []
     started = []
     for _ in range(count):
@@ -131,7 +134,7 @@ def fetching(
 def poll(
     port: int, path: str, count: int, longest: float = 60, pause: float = 0.005
 ) -> list[float]:
-    """Milliseconds that each of many small calls took, on one kept connection."""
+    """Return the milliseconds of each of many small calls over one connection."""
     took: list[float] = []
     end = time.perf_counter() + longest
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

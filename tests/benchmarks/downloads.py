@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What downloads cost, beside nginx, copyparty, waitress as it is, and uvicorn.
-"plain" is catalogd without sendfile.
+"""Processor time and speed of downloads, compared with nginx, copyparty, unchanged
+waitress and uvicorn. "plain" is catalogd without sendfile.
 
     python3 tests/benchmarks/downloads.py [--mib 512] [--rounds 5] [SERVER ...]
 
-Prints a table of medians; the servers take turns within a round. Needs what
-servers.py names. Each sample is of a file in the page cache, over loopback.
+Prints a table of medians. The servers take turns within a round, and send a file of the
+page cache over loopback. servers.py lists the programs that this needs.
 """
 
 import argparse
@@ -24,7 +24,7 @@ GIB = 2**30
 
 
 def streams(server: Server, file: str, count: int, size: int) -> tuple[float, float]:
-    """MB/s of all streams together, and the server's seconds a GiB."""
+    """Return MB/s of all streams together, and the server's seconds per GiB."""
     before = server.cpu()
     job = (server.port, server.path(file))
     with multiprocessing.Pool(count) as pool:
@@ -34,7 +34,7 @@ def streams(server: Server, file: str, count: int, size: int) -> tuple[float, fl
 
 
 def paced(server: Server, file: str, size: int, first: int | None) -> float:
-    """The server's seconds a GiB at 1 Gbit/s."""
+    """Return the server's seconds per GiB at 1 Gbit/s."""
     before = server.cpu()
     fetch(server.port, server.path(file), LINE, first)
     return (server.cpu() - before) / (size - (first or 0)) * GIB

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What small calls wait for while downloads run, and how many are answered a second.
+"""Response times of small calls during downloads, and small calls per second.
 
     python3 tests/benchmarks/fairness.py [busy] [disk] [many] [rate] [list]
 
-Prints a table for each of these (all of them, if none is named): beside 34 downloads;
-beside a slow disk (needs gcc); beside 500 open downloads; calls a second (needs wrk);
-the list of 100,000 entries. Needs what servers.py names.
+Prints a table for each of these (all, if none is named): during 34 downloads; during
+downloads from a slow disk (needs gcc); with 500 open downloads; calls per second (needs
+wrk); the list of 100,000 entries. servers.py lists the programs that this needs.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ ENTRIES = 100_000
 
 
 def small(server: Server) -> str:
-    """The small call: an authenticated poll, or a tiny file."""
+    """Return the path of the small call: an authenticated poll, or a tiny file."""
     tiny = server.name in ("nginx", "copyparty")
     return server.path("tiny.nsp") if tiny else POLL
 
@@ -43,7 +43,7 @@ def figures(took: list[float]) -> list[str]:
 
 
 def busy(bench: Bench) -> None:
-    """Beside 32 downloads at 1 MB/s, and two at full speed."""
+    """Poll during 32 downloads at 1 MB/s and two at full speed."""
     rows = []
     for name in ("catalogd", "copyparty", "nginx", "stock"):
         found = []
@@ -69,9 +69,9 @@ def busy(bench: Bench) -> None:
 
 
 def disk(bench: Bench) -> None:
-    """Beside eight downloads from a disk that takes 200 ms a MiB."""
+    """Poll during eight downloads from a disk that takes 200 ms per MiB."""
     if shutil.which("gcc") is None:
-        print("There is no gcc: the slow disk is left out.")
+        print("Skipped the slow disk: gcc is not installed.")
         return
     shim = str(bench.home / "slowdisk.so")
     source = pathlib.Path(__file__).with_name("slowdisk.c")
@@ -94,7 +94,7 @@ def disk(bench: Bench) -> None:
 
 
 def many(bench: Bench) -> None:
-    """Beside 500 downloads of which nobody reads more than a little."""
+    """Poll during 500 downloads that are read slowly."""
     rows = []
     for name in ("catalogd", "copyparty", "nginx"):
         with bench.run(name) as server, trickling(server, "large.nsp", 500, 2e4):
@@ -108,9 +108,9 @@ def many(bench: Bench) -> None:
 
 
 def rate(bench: Bench) -> None:
-    """The authenticated poll, with 1, 8 and 32 connections."""
+    """Poll as fast as possible, with 1, 8 and 32 connections."""
     if shutil.which("wrk") is None:
-        print("There is no wrk: calls a second are left out.")
+        print("Skipped calls per second: wrk is not installed.")
         return
     rows = []
     for name in ("catalogd", "stock", "starlette"):
@@ -120,24 +120,24 @@ def rate(bench: Bench) -> None:
 
 
 def wrk(server: Server, connections: int) -> int:
-    """The median of three."""
+    """Return calls per second, the median of three runs."""
     command = ["wrk", "-t1", f"-c{connections}", "-d3", "-H"]
     command += [f"Authorization: {HEADERS['Authorization']}"]
     command += [f"http://127.0.0.1:{server.port}{POLL}"]
     found = []
     for _ in range(3):
-        said = subprocess.run(
+        printed = subprocess.run(
             command, capture_output=True, text=True, check=True
         ).stdout
-        if "Non-2xx" in said:
-            raise RuntimeError(said)
-        calls = re.search(r"Requests/sec:\s*([\d.]+)", said)
+        if "Non-2xx" in printed:
+            raise RuntimeError(printed)
+        calls = re.search(r"Requests/sec:\s*([\d.]+)", printed)
         found.append(float(calls[1]) if calls else 0.0)
     return round(statistics.median(found))
 
 
 def fill(path: str) -> None:
-    """100,000 files that are not there, as a scan would have found them."""
+    """Add 100,000 files that do not exist, as a scan would."""
     with contextlib.closing(catalogd.Store(path)) as store:
         files = []
         for number in range(ENTRIES):
@@ -150,14 +150,14 @@ def fill(path: str) -> None:
 
 
 def change(path: str, number: int) -> None:
-    """As another process or an admin does."""
+    """Change the list, as another process would."""
     with contextlib.closing(catalogd.Store(path)) as store:
         said = {"name": "a link", "description": "", "version": ""}
         store.entries.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
 
 
 def ask(server: Server, **headers: str) -> tuple[float, Any, bytes]:
-    """Milliseconds that a call for the list took, its headers and its body."""
+    """Return the milliseconds of a call for the list, its headers and its body."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     with contextlib.closing(connection):
@@ -169,8 +169,8 @@ def ask(server: Server, **headers: str) -> tuple[float, Any, bytes]:
 
 
 def rows_as_json(path: str) -> list[float]:
-    """Milliseconds of the plain way (rows, dictionaries, json.dumps), and of those
-    what json.dumps takes."""
+    """Return the milliseconds of the plain way (rows, dictionaries, json.dumps), and
+    those of json.dumps alone."""
     with contextlib.closing(sqlite3.connect(f"{path}/catalogd.db")) as db:
         began = time.perf_counter()
         rows = db.execute("SELECT listing FROM entries ORDER BY sort_name, id")
@@ -182,7 +182,7 @@ def rows_as_json(path: str) -> list[float]:
 
 
 def built_alone(path: str) -> float:
-    """Milliseconds of what is done for a changed list."""
+    """Return the milliseconds of building the list."""
     with contextlib.closing(catalogd.Store(path)) as store:
         began = time.perf_counter()
         store.entries.list_json('{"entries": ', "}")
@@ -190,7 +190,7 @@ def built_alone(path: str) -> float:
 
 
 def median_cost(server: Server, call: Any, count: int = 5) -> list[float]:
-    """Milliseconds that a call takes, and of those of the server's processor."""
+    """Return the milliseconds of a call, and those of the server's processor."""
     took, cost = [], []
     for _ in range(count):
         before = server.cpu()
@@ -238,7 +238,7 @@ def list_(bench: Bench) -> None:
 
 
 def call_and_change(port: int, path: str, numbers: list[int]) -> None:
-    """Changes the list, and has four callers ask for it at once."""
+    """Change the list, and call it from four threads at once."""
     server = Server("catalogd", port, None)  # type: ignore[arg-type]
     for number in numbers:
         change(path, number)

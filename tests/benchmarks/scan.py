@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long scans take, beside `find` on the same folder in the same run.
+"""Durations of scans, compared with `find` on the same folder in the same run.
 
     python3 tests/benchmarks/scan.py [FILES]
 
-Makes a library of 100,000 files with real headers (or as many as are asked for) in
-a temporary folder, and prints a table. "Headers" is what it takes to read the
-headers and samples of all files without any storage, which a first scan has to do.
+Makes a library of FILES files (default 100,000) with real headers in a temporary
+folder, and prints a table. "reading the headers" reads the headers and fingerprints of
+all files without storing anything, which is a part of every first scan.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ ROUNDS = 3
 
 
 def make_library(folder: str, count: int) -> None:
-    """Packages, cartridges and homebrew, each one of its own, 100 in a folder."""
+    """Write packages, cartridges and homebrew, all different, 100 in each folder."""
     kinds = ("nsp", "nsz", "xci", "nro")
     for number in range(count):
         kind = kinds[number % 4]
@@ -64,7 +64,7 @@ def find(folder: str) -> None:
 
 
 def read_headers(folder: str, settings: catalogd.Settings, data: str) -> float:
-    """Seconds to look into all files: headers, samples, and what they say."""
+    """Return the seconds that reading all headers and fingerprints takes."""
     with contextlib.closing(catalogd.Store(data)) as store:
         scanner = catalogd.Scanner(store, settings)
         files = list(catalogd.walk(folder, settings.extensions).files())
@@ -72,13 +72,13 @@ def read_headers(folder: str, settings: catalogd.Settings, data: str) -> float:
 
 
 def memory() -> float:
-    """Megabytes that are resident now."""
+    """Return the resident memory in MB."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
 
 
 class Callers:
-    """Calls the service's own code every few milliseconds while something runs."""
+    """Threads that call the service's code every few milliseconds during a block."""
 
     def __init__(self, web: catalogd.Web, store: catalogd.Store) -> None:
         self.account = store.accounts.add("bench", "x")

@@ -1,6 +1,6 @@
-"""catalogd and the servers that it is measured beside, each in its own process.
+"""catalogd and the servers that it is compared with, each in a process of its own.
 
-nginx comes from the system; the rest from the interpreter that runs this, which needs
+nginx must be installed on the system, the others for the interpreter that runs this:
 `pip install bottle waitress platformdirs copyparty uvicorn starlette`.
 """
 
@@ -34,7 +34,7 @@ http {{
 }}
 """
 
-# The service as it is, over waitress as it is, with bottle's static_file.
+# The service over unchanged waitress, with bottle's static_file for files.
 STOCK = """
 import sys, bottle, waitress
 sys.path.insert(0, {root!r})
@@ -47,7 +47,7 @@ web.app.route("/<name>", callback=lambda name: bottle.static_file(
 waitress.serve(web.app, host="127.0.0.1", port={port}, threads=4)
 """
 
-# catalogd over a database whose files are nowhere.
+# catalogd over a database whose files do not exist.
 UNSCANNED = """
 import sys
 sys.path.insert(0, {root!r})
@@ -61,7 +61,7 @@ catalogd.Server(web.app, settings, web.runs).run()
 # The same on a system without sendfile.
 PLAIN = f"import os\ndel os.sendfile\n{UNSCANNED}"
 
-# The way of the program that the interface comes from.
+# The framework that the first implementation of the interface used.
 STARLETTE = """
 import json, sys
 sys.path.insert(0, {root!r})
@@ -83,7 +83,7 @@ uvicorn.run(app, host="127.0.0.1", port={port}, log_level="warning")
 
 
 class Server:
-    """One that runs. `path` gives the address of a file by its name."""
+    """A server that is running. `path` maps the name of a file to its address."""
 
     def __init__(
         self, name: str, port: int, process: "subprocess.Popen[bytes]"
@@ -97,16 +97,16 @@ class Server:
         return self.paths.get(file, f"/{file}")
 
     def processes(self) -> list[int]:
-        """The process and its children."""
+        """Return the ids of the process and its children."""
         task = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
         return [self.process.pid, *map(int, pathlib.Path(task).read_text().split())]
 
     def cpu(self) -> float:
-        """Seconds of processor time so far, to the nanosecond (clock_getcpuclockid)."""
+        """Return the processor time so far in seconds (clock_getcpuclockid)."""
         return sum(time.clock_gettime((~pid << 3) | 2) for pid in self.processes())
 
     def memory(self) -> float:
-        """Resident MB."""
+        """Return the resident memory in MB."""
         pages = [
             int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
             for pid in self.processes()
@@ -130,7 +130,7 @@ class Bench:
         self.files.mkdir()
 
     def add(self, name: str, size: int) -> None:
-        """A file that is really on the disk, and long quiet."""
+        """Write a file of random bytes that was last changed long ago."""
         block = os.urandom(1024 * 1024)
         with open(self.files / name, "wb") as file:
             for _ in range(size // len(block)):
@@ -144,7 +144,7 @@ class Bench:
             subprocess.run(["cat", file], stdout=subprocess.DEVNULL, check=True)
 
     def fill_store(self) -> dict[str, str]:
-        """Scan the files and make the key; the address of each file by its name."""
+        """Scan the files and add the key. Return the path of each file by its name."""
         settings = catalogd.Settings(folders=(str(self.files),))
         with contextlib.closing(catalogd.Store(str(self.data))) as store:
             if not store.accounts.exist():
@@ -158,7 +158,7 @@ class Bench:
 
     @contextlib.contextmanager
     def run(self, name: str, preload: str = "", **env: str) -> Iterator[Server]:
-        """One of catalogd, plain, unscanned, nginx, copyparty, stock, starlette."""
+        """Run catalogd, plain, unscanned, nginx, copyparty, stock or starlette."""
         paths = self.fill_store()
         port = free_port()
         environ = {**os.environ, **env, "LD_PRELOAD": preload, "HOME": str(self.home)}
@@ -224,6 +224,6 @@ class Bench:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A Markdown table on standard output."""
+    """Print a Markdown table."""
     for row in (head, ["---"] * len(head), *rows):
         print("|", " | ".join(str(cell) for cell in row), "|", flush=True)

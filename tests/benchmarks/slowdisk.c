@@ -1,5 +1,5 @@
-/* A disk that takes SLOW_MS milliseconds a MiB for files whose path has SLOW_NAME in
- * it: to be loaded with LD_PRELOAD. */
+/* Load with LD_PRELOAD: reading takes SLOW_MS milliseconds per MiB for files whose path
+ * contains SLOW_NAME. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
