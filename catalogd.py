@@ -3094,9 +3094,7 @@ class Server(waitress.server.TcpWSGIServer):
             clear_untrusted_proxy_headers=True,
             **(proxy if settings.trusted_proxy else {}),
         )
-        logging.getLogger("waitress.queue").setLevel(
-            logging.ERROR
-        )  # a queue is no news
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         super().__init__(
             app,
             _sock=sock,

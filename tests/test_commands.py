@@ -831,7 +831,7 @@ def test_a_signal_ends_the_scanner_and_the_server(
     monkeypatch.setattr(catalogd, "Server", lambda app, settings, runs: server)
     assert catalogd.main(["serve", str(library.folder)]) == 0
     assert server.stopped
-    with opened(data) as store, store.exclusive("serve"):
+    with opened(data) as store, store.database.exclusive("serve"):
         pass
 
 

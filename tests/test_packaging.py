@@ -54,8 +54,8 @@ def test_the_inline_metadata_has_the_packages_of_setup_cfg() -> None:
 def test_the_debian_package_requires_the_versions_of_setup_cfg() -> None:
     control = (TOP / "packaging/debian/control").read_text()
     named = dict(re.findall(r"python3-(\w+) \(>= ([\d.]+)\)", control))
-    needed = setup_cfg()["options"]["install_requires"].split()
-    assert named == dict(row.split(">=") for row in needed)
+    needed = re.findall(r"(\w+)>=([\d.]+)", setup_cfg()["options"]["install_requires"])
+    assert named == dict(needed)
 
 
 @pytest.mark.parametrize(
@@ -465,8 +465,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     begun: list[Any] = []
 
     def run(server: Any, scanner: catalogd.Scanner, web: Any, open: bool) -> None:
-        server.close()
-        server.task_dispatcher.shutdown()
+        server.stop()
+        server.run()  # closes its socket and ends its threads
         begun.append((scanner.folders, open))
 
     monkeypatch.setattr(catalogd, "run", run)
