@@ -11,7 +11,7 @@ those above it when the module loads:
 
 Settings   the options, their defaults and their INI file
 Problems   everything that is refused, with its HTTP status
-Fields     the JSON bodies that are accepted, and the one check for them
+Fields     the JSON bodies and header fields that are accepted, and their checks
 Names      what a file's name says
 Accounts   passwords, keys and sessions, without storage
 Store      the SQLite file: all SQL of the program
@@ -60,9 +60,17 @@ import time
 import unicodedata
 import urllib.parse
 import urllib.request
+import weakref
 import webbrowser
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 import bottle
@@ -408,7 +416,8 @@ class StorageFull(Problem):
 
 
 # Fields -----------------------------------------------------------------------
-# One table for each JSON body, and one check for all of them.
+# What callers may send: one table for each JSON body and one check for all of them,
+# and the check of a request's header fields.
 
 MAX_BODY_BYTES = 64 * 1024
 MOST = 2**63 - 1  # the largest integer that SQLite stores
@@ -529,6 +538,29 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+TARGET = rb"(?:/|\*|https?://)[^ \x00-\x1f\x7f]*"
+REQUEST_LINE = re.compile(rb"[A-Z]+ %b(?: HTTP/[0-9]\.[0-9])?" % TARGET)
+FIELD_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*")
+LENGTHS = {b"transfer-encoding", b"content-length"}
+
+
+def checked_head(head: bytes) -> bytes:
+    """Check the head of a request by RFC 9112 (sections 3.2, 5.2 and 6.1) in linear
+    time: waitress's patterns take quadratic time for some lines.
+
+    :returns: the head without white space around its values.
+    :raises ValueError: it is malformed.
+    """
+    line, *fields = head.rstrip(b"\r\n").split(b"\r\n")
+    names = [field.partition(b":")[0].lower() for field in fields]
+    is_whole = REQUEST_LINE.fullmatch(line) and all(map(FIELD_LINE.fullmatch, fields))
+    has_host = names.count(b"host") == (b"host" in names or line.endswith(b" HTTP/1.1"))
+    if not (is_whole and has_host) or {*names} >= LENGTHS:
+        raise ValueError("The head of the request is malformed.")
+    lines = [b":".join(map(bytes.strip, field.split(b":", 1))) for field in fields]
+    return b"\r\n".join([line, *lines, b"", b""])
 
 
 # Names ------------------------------------------------------------------------
@@ -2847,53 +2879,19 @@ MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
 DRAIN_SECONDS = 5  # that a client may go on sending after a refusal
-MAX_STOP_SECONDS = 2  # that a stop waits for calls to end
+STOP_SECONDS = 2  # that a stop waits for calls to end
 UNLIMITED = 1 << 40  # bytes
-
-REQUEST_LINE = re.compile(rb"[A-Z]+ [^ \x00-\x1f\x7f]+(?: HTTP/[0-9]\.[0-9])?")
-FIELD_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
-BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
-
-
-def checked_head(head: bytes) -> bytes:
-    """Check the head of a request by RFC 9112 (sections 3.2, 5.2 and 6.1) in linear
-    time: waitress's patterns take quadratic time for some lines.
-
-    :returns: the head without white space around its values.
-
-    :raises ValueError: it is malformed.
-    """
-    line, *fields = head.rstrip(b"\r\n").split(b"\r\n")
-    if not REQUEST_LINE.fullmatch(line):
-        raise ValueError("malformed request line")
-    checked, names = [line], []
-    for field in fields:
-        name, colon, value = field.partition(b":")
-        if not colon or not FIELD_NAME.fullmatch(name) or CONTROL.search(value):
-            raise ValueError("malformed header line")
-        checked.append(name + b":" + value.strip(b" \t"))
-        names.append(name.lower())
-    hosts = names.count(b"host")
-    if hosts > 1 or (not hosts and line.endswith(b" HTTP/1.1")):
-        raise ValueError("not one Host")
-    if b"transfer-encoding" in names and b"content-length" in names:
-        raise ValueError("Transfer-Encoding and Content-Length")
-    return b"\r\n".join([*checked, b"", b""])
+FORWARDED = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
 
 
 class RequestParser(waitress.parser.HTTPRequestParser):
-    expect_continue = False
     path = ""  # waitress logs it, also that of a request without one
 
     def received(self, data: bytes) -> int:
-        head = b"" if self.headers_finished else self.header_plus + data
-        if BARE_LINE_FEED.search(head.partition(b"\r\n\r\n")[0]):
-            self.error = waitress.utilities.BadRequest("a line without CR")
-            self.completed = True
         consumed: int = super().received(data)
-        self.expect_continue = self.expect_continue and not self.completed
-        return len(data) if self.error else consumed
+        if self.completed:  # there is no body to ask the client for
+            self.expect_continue = False
+        return consumed
 
     def parse_header(self, header_plus: bytes) -> None:
         try:
@@ -2901,13 +2899,6 @@ class RequestParser(waitress.parser.HTTPRequestParser):
             self.path.encode("latin-1").decode("utf-8")
         except ValueError as error:  # also a length of 5000 digits, a host of "["
             raise waitress.parser.ParsingError(str(error)) from error
-        if not self.path.startswith("/") and self.path != "*":
-            raise waitress.parser.ParsingError("the path does not start with '/'")
-
-
-class RequestTimeout(waitress.utilities.Error):
-    code = 408
-    reason = "Request Timeout"
 
 
 class ErrorTask(waitress.task.Task):
@@ -2915,22 +2906,19 @@ class ErrorTask(waitress.task.Task):
     request, since a key may be anywhere in it."""
 
     complete = True
-    response_headers: list[tuple[str, str]]
 
     def execute(self) -> None:
         error = self.request.error
         log.info("%d from %s: %s", error.code, self.channel.addr[0], error.reason)
         self.status = f"{error.code} {error.reason}"
+        self.response_headers = [*JSON_HEADERS.items(), ("Connection", "close")]
         body = error_body(*REFUSALS[error.code])
         self.content_length = len(body)
-        self.response_headers += [*JSON_HEADERS.items(), ("Connection", "close")]
         self.write(body)
         self.close_on_finish = self.channel.refused = True
 
 
 class Task(waitress.task.WSGITask):
-    """The answer to a request."""
-
     close_on_finish = False
 
     def finish(self) -> None:
@@ -2954,10 +2942,8 @@ class Channel(waitress.channel.HTTPChannel):
     task_class, error_task_class, parser_class = Task, ErrorTask, RequestParser
     request: Any = None  # the one that is being read
     held = False  # a request waits for the answer before it to leave
-    sending = False  # a thread sends a file
     refused = False  # a request was, so that the connection ends
     draining = False  # what a refused client still sends is dropped
-    hung_up = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -2972,9 +2958,8 @@ class Channel(waitress.channel.HTTPChannel):
         return received
 
     def writable(self) -> bool:
-        if self.requests and not self.held and not self.will_close:
-            return False
-        return bool(super().writable())
+        is_answered = self.requests and not self.held and not self.will_close
+        return not is_answered and bool(super().writable())
 
     def handle_write(self) -> None:
         super().handle_write()
@@ -2987,29 +2972,22 @@ class Channel(waitress.channel.HTTPChannel):
         close it with unread data resets it, and the client would not get the answer."""
         if not self.refused or self.draining or not self.connected:
             return super().handle_close()
-        self.draining, self.will_close = True, False
-        with contextlib.suppress(OSError):  # the client was faster
-            self.socket.shutdown(socket.SHUT_WR)
-        return None
+        self.draining, self.will_close, self.request = True, False, None
+        return self.hang_up(socket.SHUT_WR)
 
-    def send(self, data: bytes, do_close: bool = True) -> int:
-        sent: int = super().send(data, do_close)
-        if sent:
-            self.sent_at = time.monotonic()
-        return sent
-
-    def hang_up(self) -> None:
+    def hang_up(self, how: int = socket.SHUT_RDWR) -> None:
         """End the connection: the main loop notices it and closes the socket, a thread
         that sends a file gets an error."""
-        self.hung_up = True
         with contextlib.suppress(OSError):  # the client was faster
-            self.socket.shutdown(socket.SHUT_RDWR)
+            self.socket.shutdown(how)
 
     def is_waiting(self) -> bool:
         """Whether it is the client's turn to send."""
         return not self.requests and not self.total_outbufs_len
 
     def check_deadlines(self, now: float) -> None:
+        """Refuse a request that takes too long to arrive. Hang up on a client that
+        does not read its answer, or does not ask again."""
         timeout = self.adj.channel_timeout
         if not self.is_waiting():
             if self.total_outbufs_len and now - self.sent_at > timeout:
@@ -3018,27 +2996,29 @@ class Channel(waitress.channel.HTTPChannel):
             in_body = self.request.headers_finished
             seconds = MAX_BODY_SECONDS if in_body else MAX_HEAD_SECONDS
             if now - self.request_began > seconds:
-                self.refuse(RequestTimeout(""))
+                self.request.error = waitress.utilities.Error("")
+                self.request.error.code, self.request.error.reason = 408, "Timeout"
+                self.requests, self.request = [self.request], None
+                self.server.add_task(self)
         elif now - self.waiting_since > (DRAIN_SECONDS if self.draining else timeout):
             self.hang_up()
 
-    def refuse(self, error: waitress.utilities.Error) -> None:
-        """Answer the request that is being read with an error."""
-        self.request.error = error
-        self.requests.append(self.request)
-        self.request = None
-        self.server.add_task(self)
+    # Called by the thread that answers
 
     def service(self) -> None:
         super().service()
         self.waiting_since = time.monotonic()
+
+    def send(self, data: bytes, do_close: bool = True) -> int:
+        sent: int = super().send(data, do_close)
+        self.sent_at = time.monotonic() if sent else self.sent_at
+        return sent
 
     def write_soon(self, data: Any) -> int:
         """Take bytes to send, or send a file now."""
         file = getattr(data, "file", None)
         if not isinstance(file, Content):
             return int(super().write_soon(data))
-        self.sending = True
         self.socket.settimeout(self.adj.channel_timeout)
         try:
             with self.outbuf_lock:
@@ -3052,7 +3032,6 @@ class Channel(waitress.channel.HTTPChannel):
             raise waitress.channel.ClientDisconnected from error
         finally:
             self.socket.settimeout(0)
-            self.sending = False
         return len(data)
 
 
@@ -3062,47 +3041,45 @@ class Server(waitress.server.TcpWSGIServer):
     channel_class = Channel
 
     def __init__(
-        self, app: Callable[..., Any], settings: Settings, runs: Callable[..., str]
+        self,
+        sock: socket.socket,
+        app: Callable[..., Any],
+        settings: Settings,
+        runs: Callable[[str, str], str],
     ) -> None:
         """
+        :param sock: it listens at the address.
         :param runs: gives the threads that answer a method and path: "workers", a name
             in THREAD_GROUPS, or OWN_THREAD.
-        :raises Problem: the address cannot be bound.
         """
-        self.settings = settings
-        self.max_connections = connection_limit(settings.connections)
+        self._settings = settings
         self._runs = runs
-        self._own_threads: set[threading.Thread] = set()
-        self._groups: dict[str, Any] = {}
-        self._is_stopping = False
-        self._may_close = threading.Event()  # the trigger that `stop` pulls
-        self._next_check = 0.0
         self._crowded = ""  # the address that reached its share last
-        sock = open_socket(settings.host, settings.port)
-        proxy = {
-            "trusted_proxy": settings.trusted_proxy,
-            "trusted_proxy_headers": "x-forwarded-for x-forwarded-host"
-            " x-forwarded-proto x-forwarded-port",
-        }
-        adjustments = waitress.adjustments.Adjustments(
-            ident=None,
-            max_request_body_size=MAX_BODY_BYTES + 1,
-            max_request_header_size=MAX_HEAD_BYTES,
-            outbuf_overflow=UNLIMITED,  # never into a file
-            outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
-            channel_timeout=settings.timeout,
-            clear_untrusted_proxy_headers=True,
-            **(proxy if settings.trusted_proxy else {}),
-        )
-        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+        self._next_check = 0.0
+        self._is_stopping = False
+        self._stop_was_told = threading.Event()
         super().__init__(
             app,
             _sock=sock,
             dispatcher=self,
-            adj=adjustments,
+            adj=waitress.adjustments.Adjustments(
+                ident=None,
+                max_request_body_size=MAX_BODY_BYTES + 1,
+                max_request_header_size=MAX_HEAD_BYTES,
+                outbuf_overflow=UNLIMITED,  # never into a file
+                outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
+                channel_timeout=settings.timeout,
+                clear_untrusted_proxy_headers=True,
+                trusted_proxy=settings.trusted_proxy or "none",
+                trusted_proxy_headers=FORWARDED,
+            ),
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
             bind_socket=False,
         )
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it is no news
+        self._own_threads: MutableMapping[threading.Thread, Channel]
+        self._own_threads = weakref.WeakKeyDictionary()
+        self._groups: dict[str, Any] = {}
         for name, count in {**THREAD_GROUPS, "workers": settings.threads}.items():
             self._groups[name] = waitress.task.ThreadedTaskDispatcher()
             self._groups[name].set_thread_count(count)
@@ -3111,10 +3088,10 @@ class Server(waitress.server.TcpWSGIServer):
         """Serve until `stop` is called and all threads have ended."""
         while not self._is_stopping:
             waitress.wasyncore.loop(1, use_poll=True, map=self._map, count=1)
-        for channel in self.active_channels.values():
-            if channel.sending:
+        for thread, channel in list(self._own_threads.items()):
+            if thread.is_alive():
                 channel.hang_up()
-        self._may_close.wait()
+        self._stop_was_told.wait()
         if self._end_threads():
             waitress.wasyncore.close_all(self._map)
         else:  # what the thread uses stays open until the process ends
@@ -3124,22 +3101,31 @@ class Server(waitress.server.TcpWSGIServer):
         """End `run`. Any thread may call it, and a signal handler."""
         self._is_stopping = True
         self.pull_trigger()
-        self._may_close.set()
+        self._stop_was_told.set()
 
     def _end_threads(self) -> bool:
-        deadline = time.monotonic() + MAX_STOP_SECONDS
-        for group in self._groups.values():
-            group.set_thread_count(0)
+        deadline = time.monotonic() + STOP_SECONDS
         for thread in list(self._own_threads):
             thread.join(max(deadline - time.monotonic(), 0))
         for group in self._groups.values():
             group.shutdown(timeout=max(deadline - time.monotonic(), 0))
-        busy = [group for group in self._groups.values() if group.threads]
-        return not self._own_threads and not busy
+        own = [thread for thread in self._own_threads if thread.is_alive()]
+        return not own and not any(group.threads for group in self._groups.values())
 
-    def fix_addr(self, addr: Any) -> Any:
-        """An IPv4 address as such, also on a socket that takes IPv6 too."""
-        return (addr[0].removeprefix("::ffff:"), *addr[1:])
+    def add_task(self, channel: Channel) -> None:
+        """Have the first of a connection's requests answered."""
+        request = channel.requests[0]
+        runs = "workers" if request.error else self._runs(request.command, request.path)
+        if self._is_stopping:
+            channel.hang_up()
+        elif channel.total_outbufs_len:
+            channel.held = True
+        elif runs == OWN_THREAD:
+            thread = threading.Thread(target=channel.service, name=runs, daemon=True)
+            self._own_threads[thread] = channel
+            thread.start()
+        else:
+            self._groups[runs].add_task(channel)
 
     def readable(self) -> bool:
         now = time.monotonic()
@@ -3149,92 +3135,31 @@ class Server(waitress.server.TcpWSGIServer):
                 channel.check_deadlines(now)
         return bool(self.accepting)
 
+    def fix_addr(self, addr: Any) -> Any:
+        """The address of a client, in IPv4 if that is what it uses."""
+        return (addr[0].removeprefix("::ffff:"), *addr[1:])
+
     def make_room(self, newcomer: Channel) -> None:
         """Where an address has more than its share of connections, or all are too many,
         end the one that has been waiting for a request longest."""
-        address = newcomer.addr[0]
-        channels = [c for c in self.active_channels.values() if not c.hung_up]
+        address, limit = newcomer.addr[0], self._settings.connections
+        channels = list(self.active_channels.values())
         crowd = [channel for channel in channels if channel.addr[0] == address]
-        share = max(self.max_connections // 4, 1)
-        if len(crowd) > share and not self._is_exempt(address):
+        is_exempt = ipaddress.ip_address(address).is_loopback
+        is_exempt = is_exempt or address == self._settings.trusted_proxy
+        if len(crowd) > max(limit // 4, 1) and not is_exempt:
+            channels = crowd
             if address != self._crowded:
                 log.warning(
-                    "%s has %d connections open, as many as one address may have. If it"
-                    " is a reverse proxy, set trusted_proxy to it.",
+                    "%s has a quarter of all connections, and gets no more. If"
+                    " it is a reverse proxy, name it in trusted_proxy.",
                     address,
-                    share,
                 )
-            self._crowded = address
-            channels = crowd
-        elif len(channels) <= self.max_connections:
+                self._crowded = address
+        elif len(channels) <= limit:
             return
         waiting = [channel for channel in channels if channel.is_waiting()]
         min(waiting, key=lambda channel: channel.waiting_since).hang_up()
-
-    def _is_exempt(self, address: str) -> bool:
-        is_loopback = ipaddress.ip_address(address).is_loopback
-        return is_loopback or address == self.settings.trusted_proxy
-
-    def add_task(self, channel: Channel) -> None:
-        """Have the first of a connection's requests answered."""
-        if self._is_stopping:
-            return channel.hang_up()
-        if channel.total_outbufs_len:
-            channel.held = True
-            return None
-        request = channel.requests[0]
-        runs = "workers" if request.error else self._runs(request.command, request.path)
-        if runs == OWN_THREAD:
-            thread = threading.Thread(
-                target=self._answer, args=(channel,), name="download", daemon=True
-            )
-            self._own_threads.add(thread)
-            return thread.start()
-        return self._groups[runs].add_task(channel)
-
-    def _answer(self, channel: Channel) -> None:
-        try:
-            channel.service()
-        finally:
-            self._own_threads.discard(threading.current_thread())
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on a host, or, where it is empty, on all interfaces.
-
-    :raises Problem: the address cannot be bound.
-    """
-    try:
-        if not host and socket.has_dualstack_ipv6():
-            ipv6 = socket.AF_INET6
-            return socket.create_server(("", port), family=ipv6, dualstack_ipv6=True)
-        family, *_, address = socket.getaddrinfo(
-            host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return socket.create_server(address[:2], family=family)
-    except OSError as error:
-        reason = str(error.strerror).partition(" (while")[0]  # names the address again
-        where = f"{host or '*'}:{port}"
-        raise Problem(f"Cannot listen on {where}: {reason}.") from error
-
-
-def connection_limit(wanted: int) -> int:
-    """How many connections this process can have open, up to those wanted. Each may
-    need two descriptors: of its socket and of a file."""
-    spare = 100  # for the database, and what else there is
-    try:
-        import resource
-    except ImportError:  # Windows, where select() takes 512 sockets
-        return min(wanted, 500)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = math.inf if hard == resource.RLIM_INFINITY else hard
-    if soft != resource.RLIM_INFINITY and soft < 2 * wanted + spare:
-        soft = int(min(2 * wanted + spare, limit))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        if (fit := max((soft - spare) // 2, 1)) < wanted:
-            log.warning("The system allows for %d connections only.", fit)
-            return fit
-    return wanted
 
 
 # Web --------------------------------------------------------------------------
@@ -7366,7 +7291,52 @@ def serve(args: argparse.Namespace) -> None:
         with store.database.exclusive("serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
-            run(Server(web.app, settings, web.runs), scanner, web, args.open)
+            run(listen(web), scanner, web, args.open)
+
+
+def listen(web: Web) -> Server:
+    """:raises Problem: the address cannot be bound."""
+    settings = web.settings
+    limit = connection_limit(settings.connections)
+    sock = open_socket(settings.host, settings.port)
+    settings = dataclasses.replace(settings, connections=limit)
+    return Server(sock, web.app, settings, web.runs)
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on a host, or, where it is empty, on all interfaces.
+
+    :raises Problem: the address cannot be bound.
+    """
+    try:
+        if not host and socket.has_dualstack_ipv6():
+            ipv6 = socket.AF_INET6
+            return socket.create_server(("", port), family=ipv6, dualstack_ipv6=True)
+        family, *_, address = socket.getaddrinfo(
+            host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # names the address again
+        where = f"{host or '*'}:{port}"
+        raise Problem(f"Cannot listen on {where}: {reason}.") from error
+
+
+def connection_limit(wanted: int) -> int:
+    """How many connections fit into this process's limit of open files, which is raised
+    where it can be. One may need two: a socket and a file."""
+    try:
+        import resource
+    except ImportError:  # Windows, where select() takes 512 sockets
+        return min(wanted, 500)
+    files = 2 * wanted + 100  # for the database, and what else there is
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < files:  # RLIM_INFINITY is negative
+        files = hard
+        log.warning("The system allows for %d open files only.", files)
+    if 0 <= soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    return min(wanted, max((files - 100) // 2, 1))
 
 
 def folder_beside_program() -> str:

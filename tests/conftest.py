@@ -113,7 +113,7 @@ def serve() -> Iterator[Callable[[catalogd.Web], str]]:
     with contextlib.ExitStack() as stack:
 
         def start(web: catalogd.Web) -> str:
-            server = catalogd.Server(web.app, web.settings, web.runs)
+            server = catalogd.listen(web)
             thread = threading.Thread(target=server.run)
             thread.start()
             stack.callback(thread.join)

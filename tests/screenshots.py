@@ -79,7 +79,7 @@ class House(NamedTuple):
 @contextlib.contextmanager
 def served(web: catalogd.Web) -> Iterator[str]:
     """The address of the service, such as `http://127.0.0.1:40123/`."""
-    server = catalogd.Server(web.app, web.settings, web.runs)
+    server = catalogd.listen(web)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

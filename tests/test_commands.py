@@ -828,7 +828,7 @@ def test_a_signal_ends_the_scanner_and_the_server(
     number: int,
 ) -> None:
     server = Ending(number)
-    monkeypatch.setattr(catalogd, "Server", lambda app, settings, runs: server)
+    monkeypatch.setattr(catalogd, "listen", lambda web: server)
     assert catalogd.main(["serve", str(library.folder)]) == 0
     assert server.stopped
     with opened(data) as store, store.database.exclusive("serve"):

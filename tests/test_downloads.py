@@ -507,8 +507,8 @@ def test_what_has_left_is_known(
         (1024, 524288, 1000, 1000, 2100),
         (1024, -1, 1000, 1000, 2100),
         (-1, -1, 1000, 1000, None),
-        (1024, 1024, 1000, 462, 1024),
-        (64, 64, 1000, 1, 64),
+        (1024, 1024, 1000, 462, None),
+        (64, 64, 1000, 1, None),
     ],
 )
 def test_connections_are_as_many_as_there_are_descriptors(

@@ -22,7 +22,7 @@ import catalogd, sys
 settings = catalogd.Settings(host="127.0.0.1", port=0, threads=8)
 store = catalogd.Store(sys.argv[1])
 web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
-server = catalogd.Server(web.app, settings, web.runs)
+server = catalogd.listen(web)
 print(server.effective_port, flush=True)
 server.run()
 """

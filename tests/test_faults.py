@@ -67,7 +67,9 @@ def open_sockets() -> int:
 
 
 def downloads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "download"]
+    return [
+        thread for thread in threading.enumerate() if thread.name == catalogd.OWN_THREAD
+    ]
 
 
 class Download:

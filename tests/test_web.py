@@ -1365,9 +1365,9 @@ def test_a_call_has_its_address_on_a_socket_for_all(
 def test_a_port_that_is_taken_is_a_problem(service: catalogd.Web) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        settings = catalogd.Settings(host="127.0.0.1", port=port)
+        service.settings = catalogd.Settings(host="127.0.0.1", port=port)
         with pytest.raises(catalogd.Problem, match=f"127.0.0.1:{port}: Address"):
-            catalogd.Server(service.app, settings, service.runs)
+            catalogd.listen(service)
 
 
 def forwarded(address: str) -> urllib.request.Request:

@@ -68,7 +68,7 @@ def rebuilding(port: int, data: str) -> None:
     settings = catalogd.Settings(host="127.0.0.1", port=port)
     store = catalogd.Store(data)
     web = Forgetful(store, settings, catalogd.Scanner(store, settings))
-    catalogd.Server(web.app, settings, web.runs).run()
+    catalogd.listen(web).run()
 
 
 def free_port() -> int:

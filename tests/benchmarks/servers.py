@@ -55,7 +55,7 @@ import catalogd
 settings = catalogd.Settings(host="127.0.0.1", port={port})
 store = catalogd.Store({data!r})
 web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
-catalogd.Server(web.app, settings, web.runs).run()
+catalogd.listen(web).run()
 """
 
 # The same on a system without sendfile.
