@@ -1,0 +1,40 @@
+"""How all tests fail and skip: in few lines, whatever they compare or lack."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+LONG = 1000  # bytes: what is longer is told by its length and digest
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> None:
+    """Let an assertion on long bodies print their digests, not their bytes.
+
+    :raises AssertionError: since pytest's own comparison, which comes next, would
+        first list the bytes.
+    """
+    short = brief(left), brief(right)
+    if short != (left, right):
+        raise AssertionError(f"not so: {short[0]} {op} {short[1]}")
+
+
+def brief(value: Any) -> Any:
+    """Return the value, with words in the place of long bytes in it."""
+    if isinstance(value, tuple | list):
+        kind = list if isinstance(value, list) else tuple
+        return kind(map(brief, value))
+    if isinstance(value, bytes | bytearray) and len(value) > LONG:
+        digest = hashlib.sha256(value).hexdigest()
+        return f"<{len(value)} bytes, SHA-256 {digest[:16]}...>"
+    return value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
+    """List the skipped tests of a file in one line for each reason."""
+    report: pytest.TestReport = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(item.path), None, report.longrepr[2])
+    return report
