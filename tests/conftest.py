@@ -4,11 +4,13 @@ import contextlib
 import http.client
 import os
 import pathlib
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import webtest
@@ -17,6 +19,50 @@ import catalogd
 import send_to_switch
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip a test, or fail it where `CI` is set: nothing is missing there.
+
+    :param reason: names the package that is missing.
+    """
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+def need(tool: str, package: str) -> None:
+    """Skip a test that calls a program which is not installed."""
+    if shutil.which(tool) is None:
+        skip(f"needs the package {package}")
+
+
+@contextlib.contextmanager
+def small_disk(folder: pathlib.Path, size: int) -> Iterator[None]:
+    """Mount a file system of so many bytes."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        skip("needs root")
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
+    if subprocess.run(command, capture_output=True).returncode:
+        skip("needs the right to mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def short_and_long(**sizes: tuple[Any, Any]) -> pytest.MarkDecorator:
+    """Give a test two forms: a short one, and a long one for `pytest -m soak`.
+
+    :param sizes: arguments of the test, each with its short and its long value, such
+        as `stops=(20, 300)`.
+    """
+    short, long = zip(*sizes.values(), strict=True)
+    forms = [
+        pytest.param(*short, id="short"),
+        pytest.param(*long, id="long", marks=pytest.mark.soak),
+    ]
+    return pytest.mark.parametrize(list(sizes), forms)
 
 
 class Clock:

@@ -904,7 +904,7 @@ def test_without_a_network_it_is_the_loopback_address(
 # Root
 
 needs_root = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can change"
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root"
 )
 OWNER = 65534  # nobody, on most systems
 

@@ -11,6 +11,7 @@ import pytest
 
 import catalogd
 import containers
+from conftest import short_and_long
 
 
 @pytest.mark.parametrize(
@@ -142,16 +143,17 @@ def test_a_file_that_got_shorter_since_it_was_measured_says_nothing() -> None:
     assert "complete" not in said.facts
 
 
-def test_broken_headers_neither_raise_nor_take_long() -> None:
+@short_and_long(count=(5_000, 100_000))
+def test_broken_headers_neither_raise_nor_take_long(count: int) -> None:
     """In a process of its own: measuring coverage would make it ten times slower."""
     script = pathlib.Path(__file__).with_name("fuzz_headers.py")
     paths = f"{script.parent}:{script.parents[1]}"
     done = subprocess.run(
-        [sys.executable, str(script)],
+        [sys.executable, str(script), str(count)],
         env={"PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("100000 headers") == 4
+    assert done.stdout.count(f"{count} headers") == 4

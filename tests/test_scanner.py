@@ -18,7 +18,6 @@ import pytest
 
 import catalogd
 import containers
-import soak_library
 from catalogd import File, Known, Look
 from conftest import LONG_AGO, Clock, Library
 
@@ -1012,10 +1011,3 @@ def test_only_regular_files_are_opened(tmp_path: pathlib.Path) -> None:
     for name in ("pipe", "link", ".", "missing"):
         with pytest.raises(OSError):
             catalogd.open_file(str(tmp_path / name))
-
-
-def test_every_id_stays_where_it_belongs_in_a_library_that_is_shuffled(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    soak_library.main(count=300, rounds=4)
-    assert "every id is with its file" in capsys.readouterr().out

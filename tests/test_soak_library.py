@@ -1,24 +1,19 @@
-#!/usr/bin/env python3
-"""Shuffles a library for many rounds, and checks that every id stays where it belongs.
+"""A library is shuffled for many rounds, and every id stays with its file.
 
-    python3 tests/soak_library.py [FILES [ROUNDS [SEED]]]
-
-Makes two library folders with real containers, then renames, moves, swaps, rewrites,
-deletes and brings back files, renames whole folders, unplugs and replugs one of the
-folders, and scans after each round. It ends with an error if an id is not with its
-file.
+Files are renamed, moved, swapped, rewritten, deleted and brought back, whole folders
+are renamed, and one of the two library folders is unplugged and replugged.
 """
 
 import contextlib
 import json
 import os
+import pathlib
 import random
-import sys
-import tempfile
-import time
+from collections.abc import Iterator
 
 import catalogd
 import containers
+from conftest import short_and_long
 
 MAKERS = {
     "nsp": lambda number: containers.nsp(f"0100{number:08X}0000", b"%08d" % number),
@@ -32,8 +27,8 @@ MAKERS = {
 class Library:
     """The folders, and which file is where."""
 
-    def __init__(self, top: str, count: int, seed: int) -> None:
-        self.chance = random.Random(seed)
+    def __init__(self, top: str, count: int) -> None:
+        self.chance = random.Random(1)
         self.top = top
         self.roots = [os.path.join(top, name) for name in ("one", "two")]
         self.trash = os.path.join(top, "trash")
@@ -107,14 +102,14 @@ class Library:
             self.at[new + path[len(old) :]] = self.at.pop(path)
 
     @contextlib.contextmanager
-    def unplugged(self) -> object:
+    def unplugged(self) -> Iterator[None]:
         """One folder is away, and may be an empty mount point meanwhile."""
         root, away = self.roots[1], os.path.join(self.top, "away")
         os.rename(root, away)
         empty = self.chance.random() < 0.5
         if empty:
             os.mkdir(root)
-        yield root
+        yield
         if empty:
             os.rmdir(root)
         os.rename(away, root)
@@ -128,43 +123,30 @@ def ids(store: catalogd.Store) -> dict[str, str]:
 
 def check(library: Library, store: catalogd.Store, owner: dict[int, str]) -> None:
     found = ids(store)
-    if found.keys() != library.at.keys():
-        raise SystemExit(f"{len(found.keys() ^ library.at.keys())} files are wrong")
-    wrong = 0
+    assert found.keys() == library.at.keys()
     for path, number in library.at.items():
-        wrong += owner.setdefault(number, found[path]) != found[path]
-    if wrong:
-        raise SystemExit(f"{wrong} ids are not with their files")
+        assert owner.setdefault(number, found[path]) == found[path], path
 
 
-def main(count: int = 100_000, rounds: int = 10, seed: int = 1) -> None:
-    with contextlib.ExitStack() as stack:
-        top = stack.enter_context(tempfile.TemporaryDirectory())
-        library = Library(top, count, seed)
-        store = stack.enter_context(
-            contextlib.closing(catalogd.Store(os.path.join(top, "data")))
-        )
-        settings = catalogd.Settings(folders=tuple(library.roots))
-        scanner = catalogd.Scanner(store, settings)
-        owner: dict[int, str] = {}
-        for number in range(rounds):
-            began = time.monotonic()
-            changes = scanner.scan()
-            took = time.monotonic() - began
-            check(library, store, owner)
-            print(f"round {number}: {took:.1f} s, {catalogd.summary(changes)}")
-            with library.unplugged():
-                scanner.scan()
-                one = library.roots[0]
-                assert all(path.startswith(one) for path in ids(store))
-            if number % 2:  # else it is replugged and shuffled between two scans
-                scanner.scan()
-                check(library, store, owner)
-            library.shuffle()
+@short_and_long(count=(300, 100_000), rounds=(4, 10))
+def test_every_id_stays_with_its_file(
+    store: catalogd.Store, tmp_path: pathlib.Path, count: int, rounds: int
+) -> None:
+    library = Library(str(tmp_path), count)
+    scanner = catalogd.Scanner(
+        store, catalogd.Settings(folders=tuple(library.roots), settle=0)
+    )
+    owner: dict[int, str] = {}
+    for number in range(rounds):
         scanner.scan()
         check(library, store, owner)
-        print(f"{len(library.at)} files, {rounds} rounds: every id is with its file")
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+        with library.unplugged():
+            scanner.scan()
+            one = library.roots[0]
+            assert all(path.startswith(one) for path in ids(store))
+        if number % 2:  # else it is replugged and shuffled between two scans
+            scanner.scan()
+            check(library, store, owner)
+        library.shuffle()
+    scanner.scan()
+    check(library, store, owner)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from conftest import Clock
+from conftest import Clock, small_disk
 
 NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
 HERE = os.path.dirname(catalogd.__file__)
@@ -1236,25 +1236,20 @@ def test_a_backup_that_fails_leaves_no_file(
 
 
 @pytest.fixture
-def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+def disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """A file system of two megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"a file system cannot be mounted here: {error}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with small_disk(folder, 2 * 1024 * 1024):
+        yield folder
 
 
-def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: pathlib.Path) -> None:
-    with opened(str(small_disk / "data")) as store:
+def test_a_full_disk_refuses_writes_and_nothing_else(disk: pathlib.Path) -> None:
+    with opened(str(disk / "data")) as store:
         account = store.accounts.add("anna", "hash")
         store.accounts.add_key(account, "switch", b"1")
         kept = [add_link(store, "Celeste")]
-        fill(small_disk / "ballast")
+        fill(disk / "ballast")
         with pytest.raises(catalogd.StorageFull, match="full") as refusal:
             while True:
                 kept.append(add_link(store, "Another"))
@@ -1263,9 +1258,9 @@ def test_a_full_disk_refuses_writes_and_nothing_else(small_disk: pathlib.Path) -
         assert ids(store) == set(kept)
         assert store.accounts.key_holder(b"1") is not None
         with pytest.raises(catalogd.Problem, match="full"):
-            store.database.backup(str(small_disk / "copy"))
+            store.database.backup(str(disk / "copy"))
 
-        os.unlink(small_disk / "ballast")
+        os.unlink(disk / "ballast")
         kept.append(add_link(store, "Another"))
         assert ids(store) == set(kept)
     assert is_whole(store.database.path)

@@ -7,7 +7,6 @@ import hashlib
 import os
 import pathlib
 import socket
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import Home, wait_for
+from conftest import Home, small_disk, wait_for
 from consoles import FTPConsole, Installer
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
@@ -43,20 +42,6 @@ def installer() -> Iterator[Callable[..., Installer]]:
             return stack.enter_context(contextlib.closing(Installer(behave)))
 
         yield make
-
-
-@contextlib.contextmanager
-def small_disk(folder: pathlib.Path, size: int) -> Iterator[None]:
-    """A file system of so many bytes."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
-    if subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("this machine does not let us mount a file system")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 class Crash(BaseException):
