@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["platformdirs>=2.6", "tqdm"]
+# dependencies = ["platformdirs>=2.6"]
 # ///
 """send-to-switch: brings what was queued on catalogd's page to the console.
 
-It runs on any machine of the LAN, with Python alone: the two packages above are used
+It runs on any machine of the LAN, with Python alone: platformdirs and tqdm are used
 where they are installed. The sections, in order; each uses only those above it when
 the module loads:
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds catalogd_VERSION_all.deb. Needs: sudo apt install debhelper
+# Builds catalogd_VERSION_all.deb. Needs: sudo apt install build-essential debhelper
 # usage: packaging/build-deb.sh [FOLDER]     where to put it (default: dist)
 set -eu
 

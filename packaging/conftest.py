@@ -10,21 +10,41 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 TOP = pathlib.Path(__file__).parent.parent
 
 
+# The package of Debian that has a tool, where it is called otherwise.
+PACKAGES = {
+    "dh": "debhelper",
+    "g++": "build-essential",
+    "dpkg-buildpackage": "dpkg-dev",
+    "man": "man-db",
+    "nsenter": "util-linux",
+    "objdump": "binutils",
+    "systemd-analyze": "systemd",
+    "systemd-nspawn": "systemd-container",
+    "unshare": "util-linux",
+}
+
+
 def need(*tools: str, root: bool = False) -> None:
-    """Skip the test, or fail it on CI, if a tool is missing."""
-    missing = [tool for tool in tools if shutil.which(tool) is None]
-    if root and os.geteuid() != 0:
-        missing.append("root")
+    """Skip the test, or fail on CI, where one of the tools is missing."""
+    missing = [PACKAGES.get(tool, tool) for tool in tools if not shutil.which(tool)]
     if missing:
-        give_up = pytest.fail if os.environ.get("CI") else pytest.skip
-        give_up(f"needs {', '.join(missing)}")
+        skip(f"needs the package {', '.join(dict.fromkeys(missing))}")
+    if root and os.geteuid() != 0:
+        skip("needs root")
+
+
+def skip(reason: str) -> NoReturn:
+    """Skip a test, or fail it where `CI` is set: nothing is missing there."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 def run(*command: Any, **options: Any) -> str:

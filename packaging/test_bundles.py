@@ -2,6 +2,7 @@
 run the file by its inline metadata."""
 
 import contextlib
+import ctypes.util
 import importlib.util
 import json
 import os
@@ -10,12 +11,13 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from conftest import TOP, free_port, get, need, run, wait_for
+from conftest import TOP, free_port, get, need, run, skip, wait_for
 
 LOOPBACK = ["--host", "127.0.0.1", "--port", "0"]
 
@@ -62,8 +64,12 @@ def answers(address: str) -> bool:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Build the executable of packaging/catalogd.spec."""
+    need("objdump")
     if importlib.util.find_spec("PyInstaller") is None:
-        need("pyinstaller")
+        skip("needs the package pyinstaller of PyPI")
+    library = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if ctypes.util.find_library(library) is None:
+        skip(f"needs the package lib{library}")
     folder = tmp_path_factory.mktemp("program")
     where = ["--distpath", folder, "--workpath", folder / "build"]
     spec = TOP / "packaging/catalogd.spec"
@@ -130,7 +136,7 @@ def test_the_archive_needs_nothing_but_python(
 
 
 @pytest.mark.parametrize(
-    "command", ["uv run catalogd.py serve", "pipx run ./catalogd.py serve"]
+    "command", ["uv run catalogd.py serve", "pipx run --spec . catalogd serve"]
 )
 def test_one_line_starts_it_with_nothing_installed(
     command: str, tmp_path: pathlib.Path, games: pathlib.Path
@@ -150,3 +156,16 @@ def test_pipx_installs_the_command(tmp_path: pathlib.Path, games: pathlib.Path) 
     command = [tmp_path / "bin/catalogd", "serve", games, *LOOPBACK]
     with started(command, tmp_path) as (_, address):
         assert answers(address)
+
+
+def test_the_source_archive_has_what_the_tests_need(tmp_path: pathlib.Path) -> None:
+    build = "import setuptools.build_meta as it, sys; it.build_sdist(sys.argv[1])"
+    run(sys.executable, "-c", build, tmp_path, cwd=TOP)
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    paths = [path for path in TOP.glob("*") if path.is_file()]
+    for folder in (".ci", "packaging", "tests"):
+        paths += [path for path in (TOP / folder).rglob("*") if path.is_file()]
+    needed = {str(path.relative_to(TOP)) for path in paths if path.suffix != ".pyc"}
+    assert needed - names <= {".git", ".gitignore", ".coverage"}

@@ -11,7 +11,7 @@ import pathlib
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -53,11 +53,33 @@ sys.exit(catalogd.main())
 class Machine:
     """A booted container without a network."""
 
-    def __init__(self, root: pathlib.Path, nspawn: int) -> None:
+    def __init__(
+        self,
+        root: pathlib.Path,
+        nspawn: "subprocess.Popen[bytes]",
+        console: pathlib.Path,
+    ) -> None:
         self.root = root
-        children = pathlib.Path(f"/proc/{nspawn}/task/{nspawn}/children")
-        self.leader = wait_for(lambda: children.read_text().strip())
-        wait_for(lambda: "running" in self.does("systemctl", "is-system-running"))
+        self.nspawn = nspawn
+        self.console = console
+        children = pathlib.Path(f"/proc/{nspawn.pid}/task/{nspawn.pid}/children")
+        self.leader = self.wait_for(lambda: children.read_text().strip())
+        state = ["systemctl", "is-system-running"]
+        self.wait_for(lambda: "running" in self.does(*state))
+
+    def wait_for(self, what: Callable[[], Any]) -> Any:
+        """Return the first true value of `what()`. Where it does not come, the error
+        has the last lines of the console."""
+        try:
+            return wait_for(lambda: self.is_up() and what())
+        except AssertionError as error:
+            lines = self.console.read_text(errors="replace").splitlines()
+            error.add_note("\n".join(["The console's last lines:", *lines[-20:]]))
+            raise
+
+    def is_up(self) -> bool:
+        assert self.nspawn.poll() is None, "the container has ended"
+        return True
 
     def does(self, *command: str, **options: Any) -> str:
         """Return what a command prints in the container; it may fail."""
@@ -129,7 +151,7 @@ def readme(start: str) -> list[str]:
 @pytest.fixture(scope="module")
 def debs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
     """Build the package of this version and of a later one."""
-    need("dpkg-buildpackage", "dh")
+    need("dpkg-buildpackage", "dh", "g++")
     folder = tmp_path_factory.mktemp("debs")
     today = pathlib.Path(run(TOP / "packaging/build-deb.sh", folder).strip())
     next_tree = changed_tree(folder / "next", "99.0")
@@ -160,15 +182,16 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     mirror = "http://deb.debian.org/debian"
     options = ["--variant=minbase", f"--include={','.join(PACKAGES)}"]
     run("debootstrap", *options, SUITE, root, mirror)
-    with open(folder / "console", "wb") as console:
+    console = folder / "console"
+    with open(console, "wb") as output:
         nspawn = subprocess.Popen(
             [*BOOT.split(), str(root)],
             stdin=subprocess.DEVNULL,
-            stdout=console,
-            stderr=console,
+            stdout=output,
+            stderr=output,
         )
     try:
-        yield Machine(root, nspawn.pid)
+        yield Machine(root, nspawn, console)
     finally:
         nspawn.terminate()
         nspawn.wait(60)
@@ -211,7 +234,7 @@ def test_the_file_runs_with_the_packages_of_debian(machine: Machine) -> None:
     start = serve.replace("DIR", "/srv")
     machine.run("systemd-run", "--unit=tried", "sh", "-c", f"cd /srv; exec {start}")
     up = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:6069/')"
-    wait_for(lambda: machine.does("python3", "-c", up) == "")
+    machine.wait_for(lambda: machine.does("python3", "-c", up) == "")
     machine.run("systemctl", "stop", "tried")
 
 
@@ -222,7 +245,7 @@ def test_installing_starts_the_service_and_prints_where_the_setup_code_is(
     printed = machine.follows(readme("| **Raspberry Pi OS")[:1])
     assert machine.unit("ActiveState") == "active", "systemd had its READY=1"
     [command] = re.findall("sudo (journalctl .*)", printed)
-    code = wait_for(lambda: machine.does("sh", "-c", command))
+    code = machine.wait_for(lambda: machine.does("sh", "-c", command))
     [code] = re.findall("#setup=(.*)", code)
     body = {"code": code, "username": "anna", "password": "correct horse"}
     headers = machine.call(":6069/web/setup", body)[0]
@@ -235,8 +258,8 @@ def test_the_status_line_has_the_numbers_of_entries_and_items(machine: Machine) 
 
 def test_the_page_is_announced_on_the_network(machine: Machine) -> None:
     journal = ["journalctl", "--unit=avahi-daemon"]
-    printed = "/services/catalogd.service) successfully established"
-    wait_for(lambda: printed in machine.run(*journal))
+    said = "/services/catalogd.service) successfully established"
+    machine.wait_for(lambda: said in machine.run(*journal))
 
 
 def test_a_command_of_root_leaves_all_files_to_the_service(
@@ -263,7 +286,7 @@ def test_folders_below_srv_mnt_and_media_are_served(machine: Machine, key: str) 
     ini = f"[library]\nscan_interval = 1\n{rows}\n"
     machine.write("/etc/catalogd/catalogd.ini", ini)
     machine.run("systemctl", "restart", "catalogd")
-    wait_for(lambda: machine.sources(key) == files)
+    machine.wait_for(lambda: machine.sources(key) == files)
     entry = json.loads(machine.call(f":6069/api/list?api_key={key}")[1])["entries"][0]
     download = machine.call(f":6069/api/download/{entry['id']}?api_key={key}")
     assert download[1] == "bytes"
@@ -279,16 +302,16 @@ def test_the_backup_and_restore_of_the_readme_work(machine: Machine, key: str) -
     before = machine.call(f":6069/api/list?api_key={key}")[1]
     machine.follows(readme("**Restore**"))
     assert "ben" in machine.run("catalogd", "user", "list")
-    wait_for(lambda: machine.call(f":6069/api/list?api_key={key}")[1] == before)
+    machine.wait_for(lambda: machine.call(f":6069/api/list?api_key={key}")[1] == before)
     assert machine.run("find", "/var/lib/catalogd", "!", "-user", "catalogd") == ""
 
 
 def test_a_disk_that_is_mounted_later_is_scanned(machine: Machine, key: str) -> None:
     machine.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/mnt/nas")
     machine.run("sh", "-c", "echo bytes >/mnt/nas/later.nsp")
-    wait_for(lambda: "/mnt/nas/later.nsp" in machine.sources(key))
+    machine.wait_for(lambda: "/mnt/nas/later.nsp" in machine.sources(key))
     machine.run("umount", "/mnt/nas")
-    wait_for(lambda: "/mnt/nas/m.nsp" in machine.sources(key))
+    machine.wait_for(lambda: "/mnt/nas/m.nsp" in machine.sources(key))
 
 
 def test_the_drop_in_for_home_makes_it_readable(machine: Machine, key: str) -> None:
@@ -300,7 +323,7 @@ def test_the_drop_in_for_home_makes_it_readable(machine: Machine, key: str) -> N
     drop_in = (TOP / "packaging/debian/examples/home.conf").read_text()
     home = "/home/carl/games/h.nsp"
     with machine.drop_in(drop_in.replace("User=NAME", "User=carl")):
-        wait_for(lambda: home in machine.sources(key))
+        machine.wait_for(lambda: home in machine.sources(key))
         machine.run("catalogd", "user", "list")
         assert machine.run("find", "/var/lib/catalogd", "!", "-user", "carl") == ""
     ini.write_text(before)
@@ -336,8 +359,8 @@ def test_the_sandbox_hides_home(machine: Machine) -> None:
 def test_a_killed_service_comes_back(machine: Machine, key: str) -> None:
     before = machine.unit("MainPID")
     machine.run("sh", "-c", f"kill -9 {before}")
-    wait_for(lambda: machine.unit("ActiveState") != "active")
-    wait_for(lambda: machine.unit("ActiveState") == "active")
+    machine.wait_for(lambda: machine.unit("ActiveState") != "active")
+    machine.wait_for(lambda: machine.unit("ActiveState") == "active")
     assert machine.unit("MainPID") != before
     assert len(machine.sources(key)) == 3
 
@@ -356,9 +379,9 @@ def test_a_service_that_hangs_is_ended_by_the_watchdog(machine: Machine) -> None
     with machine.drop_in("\n".join(rows)):
         before = machine.unit("MainPID")
         machine.write("/srv/hang", "")
-        wait_for(lambda: machine.unit("ActiveState") != "active")
+        machine.wait_for(lambda: machine.unit("ActiveState") != "active")
         (machine.root / "srv/hang").unlink()
-        wait_for(lambda: machine.unit("ActiveState") == "active")
+        machine.wait_for(lambda: machine.unit("ActiveState") == "active")
         assert machine.unit("MainPID") != before
     journal = machine.run("journalctl", "--unit=catalogd", "--since=-2min")
     assert "Watchdog timeout" in journal

@@ -6,12 +6,14 @@ on a desk, by day and by night.
 """
 
 import contextlib
+import importlib.util
 import itertools
 import json
 import os
 import pathlib
 import re
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -182,6 +184,21 @@ def fill_queue(store: catalogd.Store, account: int) -> None:
 
 
 # The browser
+
+
+def missing_for_chromium() -> str:
+    """Return the package, or the library, without which Chromium does not start, or ""
+    where it does."""
+    if importlib.util.find_spec("axe_playwright_python") is None:
+        return "axe-playwright-python of PyPI"
+    if not os.path.exists(CHROMIUM):
+        return "chromium"
+    command = [CHROMIUM, "--headless", *FLAGS, "--dump-dom", "about:blank"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 0:
+        return ""
+    found = re.search(r"lib[\w+.-]+\.so[.\d]*", done.stderr)
+    return f"of {found[0]}" if found else f"chromium, which says: {done.stderr[-300:]}"
 
 
 @contextlib.contextmanager

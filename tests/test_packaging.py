@@ -51,6 +51,13 @@ def test_the_inline_metadata_has_the_packages_of_setup_cfg() -> None:
     assert metadata["requires-python"] == options["python_requires"]
 
 
+def test_the_client_is_started_with_nothing_that_is_optional() -> None:
+    metadata = script_metadata(TOP / "send_to_switch.py")
+    options = setup_cfg()["options"]
+    assert set(metadata["dependencies"]) <= set(options["install_requires"].split())
+    assert metadata["requires-python"] == options["python_requires"]
+
+
 def test_the_debian_package_requires_the_versions_of_setup_cfg() -> None:
     control = (TOP / "packaging/debian/control").read_text()
     named = dict(re.findall(r"python3-(\w+) \(>= ([\d.]+)\)", control))

@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
@@ -24,10 +23,9 @@ import pytest
 
 import catalogd
 import screenshots
-from conftest import PASSWORD, Clock, Library
+from conftest import PASSWORD, Clock, Library, need, skip
 from screenshots import DESK, PHONE, VIEWS, House, options, see, served
 
-CI = os.environ.get("CI") == "true"
 PATIENCE = 20_000  # milliseconds, for a machine that is busy with other things
 PICTURES = screenshots.ROOT / "screenshots"
 JPEG = base64.b64decode(  # 8 x 8 pixels
@@ -43,10 +41,8 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    if not CI:
-        pytest.importorskip("axe_playwright_python")
-        if not os.path.exists(screenshots.CHROMIUM):
-            pytest.skip(f"there is no {screenshots.CHROMIUM}")
+    if missing := screenshots.missing_for_chromium():
+        skip(f"needs the package {missing}")
     with screenshots.chromium() as browser:
         yield browser
 
@@ -1171,8 +1167,8 @@ def test_the_page_works_below_another_path(
 # The script as text
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="there is no node")
 def test_the_script_is_valid(tmp_path: pathlib.Path) -> None:
+    need("node", "nodejs")
     path = tmp_path / "script.js"
     path.write_text(catalogd.JS)
     subprocess.run(["node", "--check", path], check=True)

@@ -4,15 +4,17 @@ import dataclasses
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 import catalogd
+from conftest import need
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -54,7 +56,12 @@ class Terminal:
             cwd=home,
             env=environment,
             text=True,
+            start_new_session=True,
         )
+        self.timer = threading.Timer(
+            PATIENCE, os.killpg, [self.shell.pid, signal.SIGKILL]
+        )
+        self.timer.start()
 
     def here(self, text: str) -> str:
         """The README's text, for this machine."""
@@ -63,10 +70,11 @@ class Terminal:
             "6069", str(self.port)
         )
 
-    def run(self, command: str) -> str:
-        """What the command prints."""
-        self.type(f"{command}\necho '{DONE}'")
-        return self.read_until(f"{DONE}\n").removesuffix(f"{DONE}\n")
+    def run(self, commands: list[str]) -> list[str]:
+        """Paste all commands at once, and return what each prints."""
+        for command in commands:
+            self.type(f"{command}\necho '{DONE}'")
+        return [self.read_until(f"{DONE}\n") for _ in commands]
 
     def type(self, text: str) -> None:
         assert self.shell.stdin is not None
@@ -74,18 +82,20 @@ class Terminal:
         self.shell.stdin.flush()
 
     def read_until(self, end: str) -> str:
+        """Return what is printed before the line `end`."""
         assert self.shell.stdout is not None
         printed = ""
         while not printed.endswith(end):
             line = self.shell.stdout.readline()
             assert line, f"the shell ended after: {printed}"
             printed += line
-        return printed
+        return printed.removesuffix(end)
 
     def close(self) -> None:
         """End what still runs in it, and then the shell."""
         self.type("kill $(jobs -p); wait; exit")
         self.shell.communicate(timeout=PATIENCE)
+        self.timer.cancel()
 
 
 @pytest.fixture
@@ -94,42 +104,38 @@ def terminal(tmp_path: pathlib.Path) -> Iterator[Terminal]:
         port = probe.getsockname()[1]
     settings = tmp_path / ".config" / "catalogd" / "catalogd.ini"
     settings.parent.mkdir(parents=True)
-    settings.write_text(f"[library]\nsettle = 0\n[server]\nport = {port}\n")
+    settings.write_text(f"[server]\nport = {port}\n")
     terminal = Terminal(tmp_path, port)
     yield terminal
     terminal.close()
 
 
-def wait_for_entry(home: pathlib.Path) -> None:
-    """Until the server has scanned."""
-    database = home / ".local" / "share" / "catalogd"
-    deadline = time.monotonic() + PATIENCE
-    store = catalogd.Store(str(database))
-    while store.entries.list_json() == "[]":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    store.close()
-
-
 @pytest.mark.skipif(os.name == "nt", reason="the walk is for a POSIX shell")
-def test_every_line_of_the_walk_comes_out_as_printed(
-    terminal: Terminal, tmp_path: pathlib.Path
-) -> None:
-    walked = 0
-    for command, output in steps():
-        expected = terminal.here(output)
-        if "catalogd.py serve" in command:
-            terminal.type(f"{command} 2>log &")  # a terminal of its own
-            printed = terminal.read_until("Stop with Ctrl-C.\n")
-            wait_for_entry(tmp_path)
-        else:
-            printed = terminal.run(command)
-            printed += "\n" if printed and not printed.endswith("\n") else ""
-        assert re.fullmatch(pattern(expected), printed, re.DOTALL), (
-            f"$ {command}\n{printed}\ninstead of\n{expected}"
+def test_every_line_of_the_walk_comes_out_as_printed(terminal: Terminal) -> None:
+    need("curl", "curl")
+    commands, outputs = zip(*steps(), strict=True)
+    [serve] = [at for at, line in enumerate(commands) if "catalogd.py serve" in line]
+    printed = terminal.run([*commands[:serve]])
+    terminal.type(f"{commands[serve]} 2>log &")  # a terminal of its own
+    end = "Stop with Ctrl-C.\n"
+    printed.append(terminal.read_until(end) + end)
+    printed += terminal.run([*commands[serve + 1 :]])
+    for command, found, output in zip(commands, printed, outputs, strict=True):
+        expected = terminal.here(output).rstrip("\n")
+        assert re.fullmatch(pattern(expected), found.rstrip("\n"), re.DOTALL), (
+            f"$ {command}\n{found}\ninstead of\n{expected}"
         )
-        walked += 1
-    assert walked > 20
+    assert len(commands) > 20
+
+
+def test_the_packages_for_the_tests_are_those_of_the_ci() -> None:
+    told = re.search(r"sudo apt install (chromium(?:.*\\\n)*.*)", README)
+    script = (ROOT / ".ci" / "run").read_text()
+    installed = re.findall(r"packages\+?=\(([^)]*)\)", script)
+    assert told
+    assert sorted(told[1].replace("\\", "").split()) == sorted(
+        " ".join(installed).split()
+    )
 
 
 def test_the_settings_table_has_every_option() -> None:
