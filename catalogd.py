@@ -2912,7 +2912,7 @@ class ErrorTask(waitress.task.Task):
         log.info("%d from %s: %s", error.code, self.channel.addr[0], error.reason)
         self.status = f"{error.code} {error.reason}"
         self.response_headers = [*JSON_HEADERS.items(), ("Connection", "close")]
-        body = error_body(*REFUSALS[error.code])
+        body = error_body(*HTTP_ERRORS[error.code])
         self.content_length = len(body)
         self.write(body)
         self.close_on_finish = self.channel.refused = True
@@ -3163,7 +3163,7 @@ class Server(waitress.server.TcpWSGIServer):
 
 
 # Web --------------------------------------------------------------------------
-# The routes. Who may call one is in its first line, and is enforced in one place.
+# The routes. The first line of each says who may call it; `Web` enforces that.
 
 JSON_HEADERS = {
     "Content-Type": "application/json",
@@ -3180,39 +3180,42 @@ PAGE_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 DIRECTORY_HEADERS = {**JSON_HEADERS, "Content-Type": "text/html; charset=utf-8"}
-LEDGERS = 100  # queue items whose served bytes are remembered
-COOKIE = "session"
-CLIENT_PATIENCE = 30  # seconds without a call after which a client is not there
-REFUSALS = {  # what bottle and waitress refuse: our code and message by HTTP status
-    400: ("bad_request", "The request could not be understood."),
+HTTP_ERRORS = {  # code and message by status, for errors of bottle and waitress
+    400: ("bad_request", "The request is malformed."),
     404: ("not_found", "There is nothing at this address."),
-    405: (
-        "method_not_allowed",
-        "This address does not take this method. The Allow header has those it takes.",
-    ),
+    405: ("method_not_allowed", "Only the methods of the Allow header are supported."),
     408: ("timeout", "The request took too long to arrive."),
     413: ("too_large", f"The body is larger than {MAX_BODY_BYTES} bytes."),
     431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
-    500: (
-        "internal_error",
-        "Something went wrong in the server. Its log says what.",
-    ),
-    501: ("not_implemented", "The body is in a transfer encoding other than chunked."),
+    500: ("internal_error", "Something went wrong in the server. Its log has details."),
+    501: ("not_implemented", "No transfer encoding other than chunked is supported."),
 }
-LONG_BODY = 64 * 1024  # bytes
+FILE_HEADERS = {
+    **JSON_HEADERS,
+    "Content-Type": "application/octet-stream",
+    "Cache-Control": "private, no-cache",
+}
+COOKIE = "session"
+CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
+MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
+LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
 class Route(NamedTuple):
-    """`access` is "open", "key", "session", "admin" (a session of one),
-    "key or session", or "dir" (a token in the path, or Basic authentication with an
-    account's name and key); `fields` are those of its JSON body; `runs` names the
-    threads that answer it, see Server."""
+    """An address of the service.
+
+    `subject` is the class that has the method `answer`. `access` is "open", "key",
+    "session", "admin" (a session of one), "key or session", or "dir" (a token in the
+    path, or Basic authentication with an account's name and key). `fields` are those of
+    its JSON body. `runs` names the threads that answer it, see Server.
+    """
 
     method: str
     path: str
     access: str
     fields: Mapping[str, Field] | None
     runs: str
+    subject: str
     answer: Callable[..., Any]
 
 
@@ -3225,17 +3228,25 @@ def route(
     fields: Mapping[str, Field] | None = None,
     runs: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a method of Web answer `rule`, such as "GET /api/list". It is called with
-    the caller (unless the route is open), the fields (if there are any), and the
-    parts of the path by name. It returns a dictionary or a bottle.HTTPResponse."""
+    """Make a method answer `rule`, such as "GET /api/list".
+
+    It is called with the caller (unless the route is open), the fields (if there are
+    any), and the variable parts of the path by name. It returns the fields to answer
+    beside "success", None if there are none, or a bottle.HTTPResponse.
+    """
 
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
         threads = runs or ("workers" if method == "GET" else "writes")
-        ROUTES.append(Route(method, path, access, fields, threads, answer))
+        subject = answer.__qualname__.partition(".")[0]
+        ROUTES.append(Route(method, path, access, fields, threads, subject, answer))
         return answer
 
     return add
+
+
+def success_body(fields: Mapping[str, Any] | None) -> bytes:
+    return json.dumps({"success": True, **(fields or {})}).encode()
 
 
 def error_body(code: str, message: str) -> bytes:
@@ -3249,9 +3260,9 @@ def json_answer(
     return bottle.HTTPResponse(body, status, {**JSON_HEADERS, **(headers or {})})
 
 
-def refusal(status: int, code: str, message: str, **headers: str) -> Any:
-    """The answer to what is refused, and its line in the log. The query is not in
-    it, since a key may be, nor is the token of an address."""
+def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
+    """Return an error, and write a line to the log. That line has neither the query,
+    which may contain a key, nor the token of a console address."""
     environ = bottle.request.environ
     path = re.sub(r"(/dir/)[^/]+", r"\1...", environ.get("PATH_INFO", ""))
     call = f"{bottle.request.method[:20]} {path[:200]}"
@@ -3261,18 +3272,18 @@ def refusal(status: int, code: str, message: str, **headers: str) -> Any:
 
 
 def loggable(line: str) -> str:
-    """One line without keys: one may be anywhere in what a client sent."""
+    """Return a text as one line without keys: a client may send one anywhere."""
     return KEY_SHAPE.sub(f"{KEY_PREFIX}...", repr(line)[1:-1])
 
 
 def request_header(name: str, default: str = "") -> str:
-    """As sent, in Latin-1: bottle's own way fails where a header is no UTF-8."""
+    """Return a header decoded as Latin-1. bottle's own way fails if it is not UTF-8."""
     key = "HTTP_" + name.upper().replace("-", "_")
     return str(bottle.request.environ.get(key, default))
 
 
 def request_headers() -> dict[str, str]:
-    """By lower-case name."""
+    """Return the headers by lower-case name."""
     environ = bottle.request.environ
     return {
         name[5:].replace("_", "-").lower(): value
@@ -3282,39 +3293,16 @@ def request_headers() -> dict[str, str]:
 
 
 class App(bottle.Bottle):
-    """Bottle, with its own refusals (no such path, no such method) in our shape."""
+    """Bottle, with its own errors (no such path, no such method) as JSON."""
 
     def default_error_handler(self, res: bottle.HTTPError) -> Any:
         allow = {}
-        if "Allow" in res.headers:  # bottle answers HEAD wherever there is GET
+        if "Allow" in res.headers:  # bottle answers HEAD where there is GET
             allow["Allow"] = res.headers["Allow"].replace("GET", "GET,HEAD")
-        code, message = REFUSALS[res.status_code]
-        answer = refusal(res.status_code, code, message, **allow)
+        code, message = HTTP_ERRORS[res.status_code]
+        answer = error_answer(res.status_code, code, message, **allow)
         answer.apply(bottle.response)
         return answer.body
-
-
-class Catalog:
-    """A list of entries at one version of the catalog."""
-
-    run = secrets.token_hex(4)  # another process may count its versions otherwise
-
-    def __init__(self, version: int, body: bytes) -> None:
-        self.version = version
-        self.body = body
-
-    def etag(self, coding: str = "") -> str:
-        return f'"{self.run}-{self.version:x}{coding}"'
-
-    @functools.cached_property
-    def zipped(self) -> bytes:
-        return zlib.compress(self.body, 1, wbits=31)
-
-
-def accepts_gzip(header: str) -> bool:
-    """What an Accept-Encoding header says of gzip."""
-    found = re.search(r"(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)", header, re.I)
-    return found is not None and (found[1] or "1").strip("0.") != ""
 
 
 class Web:
@@ -3322,310 +3310,184 @@ class Web:
 
     def __init__(self, store: Store, settings: Settings, scanner: Scanner) -> None:
         self.store = store
-        self.database = store.database
-        self.accounts = store.accounts
-        self.entries = store.entries
-        self.queue = store.queue
         self.settings = settings
         self.scanner = scanner
         self.setup_code = secrets.token_urlsafe(16)
-        self._catalogs: dict[str, Catalog] = {}  # by what their bodies begin with
-        self._catalog_lock = threading.Lock()
-        self._started = store.database.clock()
-        self._asked: dict[int, float] = {}  # by account: when a client last called
-        self._shelf = Shelf(-1, [])
-        self._served: dict[str, Served] = {}  # by queue item, the oldest first
-        self._throttle = Throttle()
-        self._password_lock = threading.Lock()  # one costly check at a time
+        subjects = (
+            SignInCalls(store, settings, self.setup_code),
+            AccountCalls(store, settings),
+            LibraryCalls(store, settings, scanner),
+            QueueCalls(store, settings),
+            ConsoleCalls(store, settings),
+        )
+        self.calls = {type(subject).__name__: subject for subject in subjects}
         self.app = App()
         for rule in ROUTES:
             answer = functools.partial(self._answer, rule)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
 
     def runs(self, method: str, path: str) -> str:
-        """The threads that answer a call, as its route says."""
+        """Return the name of the threads that answer a call, as its route says."""
         call = {"REQUEST_METHOD": method, "PATH_INFO": path}
         try:
             return str(self.app.router.match(call)[0].config["runs"])
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
-    # What every call goes through
-
     def _answer(self, rule: Route, **parts: str) -> bottle.HTTPResponse:
         try:
-            arguments: list[Any] = []
+            arguments: list[Any] = [self.calls.get(rule.subject, self)]
             if rule.access != "open":
                 arguments.append(self._admit(rule.access))
             if rule.fields is not None:
-                arguments.append(parse(rule.fields, self._body()))
-            answer = rule.answer(self, *arguments, **parts)
+                arguments.append(parse(rule.fields, request_body()))
+            answer = rule.answer(*arguments, **parts)
         except Problem as problem:
-            return refusal(
+            return error_answer(
                 problem.status, problem.code, str(problem), **problem.headers
             )
         except bottle.HTTPError:  # a body that bottle could not read
             raise
         except Exception:
             log.exception("%s %s failed", rule.method, rule.path)
-            return json_answer(error_body(*REFUSALS[500]), 500)
-        if isinstance(answer, dict):
-            return json_answer(json.dumps(answer).encode())
-        return answer
+            return json_answer(error_body(*HTTP_ERRORS[500]), 500)
+        if isinstance(answer, bottle.HTTPResponse):
+            return answer
+        return json_answer(success_body(answer))
 
     def _admit(self, access: str) -> Caller:
-        """:raises BadKey, SignedOut, Forbidden: the caller may not call this."""
+        """Return who calls.
+
+        :raises BadKey, BadAddress, SignedOut, Forbidden: the caller may not.
+        """
         if access == "dir":
-            return self._visitor()
+            return self._console()
         key = sent_key() if "key" in access else None
         if key is not None:
             return self._key_holder(key)
-        caller = self._session_holder() if access != "key" else None
+        caller = session_holder(self.store.accounts) if access != "key" else None
         if caller is None and "key" in access:
             raise BadKey("The API key is missing.")
         if caller is None:
             raise SignedOut("You are not signed in.")
         if bottle.request.method not in ("GET", "HEAD"):
-            refuse_other_sites(self.settings.base_url)
+            reject_other_sites(self.settings)
         if access == "admin" and not caller.admin:
             raise Forbidden("Only an admin may do this.")
         return caller
 
     def _key_holder(self, key: str) -> Caller:
-        caller = self.accounts.key_holder(hash_token(key))
+        caller = self.store.accounts.key_holder(hash_token(key))
         if caller is None:
             raise BadKey("The API key is not valid.")
         return caller
 
-    def _visitor(self) -> Caller:
-        """Who browses. :raises BadAddress: neither the path nor a header tells."""
+    def _console(self) -> Caller:
+        """Return whose console address or Basic authentication this is."""
         token = bottle.request.path.split("/")[2:3]
-        caller = self.queue.address_holder(hash_token(token[0])) if token else None
+        caller = (
+            self.store.queue.address_holder(hash_token(token[0])) if token else None
+        )
         if caller is not None:
             return caller._replace(base=f"/dir/{token[0]}")
         name, key = bottle.request.auth or ("", "")
-        caller = self.accounts.key_holder(hash_token(key))
+        caller = self.store.accounts.key_holder(hash_token(key))
         if caller is None or caller.name.casefold() != name.casefold():
-            raise BadAddress("The address is not valid, or not any more.")
+            raise BadAddress("The address is wrong, or was replaced or revoked.")
         return caller
 
-    def _session_holder(self) -> Caller | None:
-        for cookie in sent_cookies(request_header("Cookie")):
-            if holder := self.accounts.session_holder(hash_token(cookie)):
-                return holder
-        return None
+    @route("GET /healthz", access="open")
+    def health(self) -> dict[str, Any]:
+        self.store.entries.version()
+        return {"version": __version__}
 
-    @staticmethod
-    def _body() -> bytes:
-        kind = bottle.request.content_type.partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise NotJSON("The body must be JSON, as Content-Type: application/json.")
-        if bottle.request.content_length > MAX_BODY_BYTES:
-            raise TooLarge(REFUSALS[413][1])
-        body: bytes = bottle.request.body.read(MAX_BODY_BYTES)
-        return body
 
-    # The interface: catalog
+def request_body() -> bytes:
+    """Return the JSON of the request. :raises NotJSON, TooLarge:"""
+    kind = bottle.request.content_type.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise NotJSON("The body must be JSON, as Content-Type: application/json.")
+    if bottle.request.content_length > MAX_BODY_BYTES:
+        raise TooLarge(HTTP_ERRORS[413][1])
+    body: bytes = bottle.request.body.read(MAX_BODY_BYTES)
+    return body
 
-    @route("GET /api/list", access="key", runs="lists")
-    def list_entries(self, caller: Caller) -> bottle.HTTPResponse:
-        return self._catalog_answer('{"entries": ', self.entries.list_json)
 
-    def _catalog_answer(
-        self, opening: str, read: Callable[[str, str], bytes]
-    ) -> bottle.HTTPResponse:
-        """:param opening: what comes before the entries."""
-        catalog = self._prepared_catalog(opening, read)
-        headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
-        if not accepts_gzip(request_header("Accept-Encoding")):
-            return conditional(catalog.body, catalog.etag(), headers)
-        headers["Content-Encoding"] = "gzip"
-        return conditional(catalog.zipped, catalog.etag("-gzip"), headers)
+def sent_key() -> str | None:
+    """Return the API key of the header, or else of the query."""
+    scheme, _, key = request_header("Authorization").partition(" ")
+    if scheme.lower() == "bearer":
+        return str(key.strip())
+    found: str | None = bottle.request.query.get("api_key")
+    return found
 
-    def _prepared_catalog(
-        self, opening: str, read: Callable[[str, str], bytes]
-    ) -> "Catalog":
-        """Made once for each change of the catalog, not for each call. Whoever calls
-        in the meantime waits for it, since the answer may not be older than the call:
-        so these calls have a thread for themselves, see LANES."""
-        with self._catalog_lock:
-            version = self.entries.version()
-            catalog = self._catalogs.get(opening)
-            if catalog is None or catalog.version != version:
-                catalog = Catalog(version, read(opening, "}"))
-                self._catalogs[opening] = catalog
-            return catalog
 
-    @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
-    def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        entry = self.entries.get(entry_id)
-        if entry["type"] == "url":
-            return json_answer(b"", 302, {"Location": entry["source"]})
-        if self.settings.accel_redirect and behind_proxy():
-            return redirected_file_answer(entry["source"], self.settings.accel_redirect)
-        return file_answer(entry["source"], self.entries.checksum(entry_id))
+def session_holder(accounts: Accounts) -> Caller | None:
+    for cookie in sent_cookies(request_header("Cookie")):
+        if holder := accounts.session_holder(hash_token(cookie)):
+            return holder
+    return None
 
-    @route("GET /api/entries/<entry_id>/info", access="key")
-    def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        return {"success": True, "entry": self.entries.get(entry_id)}
 
-    # The interface: queue
+def sent_cookies(header: str) -> Iterator[str]:
+    """Yield the values of all cookies with our name. Other programs on the same host
+    may use that name too, and send cookies that the standard library cannot parse."""
+    for cookie in header.split(";"):
+        name, _, value = cookie.strip().partition("=")
+        if name == COOKIE and value:
+            yield value.strip('"')
 
-    @route("POST /api/send-to-switch", access="key or session", fields=SEND)
-    def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        added = self.queue.send(caller.account, body["entry_id"])
-        message = "Added to the queue." if added else "It is in the queue already."
-        return {"success": True, "message": message}
 
-    @route("GET /api/send-queue", access="key")
-    def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
-        self._asked[caller.account] = self.database.clock()
-        rows = self.queue.pending(caller.account, bottle.request.query.get("client"))
-        items = [self._queue_item(row) for row in rows]
-        body = json.dumps({"success": True, "queue": items}).encode()
-        return conditional(body, content_etag(body))
+def reject_other_sites(settings: Settings) -> None:
+    """Protect sessions: a page of another site could use them in the same browser.
 
-    def _queue_item(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        name, source = row["name"], row["source"]
-        if self.settings.sources == "url":
-            name = file_name(row)
-            if row["type"] == "filepath":
-                source = f"{self._base_url()}/api/download/{row['entry']}"
-        return {
-            "queue_item_id": row["id"],
-            "entry_id": row["entry"],
-            "entry_name": name,
-            "entry_source": source,
-            "entry_size": row["size"],
-            "status": row["status"],
-            "created_at": row["created_at"],
-        }
+    :raises Forbidden: the browser says that such a page made the call.
+    """
+    site = request_header("Sec-Fetch-Site", "same-origin")
+    host = bottle.request.urlparts.netloc
+    public = urllib.parse.urlsplit(settings.base_url).netloc or host
+    origin = request_header("Origin", host).rpartition("://")[2]
+    if site not in ("same-origin", "none") or origin not in (host, public):
+        raise Forbidden("The call comes from a page of another site.")
 
-    def _base_url(self) -> str:
-        return (
-            self.settings.base_url
-            or bottle.request.urlparts._replace(path="", query="", fragment="").geturl()
-        )
 
-    @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
-    def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        self._asked[caller.account] = self.database.clock()
-        if "transfer_speed" in body:
-            body["transfer_speed"] = round(body["transfer_speed"])
-        status = self.queue.report(caller.account, body["queue_item_id"], body)
-        return {"success": True, "message": f"The item is {status}."}
+class Calls:
+    """Base of the classes that answer calls. Each has one subject."""
 
-    @route("POST /api/send-queue/update", access="key", fields=UPDATE)
-    def update(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        return self.progress(caller, body)
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.accounts = store.accounts
+        self.entries = store.entries
+        self.queue = store.queue
+        self.settings = settings
+        self.clock = store.database.clock
 
-    # Addresses without a key, for what runs on a console
+    def base_url(self) -> str:
+        """Return the address of the service, for addresses in answers."""
+        called = bottle.request.urlparts._replace(path="", query="", fragment="")
+        return self.settings.base_url or called.geturl()
 
-    @route("POST /api/send-queue/<item>/address", access="key")
-    def make_address(self, caller: Caller, item: str) -> dict[str, Any]:
-        token = new_token()
-        entry = self.queue.add_item_address(caller.account, item, hash_token(token))
-        name = self._current_shelf().name(entry)
-        self._served.pop(item, None)
-        return {"success": True, "address": self._address(f"/dir/{token}", name)}
 
-    @route("GET /api/send-queue/<item>/address", access="key")
-    def served(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.queue.check_item(caller.account, item)
-        served = self._served.get(item, Served())
-        return {"success": True, "served": served.bytes}
+class SignInCalls(Calls):
+    """Setup, passwords and sessions."""
 
-    @route("GET /dir<place:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
-    def browse(self, caller: Caller, place: str) -> bottle.HTTPResponse:
-        shelf = self._current_shelf().of(caller.entry)
-        place = f"/dir{place}".removeprefix(caller.base)
-        if place in ("", "/index.json"):
-            return self._index(caller.base, shelf)
-        if place.endswith("/"):
-            return directory_answer(shelf.names(place.strip("/")))
-        row = shelf.find(place)
-        if row["type"] == "url":
-            return json_answer(b"", 302, {"Location": row["source"]})
-        served = self._ledger(caller.item) if caller.item else None
-        return file_answer(row["source"], self.entries.checksum(row["id"]), served)
-
-    def _ledger(self, item: str) -> Served:
-        """What was served of a queue item since it got its address, or since the
-        server was started."""
-        served = self._served.setdefault(item, Served())
-        for oldest in list(self._served)[:-LEDGERS]:
-            self._served.pop(oldest, None)
-        return served
-
-    def _index(self, base: str, shelf: "Shelf") -> bottle.HTTPResponse:
-        """The list of files that shops on the console read."""
-        files = [
-            {"url": self._shop_address(base, row), "size": row["size"]}
-            for row in shelf.rows
-        ]
-        index = {"files": files, "success": f"{len(files)} files"}
-        body = json.dumps(index).encode()
-        return conditional(body, content_etag(body))
-
-    def _shop_address(self, base: str, row: Mapping[str, Any]) -> str:
-        if row["type"] == "filepath":
-            return self._address(base, row["safe_name"])
-        return f"{row['source']}#{urllib.parse.quote(row['safe_name'], safe='')}"
-
-    def _address(self, base: str, name: str) -> str:
-        return f"{self._base_url()}{base}/{urllib.parse.quote(name, safe='')}"
-
-    def _current_shelf(self) -> "Shelf":
-        """Made once for each change of the catalog, not for each range of a file."""
-        with self._catalog_lock:
-            version = self.entries.version()
-            if version != self._shelf.version:
-                self._shelf = Shelf.filled(version, self.entries.downloadable())
-            return self._shelf
-
-    @route("GET /web/dir", access="session")
-    def browse_address(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "token": self.queue.browse_token(caller.account)}
-
-    @route("POST /web/dir", access="session")
-    def new_browse_address(self, caller: Caller) -> dict[str, Any]:
-        token = new_token()
-        self.queue.set_browse_token(caller.account, token)
-        return {"success": True, "token": token}
-
-    @route("DELETE /web/dir", access="session")
-    def revoke_browse_address(self, caller: Caller) -> dict[str, Any]:
-        self.queue.set_browse_token(caller.account, None)
-        return {"success": True}
-
-    @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
-    def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        account = self._check_login(body["username"], body["password"])
-        key = new_key()
-        self.accounts.add_key(account, "signed in by a client", hash_token(key))
-        return {"success": True, "api_key": key}
-
-    # The page's own: signing in
+    def __init__(self, store: Store, settings: Settings, setup_code: str) -> None:
+        super().__init__(store, settings)
+        self.setup_code = setup_code
+        self.throttle = Throttle()
+        self._lock = threading.Lock()  # one costly check at a time
 
     @route("GET /web/me", access="open")
     def me(self) -> dict[str, Any]:
-        caller = self._session_holder()
+        caller = session_holder(self.accounts)
         account = {"name": caller.name, "admin": caller.admin} if caller else None
         needs_setup = not caller and not self.accounts.exist()
-        return {"success": True, "account": account, "needs_setup": needs_setup}
+        return {"account": account, "needs_setup": needs_setup}
 
     @route("POST /web/setup", access="open", fields=SETUP, runs="passwords")
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
-        refuse_other_sites(self.settings.base_url)
-        with self._password_lock:
-            subject = f"setup from {bottle.request.environ['REMOTE_ADDR']}"
-            self._throttle.check(subject)
-            right = hmac.compare_digest(
-                hash_token(body["code"]), hash_token(self.setup_code)
-            )
-            self._throttle.record(right, subject)
-            if not right:
-                raise WrongPassword("The setup code is not the one that was printed.")
+        reject_other_sites(self.settings)
+        with self._lock:
+            self._check_setup_code(body["code"])
             if self.accounts.exist():
                 raise Conflict("There is an account already. Sign in.")
             name = check_account_name(body["username"])
@@ -3633,22 +3495,37 @@ class Web:
             account = self.accounts.add(name, password)
         return self._sign_in(account)
 
+    def _check_setup_code(self, code: str) -> None:
+        subject = f"setup from {bottle.request.environ['REMOTE_ADDR']}"
+        self.throttle.check(subject)
+        is_right = hmac.compare_digest(hash_token(code), hash_token(self.setup_code))
+        self.throttle.record(is_right, subject)
+        if not is_right:
+            raise WrongPassword("The setup code is not the one that was printed.")
+
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
-        refuse_other_sites(self.settings.base_url)
+        reject_other_sites(self.settings)
         return self._sign_in(self._check_login(body["username"], body["password"]))
 
+    @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
+    def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        account = self._check_login(body["username"], body["password"])
+        key = new_key()
+        self.accounts.add_key(account, "signed in by a client", hash_token(key))
+        return {"api_key": key}
+
     def _check_login(self, name: str, password: str) -> int:
-        """The account's id. :raises WrongPassword, TooManyTries:"""
+        """Return the account's id. :raises WrongPassword, TooManyTries:"""
         name = normalized(name.strip())
         address = bottle.request.environ["REMOTE_ADDR"]
         subjects = (f"account {name.lower()}", f"address {address}")
-        with self._password_lock:
-            self._throttle.check(*subjects)
+        with self._lock:
+            self.throttle.check(*subjects)
             account, stored = self.accounts.credentials(name) or (0, None)
-            right = password_matches(password, stored)
-            self._throttle.record(right, *subjects)
-        if not right:
+            is_right = password_matches(password, stored)
+            self.throttle.record(is_right, *subjects)
+        if not is_right:
             raise WrongPassword("The name or the password is wrong.")
         return account
 
@@ -3656,62 +3533,72 @@ class Web:
         secret = secrets.token_urlsafe(32)
         browser = request_header("User-Agent")[:200]
         self.accounts.add_session(account, hash_token(secret), browser)
-        answer = json_answer(b'{"success": true}')
-        self._set_cookie(answer, secret, SESSION_DAYS * 86400)
-        return answer
+        return self._cookie_answer(secret, SESSION_DAYS * 86400)
 
-    def _set_cookie(self, answer: bottle.HTTPResponse, value: str, age: int) -> None:
-        path = urllib.parse.urlsplit(self.settings.base_url).path or "/"
-        secure = self._base_url().startswith("https:")
+    def _cookie_answer(self, value: str, max_age: int) -> bottle.HTTPResponse:
+        answer = json_answer(success_body(None))
         answer.set_cookie(
             COOKIE,
             value,
-            max_age=age,
-            path=path,
-            secure=secure,
+            max_age=max_age,
+            path=urllib.parse.urlsplit(self.settings.base_url).path or "/",
+            secure=self.base_url().startswith("https:"),
             httponly=True,
             samesite="strict",
         )
+        return answer
 
     @route("POST /web/logout", access="session")
     def logout(self, caller: Caller) -> bottle.HTTPResponse:
         self.accounts.end_session(caller.proof, caller.account)
-        answer = json_answer(b'{"success": true}')
-        self._set_cookie(answer, "", 0)
-        return answer
+        return self._cookie_answer("", 0)
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
-    def password(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+    def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"])
         self.accounts.set_password(
             caller.account, hash_password(new), keep=caller.proof
         )
-        return {"success": True}
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
         rows = self.accounts.sessions(caller.account)
         found = [{**row, "current": row["id"] == caller.proof} for row in rows]
-        return {"success": True, "sessions": found}
+        return {"sessions": found}
 
     @route("DELETE /web/sessions/<session>", access="session")
-    def end_session(self, caller: Caller, session: str) -> dict[str, Any]:
+    def end_session(self, caller: Caller, session: str) -> None:
         self.accounts.end_session(session, caller.account)
-        return {"success": True}
 
-    # The page's own: accounts, for admins
+
+class AccountCalls(Calls):
+    """The caller's keys, and all accounts for admins."""
+
+    @route("GET /web/keys", access="session")
+    def keys(self, caller: Caller) -> dict[str, Any]:
+        return {"keys": self.accounts.keys(caller.account)}
+
+    @route("POST /web/keys", access="session", fields=KEY)
+    def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        key = new_key()
+        key_id = self.accounts.add_key(caller.account, body["label"], hash_token(key))
+        return {"id": key_id, "key": key}
+
+    @route("DELETE /web/keys/<key_id>", access="session")
+    def revoke_key(self, caller: Caller, key_id: str) -> None:
+        self.accounts.revoke_key(key_id, caller.account)
 
     @route("GET /web/accounts", access="admin")
     def all_accounts(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "accounts": self.accounts.all()}
+        return {"accounts": self.accounts.all()}
 
     @route("POST /web/accounts", access="admin", fields=ACCOUNT, runs="passwords")
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
         account = self.accounts.add(name, password, body.get("admin", False))
-        return {"success": True, "id": account}
+        return {"id": account}
 
     @route(
         "POST /web/accounts/<account>",
@@ -3721,87 +3608,133 @@ class Web:
     )
     def change_account(
         self, caller: Caller, body: Mapping[str, Any], account: str
-    ) -> dict[str, Any]:
+    ) -> None:
         if "password" in body:
             password = hash_password(check_password(body["password"]))
             self.accounts.set_password(account_id(account), password, keep=caller.proof)
         if "admin" in body:
             self.accounts.set_admin(account_id(account), body["admin"])
-        return {"success": True}
 
     @route("DELETE /web/accounts/<account>", access="admin")
-    def remove_account(self, caller: Caller, account: str) -> dict[str, Any]:
+    def remove_account(self, caller: Caller, account: str) -> None:
         if account_id(account) == caller.account:
             raise Conflict("You are signed in with this account.")
         self.accounts.remove(account_id(account))
-        return {"success": True}
 
-    # The page's own: the library, keys and the queue
+
+def account_id(text: str) -> int:
+    """Return the id in an address. :raises NotFound: no account can have it."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise NotFound("There is no such account.")
+    return int(text)
+
+
+class EntryList:
+    """The JSON of a list of entries, at one version of the entries."""
+
+    process = secrets.token_hex(4)  # versions of two processes do not compare
+
+    def __init__(self, version: int, body: bytes) -> None:
+        self.version = version
+        self.body = body
+
+    def etag(self, coding: str = "") -> str:
+        return f'"{self.process}-{self.version:x}{coding}"'
+
+    @functools.cached_property
+    def zipped(self) -> bytes:
+        return zlib.compress(self.body, 1, wbits=31)
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return whether an Accept-Encoding header allows gzip."""
+    found = re.search(r"(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)", header, re.I)
+    return found is not None and (found[1] or "1").strip("0.") != ""
+
+
+class LibraryCalls(Calls):
+    """Entries, their files and icons, and scans."""
+
+    def __init__(self, store: Store, settings: Settings, scanner: Scanner) -> None:
+        super().__init__(store, settings)
+        self.scanner = scanner
+        self._lists: dict[str, EntryList] = {}  # by what their bodies begin with
+        self._lock = threading.Lock()
+
+    @route("GET /api/list", access="key", runs="lists")
+    def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
+        return self._list_answer('{"entries": ', self.entries.list_json)
 
     @route("GET /web/entries", access="session", runs="lists")
-    def page_entries(self, caller: Caller) -> bottle.HTTPResponse:
+    def page_list(self, caller: Caller) -> bottle.HTTPResponse:
         opening = '{"success": true, "entries": '
-        return self._catalog_answer(opening, self.entries.full_list_json)
+        return self._list_answer(opening, self.entries.full_list_json)
+
+    def _list_answer(
+        self, opening: str, read: Callable[[str, str], bytes]
+    ) -> bottle.HTTPResponse:
+        """:param opening: the JSON before the entries."""
+        found = self.prepared_list(opening, read)
+        headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
+        if not accepts_gzip(request_header("Accept-Encoding")):
+            return conditional(found.body, headers, found.etag())
+        headers["Content-Encoding"] = "gzip"
+        return conditional(found.zipped, headers, found.etag("-gzip"))
+
+    def prepared_list(
+        self, opening: str, read: Callable[[str, str], bytes]
+    ) -> EntryList:
+        """Return a list that is read once for each version of the entries. Other calls
+        for it wait meanwhile, since an answer must not be older than its call."""
+        with self._lock:
+            version = self.entries.version()
+            found = self._lists.get(opening)
+            if found is None or found.version != version:
+                found = EntryList(version, read(opening, "}"))
+                self._lists[opening] = found
+            return found
+
+    @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
+    def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
+        entry = self.entries.get(entry_id)
+        if entry["type"] == "url":
+            return json_answer(b"", 302, {"Location": entry["source"]})
+        if self.settings.accel_redirect and is_behind_proxy():
+            return redirected_file_answer(entry["source"], self.settings.accel_redirect)
+        return file_answer(entry["source"], self.entries.checksum(entry_id))
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
-    def download_in_page(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
+    def page_download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         return self.download(caller, entry_id)
 
-    @route("GET /web/keys", access="session")
-    def keys(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "keys": self.accounts.keys(caller.account)}
+    @route("GET /api/entries/<entry_id>/info", access="key")
+    def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        return {"entry": self.entries.get(entry_id)}
 
-    @route("POST /web/keys", access="session", fields=KEY)
-    def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        key = new_key()
-        identity = self.accounts.add_key(caller.account, body["label"], hash_token(key))
-        return {"success": True, "id": identity, "key": key}
+    @route("GET /web/icons/<entry_id>", access="session")
+    def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
+        headers = {
+            **JSON_HEADERS,
+            "Content-Type": "image/jpeg",
+            "Cache-Control": "private, max-age=31536000, immutable",
+        }
+        return conditional(self.entries.icon(entry_id), headers)
 
-    @route("DELETE /web/keys/<key_id>", access="session")
-    def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
-        self.accounts.revoke_key(key_id, caller.account)
-        return {"success": True}
+    @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
+    def edit(self, caller: Caller, body: dict[str, str], entry_id: str) -> None:
+        self.entries.edit(entry_id, body)
 
-    @route("GET /web/queue", access="session")
-    def all_items(self, caller: Caller) -> bottle.HTTPResponse:
-        rows = self.queue.items(caller.account)
-        state = {"success": True, "queue": rows, **self._client(caller.account)}
-        body = json.dumps(state).encode()
-        return conditional(body, content_etag(body))
+    @route("POST /web/entries/<entry_id>/undo", access="admin")
+    def undo_edits(self, caller: Caller, entry_id: str) -> None:
+        self.entries.edit(entry_id, None)
 
-    def _client(self, account: int) -> dict[str, Any]:
-        """Whether a client of the account calls, and if not, since when. It says no
-        time while one does, so that what was not changed stays the same body."""
-        asked = self._asked.get(account)
-        here = self.database.clock() - (asked or self._started) < CLIENT_PATIENCE
-        last = None if here or asked is None else stamp(asked)
-        return {"client_here": here, "last_fetched": last}
+    @route("POST /web/links", access="admin", fields=LINK, runs="links")
+    def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        return {"id": make_link(self.entries, by=caller.name, **body)}
 
-    @route("GET /web/sent", access="session")
-    def sent(self, caller: Caller) -> dict[str, Any]:
-        return {"success": True, "entries": self.queue.sent(caller.account)}
-
-    @route("POST /web/queue/<item>/retry", access="session")
-    def retry(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.queue.retry(caller.account, item)
-        return {"success": True}
-
-    @route("POST /web/queue/<item>/cancel", access="session")
-    def cancel(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.queue.cancel(caller.account, item)
-        return {"success": True}
-
-    @route("POST /web/queue/<item>/top", access="session")
-    def to_top(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.queue.to_top(caller.account, item)
-        return {"success": True}
-
-    @route("POST /web/queue/clear", access="session")
-    def clear(self, caller: Caller) -> dict[str, Any]:
-        self.queue.clear(caller.account)
-        return {"success": True}
-
-    # The page's own: the library
+    @route("DELETE /web/links/<entry_id>", access="admin")
+    def remove_link(self, caller: Caller, entry_id: str) -> None:
+        self.entries.remove_link(entry_id)
 
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
@@ -3814,79 +3747,15 @@ class Web:
             }
             for path, files in state["folders"].items()
         ]
-        return {"success": True, **state}
+        return state
 
     @route("POST /web/scan", access="admin")
-    def rescan(self, caller: Caller) -> dict[str, Any]:
+    def rescan(self, caller: Caller) -> None:
         self.scanner.rescan()
-        return {"success": True}
-
-    @route("POST /web/links", access="admin", fields=LINK, runs="links")
-    def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        entry = make_link(self.entries, by=caller.name, **body)
-        return {"success": True, "id": entry}
-
-    @route("DELETE /web/links/<entry_id>", access="admin")
-    def remove_link(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        self.entries.remove_link(entry_id)
-        return {"success": True}
-
-    @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
-    def edit(
-        self, caller: Caller, body: dict[str, str], entry_id: str
-    ) -> dict[str, Any]:
-        self.entries.edit(entry_id, body)
-        return {"success": True}
-
-    @route("POST /web/entries/<entry_id>/undo", access="admin")
-    def undo_edits(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        self.entries.edit(entry_id, None)
-        return {"success": True}
-
-    @route("GET /web/icons/<entry_id>", access="session")
-    def entry_icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        jpeg = self.entries.icon(entry_id)
-        headers = {
-            **JSON_HEADERS,
-            "Content-Type": "image/jpeg",
-            "Cache-Control": "private, max-age=31536000, immutable",
-        }
-        return conditional(jpeg, content_etag(jpeg), headers)
-
-    # The page, and a sign of life
-
-    @route("GET /", access="open")
-    def page(self) -> bottle.HTTPResponse:
-        return page_answer(PAGE, "text/html; charset=utf-8")
-
-    @route("GET /style.css", access="open")
-    def style(self) -> bottle.HTTPResponse:
-        return page_answer(ASSETS["style.css"], "text/css; charset=utf-8")
-
-    @route("GET /script.js", access="open")
-    def script(self) -> bottle.HTTPResponse:
-        return page_answer(ASSETS["script.js"], "text/javascript; charset=utf-8")
-
-    @route("GET /icon.svg", access="open")
-    def icon(self) -> bottle.HTTPResponse:
-        return page_answer(ASSETS["icon.svg"], "image/svg+xml")
-
-    @route("GET /touch-icon.png", access="open")
-    def touch_icon(self) -> bottle.HTTPResponse:
-        return page_answer(ASSETS["touch-icon.png"], "image/png")
-
-    @route("GET /manifest.webmanifest", access="open")
-    def manifest(self) -> bottle.HTTPResponse:
-        return page_answer(ASSETS["manifest.webmanifest"], "application/manifest+json")
-
-    @route("GET /healthz", access="open")
-    def health(self) -> dict[str, Any]:
-        self.entries.version()
-        return {"success": True, "version": __version__}
 
 
 def check_url(url: str) -> str:
-    """The address, as ASCII. :raises Problem: it is none of http or https."""
+    """Return a web address as ASCII. :raises Problem: it is not one."""
     if not is_web_address(url):
         raise Problem(f"{url!r} is not an http or https address.")
     return urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")
@@ -3902,10 +3771,11 @@ def make_link(
     description: str = "",
     version: str = "",
 ) -> str:
-    """Add a url entry in the name of an account; its id. Where the size is not given,
-    the server of the address is asked for it.
+    """Add an entry that is a link, and return its id.
 
-    :raises Problem: the address is none.
+    :param by: the name of the account that adds it.
+    :param size: in bytes; None to ask the server of the address.
+    :raises Problem: the address is not one of the web.
     """
     url = check_url(url)
     kind = file_type or os.path.splitext(urllib.parse.urlsplit(url).path)[1]
@@ -3915,8 +3785,10 @@ def make_link(
 
 
 def remote_size(url: str, patience: float = 10) -> int:
-    """The Content-Length that a server gives for an address, 0 where it gives none
-    in so many seconds."""
+    """Return the Content-Length that a server gives for an address, or 0.
+
+    :param patience: seconds to wait for it.
+    """
     found: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def ask() -> None:
@@ -3936,86 +3808,233 @@ def remote_size(url: str, patience: float = 10) -> int:
         return 0
 
 
-def sent_key() -> str | None:
-    """The API key of the request: of its header, or else of its query."""
-    scheme, _, key = request_header("Authorization").partition(" ")
-    if scheme.lower() == "bearer":
-        return str(key.strip())
-    found: str | None = bottle.request.query.get("api_key")
-    return found
+class QueueCalls(Calls):
+    """The caller's send queue, for clients and for the page."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        super().__init__(store, settings)
+        self._started = self.clock()
+        self._last_calls: dict[int, float] = {}  # of clients, by account
+
+    @route("POST /api/send-to-switch", access="key or session", fields=SEND)
+    def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        is_new = self.queue.send(caller.account, body["entry_id"])
+        return {"message": "Added to the queue." if is_new else "Already in the queue."}
+
+    @route("GET /api/send-queue", access="key")
+    def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
+        self._last_calls[caller.account] = self.clock()
+        rows = self.queue.pending(caller.account, bottle.request.query.get("client"))
+        items = [self._item(row) for row in rows]
+        return conditional(success_body({"queue": items}))
+
+    def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        name, source = row["name"], row["source"]
+        if self.settings.sources == "url":
+            name = file_name(row)
+            if row["type"] == "filepath":
+                source = f"{self.base_url()}/api/download/{row['entry']}"
+        return {
+            "queue_item_id": row["id"],
+            "entry_id": row["entry"],
+            "entry_name": name,
+            "entry_source": source,
+            "entry_size": row["size"],
+            "status": row["status"],
+            "created_at": row["created_at"],
+        }
+
+    @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
+    def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        self._last_calls[caller.account] = self.clock()
+        if "transfer_speed" in body:
+            body["transfer_speed"] = round(body["transfer_speed"])
+        status = self.queue.report(caller.account, body["queue_item_id"], body)
+        return {"message": f"The item is {status}."}
+
+    @route("POST /api/send-queue/update", access="key", fields=UPDATE)
+    def update(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        return self.progress(caller, body)
+
+    @route("GET /web/queue", access="session")
+    def all_items(self, caller: Caller) -> bottle.HTTPResponse:
+        rows = self.queue.items(caller.account)
+        return conditional(success_body({"queue": rows, **self._client(caller)}))
+
+    def _client(self, caller: Caller) -> dict[str, Any]:
+        """Return whether a client of the account is connected, and if not, the time of
+        its last call. That is left out while one is, so that equal queues have equal
+        bodies."""
+        last = self._last_calls.get(caller.account)
+        is_here = self.clock() - (last or self._started) < CLIENT_SECONDS
+        fetched = None if is_here or last is None else stamp(last)
+        return {"client_here": is_here, "last_fetched": fetched}
+
+    @route("GET /web/sent", access="session")
+    def sent(self, caller: Caller) -> dict[str, Any]:
+        return {"entries": self.queue.sent(caller.account)}
+
+    @route("POST /web/queue/<item>/retry", access="session")
+    def retry(self, caller: Caller, item: str) -> None:
+        self.queue.retry(caller.account, item)
+
+    @route("POST /web/queue/<item>/cancel", access="session")
+    def cancel(self, caller: Caller, item: str) -> None:
+        self.queue.cancel(caller.account, item)
+
+    @route("POST /web/queue/<item>/top", access="session")
+    def to_top(self, caller: Caller, item: str) -> None:
+        self.queue.to_top(caller.account, item)
+
+    @route("POST /web/queue/clear", access="session")
+    def clear(self, caller: Caller) -> None:
+        self.queue.clear(caller.account)
 
 
-def sent_cookies(header: str) -> Iterator[str]:
-    """The values of all cookies with our name: other programs on the same host may
-    use it too, and send along others that the standard library refuses to parse."""
-    for cookie in header.split(";"):
-        name, _, value = cookie.strip().partition("=")
-        if name == COOKIE and value:
-            yield value.strip('"')
+class ConsoleCalls(Calls):
+    """Console addresses: files for a program on the console, which has no key."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        super().__init__(store, settings)
+        self.served: dict[str, Served] = {}  # by queue item, the oldest first
+        self._directory = Directory(-1, [])
+        self._lock = threading.Lock()
+
+    @route("POST /api/send-queue/<item>/address", access="key")
+    def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
+        token = new_token()
+        entry = self.queue.add_item_address(caller.account, item, hash_token(token))
+        name = self._current_directory().name(entry)
+        self.served.pop(item, None)
+        return {"address": self._address(f"/dir/{token}", name)}
+
+    @route("GET /api/send-queue/<item>/address", access="key")
+    def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
+        self.queue.check_item(caller.account, item)
+        return {"served": self.served.get(item, Served()).bytes}
+
+    @route("GET /web/dir", access="session")
+    def address(self, caller: Caller) -> dict[str, Any]:
+        return {"token": self.queue.browse_token(caller.account)}
+
+    @route("POST /web/dir", access="session")
+    def replace_address(self, caller: Caller) -> dict[str, Any]:
+        token = new_token()
+        self.queue.set_browse_token(caller.account, token)
+        return {"token": token}
+
+    @route("DELETE /web/dir", access="session")
+    def revoke_address(self, caller: Caller) -> None:
+        self.queue.set_browse_token(caller.account, None)
+
+    @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
+    def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
+        directory = self._current_directory().only(caller.entry)
+        path = f"/dir{path}".removeprefix(caller.base)
+        if path in ("", "/index.json"):
+            return self._index(caller.base, directory)
+        if path.endswith("/"):
+            return directory_answer(directory.names(path.strip("/")))
+        entry = directory.find(path)
+        if entry["type"] == "url":
+            return json_answer(b"", 302, {"Location": entry["source"]})
+        served = self._served(caller.item) if caller.item else None
+        return file_answer(entry["source"], self.entries.checksum(entry["id"]), served)
+
+    def _served(self, item: str) -> Served:
+        """Return what was served of a queue item since it got its address, or since the
+        server was started."""
+        served = self.served.setdefault(item, Served())
+        for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
+            self.served.pop(oldest, None)
+        return served
+
+    def _index(self, base: str, directory: "Directory") -> bottle.HTTPResponse:
+        """Return the list of files in the form of Tinfoil's index.json."""
+        files = [
+            {"url": self._shop_address(base, entry), "size": entry["size"]}
+            for entry in directory.entries
+        ]
+        index = {"files": files, "success": f"{len(files)} files"}
+        return conditional(json.dumps(index).encode())
+
+    def _shop_address(self, base: str, entry: Mapping[str, Any]) -> str:
+        if entry["type"] == "filepath":
+            return self._address(base, entry["safe_name"])
+        return f"{entry['source']}#{urllib.parse.quote(entry['safe_name'], safe='')}"
+
+    def _address(self, base: str, name: str) -> str:
+        return f"{self.base_url()}{base}/{urllib.parse.quote(name, safe='')}"
+
+    def _current_directory(self) -> "Directory":
+        """Return a directory that is made once for each version of the entries, not
+        for each range of a file."""
+        with self._lock:
+            version = self.entries.version()
+            if version != self._directory.version:
+                rows = self.entries.downloadable()
+                self._directory = Directory.named(version, rows)
+            return self._directory
 
 
-def refuse_other_sites(base_url: str) -> None:
-    """A page of another site may not act in this browser's name.
+class Directory:
+    """What is below a console address: each entry once, with a `safe_name` of its
+    own."""
 
-    :raises Forbidden: the browser says that it is such a page.
-    """
-    site = request_header("Sec-Fetch-Site", "same-origin")
-    host = bottle.request.urlparts.netloc
-    public = urllib.parse.urlsplit(base_url).netloc or host
-    origin = request_header("Origin", host).rpartition("://")[2]
-    if site not in ("same-origin", "none") or origin not in (host, public):
-        raise Forbidden("The call comes from a page of another site.")
+    def __init__(self, version: int, entries: Iterable[Mapping[str, Any]]) -> None:
+        self.version = version
+        self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
+        self._by_id = {entry["id"]: entry for entry in self.entries}
+        self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
 
+    @classmethod
+    def named(cls, version: int, rows: Sequence[Mapping[str, Any]]) -> "Directory":
+        """Return a directory of entries without names.
 
-def account_id(text: str) -> int:
-    """The number that an address names. :raises NotFound: it can be none."""
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise NotFound("There is no such account.")
-    return int(text)
+        :param rows: in the order of their creation, so that names stay the same.
+        """
+        names = distinct_names((row["id"], file_name(row)) for row in rows)
+        return cls(version, [{**row, "safe_name": names[row["id"]]} for row in rows])
 
+    def only(self, entry: str | None) -> "Directory":
+        """Return a directory of one entry, or, for None, this one."""
+        if entry is None:
+            return self
+        found = [self._by_id[entry]] if entry in self._by_id else []
+        return Directory(self.version, found)
 
-def content_etag(body: bytes) -> str:
-    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    def name(self, entry: str) -> str:
+        """Return the name of an entry's file. :raises Problem: it has none here."""
+        found = self._by_id.get(entry)
+        if found is None or found["type"] != "filepath":
+            raise Problem("The entry is a link, or its file is gone.")
+        return str(found["safe_name"])
 
+    def names(self, folder: str) -> list[str]:
+        """Return the file names in a folder, one folder per file type, or, for "", the
+        folders. :raises NotFound: there is no such folder."""
+        files = [entry for entry in self.entries if entry["type"] == "filepath"]
+        if not folder:
+            return sorted({f"{entry['file_type']}/" for entry in files})
+        names = [entry["safe_name"] for entry in files if entry["file_type"] == folder]
+        if not names:
+            raise NotFound("There is no such folder.")
+        return names
 
-def conditional(
-    body: bytes, etag: str, headers: Mapping[str, str] = JSON_HEADERS
-) -> bottle.HTTPResponse:
-    """The body, or 304 for a caller that has it already."""
-    headers = {**headers, "ETag": etag}
-    if headers["Cache-Control"] == "no-store":
-        headers["Cache-Control"] = "private, no-cache"
-    if matches(request_header("If-None-Match"), etag, weak=True):
-        return bottle.HTTPResponse(b"", 304, headers)
-    headers["Content-Length"] = str(len(body))
-    # A long body goes out from where it is, a short one is cheaper to copy.
-    long = len(body) > LONG_BODY
-    return bottle.HTTPResponse(io.BytesIO(body) if long else body, 200, headers)
-
-
-def page_answer(body: bytes, kind: str) -> bottle.HTTPResponse:
-    """A part of the page. An address that names its content, as those in the page
-    do, may be kept for ever."""
-    etag = content_etag(body)
-    headers = {**PAGE_HEADERS, "Content-Type": kind}
-    if bottle.request.query.get("v") == etag.strip('"'):
-        headers["Cache-Control"] = "public, max-age=31536000, immutable"
-    return conditional(body, etag, headers)
-
-
-def with_versions(html: str, assets: Mapping[str, bytes]) -> str:
-    """The page, with the content's name in the addresses of its assets."""
-    for name, body in assets.items():
-        version = content_etag(body).strip('"')
-        html = html.replace(f'"{name}"', f'"{name}?v={version}"')
-    return html
+    def find(self, path: str) -> Mapping[str, Any]:
+        """Return the entry at "/name" or "/folder/name". :raises NotFound:"""
+        _, *folder, name = path.split("/")
+        entry = self._by_name.get(name.casefold())
+        if entry is None or folder not in ([], [entry["file_type"]]):
+            raise NotFound("There is no such file.")
+        return entry
 
 
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
 
 
 def file_name(row: Mapping[str, Any]) -> str:
-    """A name for the entry's file that has its extension."""
+    """Return a name for an entry's file that has its extension."""
     if row["type"] == "filepath":
         return os.path.basename(row["source"])
     name = re.sub(r'[\\/:*?"<>|\x00-\x1f]', "_", row["name"])
@@ -4024,79 +4043,81 @@ def file_name(row: Mapping[str, Any]) -> str:
     return name if name.lower().endswith(ending) else name + ending
 
 
-class Shelf:
-    """The catalog as /dir/ has it: each entry once, with a `safe_name` of its own."""
-
-    def __init__(self, version: int, rows: Iterable[Mapping[str, Any]]) -> None:
-        self.version = version
-        self.rows = sorted(rows, key=lambda row: row["safe_name"].casefold())
-        self._by_id = {row["id"]: row for row in self.rows}
-        self._by_name = {row["safe_name"].casefold(): row for row in self.rows}
-
-    @classmethod
-    def filled(cls, version: int, rows: Sequence[Mapping[str, Any]]) -> "Shelf":
-        """With entries in the order in which they came, which get their names."""
-        names = distinct_names((row["id"], file_name(row)) for row in rows)
-        return cls(version, [{**row, "safe_name": names[row["id"]]} for row in rows])
-
-    def of(self, entry: str | None) -> "Shelf":
-        """With one entry alone, or, for None, with all."""
-        if entry is None:
-            return self
-        return Shelf(self.version, [self._by_id[entry]] if entry in self._by_id else [])
-
-    def name(self, entry: str) -> str:
-        """:raises Problem: a program on a console could not get the entry."""
-        row = self._by_id.get(entry)
-        if row is None or row["type"] != "filepath":
-            raise Problem("The entry is a link, or its file is gone.")
-        return str(row["safe_name"])
-
-    def names(self, folder: str) -> list[str]:
-        """What is in a folder, which there is one of for each file type; without one,
-        the folders. :raises NotFound: there is no such folder."""
-        rows = [row for row in self.rows if row["type"] == "filepath"]
-        if not folder:
-            return sorted({f"{row['file_type']}/" for row in rows})
-        names = [row["safe_name"] for row in rows if row["file_type"] == folder]
-        if not names:
-            raise NotFound("There is no such folder.")
-        return names
-
-    def find(self, place: str) -> Mapping[str, Any]:
-        """The entry at "/name" or "/folder/name". :raises NotFound: there is none."""
-        _, *folder, name = place.split("/")
-        row = self._by_name.get(name.casefold())
-        if row is None or folder not in ([], [row["file_type"]]):
-            raise NotFound("There is no such file.")
-        return row
-
-
 def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
-    """A page in the form that programs on consoles can read: a link a line, relative,
-    with the address first."""
+    """Return a page that programs on consoles can parse: one relative link per line,
+    `href` its first attribute."""
     links = [
         f'<a href="{urllib.parse.quote(name, safe="/")}">{html.escape(name)}</a><br>'
         for name in names
     ]
     page = "<!doctype html>\n<title>catalogd</title>\n<body>\n{}\n</body>\n"
-    body = page.format("\n".join(links)).encode()
-    return conditional(body, content_etag(body), DIRECTORY_HEADERS)
+    return conditional(page.format("\n".join(links)).encode(), DIRECTORY_HEADERS)
+
+
+def content_etag(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+
+
+def conditional(
+    body: bytes, headers: Mapping[str, str] = JSON_HEADERS, etag: str = ""
+) -> bottle.HTTPResponse:
+    """Return a body, or 304 to a caller that has it already.
+
+    :param etag: of the body (default: made from its content).
+    """
+    etag = etag or content_etag(body)
+    headers = {**headers, "ETag": etag}
+    if headers["Cache-Control"] == "no-store":
+        headers["Cache-Control"] = "private, no-cache"
+    if matches(request_header("If-None-Match"), etag, weak=True):
+        return bottle.HTTPResponse(b"", 304, headers)
+    headers["Content-Length"] = str(len(body))
+    is_long = len(body) > LONG_BODY_BYTES
+    return bottle.HTTPResponse(io.BytesIO(body) if is_long else body, 200, headers)
+
+
+def asset_route(name: str, kind: str, body: bytes) -> None:
+    """Serve a part of the page. An address that names its content, as the page's own
+    do, may be cached for ever.
+
+    :param kind: its Content-Type.
+    """
+    etag = content_etag(body)
+
+    @route(f"GET /{name}", access="open")
+    def answer(web: Web) -> bottle.HTTPResponse:
+        headers = {**PAGE_HEADERS, "Content-Type": kind}
+        if bottle.request.query.get("v") == etag.strip('"'):
+            headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return conditional(body, headers, etag)
+
+
+def with_versions(page: str, assets: Mapping[str, tuple[str, bytes]]) -> str:
+    """Return the page, with the content's name in the addresses of its assets."""
+    for name, (_, body) in assets.items():
+        version = content_etag(body).strip('"')
+        page = page.replace(f'"{name}"', f'"{name}?v={version}"')
+    return page
+
+
+def open_content(path: str) -> Content:
+    """Open the file of an entry. :raises NotFound: it is gone, or cannot be read."""
+    try:
+        return open_file(path, Content)
+    except OSError as error:
+        raise NotFound("The entry's file cannot be read now.") from error
 
 
 def file_answer(
     path: str, known: Checksum, served: Served | None = None
 ) -> bottle.HTTPResponse:
-    """A file, or the part of it that was asked for.
+    """Return a file, or the part of it that the request asks for.
 
-    :param served: is told which bytes have left, as they leave.
-    :raises NotFound: it is not there any more, or cannot be read.
+    :param served: gets the bytes that were sent, as they are sent.
+    :raises NotFound: it is gone, or cannot be read.
     """
-    try:
-        file = open_file(path, Content)
-        file.served = served
-    except OSError as error:
-        raise NotFound("The entry's file cannot be read now.") from error
+    file = open_content(path)
+    file.served = served
     try:
         return opened_file_answer(file, os.path.basename(path), known)
     except BaseException:
@@ -4112,21 +4133,19 @@ def opened_file_answer(
     modified = last_modified(now)
     method = bottle.request.method
     reply = evaluate(request_headers(), etag, modified, now.st_size, method)
+    if reply.status == 412:
+        raise ChangedSince("The file is not the one that was asked for.")
     headers = {
-        **JSON_HEADERS,
-        "Content-Type": "application/octet-stream",
+        **FILE_HEADERS,
         "Content-Disposition": attachment(name),
-        "Cache-Control": "private, no-cache",
         "Accept-Ranges": "bytes",
         "ETag": etag,
         "Last-Modified": email.utils.formatdate(modified, usegmt=True),
         "Content-Length": str(reply.stop - reply.start),
     }
     if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
-        digest = base64.b64encode(bytes.fromhex(known.sha256)).decode()
-        headers["Repr-Digest"] = f"sha-256=:{digest}:"  # RFC 9530
-    if reply.status == 412:
-        raise ChangedSince("The file is not the one that was asked for.")
+        checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
+        headers["Repr-Digest"] = f"sha-256=:{checksum}:"  # RFC 9530
     if reply.status == 304:
         file.close()
         return bottle.HTTPResponse(b"", 304, headers)
@@ -4137,26 +4156,21 @@ def opened_file_answer(
     return bottle.HTTPResponse(file, reply.status, headers)
 
 
-def behind_proxy() -> bool:
-    """Whether the trusted proxy passed this call on: waitress leaves this header to
-    nobody else."""
+def is_behind_proxy() -> bool:
+    """Return whether the trusted proxy made this call: waitress removes this header
+    from all others."""
     return "HTTP_X_FORWARDED_FOR" in bottle.request.environ
 
 
 def redirected_file_answer(path: str, location: str) -> bottle.HTTPResponse:
-    """No bytes: nginx adds them, the validators and the ranges.
+    """Return headers that make nginx send a file, its validators and its ranges.
 
-    :raises NotFound: the file is not there any more, or cannot be read.
+    :raises NotFound: it is gone, or cannot be read.
     """
-    try:
-        open_file(path).close()
-    except OSError as error:
-        raise NotFound("The entry's file cannot be read now.") from error
+    open_content(path).close()
     headers = {
-        **JSON_HEADERS,
-        "Content-Type": "application/octet-stream",
+        **FILE_HEADERS,
         "Content-Disposition": attachment(os.path.basename(path)),
-        "Cache-Control": "private, no-cache",
         "X-Accel-Redirect": location + urllib.parse.quote(path),
     }
     return bottle.HTTPResponse(b"", 200, headers)
@@ -7122,13 +7136,15 @@ MANIFEST = r"""{
 """
 
 ASSETS = {
-    "style.css": CSS.encode(),
-    "script.js": JS.encode(),
-    "icon.svg": ICON.encode(),
-    "touch-icon.png": TOUCH_ICON,
-    "manifest.webmanifest": MANIFEST.encode(),
+    "style.css": ("text/css; charset=utf-8", CSS.encode()),
+    "script.js": ("text/javascript; charset=utf-8", JS.encode()),
+    "icon.svg": ("image/svg+xml", ICON.encode()),
+    "touch-icon.png": ("image/png", TOUCH_ICON),
+    "manifest.webmanifest": ("application/manifest+json", MANIFEST.encode()),
 }
 PAGE = with_versions(HTML, ASSETS).encode()
+for name, asset in {"": ("text/html; charset=utf-8", PAGE), **ASSETS}.items():
+    asset_route(name, *asset)
 
 
 # Commands ---------------------------------------------------------------------
@@ -7452,7 +7468,7 @@ def beat(server: Server, web: Web, over: threading.Event) -> None:
     interval = watchdog / 3 or BEAT
     while not over.is_set():
         if answers(own_address(server, web.settings), min(interval, PATIENCE)):
-            entries, queued = web.entries.count(), web.queue.count()
+            entries, queued = web.store.entries.count(), web.store.queue.count()
             status = f"STATUS={entries} entries to download, {queued} items queued"
             notify("READY=1", "WATCHDOG=1", status)
         over.wait(interval)
@@ -7488,7 +7504,7 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
     first = addresses[0]
     print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
     print("Open in a browser:", *addresses, sep="\n    ")
-    if not web.accounts.exist():
+    if not web.store.accounts.exist():
         first = f"{first}#setup={web.setup_code}"
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}")

@@ -384,17 +384,17 @@ def test_served_bytes_are_counted_once_each(
     wait_for(lambda: served() == 10)
 
 
-def test_only_so_many_ledgers_are_kept(
+def test_the_served_bytes_of_a_limited_number_of_items_are_kept(
     browser: webtest.TestApp,
     service: catalogd.Web,
     monkeypatch: pytest.MonkeyPatch,
     key: str,
     item: str,
 ) -> None:
-    monkeypatch.setattr(catalogd, "LEDGERS", 1)
-    service._served["older"] = catalogd.Served()
+    monkeypatch.setattr(catalogd, "MAX_SERVED_ITEMS", 1)
+    service.calls["ConsoleCalls"].served["older"] = catalogd.Served()
     browser.get(item_path(browser, key, item))
-    assert list(service._served) == [item]
+    assert list(service.calls["ConsoleCalls"].served) == [item]
 
 
 def test_an_address_outlives_a_restart_of_the_server(

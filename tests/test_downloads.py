@@ -559,7 +559,9 @@ def test_the_list_is_made_once_for_a_change(
     made = []
     listing = service.store.entries.list_json
     monkeypatch.setattr(
-        service.entries, "list_json", lambda *shape: made.append(1) or listing(*shape)
+        service.store.entries,
+        "list_json",
+        lambda *shape: made.append(1) or listing(*shape),
     )
     bodies = {games.ask("/api/list").body for _ in range(3)}
     assert (len(bodies), len(made)) == (1, 1)
@@ -618,7 +620,9 @@ def test_calls_for_the_list_leave_the_workers_to_others(
     go_on = threading.Event()
     listing = service.store.entries.list_json
     monkeypatch.setattr(
-        service.entries, "list_json", lambda *shape: go_on.wait(20) and listing(*shape)
+        service.store.entries,
+        "list_json",
+        lambda *shape: go_on.wait(20) and listing(*shape),
     )
     with contextlib.ExitStack() as stack:
         waiting = [stack.enter_context(games.connect()) for _ in range(8)]

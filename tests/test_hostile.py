@@ -436,7 +436,7 @@ def test_a_key_never_reaches_the_log_when_a_call_fails(
     def fail() -> None:
         raise RuntimeError("the catalog is on fire")
 
-    monkeypatch.setattr(service.entries, "version", fail)
+    monkeypatch.setattr(service.store.entries, "version", fail)
     head = f"GET /api/list?api_key={target.key} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     status, _, body = target.answer(head.encode())
     assert (status, body["error"]) == (500, "internal_error")

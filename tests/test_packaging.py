@@ -381,7 +381,7 @@ def test_a_service_that_hangs_does_not_notify_systemd(
         hang.wait(30)
         return 0
 
-    monkeypatch.setattr(service.entries, "version", version)
+    monkeypatch.setattr(service.store.entries, "version", version)
     with catalogd.heartbeat(Address(serve(service)), service):
         asked.wait(30)
         systemd.link.settimeout(1)

@@ -167,7 +167,7 @@ def problems(kind: type[catalogd.Problem]) -> set[int]:
 
 @pytest.mark.parametrize(
     "status",
-    sorted(problems(catalogd.Problem) | set(catalogd.REFUSALS) - {501}),
+    sorted(problems(catalogd.Problem) | set(catalogd.HTTP_ERRORS) - {501}),
 )
 def test_the_status_table_has_every_refusal(status: int) -> None:
     assert f"\n| {status} |" in README

@@ -106,7 +106,7 @@ POST   /api/send-queue/update            key
 POST   /api/send-queue/<item>/address    key
 GET    /api/send-queue/<item>/address    key
 POST   /api/auth/login                   open
-GET    /dir<place:re:(?:/.*)?>           dir
+GET    /dir<path:re:(?:/.*)?>            dir
 GET    /web/me                           open
 POST   /web/setup                        open
 POST   /web/login                        open

@@ -822,10 +822,10 @@ def test_a_server_that_was_restarted_counts_from_zero_and_the_client_adds(
     def restart(console: Installer, address: str) -> None:
         console.install(address, upto=0.5, block=500_000)
         wait_for(lambda: home.item(item)["bytes"] == 1_500_000)
-        home.web._served[item] = catalogd.Served()
-        home.web._served[item].add(0, 10)
+        home.web.calls["ConsoleCalls"].served[item] = catalogd.Served()
+        home.web.calls["ConsoleCalls"].served[item].add(0, 10)
         wait_for(lambda: home.item(item)["bytes"] == 1_500_010)
-        home.web._served[item].add(1_500_000, 3_000_000)
+        home.web.calls["ConsoleCalls"].served[item].add(1_500_000, 3_000_000)
 
     item = home.queue("game.nsp", GAME)
     console = installer(restart)

@@ -189,7 +189,7 @@ def test_a_long_list_is_whole(
         library.add(f"{number}.nsp")
     scanner.scan()
     answer = client.get("/api/list")
-    assert len(answer.body) > catalogd.LONG_BODY
+    assert len(answer.body) > catalogd.LONG_BODY_BYTES
     assert len(answer.json["entries"]) == 400
 
 
@@ -260,7 +260,7 @@ def test_an_entry_that_is_sent_twice_is_in_the_queue_once(
     client: webtest.TestApp, entry: str, item: str
 ) -> None:
     answer = client.post_json("/api/send-to-switch", {"entry_id": entry})
-    assert answer.json == {"success": True, "message": "It is in the queue already."}
+    assert answer.json == {"success": True, "message": "Already in the queue."}
     assert len(pending(client)) == 1
 
 
@@ -697,7 +697,7 @@ def test_who_may_call_what() -> None:
         "POST /api/send-queue/<item>/address": "key",
         "GET /api/send-queue/<item>/address": "key",
         "POST /api/auth/login": "open",
-        "GET /dir<place:re:(?:/.*)?>": "dir",
+        "GET /dir<path:re:(?:/.*)?>": "dir",
         "GET /": "open",
         "GET /style.css": "open",
         "GET /script.js": "open",
@@ -967,7 +967,7 @@ def test_wrong_passwords_slow_an_address_down(
 def test_a_right_password_is_taken_after_the_wait(
     browser: webtest.TestApp, key: str, service: catalogd.Web, clock: Clock
 ) -> None:
-    service._throttle.clock = clock
+    service.calls["SignInCalls"].throttle.clock = clock
     for _ in range(catalogd.Throttle.free_tries):
         sign_in(browser, "wrong", status=403)
     wait = sign_in(browser, status=429).headers["Retry-After"]

@@ -60,14 +60,17 @@ def hello(port: int, folder: str) -> None:
 def rebuilding(port: int, data: str) -> None:
     """Serve the service with a list that is built for each call."""
 
-    class Forgetful(catalogd.Web):
-        def _prepared_catalog(self, *row: Any) -> catalogd.Catalog:
-            self._catalogs.clear()
-            return super()._prepared_catalog(*row)
-
     settings = catalogd.Settings(host="127.0.0.1", port=port)
     store = catalogd.Store(data)
-    web = Forgetful(store, settings, catalogd.Scanner(store, settings))
+    web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+    library = web.calls["LibraryCalls"]
+    prepared_list = library.prepared_list
+
+    def rebuilt_list(*row: Any) -> catalogd.EntryList:
+        library._lists.clear()
+        return prepared_list(*row)
+
+    library.prepared_list = rebuilt_list
     catalogd.listen(web).run()
 
 

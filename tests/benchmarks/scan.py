@@ -96,7 +96,9 @@ class Callers:
             self.times[name].append(seconds(work))
 
     def _list(self) -> None:
-        self.web._prepared_catalog('{"entries": ', self.store.entries.list_json)
+        self.web.calls["LibraryCalls"].prepared_list(
+            '{"entries": ', self.store.entries.list_json
+        )
 
     def _post(self) -> None:
         self.store.queue.report(self.account, self.item, {"status": "processing"})
