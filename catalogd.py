@@ -2944,6 +2944,7 @@ class Channel(waitress.channel.HTTPChannel):
     held = False  # a request waits for the answer before it to leave
     refused = False  # a request was, so that the connection ends
     draining = False  # what a refused client still sends is dropped
+    hung_up = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -2978,6 +2979,7 @@ class Channel(waitress.channel.HTTPChannel):
     def hang_up(self, how: int = socket.SHUT_RDWR) -> None:
         """End the connection: the main loop notices it and closes the socket, a thread
         that sends a file gets an error."""
+        self.hung_up = how == socket.SHUT_RDWR
         with contextlib.suppress(OSError):  # the client was faster
             self.socket.shutdown(how)
 
@@ -3143,7 +3145,7 @@ class Server(waitress.server.TcpWSGIServer):
         """Where an address has more than its share of connections, or all are too many,
         end the one that has been waiting for a request longest."""
         address, limit = newcomer.addr[0], self._settings.connections
-        channels = list(self.active_channels.values())
+        channels = [one for one in self.active_channels.values() if not one.hung_up]
         crowd = [channel for channel in channels if channel.addr[0] == address]
         is_exempt = ipaddress.ip_address(address).is_loopback
         is_exempt = is_exempt or address == self._settings.trusted_proxy
@@ -7302,7 +7304,7 @@ def serve(args: argparse.Namespace) -> None:
     settings = read_settings(args)
     if not settings.folders:
         settings = dataclasses.replace(settings, folders=(folder_beside_program(),))
-    with stopped_with_its_window(), open_store(args, settings) as store:
+    with stopped_with_its_window(), log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
         with store.database.exclusive("serve"):
             scanner = Scanner(store, settings)
@@ -7423,6 +7425,59 @@ def stopped_with_its_window() -> Iterator[None]:
         windows.kernel32.SetConsoleCtrlHandler(handler, False)
 
 
+class LogThread(logging.Handler):
+    """Writes log lines to standard error in a thread, so that no answer waits for the
+    reader of a pipe or for a console in which text is selected. Lines that find
+    MAX_LOG_LINES waiting are dropped and counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(LOG_FORMAT))
+        # A file of its own: Python's end waits for whoever writes to sys.stderr.
+        self._stream = os.fdopen(os.dup(2), "w", errors="backslashreplace")
+        self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self._dropped += 1
+
+    def _write(self) -> None:
+        with self._stream, contextlib.suppress(OSError):  # the reader has gone
+            while (line := self._lines.get()) is not None:
+                print(line, file=self._stream)
+                if self._dropped:
+                    print(f"{self._dropped} log lines were dropped.", file=self._stream)
+                    self._dropped = 0
+                self._stream.flush()
+
+    def close(self) -> None:
+        """Wait a moment for the lines to be written."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put(None, timeout=1)
+        self._thread.join(timeout=1)
+        super().close()
+
+
+@contextlib.contextmanager
+def log_thread() -> Iterator[None]:
+    """While the block runs, have a LogThread write what goes to standard error."""
+    root = logging.getLogger()
+    before = [one for one in root.handlers if type(one) is logging.StreamHandler]
+    with contextlib.closing(LogThread()) as thread:
+        root.handlers = [one for one in root.handlers if one not in before]
+        root.addHandler(thread)
+        try:
+            yield
+        finally:
+            root.removeHandler(thread)
+            root.handlers += before
+
+
 def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
     """Serve until a signal ends it.
 
@@ -7441,6 +7496,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
         scanner.stop()
 
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+MAX_LOG_LINES = 1000  # that wait to be written
 BEAT = 20.0  # seconds between two messages to a systemd that set no watchdog
 PATIENCE = 5.0  # seconds that the service has to answer a call of its own
 
@@ -7468,10 +7525,16 @@ def beat(server: Server, web: Web, over: threading.Event) -> None:
     interval = watchdog / 3 or BEAT
     while not over.is_set():
         if answers(own_address(server, web.settings), min(interval, PATIENCE)):
-            entries, queued = web.store.entries.count(), web.store.queue.count()
-            status = f"STATUS={entries} entries to download, {queued} items queued"
-            notify("READY=1", "WATCHDOG=1", status)
+            notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
         over.wait(interval)
+
+
+def status(web: Web) -> str:
+    try:
+        entries, queued = web.store.entries.count(), web.store.queue.count()
+    except Problem as problem:  # the next beat may find the database well again
+        return str(problem)
+    return f"{entries} entries to download, {queued} items queued"
 
 
 def answers(address: tuple[str, int], timeout: float) -> bool:
@@ -7843,7 +7906,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: the command's words (default: those of the process).
     """
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(format=LOG_FORMAT)
     log.setLevel(logging.INFO)
     if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -1,0 +1,508 @@
+"""The server over real sockets: heads, deadlines, limits, stops, and other processes
+that hold the database."""
+
+import contextlib
+import dataclasses
+import http.client
+import logging
+import os
+import pathlib
+import random
+import re
+import select
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import waitress
+import waitress.adjustments
+
+import catalogd
+from conftest import Games, Library, short_and_long, wait_for
+
+ADJUSTMENTS = waitress.adjustments.Adjustments(
+    max_request_header_size=catalogd.MAX_HEAD_BYTES
+)
+
+
+@pytest.fixture
+def settings(
+    settings: catalogd.Settings, request: pytest.FixtureRequest
+) -> catalogd.Settings:
+    return dataclasses.replace(settings, **getattr(request, "param", {}))
+
+
+def parse(data: bytes) -> int:
+    """Return the status that waitress's parser has for a request, 200 if it is whole,
+    and 0 if it is not complete."""
+    parser = catalogd.RequestParser(ADJUSTMENTS)
+    while data and not parser.completed:
+        data = data[parser.received(data) :]
+    return parser.error.code if parser.error else 200 if parser.completed else 0
+
+
+# Heads
+
+SLOW_HEADS = {
+    "digits of a port": b"GET a://%b x HTTP/1.1\r\nHost: x\r\n\r\n" % (b"1" * 32_000),
+    "spaces before a value": b"GET / HTTP/1.1\r\nHost: x\r\nA:%bx\r\n\r\n"
+    % (b" " * 32_000),
+    "spaces and a control": b"GET / HTTP/1.1\r\nHost: x\r\nA:%b\x01\r\n\r\n"
+    % (b" " * 32_000),
+    "folded lines": b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n%b\r\n"
+    % (b" c\r\n" * 7_500),
+    "pairs of spaces": b"GET / HTTP/1.1\r\nHost: x\r\nA: %b\r\n\r\n"
+    % (b"a  " * 10_000),
+}
+
+
+def mutations(head: bytes, count: int) -> Iterator[bytes]:
+    """Yield heads in which some bytes or a span of the given one were changed."""
+    chance = random.Random(len(head))
+    for _ in range(count):
+        changed = bytearray(head)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(changed))
+            changed[at : at + chance.choice([0, 1, 1, 100])] = chance.choice(
+                [b" ", b"\t", b":", b"/", b"\r\n", b"1", b"x", b"\x00", b"\xff", b"//"]
+            )
+        yield bytes(changed[:32_700]) + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("head", SLOW_HEADS.values(), ids=SLOW_HEADS)
+def test_no_head_takes_a_tenth_of_a_second(head: bytes) -> None:
+    for request in (head, *mutations(head, 100)):
+        began = time.thread_time()
+        parse(request)
+        assert time.thread_time() - began < 0.1
+
+
+def test_a_slow_head_delays_nobody(games: Games) -> None:
+    for head in SLOW_HEADS.values():
+        with games.connect() as client:
+            client.sendall(head)
+            began = time.monotonic()
+            assert games.ask("/healthz").status == 200
+            assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x", 200),
+        (b"GET / HTTP/1.1\r\nHost:", 200),
+        (b"GET / HTTP/1.0", 200),
+        (b"GET / HTTP/1.0\r\nA: \t b \t", 200),
+        (b"GET http://x/healthz HTTP/1.1\r\nHost: x", 200),
+        (b"GET / HTTP/1.1", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: x", 400),
+        (b"GET / HTTP/1.0\r\nHost: x\r\nhost: y", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA : b", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length", 400),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
+            b"Transfer-Encoding: chunked",
+            400,
+        ),
+        (b"GET / HTTP/1.1 \r\nHost: x", 400),
+        (b"GET ftp://x/ HTTP/1.1\r\nHost: x", 400),
+    ],
+)
+def test_a_head_is_taken_or_refused_by_the_book(head: bytes, status: int) -> None:
+    assert parse(head + b"\r\n\r\n") == status
+
+
+# Deadlines
+
+
+def until_closed(client: socket.socket) -> bytes:
+    parts = []
+    with contextlib.suppress(ConnectionError):
+        while part := client.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n",
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"POST /web/login HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+    ],
+    ids=["head", "line feeds", "body"],
+)
+def test_a_request_that_takes_too_long_is_answered_408(
+    games: Games, part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_HEAD_SECONDS", 1)
+    monkeypatch.setattr(catalogd, "MAX_BODY_SECONDS", 1)
+    with games.connect() as client:
+        for byte in part:
+            client.sendall(bytes([byte]))
+        answer = until_closed(client)
+    assert answer.startswith(b"HTTP/1.")
+    assert b" 408 Timeout\r\n" in answer
+    assert b'"error": "timeout"' in answer
+
+
+def test_a_head_may_take_its_time_again_on_a_kept_connection(
+    games: Games, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadline is of each request, not of the connection."""
+    monkeypatch.setattr(catalogd, "MAX_HEAD_SECONDS", 2)
+    for _ in range(4):
+        time.sleep(0.7)
+        assert games.ask("/healthz").status == 200
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_connection_without_requests_is_closed(games: Games) -> None:
+    with games.connect() as client:
+        assert until_closed(client) == b""
+
+
+# Limits
+
+
+class Strangers:
+    """Makes connections that come from other addresses than this machine's."""
+
+    def __init__(self, games: Games, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.games = games
+        self.open: list[socket.socket] = []
+        monkeypatch.setattr(
+            catalogd.Server,
+            "fix_addr",
+            lambda server, addr: (addr[0].replace("127.0.0.", "192.0.2."), addr[1]),
+        )
+
+    def connect(self, number: int) -> socket.socket:
+        """:param number: the last of the address, from 2 to 254."""
+        client = socket.create_connection(
+            (self.games.host, self.games.port),
+            timeout=30,
+            source_address=(f"127.0.0.{number}", 0),
+        )
+        self.open.append(client)
+        return client
+
+    def is_alive(self, client: socket.socket) -> bool:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while not answer.endswith(b"}") and (part := client.recv(65536)):
+                answer += part
+        return answer.startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.fixture
+def strangers(games: Games, monkeypatch: pytest.MonkeyPatch) -> Iterator[Strangers]:
+    strangers = Strangers(games, monkeypatch)
+    yield strangers
+    for client in strangers.open:
+        client.close()
+
+
+def ended(clients: list[socket.socket]) -> list[int]:
+    """Return the numbers of those that the server has closed."""
+    ready = select.select(clients, [], [], 0)[0]
+    return [at for at, client in enumerate(clients) if client in ready]
+
+
+@pytest.mark.parametrize("settings", [{"connections": 16}], indirect=True)
+def test_an_address_has_a_quarter_of_the_connections(
+    strangers: Strangers, caplog: pytest.LogCaptureFixture
+) -> None:
+    clients = [strangers.connect(7) for _ in range(4)]
+    other = strangers.connect(8)
+    time.sleep(0.2)
+    assert ended(clients) == []
+    clients += [strangers.connect(7), strangers.connect(7)]
+    wait_for(lambda: ended(clients) == [0, 1])
+    assert strangers.is_alive(clients[2])
+    assert strangers.is_alive(other)
+    (line,) = caplog.messages
+    assert line.startswith("192.0.2.7 has a quarter of all connections")
+
+
+@pytest.mark.parametrize("settings", [{"connections": 16}], indirect=True)
+def test_this_machine_may_have_all_connections(games: Games) -> None:
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(games.connect()) for _ in range(16)]
+        time.sleep(0.2)
+        assert ended(clients) == []
+
+
+@pytest.mark.parametrize(
+    "settings", [{"connections": 16, "trusted_proxy": "192.0.2.7"}], indirect=True
+)
+def test_a_trusted_proxy_may_have_all_connections(strangers: Strangers) -> None:
+    clients = [strangers.connect(7) for _ in range(16)]
+    time.sleep(0.2)
+    assert ended(clients) == []
+
+
+@pytest.mark.parametrize("settings", [{"connections": 16}], indirect=True)
+def test_at_the_limit_the_connection_goes_that_waits_longest(
+    strangers: Strangers,
+) -> None:
+    clients = [strangers.connect(number) for number in range(2, 18)]
+    assert all(map(strangers.is_alive, [*clients, clients[0]]))
+    clients.append(strangers.connect(18))
+    wait_for(lambda: ended(clients) == [1])
+    assert strangers.is_alive(clients[0])
+    assert strangers.is_alive(clients[-1])
+
+
+def trickle(clients: list[socket.socket], over: threading.Event) -> None:
+    """Send a byte on each connection, again and again."""
+    while not over.wait(0.05):
+        for client in clients[:: max(len(clients) // 100, 1)]:
+            with contextlib.suppress(OSError):  # it was ended
+                client.send(b"x")
+
+
+@short_and_long(seconds=(3, 60))
+@pytest.mark.parametrize("settings", [{"connections": 400}], indirect=True)
+def test_connections_that_trickle_lock_nobody_out(
+    strangers: Strangers, games: Games, seconds: int
+) -> None:
+    """1,200 of an address, more than there may be of all."""
+    over = threading.Event()
+    clients = [strangers.connect(7) for _ in range(1200)]
+    thread = threading.Thread(target=trickle, args=(clients, over))
+    thread.start()
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            began = time.monotonic()
+            with strangers.connect(9) as client:
+                assert strangers.is_alive(client)
+            assert catalogd.answers((games.host, games.port), 1)
+            assert time.monotonic() - began < 1
+            time.sleep(0.1)
+    finally:
+        over.set()
+        thread.join()
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process has."""
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_unfinished_posts_hold_little_memory(
+    strangers: Strangers, games: Games
+) -> None:
+    """A body is refused by its length before it is read."""
+    head = b"POST /web/login HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    before = resident()
+    for number in range(900):
+        client = strangers.connect(2 + number // 240)
+        size = 520_000 if number % 2 else 60_000
+        with contextlib.suppress(ConnectionError):
+            client.sendall(head % size + b"x" * 59_000)
+    assert games.ask("/healthz").status == 200
+    assert resident() - before < 80e6
+
+
+def test_waitress_has_what_the_server_builds_on() -> None:
+    """A smoke test: where a release of waitress changes one of these, this fails."""
+    channel = waitress.channel.HTTPChannel
+    for name in ("received", "writable", "handle_write", "handle_close", "service"):
+        assert callable(getattr(channel, name))
+    for name in ("write_soon", "_flush_some", "send"):
+        assert callable(getattr(channel, name))
+    server = waitress.server.TcpWSGIServer
+    for name in ("readable", "fix_addr", "add_task", "pull_trigger"):
+        assert callable(getattr(server, name))
+    assert callable(waitress.wasyncore.loop)
+    assert callable(waitress.wasyncore.close_all)
+
+
+# Stops
+
+
+class Service:
+    """catalogd in a process of its own, with a key."""
+
+    def __init__(self, home: pathlib.Path, host: str, **popen: Any) -> None:
+        where = ["--data-dir", str(home / "own"), "--host", host, "--port", "0"]
+        command = [sys.executable, catalogd.__file__, "serve", str(home / "library")]
+        self.process = subprocess.Popen(
+            [*command, *where],
+            stdout=subprocess.PIPE,
+            stderr=popen.pop("stderr", subprocess.PIPE),
+            text=True,
+            env={**os.environ, "CATALOGD_CONFIG": "", **popen.pop("env", {})},
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if found := re.search(r"http://.*:(\d+)/", line):
+                self.port = int(found[1])
+                break
+
+    def stop(self) -> tuple[int, float, str]:
+        """Send SIGTERM; the exit code, the seconds it took, and the log."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=30)
+        took = time.monotonic() - began
+        log = self.process.stderr.read() if self.process.stderr else ""
+        return self.process.returncode, took, log
+
+
+@pytest.fixture
+def home(tmp_path: pathlib.Path, library: Library) -> pathlib.Path:
+    """A folder with a library and a data folder, which has an account and a key."""
+    library.add("a.nsp", os.urandom(1024 * 1024) * 20)
+    with contextlib.closing(catalogd.Store(str(tmp_path / "own"))) as store:
+        account = store.accounts.add("otto", catalogd.hash_password("correct horse"))
+        key = catalogd.new_key()
+        store.accounts.add_key(account, "switch", catalogd.hash_token(key))
+        settings = catalogd.Settings(folders=(str(library.folder),))
+        catalogd.Scanner(store, settings).scan()
+        entry = next(iter(store.entries.files())).id
+    (tmp_path / "key").write_text(key)
+    (tmp_path / "entry").write_text(entry)
+    return tmp_path
+
+
+@pytest.fixture
+def start(home: pathlib.Path) -> Iterator[Callable[..., Service]]:
+    started: list[Service] = []
+
+    def start(host: str = "127.0.0.1", **popen: Any) -> Service:
+        started.append(Service(home, host, **popen))
+        return started[-1]
+
+    yield start
+    for service in started:
+        service.process.kill()
+        service.process.communicate()
+
+
+class Client(threading.Thread):
+    """Downloads, or polls, until the server ends; `got` is what came of a file."""
+
+    def __init__(self, home: pathlib.Path, port: int, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self.port = port
+        self.key = (home / "key").read_text()
+        self.got: list[bytes] = []
+        self.over = False
+        self.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            while not self.over:
+                self.call()
+
+    def call(self) -> None:
+        call = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        with contextlib.closing(call):
+            call.request(
+                "GET", self.path, headers={"Authorization": f"Bearer {self.key}"}
+            )
+            answer = call.getresponse()
+            if not self.path.startswith("/api/download/"):
+                answer.read()
+                return
+            self.got.append(b"")
+            while part := answer.read1(256 * 1024):
+                self.got[-1] += part
+
+
+@short_and_long(stops=(10, 150))
+@pytest.mark.parametrize("host", ["127.0.0.1", ""])
+def test_a_stop_damages_no_download(
+    start: Callable[..., Service],
+    home: pathlib.Path,
+    library: Library,
+    host: str,
+    stops: int,
+) -> None:
+    """32 downloads and 8 pollers are running when SIGTERM comes."""
+    content = (library.folder / "a.nsp").read_bytes()
+    path = f"/api/download/{(home / 'entry').read_text()}"
+    chance = random.Random(stops)
+    for _ in range(stops):
+        service = start(host)
+        downloads = [Client(home, service.port, path) for _ in range(32)]
+        polls = [Client(home, service.port, "/api/send-queue") for _ in range(8)]
+        time.sleep(chance.uniform(0.05, 0.6))
+        code, took, log = service.stop()
+        for client in (*downloads, *polls):
+            client.over = True
+            client.join()
+        assert (code, "Traceback" in log, took < 3) == (0, False, True), (took, log)
+        for client in downloads:
+            assert all(content.startswith(got) for got in client.got)
+
+
+# The database
+
+
+@contextlib.contextmanager
+def write_lock(folder: str) -> Iterator[None]:
+    """Hold the database's write lock, as another program does."""
+    path = os.path.join(folder, "catalogd.db")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+# The log
+
+
+def test_a_log_that_nobody_reads_delays_no_answer(
+    start: Callable[..., Service], home: pathlib.Path
+) -> None:
+    read, write = os.pipe()
+    service = start(stderr=write)
+    os.close(write)
+    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+    with contextlib.closing(call):
+        for number in range(3000):  # some 250 kB of log, more than a pipe takes
+            call.request("GET", f"/nowhere/{number}/{'x' * 100}")
+            answer = call.getresponse()
+            assert answer.status == 404
+            answer.read()
+        with open(read, "rb", buffering=0) as log:
+            assert service.stop()[:1] == (0,)
+            lines = log.read(1024 * 1024)
+    assert b"404 GET /nowhere/0/xx" in lines
+
+
+def test_the_log_says_how_many_lines_were_dropped(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_LOG_LINES", 2)
+    go_on = threading.Event()
+    with contextlib.closing(catalogd.LogThread()) as thread:
+        get = thread._lines.get
+        monkeypatch.setattr(thread._lines, "get", lambda: go_on.wait(20) and get())
+        for number in range(10):
+            thread.emit(log_record(f"line {number}"))
+        wait_for(thread._lines.full)
+        go_on.set()
+    log = capfd.readouterr().err
+    assert "line 1" in log
+    assert "line 9" not in log
+    assert re.search(r"(?m)^[678] log lines were dropped\.$", log)
+
+
+def log_record(message: str) -> logging.LogRecord:
+    return catalogd.log.makeRecord("catalogd", 20, "", 0, message, (), None)
