@@ -4179,7 +4179,7 @@ def redirected_file_answer(path: str, location: str) -> bottle.HTTPResponse:
 
 
 # Page -------------------------------------------------------------------------
-# What the browser gets, each at its own address, so that no script is inline.
+# The files of the page, each served at its own path, so that no script is inline.
 
 HTML = r"""<!doctype html>
 <html lang="en">
@@ -4206,8 +4206,7 @@ CSS = r""":root {
   --line: #dedbd1; --edge: #868c85; --accent: #0f6b5c; --on-accent: #fff;
   --soft: #dfece6; --warn: #744a00; --warn-soft: #f7e8c6; --bad: #9f2a1c;
   --bad-soft: #f9e0da; --shade: 0 1px 2px #1b211f14, 0 4px 14px #1b211f0d;
-  --veil: #1b211f73; --radius: 12px;
-  color-scheme: light dark;
+  --veil: #1b211f73; --radius: 12px; color-scheme: light dark;
   font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
   scroll-padding: 9rem 0 6rem;
 }
@@ -4278,9 +4277,9 @@ button.wide { width: 100%; min-height: 2.875rem; }
 .icon-button:hover { color: var(--ink); }
 .icon-button[aria-pressed="true"] { background: var(--soft); color: var(--accent); }
 input, select, textarea {
-  width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid
-  var(--edge);
-  border-radius: 10px; background: var(--surface); font-size: 1rem;
+  width: 100%; min-height: 2.75rem; padding: .5rem .75rem;
+  border: 1px solid var(--edge); border-radius: 10px; background: var(--surface);
+  font-size: 1rem;
 }
 input::placeholder { color: var(--muted); opacity: 1; }
 textarea { resize: vertical; }
@@ -4300,19 +4299,18 @@ input[type="checkbox"] {
 .problem:empty { display: none; }
 .actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
 .spinner {
-  display: inline-block; width: 1em; height: 1em; margin-right: .6em; vertical-align:
-  -.12em;
-  border: 2px solid currentColor; border-right-color: transparent; border-radius: 50%;
+  display: inline-block; width: 1em; height: 1em; margin-right: .6em;
+  vertical-align: -.12em; border: 2px solid currentColor;
+  border-right-color: transparent; border-radius: 50%;
   animation: turn .9s linear infinite;
 }
 @keyframes turn { to { transform: rotate(1turn); } }
 .mark {
-  display: inline-block; padding: .05rem .5rem; border-radius: 99px; background:
-  var(--soft);
-  color: var(--accent); font-size: .75rem; font-weight: 600; line-height: 1.4rem;
-  white-space: nowrap;
+  display: inline-block; padding: .05rem .5rem; border-radius: 99px;
+  background: var(--soft); color: var(--accent); font-size: .75rem; font-weight: 600;
+  line-height: 1.4rem; white-space: nowrap;
 }
-.mark.offline, .mark.unfinished { background: var(--warn-soft); color: var(--warn); }
+.mark.offline, .mark.incomplete { background: var(--warn-soft); color: var(--warn); }
 .mark.failed { background: var(--bad-soft); color: var(--bad); }
 .mark.link, .mark.cancelled { background: var(--line); color: var(--ink); }
 .progress {
@@ -4349,10 +4347,9 @@ input[type="checkbox"] {
 }
 nav { display: flex; gap: .25rem; }
 nav a {
-  display: flex; align-items: center; gap: .5rem; min-height: 2.5rem; padding: .3rem
-  .9rem;
-  border-radius: 10px; color: var(--muted); font-size: .9375rem; font-weight: 550;
-  text-decoration: none;
+  display: flex; align-items: center; gap: .5rem; min-height: 2.5rem;
+  padding: .3rem .9rem; border-radius: 10px; color: var(--muted); font-size: .9375rem;
+  font-weight: 550; text-decoration: none;
 }
 nav a:hover { color: var(--ink); }
 nav a[aria-current] { background: var(--soft); color: var(--accent); }
@@ -4370,12 +4367,11 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .head > :first-child { margin-right: auto; }
 .starting { padding: 30vh 1rem 0; text-align: center; color: var(--muted); }
 .now {
-  position: fixed; z-index: 4; right: 2rem; bottom: 1.5rem; width: min(24rem, calc(100vw
-  - 2rem)); display: grid;
-  grid-template-columns: 1fr auto; gap: .5rem 1rem; padding: .8rem 1rem; border: 1px
-  solid var(--line);
-  border-radius: 14px; background: var(--surface); box-shadow: 0 8px 30px #0003; color:
-  var(--ink); font-size: .875rem; text-decoration: none;
+  position: fixed; z-index: 4; right: 2rem; bottom: 1.5rem;
+  width: min(24rem, calc(100vw - 2rem)); display: grid; grid-template-columns: 1fr auto;
+  gap: .5rem 1rem; padding: .8rem 1rem; border: 1px solid var(--line);
+  border-radius: 14px; background: var(--surface); box-shadow: 0 8px 30px #0003;
+  color: var(--ink); font-size: .875rem; text-decoration: none;
 }
 .now-name {
   font-weight: 600; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
@@ -4438,7 +4434,7 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 }
 .tally + .sort { margin-left: .25rem; }
 .sort:hover { color: var(--ink); }
-.kinds {
+.filter {
   display: flex; gap: .35rem; min-width: 0; padding: .3rem; margin-left: -.3rem;
   overflow-x: auto; scrollbar-width: none;
 }
@@ -4477,12 +4473,12 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
   font-variant-numeric: tabular-nums;
 }
 .send.is-queued:hover { border-color: var(--edge); }
-.pick { display: contents; cursor: pointer; }
-.pick input {
+.choice { display: contents; cursor: pointer; }
+.choice input {
   position: absolute; top: .5rem; left: .5rem; width: 1.75rem; height: 1.75rem;
 }
 .entry-cover { display: block; border-radius: var(--radius); }
-.picked .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
+.selected .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
 
 .covers .entry { grid-template: auto auto auto / minmax(0, 1fr); align-content: start; }
 .covers .entry-cover { grid-area: 1 / 1; }
@@ -4510,7 +4506,7 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send { min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px; }
-.rows .pick input { position: static; }
+.rows .choice input { position: static; }
 .entries.rows { column-gap: 2.5rem; }
 
 .skeleton {
@@ -4526,10 +4522,10 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 @keyframes breathe { to { opacity: .25; } }
 .selection {
   position: fixed; z-index: 5; left: 50%; bottom: 1.25rem; transform: translateX(-50%);
-  display: flex; align-items: center; gap: .5rem;
-  max-width: calc(100vw - 1rem); padding: .6rem .75rem .6rem 1.25rem; border: 1px solid
-  var(--line); border-radius: 16px; background: var(--surface); box-shadow: 0 8px 30px
-  #0003; white-space: nowrap;
+  display: flex; align-items: center; gap: .5rem; max-width: calc(100vw - 1rem);
+  padding: .6rem .75rem .6rem 1.25rem; border: 1px solid var(--line);
+  border-radius: 16px; background: var(--surface); box-shadow: 0 8px 30px #0003;
+  white-space: nowrap;
 }
 .selection p { font-weight: 600; font-variant-numeric: tabular-nums; }
 
@@ -4566,7 +4562,7 @@ dl {
 }
 dt { color: var(--muted); font-size: .8125rem; }
 dd { overflow-wrap: anywhere; font-size: .9375rem; }
-.edit { display: grid; gap: 1rem; }
+.details form { display: grid; gap: 1rem; }
 .question { width: min(26rem, calc(100vw - 2rem)); padding: 1.5rem; }
 .question .actions { justify-content: flex-end; margin-top: 1.25rem; }
 .question p { overflow-wrap: anywhere; }
@@ -4575,19 +4571,17 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .items { margin-bottom: 1.5rem; }
 .items > .head { padding: 0; min-height: 2.75rem; }
 .items .cover { width: 3.25rem; border-radius: 10px; flex: none; }
-.transfer {
+.sending {
   display: flex; align-items: center; gap: 1rem; padding: 1rem; margin-bottom: .75rem;
 }
-.transfer .cover { width: 5.5rem; border-radius: var(--radius); }
-.transfer-head {
-  display: flex; align-items: baseline; gap: 1rem; margin-bottom: .5rem;
-}
-.transfer-head h3 { flex: 1; min-width: 0; font-size: 1.0625rem; }
+.sending .cover { width: 5.5rem; border-radius: var(--radius); }
+.sending-head { display: flex; align-items: baseline; gap: 1rem; margin-bottom: .5rem; }
+.sending-head h3 { flex: 1; min-width: 0; font-size: 1.0625rem; }
 .percent {
   font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em; line-height: 1;
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
-.transfer .meta { margin-top: .5rem; }
+.sending .meta { margin-top: .5rem; }
 .item-text { flex: 1; min-width: 0; }
 .item {
   display: flex; align-items: center; gap: .875rem; padding: .6rem 0;
@@ -4651,18 +4645,16 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   gap: .5rem 1rem;
 }
 
-/* Narrow: what is used most is where the thumbs are */
-@media (max-width: 899px) {
-  .columns { grid-template-columns: minmax(0, 1fr); }
-}
+/* Narrow screens: the menu is at the bottom, in reach of the thumb */
+@media (max-width: 899px) { .columns { grid-template-columns: minmax(0, 1fr); } }
 @media (max-width: 699px) {
   .top { display: block; padding: 0; }
   .brand, .who { display: none; }
   nav {
-    position: fixed; z-index: 5; right: 0; bottom: 0; left: 0; justify-content:
-    space-around; gap: 0;
-    padding: .25rem .5rem calc(.25rem + env(safe-area-inset-bottom)); border-top: 1px
-    solid var(--line); background: var(--surface);
+    position: fixed; z-index: 5; right: 0; bottom: 0; left: 0;
+    justify-content: space-around; gap: 0;
+    padding: .25rem .5rem calc(.25rem + env(safe-area-inset-bottom));
+    border-top: 1px solid var(--line); background: var(--surface);
   }
   nav a {
     position: relative; flex: 1; flex-direction: column; gap: .1rem;
@@ -4676,11 +4668,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   .tally.whole { position: absolute; clip-path: inset(50%); }
   .sort { margin-left: auto; flex: none; }
   .tools-row { gap: .25rem; }
-  .now {
-    right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
-    width: auto;
-  }
-  .toasts {
+  .now, .toasts {
     right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
@@ -4709,13 +4697,11 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   .facts .send { flex: 1 1 100%; min-height: 2.875rem; }
   dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .wide-field { grid-column: 1 / -1; }
-  .transfer .cover { width: 3.5rem; align-self: start; }
-  .transfer { padding: .875rem; gap: .75rem; }
+  .sending .cover { width: 3.5rem; align-self: start; }
+  .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
 }
-@media (max-width: 359px) {
-  .rows .send span { display: none; }
-}
+@media (max-width: 359px) { .rows .send span { display: none; } }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation: none !important; transition: none !important; }
 }
@@ -4723,26 +4709,63 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 
 JS = r""""use strict";
 
-// Words: all that people read, so that a translation is another table like this one.
+// What the server sends. Times are UTC, such as "2026-01-31T18:05:59".
+
+/** @typedef {{name: string, admin: boolean}} Account */
+/** @typedef {Account & {id: number, created_at: string}} ListedAccount */
+/** @typedef {{
+ *   version: string, description: string, patch?: number, title_id?: string,
+ *   author?: string, complete?: boolean, icon?: string,
+ * }} Metadata */
+/** @typedef {{
+ *   id: string, name: string, type: "filepath" | "url", source: string,
+ *   file_type: string, size: number, created_at: string, created_by: string,
+ *   state: "here" | "offline", metadata: Metadata,
+ *   sortKey: string, searchText: string,
+ * }} Entry the last two are added by `prepare` */
+/** @typedef {"pending" | "processing" | "completed" | "failed" | "cancelled"} Status */
+/** @typedef {{
+ *   id: string, entry: string, name: string, size: number, status: Status,
+ *   state: "here" | "offline" | "gone", percent: number, bytes: number,
+ *   speed: number, error: string, reported_at: string | null,
+ * }} QueueItem of the entry with the id `entry`; speed is in bytes per second */
+/** @typedef {{
+ *   id: string, label: string, created_at: string, last_used_at: string | null,
+ *   requests: number,
+ * }} Key */
+/** @typedef {{
+ *   id: string, browser: string, created_at: string, current: boolean,
+ * }} Session whose browser is a User-Agent */
+/** @typedef {{path: string, state: "online" | "offline", files: number}} Folder */
+/** @typedef {{
+ *   scanning: boolean, files: number, looked: number, finished: string | null,
+ *   folders: Folder[] | null,
+ * }} ScanState with the numbers of files found and read; folders are null until loaded
+ */
+
+// Every text that the page shows: a translation is another table like this one.
 
 const WORDS = {
   product: "catalogd",
-  locale: "en-GB", // how numbers and times are written
+  locale: "en-GB", // of numbers and times
   skip: "Skip to the content",
   menu: "Main",
   library: "Library",
   queue: "Queue",
   settings: "Settings",
-  starting: "Loading",
+  loading: "Loading",
   close: "Close",
   cancel: "Cancel",
   save: "Save",
   done: "Done",
   add: "Add",
+  remove: "Remove",
   copy: "Copy",
   copied: "Copied.",
+  optional: "optional",
+  tryAgain: "Try again",
   reconnecting: "Reconnecting to the server",
-  offline: "The server cannot be reached.",
+  unreachable: "The server cannot be reached.",
   failed: "Something went wrong. Try again.",
 
   signIn: "Sign in",
@@ -4751,19 +4774,20 @@ const WORDS = {
   signedOut: "You were signed out. Sign in again.",
   name: "Name",
   password: "Password",
+  passwordHint: "At least 8 characters.",
   setup: "Welcome",
-  setupLead: "Make the first account. It is an admin, and can add the others.",
+  setupLead: "Create the first account. It is an admin and can add others.",
   setupCode: "Setup code",
   setupCodeHint: "The server printed it when it started.",
-  passwordHint: "At least 8 characters.",
-  makeAccount: "Make the account",
+  createAccount: "Create account",
 
   search: "Search the library",
   searchHint: count => `Search ${count}`,
+  clearSearch: "Clear search",
   sort: "Sort by",
   sorts: {name: "Name", newest: "Newest", size: "Largest"},
-  kind: "Filter by kind",
-  allKinds: "All",
+  filter: "Filter by file type",
+  allFileTypes: "All",
   links: "Links",
   asCovers: "Show as covers",
   asRows: "Show as rows",
@@ -4774,29 +4798,26 @@ const WORDS = {
   sendSelected: count => `Send ${count}`,
   entries: count => `${count} ${count === "1" ? "entry" : "entries"}`,
   found: (count, all) => `${count} of ${all}`,
-  scanning: count => `Looking through the folders: ${count} files so far`,
+  scanning: count => `Scanning: ${count} files so far`,
   emptyTitle: "Nothing here yet",
-  emptyText: "Put game files into a library folder. They show up here by themselves.",
-  emptyScanTitle: "Looking through your folders",
-  emptyScanText: count => `${count} files so far. What is found shows up here.`,
+  emptyText: "Put game files into a library folder, and they appear here.",
+  emptyScanTitle: "Scanning your folders",
+  emptyScanText: count => `${count} files so far. Games appear here as they are found.`,
   noneTitle: "Nothing found",
-  noneText: "No entry matches what you search for.",
-  clearSearch: "Clear the search",
+  noneText: "No entry matches your search.",
   brokenTitle: "The library could not be loaded",
-  tryAgain: "Try again",
 
   send: "Send",
   sendAgain: "Send again",
   again: "Again",
   queued: "Queued",
-  sending: percent => `Sending, ${percent} %`,
   sendName: name => `Send ${name}`,
   sendAgainName: name => `Send again: ${name}`,
   seeQueue: name => `${name} is in the queue`,
   marks: {
     link: "link",
     offline: "offline",
-    unfinished: "copy unfinished?",
+    incomplete: "incomplete",
     completed: "sent",
     failed: "failed",
   },
@@ -4808,13 +4829,13 @@ const WORDS = {
   fields: {
     version: "Version",
     patch: "Update",
-    kind: "Kind",
+    fileType: "File type",
     size: "Size",
     title: "Title ID",
     author: "Author",
     added: "Added",
     by: "Added by",
-    source: "Where",
+    source: "Location",
     id: "ID",
   },
   noDescription: "No description.",
@@ -4825,97 +4846,95 @@ const WORDS = {
   edit: "Edit",
   description: "Description",
   version: "Version",
-  undoEdit: "Back to what the file says",
+  undoEdits: "Undo all edits",
   saved: "Saved.",
   removeLink: "Remove the link",
-  removeLinkSure: name =>
-    `Remove the link ${name}? What it leads to stays where it is.`,
-  goneTitle: "This entry is not here any more",
+  removeLinkQuestion: name =>
+    `Remove the link ${name}? The file that it leads to is not deleted.`,
+  goneTitle: "This entry no longer exists",
   goneText: "Its file was moved away or deleted.",
 
   nowSending: "Sending now",
   upNext: "Up next",
-  ended: "Ended",
-  queueEmptyTitle: "Nothing is waiting",
-  queueEmptyText: "Press Send on an entry of the library, and watch it here.",
+  finished: "Finished",
+  emptyQueueTitle: "The queue is empty",
+  emptyQueueText: "Press Send in the library, and watch the progress here.",
   toLibrary: "Go to the library",
   percent: value => `${value} %`,
   speed: text => `${text}/s`,
   bytesOf: (bytes, all) => `${bytes} of ${all}`,
   left: text => `${text} left`,
-  noClient: "No client has asked for your queue yet.",
-  noClientSince: time => `No client has asked for your queue since ${time}.`,
-  startClient: "Start one on a computer that reaches the device:",
-  needsKey: "It needs a key. Make one in the settings.",
-  retry: "Retry",
-  clear: "Clear finished",
-  retryName: name => `Retry ${name}`,
+  noDevice: "No device has fetched your queue yet.",
+  noDeviceSince: time => `No device has fetched your queue since ${time}.`,
+  startClient: "Start the client on a computer that can reach the console:",
+  needsKey: "It needs a key. Create one in the settings.",
+  retry: name => `Retry ${name}`,
   cancelName: name => `Cancel ${name}`,
-  toTopName: name => `Move ${name} to the top`,
+  toTop: name => `Move ${name} to the top`,
+  clear: "Clear finished",
   states: {
     pending: "Waiting",
-    processing: "Sending",
     completed: "Sent",
     failed: "Failed",
     cancelled: "Cancelled",
   },
-  noReason: "The client gave no reason.",
-  waitsForDisk: "Waits until its disk is back.",
+  noReason: "The device gave no reason.",
+  waitsForDisk: "Waiting for its disk",
   notify: "Notify me",
   notifying: "Notifications on",
-  notifyDenied: "The browser does not allow notifications for this page.",
-  notifyTitle: {completed: "Sent", failed: "Failed"},
+  notifyBlocked: "The browser blocks notifications from this page.",
   progress: (name, percent) => `${name}: ${percent} %`,
-  endedWell: name => `${name} was sent.`,
-  endedBadly: (name, why) => `${name} failed. ${why}`,
+  sent: name => `${name} was sent.`,
+  notDelivered: (name, why) => `${name} failed. ${why}`,
   title: (percent, name) => `${percent} % ${name} - catalogd`,
   titleWaiting: count => `(${count}) catalogd`,
 
-  keys: "Keys for clients",
-  keysLead: "The send_to_switch client shows a key to read your queue.",
+  keys: "Keys",
+  keysLead: "A device needs a key to fetch your queue.",
   keyLabel: "What is it for?",
   keyLabelExample: "Computer in the living room",
-  create: "Create",
+  createKey: "Create key",
   newKey: label => `The key "${label}"`,
-  newKeyLead: "It is shown only now. Copy it, or start the client with this line:",
+  newKeyLead: "It is shown only now. Copy it, or start the client with this command:",
   key: "Key",
   command: "Command",
   copyKey: "Copy the key",
   copyCommand: "Copy the command",
   noKeys: "There is no key yet.",
-  made: time => `made ${time}`,
+  created: time => `created ${time}`,
   lastUsed: time => `last used ${time}`,
   neverUsed: "never used",
   requests: count => `${count} ${count === "1" ? "request" : "requests"}`,
   revoke: "Revoke",
   revokeName: name => `Revoke ${name}`,
-  revokeSure: name => `Revoke the key "${name}"? A client that has it stops working.`,
-  changePassword: "Change the password",
-  oldPassword: "The password now",
-  newPassword: "The new password",
-  passwordChanged: "The password was changed. Other browsers were signed out.",
-  consoles: "Programs on the console",
-  addressLead:
-    "Programs that browse find the library at this address, without a key. Whoever " +
-    "has it can download everything: treat it as a password.",
-  addressLabel: "Address",
+  revokeQuestion: name =>
+    `Revoke the key "${name}"? A device that uses it stops working.`,
+  changePassword: "Change password",
+  oldPassword: "Current password",
+  newPassword: "New password",
+  passwordChanged: "Changed the password. Your other browsers were signed out.",
+  console: "Programs on the console",
+  consoleLead:
+    "Programs that browse find the library at this address, without a key. Anyone " +
+    "who has it can download everything: treat it like a password.",
+  consoleAddress: "Console address",
   copyAddress: "Copy the address",
-  makeAddress: "Make an address",
-  renewAddress: "Replace it",
+  createAddress: "Create address",
+  replaceAddress: "Replace it",
   revokeAddress: "Revoke the address",
-  browsers: "Signed-in browsers",
+  sessions: "Signed-in browsers",
   thisBrowser: "this one",
-  since: time => `signed in ${time}`,
+  signedInSince: time => `signed in ${time}`,
   end: "End",
-  endName: name => `End ${name}`,
+  endSession: name => `End the session of ${name}`,
   folders: "Library folders",
-  noFolders: "No folder is served.",
+  noFolders: "There is no library folder.",
   folderStates: {online: "online", offline: "offline"},
   files: count => `${count} ${count === "1" ? "file" : "files"}`,
   lastScan: time => `Last scan ${time}.`,
   neverScanned: "Not scanned yet.",
   scanNow: "Scan now",
-  scanProgress: (files, looked) => `${files} files seen, ${looked} opened`,
+  scanProgress: (found, read) => `${found} files found, ${read} read`,
   accounts: "Accounts",
   you: "you",
   admin: "admin",
@@ -4925,19 +4944,18 @@ const WORDS = {
   makeMember: "Make member",
   makeAdminName: name => `Make admin: ${name}`,
   makeMemberName: name => `Make member: ${name}`,
-  resetPassword: "New password",
-  resetPasswordName: name => `New password for ${name}`,
-  passwordWasSet: name => `${name} has a new password, and was signed out.`,
-  remove: "Remove",
+  setPassword: "Set password",
+  setPasswordName: name => `Set the password of ${name}`,
+  newPasswordOf: name => `New password of ${name}`,
+  passwordSet: name => `Changed the password of ${name}; all sessions ended.`,
   removeName: name => `Remove ${name}`,
-  removeSure: name => `Remove the account ${name}, with its keys and its queue?`,
+  removeQuestion: name => `Remove the account ${name}, with its keys and its queue?`,
   addAccount: "Add an account",
   accountAdded: name => `The account ${name} was added.`,
   addLink: "Add a link",
-  addLinkLead: "An entry that leads to an address instead of a file.",
+  addLinkLead: "An entry that leads to a web address instead of a file.",
   address: "Address",
   sizeBytes: "Size in bytes",
-  optional: "optional",
   linkAdded: name => `${name} was added.`,
   signedInAs: name => `Signed in as ${name}`,
   unknownBrowser: "A browser",
@@ -4953,128 +4971,137 @@ const WORDS = {
 
 const GLYPHS = {
   library: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
-  queue: "M4 6h16M4 12h9M4 18h7M17.5 20v-9m0 0-3.5 3.500m3.5-3.5 3.5 3.5",
+  queue: "M4 6h16M4 12h9M4 18h7M17.5 20v-9m0 0-3.5 3.5m3.5-3.5 3.5 3.5",
   settings:
     "M4 7h6m6 0h4M4 17h2m6 0h8M13 4a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM9 14a3 3 0 1 0 " +
     "0 6 3 3 0 0 0 0-6z",
   search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
   send: "M12 19V6m0 0-6 6m6-6 6 6",
-  check: "m5 12.5 4.5 4.500L19 7.5",
+  check: "m5 12.5 4.5 4.5L19 7.5",
   close: "M6 6l12 12M18 6 6 18",
   download: "M12 4v11m0 0 5-5m-5 5-5-5M5 20h14",
   top: "M12 20V9m0 0-5 5m5-5 5 5M5 4h14",
-  retry: "M19.5 12a7.5 7.5 0 1 1-2.2-5.300L20 9.400M20 4.500v5h-5",
+  retry: "M19.5 12a7.5 7.5 0 1 1-2.2-5.3L20 9.4M20 4.5v5h-5",
   edit: "m4 20 1-5L16 4l4 4L9 19z",
   rows: "M4 6h16M4 12h16M4 18h16",
   select: "M4 4h16v16H4zM8 12l3 3 5-6",
-  bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.500h-15zM10 21h4",
+  bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.5h-15zM10 21h4",
   folder: "M3 6h7l2 3h9v11H3z",
 };
 
-// Nodes: a view is a tree of wanted nodes, and `patch` makes the page be that tree.
-// What comes from outside becomes text or a property, never HTML.
+// Nodes: a view is a tree of virtual nodes, and `patch` changes the document to match.
+// Data becomes text or properties, never HTML.
 
-const SVG = new Set(["svg", "path", "circle", "rect", "text", "g"]);
-const PROPERTIES = new Set(["value", "checked"]);
+/** @typedef {Record<string, any>} Props */
+/** @typedef {{tag: string, props: Props, children: VNode[], text: string}} VNode */
 
-/** Makes wanted nodes: `h.p("meta", child, ...)`, or `h.p("meta", child, ...)`.
- * A child that is null or false keeps its place as empty text. */
+const SVG_TAGS = new Set(["svg", "path", "circle", "rect", "text", "g"]);
+const LIVE_PROPS = new Set(["value", "checked"]); // which people change too
+
+/** A function for each tag: `h.p("meta", child, ...)` is short for
+ * `h.p({class: "meta"}, child, ...)`. A child that is null or false becomes empty text,
+ * so that its siblings keep their places.
+ * @type {Record<string, (props?: Props | string | null, ...nodes: any[]) => VNode>} */
 const h = new Proxy(
   {},
   {
     get:
       (_, tag) =>
-      (props, ...children) =>
-        want(tag, props, children),
+      (props, ...children) => ({
+        tag,
+        props: typeof props === "string" ? {class: props} : props || {},
+        children: vnodes(children),
+      }),
   },
 );
 
-function want(tag, props, children) {
-  if (typeof props === "string") return want(tag, {class: props}, children);
-  return {tag, props: props || {}, key: props && props.key, children: texts(children)};
+function vnodes(children) {
+  return children.flat(Infinity).map(child => (child?.tag ? child : textNode(child)));
 }
 
-function texts(children) {
-  return children
-    .flat(Infinity)
-    .map(child =>
-      child && child.tag ? child : {text: child === 0 ? "0" : String(child || "")},
-    );
+function textNode(child) {
+  const text = child === false ? "" : String(child ?? "");
+  return {tag: "#text", props: {}, children: [], text};
 }
 
-/** Makes the children of `parent` be the wanted ones, and keeps those that can stay. */
-function patch(parent, wanted) {
-  const keys = new Set(wanted.map(want => want.key));
-  const kept = new Map();
-  for (const node of parent.childNodes) if (node.key) kept.set(node.key, node);
-  let here = parent.firstChild;
-  for (const want of wanted) {
-    const known = kept.get(want.key);
-    while (here && isInTheWay(here, known, keys)) here = discard(here);
-    const node = want.key ? known || make(want) : reuse(here, want);
-    if (node === here) here = here.nextSibling;
-    else parent.insertBefore(node, here);
-    dress(node, want);
+/** What each node of the document shows.
+ * @type {WeakMap<Node, VNode>} */
+const shown = new WeakMap();
+
+function keyOf(node) {
+  return shown.get(node)?.props.key;
+}
+
+/** Change the children of `parent` to match, and keep the nodes that can stay. */
+function patch(parent, vnodes) {
+  const keys = new Set(vnodes.map(vnode => vnode.props.key));
+  const keyed = new Map();
+  for (const node of parent.childNodes) if (keyOf(node)) keyed.set(keyOf(node), node);
+  let next = parent.firstChild;
+  for (const vnode of vnodes) {
+    const known = keyed.get(vnode.props.key);
+    while (next && isObsolete(next, known, keys)) next = removeNode(next);
+    const node = known || (canShow(next, vnode) ? next : createNode(vnode));
+    if (node === next) next = next.nextSibling;
+    else parent.insertBefore(node, next);
+    updateNode(node, vnode);
   }
-  while (here) here = discard(here);
+  while (next) next = removeNode(next);
 }
 
-/** Whether a node goes, so that the known one behind it is not moved: a node that is
- * moved loses the focus. */
-function isInTheWay(node, known, keys) {
-  return node.key ? !keys.has(node.key) : Boolean(known);
+/** Whether to remove a node. One without a key goes when a known node takes its place,
+ * because moving the known one would take the focus from it. */
+function isObsolete(node, known, keys) {
+  const key = keyOf(node);
+  return key ? !keys.has(key) : Boolean(known);
 }
 
-function reuse(node, want) {
-  const fits =
-    node && !node.key && (want.tag || "#text") === node.nodeName.toLowerCase();
-  return fits ? node : make(want);
+function canShow(node, vnode) {
+  if (!node || keyOf(node) || vnode.props.key) return false;
+  return node.nodeName.toLowerCase() === vnode.tag;
 }
 
-function make(want) {
-  if (!want.tag) return document.createTextNode(want.text);
-  const node = SVG.has(want.tag)
-    ? document.createElementNS("http://www.w3.org/2000/svg", want.tag)
-    : document.createElement(want.tag);
-  node.key = want.key;
-  return node;
+function createNode({tag}) {
+  if (tag === "#text") return document.createTextNode("");
+  return SVG_TAGS.has(tag)
+    ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+    : document.createElement(tag);
 }
 
-function dress(node, want) {
-  if (!want.tag) {
-    if (node.data !== want.text) node.data = want.text;
+function updateNode(node, vnode) {
+  const before = shown.get(node)?.props || {};
+  shown.set(node, vnode);
+  if (vnode.tag === "#text") {
+    if (node.data !== vnode.text) node.data = vnode.text;
     return;
   }
-  const before = node.props || {};
-  for (const name in before) if (!(name in want.props)) setProp(node, name, null);
-  for (const name in want.props) {
-    const value = want.props[name];
-    if (value !== before[name] || PROPERTIES.has(name)) setProp(node, name, value);
+  for (const name in before) if (!(name in vnode.props)) setProp(node, name, null);
+  for (const name in vnode.props) {
+    const value = vnode.props[name];
+    if (value !== before[name] || LIVE_PROPS.has(name)) setProp(node, name, value);
   }
-  node.props = want.props;
-  patch(node, want.children);
+  patch(node, vnode.children);
 }
 
 function setProp(node, name, value) {
   if (name === "key") return;
   if (name.startsWith("on")) node[name] = value;
   else if (name === "default")
-    node.value = value || ""; // until somebody types
-  else if (name === "style") for (const rule in value) node.style[rule] = value[rule];
-  else if (PROPERTIES.has(name)) setLive(node, name, value);
-  else if (value === null || value === undefined || value === false)
-    node.removeAttribute(name);
+    node.value = value || ""; // what an input begins with
+  else if (name === "style") Object.assign(node.style, value);
+  else if (LIVE_PROPS.has(name)) setLiveProp(node, name, value);
+  else if (value === false || value == null) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : value);
 }
 
-/** What people change too is set only where it differs, so that the caret stays. */
-function setLive(node, name, value) {
-  if (node[name] !== value) node[name] = value === null ? "" : value;
+/** Set a property only where it differs, so that the caret stays where it is. */
+function setLiveProp(node, name, value) {
+  if (node[name] !== value) node[name] = value ?? "";
 }
 
-function discard(node) {
+function removeNode(node) {
   const next = node.nextSibling;
-  if (node.open) node.close(); // gives the focus back
+  if (node.open) node.close(); // a dialog gives the focus back
   node.remove();
   return next;
 }
@@ -5086,12 +5113,12 @@ function glyph(name) {
   );
 }
 
-function button(words, onclick, props) {
-  return h.button({type: "button", onclick, ...props}, words);
+function button(content, onclick, props) {
+  return h.button({type: "button", onclick, ...props}, content);
 }
 
-function iconButton(name, label, onclick, props) {
-  return button(glyph(name), onclick, {
+function iconButton(icon, label, onclick, props) {
+  return button(glyph(icon), onclick, {
     class: "icon-button",
     "aria-label": label,
     title: label,
@@ -5099,49 +5126,72 @@ function iconButton(name, label, onclick, props) {
   });
 }
 
-// State: one object. What changes it calls `update`, which draws the page again.
+// State: what the page shows follows from this one object. `update` changes it, and
+// draws the page again.
 
-const state = {
-  phase: "starting", // starting, setup, sign-in, in
-  connected: true,
-  account: null,
-  setupCode: "",
-  problem: "", // of the form on the screen
-  form: "", // which of the forms in the settings that is
-  view: "library",
-  open: "", // id of the entry whose details are shown
-  editing: false,
-  ask: null, // a question before something is removed
-  entries: null, // null until they came
-  entriesProblem: "",
-  search: "",
-  sort: remembered("sort", "name"),
-  kind: "",
-  layout: remembered(
-    "layout",
-    matchMedia("(min-width: 700px)").matches ? "covers" : "rows",
-  ),
-  selecting: false,
-  selected: new Set(),
-  optimistic: new Set(), // ids of entries on their way to the queue
-  sent: new Set(), // ids of entries that were sent at some time
-  items: null,
-  client: {here: true, since: null},
-  scan: null,
-  keys: null,
-  newKey: null,
-  token: null,
-  sessions: null,
-  accounts: null,
-  resetting: 0, // id of the account that gets a new password
-  toasts: [],
-  said: "", // for screen readers
-  notify: remembered("notify", "") === "yes",
-  range: [0, 0], // of the entries that are drawn
-};
+const NOBODY = {name: "", admin: false};
+const NO_PROBLEM = {form: "", text: ""};
 
+/** The state before the server has told anything, and again after signing out. Lists
+ * are null until they are loaded. */
+function initialState() {
+  return {
+    phase: "starting", // starting, setup, sign-in, in
+    connected: true,
+    account: /** @type {Account} */ (NOBODY),
+    setupCode: "",
+    view: "library",
+    openEntry: "", // id of the entry whose details are shown
+    editing: false,
+    problem: NO_PROBLEM, // why a form was refused
+    question: /** @type {{text: string, yes: string, act: () => void} | null} */ (null),
+    toasts: /** @type {{id: number, text: string, isError: boolean}[]} */ ([]),
+    announcement: "", // for screen readers
+    answers: /** @type {Record<string, Answer>} */ ({}), // the last, by path
+
+    entries: /** @type {Entry[] | null} */ (null),
+    entriesProblem: "",
+    search: "",
+    fileType: "", // that is shown, "link", or "" for all
+    sort: remembered("sort", "name"),
+    layout: remembered(
+      "layout",
+      matchMedia("(min-width: 700px)").matches ? "covers" : "rows",
+    ),
+    range: [0, 0], // of the entries that are in the document
+    selecting: false,
+    selected: /** @type {Set<string>} */ (new Set()), // ids of entries
+    queueing: /** @type {Set<string>} */ (new Set()), // shown as queued until answered
+    sent: /** @type {Set<string>} */ (new Set()),
+
+    items: /** @type {QueueItem[] | null} */ (null),
+    device: {isActive: true, lastSeen: /** @type {string | null} */ (null)},
+    notify: remembered("notify", "") === "yes",
+
+    scan: /** @type {ScanState} */ ({
+      scanning: false,
+      files: 0,
+      looked: 0,
+      finished: null,
+      folders: null,
+    }),
+    keys: /** @type {Key[] | null} */ (null),
+    newKey: /** @type {{label: string, key: string} | null} */ (null),
+    token: /** @type {string | null} */ (null), // of the console address, "" for none
+    sessions: /** @type {Session[] | null} */ (null),
+    accounts: /** @type {ListedAccount[] | null} */ (null),
+    settingPassword: 0, // id of the account that gets another password
+  };
+}
+
+function remembered(name, otherwise) {
+  return localStorage.getItem(name) || otherwise;
+}
+
+const state = initialState();
 let drawing = false;
 
+/** @param {Partial<typeof state>} changes */
 function update(changes) {
   Object.assign(state, changes);
   if (drawing) return;
@@ -5151,17 +5201,14 @@ function update(changes) {
 
 function draw() {
   drawing = false;
-  patch(document.getElementById("app"), texts(renderPage()));
-  for (const dialog of document.querySelectorAll("dialog:not([open])"))
-    dialog.showModal();
-  document.title = title();
+  patch(document.getElementById("app"), vnodes(renderPage()));
+  for (const dialog of document.getElementsByTagName("dialog"))
+    if (!dialog.open) dialog.showModal();
+  document.title = documentTitle();
   placeWindow();
 }
 
-function remembered(name, otherwise) {
-  return localStorage.getItem(name) || otherwise;
-}
-
+/** @param {"sort" | "layout"} name */
 function remember(name, value) {
   localStorage.setItem(name, value);
   update({[name]: value});
@@ -5169,22 +5216,26 @@ function remember(name, value) {
 
 let toasts = 0;
 
-function toast(text, kind = "") {
+function toast(text, isError = false) {
   const id = ++toasts;
-  const others = state.toasts.filter(one => one.text !== text);
-  update({toasts: [...others, {id, text, kind}].slice(-3)});
-  setTimeout(() => dismiss(id), kind ? 9000 : 5000);
+  const others = state.toasts.filter(each => each.text !== text);
+  update({toasts: [...others, {id, text, isError}].slice(-3)});
+  setTimeout(() => dismiss(id), isError ? 9000 : 5000);
 }
 
 function dismiss(id) {
-  update({toasts: state.toasts.filter(one => one.id !== id)});
+  update({toasts: state.toasts.filter(each => each.id !== id)});
 }
 
 // Numbers and times, as people read them
 
 const NUMBER = new Intl.NumberFormat(WORDS.locale);
 
-function bytes(count) {
+function formatNumber(count) {
+  return NUMBER.format(count);
+}
+
+function formatBytes(count) {
   let power = 0;
   while (count >= 999.5 && power < WORDS.units.length - 1) {
     count /= 1000;
@@ -5193,194 +5244,173 @@ function bytes(count) {
   return `${count.toFixed(power > 1 && count < 10 ? 1 : 0)} ${WORDS.units[power]}`;
 }
 
-function duration(seconds) {
+function formatDuration(seconds) {
   if (seconds < 60) return WORDS.seconds(Math.max(1, Math.round(seconds)));
   const minutes = Math.round(seconds / 60);
   if (minutes < 60) return WORDS.minutes(minutes);
   return WORDS.hours(Math.floor(minutes / 60), minutes % 60);
 }
 
-function moment(time) {
-  return new Date(`${time}Z`);
-}
-
-function when(time) {
-  const then = moment(time);
-  const minutes = Math.floor((Date.now() - then) / 60000);
+/** Minutes ago within an hour, the time of day within 20 hours, else the date. */
+function formatAge(time) {
+  const then = new Date(`${time}Z`);
+  const minutes = Math.floor((Date.now() - then.getTime()) / 60000);
   if (minutes < 1) return WORDS.now;
   if (minutes < 60) return WORDS.minutesAgo(minutes);
-  const near = minutes < 20 * 60;
-  return then.toLocaleString(
-    WORDS.locale,
-    near ? {timeStyle: "short"} : {dateStyle: "medium"},
-  );
+  return minutes < 20 * 60
+    ? then.toLocaleString(WORDS.locale, {timeStyle: "short"})
+    : then.toLocaleString(WORDS.locale, {dateStyle: "medium"});
 }
 
-function clock(time) {
-  const style = {dateStyle: "medium", timeStyle: "short"};
-  return moment(time).toLocaleString(WORDS.locale, style);
+function formatTime(time) {
+  return new Date(`${time}Z`).toLocaleString(WORDS.locale, {
+    dateStyle: "medium",
+    timeStyle: "short",
+  });
 }
 
-function digits(count) {
-  return NUMBER.format(count);
-}
+// Calls to the server
 
-// Calls to the server. A Refusal has the words of the answer, and its code.
+/** Why a call failed, in words for people. */
+class Problem extends Error {}
 
-class Refusal extends Error {
-  constructor(code, message) {
-    super(message);
-    this.code = code;
-  }
-}
-
+/** Return the JSON of the answer. Throws a Problem. */
 async function call(method, path, body) {
-  const {data} = await ask(method, path, body);
+  const {data} = await request(method, path, body);
   return data;
 }
 
-/** The answer and its ETag; `data` is null where it is the one that is known. */
-async function ask(method, path, body, etag) {
+/** Return the JSON of the answer and its ETag; `data` is null where it has that `etag`
+ * still. Throws a Problem. */
+async function request(method, path, body, etag) {
+  /** @type {Record<string, string>} */
   const headers = {};
   if (body) headers["Content-Type"] = "application/json";
   if (etag) headers["If-None-Match"] = etag;
-  const answer = await reach(path, {
-    method,
-    headers,
-    body: body && JSON.stringify(body),
-  });
-  if (answer.status === 304) return {data: null, etag};
-  const data = await json(answer);
+  const options = {method, headers, body: body && JSON.stringify(body)};
+  const response = await reach(() => fetch(path, options));
+  if (response.status === 304) {
+    setConnected(true);
+    return {data: null, etag};
+  }
+  // A response without JSON comes from a proxy in front of a server that is down.
+  const data = await reach(() => response.json());
   setConnected(true);
-  if (!answer.ok) throw refused(data);
-  return {data, etag: answer.headers.get("ETag")};
+  if (!response.ok) throw rejected(data);
+  return {data, etag: response.headers.get("ETag")};
 }
 
-async function reach(path, options) {
+async function reach(step) {
   try {
-    return await fetch(path, options);
+    return await step();
   } catch (error) {
-    throw unreachable(error);
+    console.info(String(error));
+    setConnected(false);
+    throw new Problem(WORDS.unreachable);
   }
 }
 
-/** An answer that is no JSON comes from a proxy in front of a server that is away. */
-async function json(answer) {
-  try {
-    return await answer.json();
-  } catch (error) {
-    throw unreachable(error);
-  }
-}
-
-function unreachable(error) {
-  console.info(String(error));
-  setConnected(false);
-  return new Refusal("unreachable", WORDS.offline);
-}
-
-function refused(data) {
+function rejected(data) {
   if (data.error === "signed_out" && state.phase === "in") leave(WORDS.signedOut);
-  return new Refusal(data.error, data.message);
+  return new Problem(data.message);
 }
 
 function setConnected(connected) {
   if (connected === state.connected) return;
   update({connected});
-  if (connected) runAll();
+  if (connected) pollAll();
 }
 
-/** For what people start: a refusal is told in a toast, and gives false. */
-async function tell(work) {
+/** Do what somebody asked for; a Problem becomes a toast. */
+async function attempt(work) {
   try {
     await work();
-    return true;
-  } catch (problem) {
-    toast(explain(problem), "bad");
-    return false;
+  } catch (error) {
+    toast(explain(error), true);
   }
 }
 
-/** The words of a Refusal. Anything else is a mistake in this script. */
-function explain(problem) {
-  if (problem instanceof Refusal) return problem.message;
-  console.error(problem);
+/** The text of a Problem. Any other error is a mistake in this script. */
+function explain(error) {
+  if (error instanceof Problem) return error.message;
+  console.error(error);
   return WORDS.failed;
 }
 
 // Polling: each job runs again after its pause, and all of them at once when the page
-// comes into sight or the server is back.
+// becomes visible or the server is back.
 
+/** @typedef {{load: () => Promise<void>, pause: () => number, timer?: number}} Job */
+/** @type {Record<string, Job>} */
 const JOBS = {
   queue: {
     load: loadQueue,
-    pause: () => (state.view === "queue" || isSending() ? 1000 : 2000),
+    pause: () => (state.view === "queue" || currentItem() ? 1000 : 2000),
   },
-  entries: {load: loadEntries, pause: () => (isScanning() || isEmpty() ? 2000 : 5000)},
+  entries: {
+    load: loadEntries,
+    pause: () => (state.scan.scanning || isEmpty() ? 2000 : 5000),
+  },
   scan: {load: loadScan, pause: scanPause},
 };
+const HIDDEN_FACTOR = 8; // by which polls of a hidden page are slower
+const RETRY_PAUSE = 1500; // milliseconds between attempts to reach the server
 
-/** Often while there is something to see of a scan. */
 function scanPause() {
-  if (isScanning()) return 1000;
+  if (state.scan.scanning) return 1000;
   return state.view === "settings" || isEmpty() ? 2000 : 10000;
 }
 
-const HIDDEN = 8; // times slower where nobody looks
-const LOST = 1500; // milliseconds between two tries to reach the server
+async function poll(name) {
+  try {
+    await JOBS[name].load();
+  } catch (error) {
+    explain(error); // the bar or the view shows it
+  }
+  schedule(name);
+}
 
-async function run(name) {
+function schedule(name) {
   const job = JOBS[name];
   clearTimeout(job.timer);
-  try {
-    await job.load();
-  } catch (problem) {
-    explain(problem); // the bar, or the view, says so already
-  }
-  schedule(job, name);
-}
-
-function schedule(job, name) {
-  clearTimeout(job.timer);
   if (state.phase !== "in") return;
-  const pause = state.connected ? job.pause() : LOST;
-  job.timer = setTimeout(run, document.hidden ? pause * HIDDEN : pause, name);
+  const pause = state.connected ? job.pause() : RETRY_PAUSE;
+  job.timer = setTimeout(poll, document.hidden ? pause * HIDDEN_FACTOR : pause, name);
 }
 
-function runAll() {
-  if (state.phase === "in") Object.keys(JOBS).forEach(run);
+function pollAll() {
+  if (state.phase === "in") Object.keys(JOBS).forEach(poll);
 }
 
-const etags = {};
-const turns = {};
+/** @typedef {{etag?: string | null}} Answer */
 
-/** What is new at a path, or null. An answer that a later call overtook is old. */
-async function news(path) {
-  const turn = (turns[path] = (turns[path] || 0) + 1);
-  const {data, etag} = await ask("GET", path, null, etags[path]);
-  if (turn !== turns[path]) return null;
-  setConnected(true);
-  etags[path] = etag;
+/** Return what a path answers, or null if that has not changed, or if a later call or
+ * signing out has made this one obsolete. */
+async function fetchChanged(path) {
+  const answer = (state.answers[path] = {...state.answers[path]});
+  const {data, etag} = await request("GET", path, null, answer.etag);
+  if (state.answers[path] !== answer) return null;
+  answer.etag = etag;
   return data;
 }
 
 async function loadEntries() {
   try {
-    const data = await news("web/entries");
+    const data = await fetchChanged("web/entries");
     if (data) update({entries: prepare(data.entries), entriesProblem: ""});
-  } catch (problem) {
-    if (!state.entries) update({entriesProblem: explain(problem)});
-    throw problem;
+  } catch (error) {
+    if (!state.entries) update({entriesProblem: explain(error)});
+    throw error;
   }
 }
 
 async function loadQueue() {
-  const data = await news("web/queue");
+  const data = await fetchChanged("web/queue");
   if (!data) return;
   const before = state.items;
-  const client = {here: data.client_here, since: data.last_fetched};
-  update({items: data.queue, client});
-  if (before) compareItems(before, data.queue);
+  const device = {isActive: data.client_here, lastSeen: data.last_fetched};
+  update({items: data.queue, device});
+  if (before) announceChanges(before, data.queue);
 }
 
 async function loadSent() {
@@ -5389,118 +5419,81 @@ async function loadSent() {
 }
 
 async function loadScan() {
-  const wasScanning = isScanning();
+  const wasScanning = state.scan.scanning;
   const scan = await call("GET", "web/scan");
   if (JSON.stringify(scan) !== JSON.stringify(state.scan)) update({scan});
-  if (wasScanning && !scan.scanning) run("entries");
-}
-
-function isScanning() {
-  return Boolean(state.scan && state.scan.scanning);
+  if (wasScanning && !scan.scanning) poll("entries");
 }
 
 function isEmpty() {
-  return !(state.entries && state.entries.length);
-}
-
-function isSending() {
-  return Boolean(state.items && state.items.some(item => item.status === "processing"));
+  return !state.entries?.length;
 }
 
 // Signing in and out
 
 async function start() {
-  readAddress();
+  readLocation();
   try {
     const me = await call("GET", "web/me");
     if (me.account) enter(me.account);
     else update({phase: me.needs_setup ? "setup" : "sign-in"});
-  } catch (problem) {
-    explain(problem);
-    setTimeout(start, LOST);
+  } catch (error) {
+    explain(error);
+    setTimeout(start, RETRY_PAUSE);
   }
 }
 
 function enter(account) {
-  update({phase: "in", account, problem: ""});
-  runAll();
-  tell(loadSent);
+  update({phase: "in", account, problem: NO_PROBLEM});
+  pollAll();
+  attempt(loadSent);
   if (state.view === "settings") loadSettings();
 }
 
-/** Back to the sign-in view, with nothing left of the account. */
-function leave(message) {
-  for (const path in etags) delete etags[path];
-  for (const path in turns) turns[path] += 1; // an answer on its way comes too late
-  update({
-    phase: "sign-in",
-    account: null,
-    entries: null,
-    items: null,
-    keys: null,
-    newKey: null,
-    token: null,
-    sessions: null,
-    accounts: null,
-    scan: null,
-    open: "",
-    ask: null,
-    search: "",
-    selecting: false,
-    selected: new Set(),
-    sent: new Set(),
-    problem: "",
-  });
+/** Forget the account and all that was loaded for it. */
+function leave(message = "") {
+  update({...initialState(), phase: "sign-in"});
+  readLocation();
   if (message) toast(message);
 }
 
-async function signOut() {
-  if (await tell(() => call("POST", "web/logout"))) leave();
+function signOut() {
+  return attempt(async () => {
+    await call("POST", "web/logout");
+    leave();
+  });
 }
 
-/** A handler of a form: calls `work` with its fields, and shows a refusal in it. */
-function submitting(work) {
-  return async event => {
-    event.preventDefault();
-    const form = event.target;
-    update({problem: ""});
-    try {
-      await work(Object.fromEntries(new FormData(form)));
-      form.reset();
-    } catch (problem) {
-      update({problem: explain(problem)});
-    }
-  };
-}
-
-async function submitSignIn(fields) {
-  await call("POST", fields.code === undefined ? "web/login" : "web/setup", fields);
+async function signIn(fields) {
+  await call("POST", "code" in fields ? "web/setup" : "web/login", fields);
   const me = await call("GET", "web/me");
   enter(me.account);
 }
 
-// Addresses: #library, #queue, #settings, #entry/ID, and the printed #setup=CODE
+// Location: #library, #queue, #settings, #entry/ID, and #setup=CODE, which the server
+// prints
 
 const VIEWS = ["library", "queue", "settings"];
-const scrolled = {};
+const scrolled = {}; // pixels, by view
 
-function readAddress() {
-  const [, word, rest] = location.hash.match(/^#([a-z]*)[/=]?(.*)$/) || [];
+function readLocation() {
+  const [, word = "", rest = ""] = location.hash.match(/^#([a-z]*)[/=]?(.*)$/) || [];
   if (word === "setup") {
     history.replaceState(null, "", location.pathname);
     update({setupCode: rest});
   } else if (word === "entry") {
-    update({open: rest, editing: false, problem: ""});
+    update({openEntry: rest, editing: false, problem: NO_PROBLEM});
   } else {
     show(VIEWS.includes(word) ? word : "library");
   }
 }
 
 function show(view) {
-  const moved = view !== state.view;
-  if (moved) scrolled[state.view] = scrollY;
-  update({view, open: "", problem: "", selecting: state.selecting && !moved});
-  if (!moved) return;
+  const changed = view !== state.view;
+  if (changed) scrolled[state.view] = scrollY;
+  const selecting = state.selecting && !changed;
+  update({view, openEntry: "", problem: NO_PROBLEM, selecting});
+  if (!changed) return;
   if (view === "settings" && state.phase === "in") loadSettings();
   setTimeout(() => scrollTo(0, scrolled[view] || 0));
 }
@@ -5509,46 +5502,51 @@ function go(view) {
   location.hash = view;
 }
 
-// Library: what is shown of it
+// Library: which entries are shown, in which order
 
 const LETTERS = {ø: "o", ł: "l", đ: "d", ß: "ss", æ: "ae", œ: "oe", ı: "i"};
 
-/** Text for comparing: without case, accents and apostrophes. */
+/** Return a text without case, accents and apostrophes, to compare it. */
 function fold(text) {
   const plain = text
     .toLowerCase()
     .normalize("NFD")
     .replace(/[\u0300-\u036f'’]/g, "");
-  return /[^\x00-\x7f]/.test(plain)
-    ? plain.replace(/[øłđßæœı]/g, one => LETTERS[one])
+  return /[\u0080-\uffff]/.test(plain)
+    ? plain.replace(/[øłđßæœı]/g, letter => LETTERS[letter])
     : plain;
 }
 
+/** Add to each entry what it is sorted and searched by. */
 function prepare(entries) {
   for (const entry of entries) {
     const {description, title_id: title = ""} = entry.metadata;
     const name = fold(entry.name);
-    entry.order = name.replace(/\d+/g, digits => digits.padStart(9, "0"));
-    entry.words = [name, fold(description), title.toLowerCase()].join("\n");
+    entry.sortKey = name.replace(/\d+/g, digits => digits.padStart(9, "0"));
+    entry.searchText = [name, fold(description), title.toLowerCase()].join("\n");
   }
   return entries;
 }
 
 const COMPARE = {
-  name: (a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : 0),
+  name: (a, b) => (a.sortKey < b.sortKey ? -1 : a.sortKey > b.sortKey ? 1 : 0),
   newest: (a, b) =>
     a.created_at > b.created_at ? -1 : a.created_at < b.created_at ? 1 : 0,
   size: (a, b) => b.size - a.size,
 };
 
-/** The last result of `work`, while what it was made of is the same. */
-function memo(work) {
-  let made = [];
+/** Return a function that computes again only when its arguments change.
+ * @template {any[]} Arguments
+ * @template Result
+ * @param {(...args: Arguments) => Result} compute
+ * @returns {(...args: Arguments) => Result} */
+function memo(compute) {
+  let last;
   let result;
-  return (...from) => {
-    if (from.length !== made.length || from.some((one, n) => one !== made[n])) {
-      result = work(...from);
-      made = from;
+  return (...args) => {
+    if (!last || args.some((arg, index) => arg !== last[index])) {
+      result = compute(...args);
+      last = args;
     }
     return result;
   };
@@ -5556,145 +5554,176 @@ function memo(work) {
 
 const sorted = memo((entries, sort) => [...entries].sort(COMPARE[sort]));
 
-const matching = memo((entries, search, kind) => {
+const matching = memo((entries, search, fileType) => {
   const words = fold(search).split(/\s+/).filter(Boolean);
   return entries.filter(
-    entry => isOfKind(entry, kind) && words.every(word => entry.words.includes(word)),
+    entry =>
+      hasFileType(entry, fileType) &&
+      words.every(word => entry.searchText.includes(word)),
   );
 });
 
-const byId = memo(entries => new Map(entries.map(entry => [entry.id, entry])));
-
-const kindsOf = memo(entries => {
-  const kinds = new Set(entries.map(entry => entry.file_type).filter(Boolean));
-  const links = entries.some(entry => entry.type === "url") ? ["link"] : [];
-  return [...kinds].sort().concat(links);
-});
-
-function isOfKind(entry, kind) {
-  if (!kind) return true;
-  return kind === "link" ? entry.type === "url" : entry.file_type === kind;
+/** @returns {Entry[]} */
+function visibleEntries() {
+  const entries = sorted(state.entries || [], state.sort);
+  return matching(entries, state.search, state.fileType);
 }
 
-function shown() {
-  return matching(sorted(state.entries, state.sort), state.search, state.kind);
+const entriesById = memo(
+  /** @param {Entry[]} entries */
+  entries => new Map(entries.map(entry => [entry.id, entry])),
+);
+
+function findEntry(id) {
+  return state.entries ? entriesById(state.entries).get(id) : undefined;
 }
 
-/** By entry: its item in the queue that counts: an open one, or else the last. */
-const itemsByEntry = memo(items => {
-  const last = [...(items || [])].sort((a, b) => isOpen(a) - isOpen(b));
-  return new Map(last.map(item => [item.entry, item]));
-});
+/** The choices of the filter: the file types of the library, and "link". */
+const fileTypes = memo(
+  /** @param {Entry[]} entries */
+  entries => {
+    const types = new Set(entries.map(entry => entry.file_type).filter(Boolean));
+    const links = entries.some(entry => entry.type === "url") ? ["link"] : [];
+    return [...[...types].sort(), ...links];
+  },
+);
 
-/** What became of sending an entry: "", pending, processing, completed or failed. */
+/** @param {Entry} entry */
+function hasFileType(entry, fileType) {
+  if (!fileType) return true;
+  return fileType === "link" ? entry.type === "url" : entry.file_type === fileType;
+}
+
+/** The queue item of each entry: the open one, or else the last. */
+const itemsByEntry = memo(
+  /** @param {QueueItem[]} items */
+  items => {
+    const ordered = [...items].sort((a, b) => Number(isOpen(a)) - Number(isOpen(b)));
+    return new Map(ordered.map(item => [item.entry, item]));
+  },
+);
+
+/** @param {Entry} entry */
+function itemOf(entry) {
+  return itemsByEntry(state.items || NO_ITEMS).get(entry.id);
+}
+
+/** The status of the entry's queue item as far as the library shows it, or "".
+ * @param {Entry} entry */
 function statusOf(entry) {
-  const item = itemsByEntry(state.items).get(entry.id);
-  if (item && (item.status === "pending" || item.status === "processing"))
-    return item.status;
-  if (state.optimistic.has(entry.id)) return "pending";
-  if (item && item.status === "failed") return "failed";
-  const wasSent = state.sent.has(entry.id) || (item && item.status === "completed");
+  const item = itemOf(entry);
+  if (item && isOpen(item)) return item.status;
+  if (state.queueing.has(entry.id)) return "pending";
+  if (item?.status === "failed") return "failed";
+  const wasSent = state.sent.has(entry.id) || item?.status === "completed";
   return wasSent ? "completed" : "";
 }
 
-function marksOf(entry, status) {
+/** @param {Entry} entry */
+function marksOf(entry) {
+  const status = statusOf(entry);
   const marks = [];
   if (entry.type === "url") marks.push("link");
   if (entry.state === "offline") marks.push("offline");
-  if (entry.metadata.complete === false) marks.push("unfinished");
+  if (entry.metadata.complete === false) marks.push("incomplete");
   if (status === "completed" || status === "failed") marks.push(status);
   return marks;
 }
 
-function versionOf(entry) {
+/** Version, file type and size, as far as they are known.
+ * @param {Entry} entry */
+function summary(entry) {
   const {version, patch} = entry.metadata;
-  if (!version && patch) return WORDS.patch(patch);
-  return /^\d/.test(version) ? `v${version}` : version;
+  const update = patch ? WORDS.patch(patch) : "";
+  const shortVersion = /^\d/.test(version) ? `v${version}` : version;
+  const parts = [shortVersion || update, fileTypeOf(entry), sizeOf(entry)];
+  return parts.filter(Boolean).join(" · ");
 }
 
-function kindOf(entry) {
+/** @param {Entry} entry */
+function fileTypeOf(entry) {
   return (entry.file_type || WORDS.marks.link).toUpperCase();
 }
 
-function sizeOf(entry) {
-  return entry.size ? bytes(entry.size) : WORDS.unknownSize;
+/** @param {{size: number}} sized */
+function sizeOf({size}) {
+  return size ? formatBytes(size) : WORDS.unknownSize;
 }
 
-// Library: sending. It shows at once, and is undone where the server refuses.
+// Library: sending. An entry is shown as queued at once, until the server has answered.
 
+/** @param {Entry} entry */
 async function send(entry) {
-  setOptimistic([entry.id], true);
+  setQueueing([entry.id], true);
   try {
     await call("POST", "api/send-to-switch", {entry_id: entry.id});
     await loadQueue();
-  } catch (problem) {
-    toast(WORDS.notSent(entry.name, explain(problem)), "bad");
+  } catch (error) {
+    toast(WORDS.notSent(entry.name, explain(error)), true);
   }
-  setOptimistic([entry.id], false);
+  setQueueing([entry.id], false);
 }
 
-function setOptimistic(ids, on) {
-  const optimistic = new Set(state.optimistic);
-  for (const id of ids) optimistic[on ? "add" : "delete"](id);
-  update({optimistic});
+function setQueueing(ids, isQueueing) {
+  const queueing = new Set(state.queueing);
+  for (const id of ids) queueing[isQueueing ? "add" : "delete"](id);
+  update({queueing});
 }
 
 async function sendSelected() {
   const ids = [...state.selected];
-  setOptimistic(ids, true);
-  update({selecting: false, selected: new Set()});
+  setQueueing(ids, true);
+  setSelecting(false);
   const problems = [];
   for (const id of ids) {
-    await call("POST", "api/send-to-switch", {entry_id: id}).catch(problem =>
-      problems.push(explain(problem)),
+    await call("POST", "api/send-to-switch", {entry_id: id}).catch(error =>
+      problems.push(explain(error)),
     );
   }
-  await tell(loadQueue);
-  setOptimistic(ids, false);
+  await attempt(loadQueue);
+  setQueueing(ids, false);
   const sent = ids.length - problems.length;
-  if (problems.length) toast(WORDS.sentSome(sent, problems.length, problems[0]), "bad");
+  if (problems.length) toast(WORDS.sentSome(sent, problems.length, problems[0]), true);
   else toast(WORDS.sentMany(sent));
 }
 
-function toggle(id) {
+function toggleSelected(id) {
   const selected = new Set(state.selected);
   if (!selected.delete(id)) selected.add(id);
   update({selected});
 }
 
 function selectAll() {
-  const ids = shown()
-    .filter(entry => entry.state === "here")
-    .map(entry => entry.id);
-  update({selected: new Set(ids)});
+  const online = visibleEntries().filter(entry => entry.state === "here");
+  update({selected: new Set(online.map(entry => entry.id))});
 }
 
 function setSelecting(selecting) {
   update({selecting, selected: new Set()});
 }
 
-// Library: only what is in sight, and a little more, is in the document
+// Library: only the entries in sight, and two rows around them, are in the document
 
 const GAP = 20; // pixels, as in the style
 
-function shape(width) {
+function gridShape(width) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const narrow =
-    state.layout === "rows" ? 26 * rem : Math.min(11 * rem, (width - GAP) / 2);
-  const gap = state.layout === "rows" ? 0 : GAP;
-  const columns = Math.max(1, Math.floor((width + GAP) / (narrow + GAP)));
-  const wide = (width - GAP * (columns - 1)) / columns;
-  const height = state.layout === "rows" ? 4.75 * rem : wide + 3.5 * rem;
-  return {columns, pitch: height + gap, height};
+  const isRows = state.layout === "rows";
+  const narrowest = isRows ? 26 * rem : Math.min(11 * rem, (width - GAP) / 2);
+  const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
+  const columnWidth = (width - GAP * (columns - 1)) / columns;
+  const height = isRows ? 4.75 * rem : columnWidth + 3.5 * rem;
+  return {columns, height, pitch: height + (isRows ? 0 : GAP)};
 }
 
-/** Brings the drawn range up to what is in sight. */
+/** Move the range of drawn entries to what is in sight. */
 function placeWindow() {
+  /** @type {HTMLElement | null} */
   const list = document.querySelector(".entries");
   if (!list) return;
   const box = list.getBoundingClientRect();
-  const {columns, pitch, height} = shape(box.width);
-  const rows = Math.ceil(shown().length / columns);
+  const {columns, pitch, height} = gridShape(box.width);
+  const rows = Math.ceil(visibleEntries().length / columns);
   const first = Math.max(0, Math.min(Math.floor(-box.top / pitch) - 2, rows - 1));
   const last = Math.ceil((innerHeight - box.top) / pitch) + 2;
   list.style.height = `${rows * pitch}px`;
@@ -5713,7 +5742,7 @@ function renderPage() {
   const views = {library: renderLibrary, queue: renderQueue, settings: renderSettings};
   return [
     renderBar(),
-    h.a({class: "skip", href: "#main", onclick: skip}, WORDS.skip),
+    h.a({class: "skip", href: "#main", onclick: skipToMain}, WORDS.skip),
     renderTop(),
     h.main(
       {id: "main", tabindex: "-1", key: state.view, class: `view ${state.view}`},
@@ -5722,22 +5751,22 @@ function renderPage() {
     renderNow(),
     state.selecting && renderSelection(),
     renderToasts(),
-    h.p({class: "unseen", role: "status"}, state.said),
-    state.open && renderDetails(),
-    state.ask && renderQuestion(),
+    h.p({class: "unseen", role: "status"}, state.announcement),
+    state.openEntry && renderDetails(),
+    state.question && renderQuestion(state.question),
   ];
 }
 
-function skip(event) {
+function skipToMain(event) {
   event.preventDefault();
-  document.getElementById("main").focus();
+  document.querySelector("main")?.focus();
 }
 
 function renderStarting() {
   return h.main(
     {class: "starting", key: "starting"},
     h.h1("unseen", WORDS.product),
-    h.p({role: "status"}, h.span("spinner"), WORDS.starting),
+    h.p({role: "status"}, h.span("spinner"), WORDS.loading),
   );
 }
 
@@ -5762,26 +5791,25 @@ function renderLogo() {
 }
 
 function renderTab(view) {
-  const open = (state.items || []).filter(isOpen).length;
-  const here = view === state.view;
+  const open = openItems().length;
   return h.a(
-    {href: `#${view}`, key: view, "aria-current": here ? "page" : null},
+    {href: `#${view}`, key: view, "aria-current": view === state.view ? "page" : null},
     glyph(view),
     h.span(null, WORDS[view]),
     view === "queue" && open > 0 && h.span("count", open),
   );
 }
 
-/** What is being sent, in sight from every view but the queue. */
+/** What is being sent, shown in every view but the queue. */
 function renderNow() {
-  const item = (state.items || []).find(one => one.status === "processing");
+  const item = currentItem();
   if (!item || state.view === "queue" || state.selecting) return false;
   return h.aside(
     {"aria-label": WORDS.nowSending, key: "now"},
     h.a(
       {class: "now", href: "#queue"},
       h.span("now-name", item.name),
-      h.span("now-facts", facts(item).slice(0, 2).join(" · ")),
+      h.span("now-facts", progressFacts(item).slice(0, 2).join(" · ")),
       renderProgress(item),
     ),
   );
@@ -5790,54 +5818,90 @@ function renderNow() {
 function renderToasts() {
   return h.div(
     {class: "toasts", role: "status", key: "toasts"},
-    state.toasts.map(one =>
+    state.toasts.map(({id, text, isError}) =>
       h.div(
-        {class: `toast ${one.kind}`, key: one.id},
-        h.p(null, one.text),
-        iconButton("close", WORDS.close, () => dismiss(one.id)),
+        {class: isError ? "toast bad" : "toast", key: id},
+        h.p(null, text),
+        iconButton("close", WORDS.close, () => dismiss(id)),
       ),
     ),
   );
 }
 
-function renderQuestion() {
-  const close = () => update({ask: null});
-  const {text, yes, act} = state.ask;
+/** Ask before something is removed; `act` removes it. */
+function ask(text, yes, act) {
+  update({question: {text, yes, act}});
+}
+
+function renderQuestion({text, yes, act}) {
+  const close = () => update({question: null});
+  const confirm = () => {
+    close();
+    act();
+  };
   return h.dialog(
-    {class: "question", key: "ask", "aria-labelledby": "ask-text", onclose: close},
-    h.p({id: "ask-text"}, text),
+    {
+      class: "question",
+      key: "question",
+      "aria-labelledby": "question-text",
+      onclose: close,
+    },
+    h.p({id: "question-text"}, text),
     h.div(
       "actions",
       button(WORDS.cancel, close),
-      button(
-        yes,
-        () => {
-          close();
-          act();
-        },
-        {class: "danger"},
-      ),
+      button(yes, confirm, {class: "danger"}),
     ),
   );
 }
 
-function field(label, name, props, hint) {
-  return h.label(
-    {class: "field", key: name},
-    h.span(null, label, hint && h.small(null, hint)),
-    h[props && props.rows ? "textarea" : "input"]({name, ...props}),
+// Views: forms
+
+/** A form that calls `submit` with its fields, and shows the Problem if that fails. */
+function form(name, submit, ...children) {
+  const problem = state.problem.form === name ? state.problem.text : "";
+  const onsubmit = event => submitForm(event, name, submit);
+  return h.form(
+    {key: `form-${name}`, onsubmit},
+    children,
+    h.p({class: "problem", role: "alert"}, problem),
   );
 }
 
-function renderProblem() {
-  return h.p({class: "problem", role: "alert"}, state.problem);
+async function submitForm(event, name, submit) {
+  event.preventDefault();
+  const form = event.target;
+  update({problem: NO_PROBLEM});
+  try {
+    await submit(Object.fromEntries(new FormData(form)));
+    form.reset();
+  } catch (error) {
+    update({problem: {form: name, text: explain(error)}});
+  }
 }
+
+function field(label, name, props, hint = "") {
+  return h.label(
+    {class: "field", key: name},
+    h.span(null, label, hint && h.small(null, hint)),
+    h[props.rows ? "textarea" : "input"]({name, ...props}),
+  );
+}
+
+const PLAIN_TEXT = {autocapitalize: "none", spellcheck: "false"};
+const ACCOUNT_NAME = {...PLAIN_TEXT, required: true, maxlength: "64"};
+const ENTRY_NAME = {required: true, maxlength: "300"};
+const ENTRY_VERSION = {maxlength: "100"};
+const PASSWORD = {type: "password", required: true, autocomplete: "current-password"};
+const NEW_PASSWORD = {...PASSWORD, minlength: "8", autocomplete: "new-password"};
+
+// Views: an empty one
 
 function renderEmpty(title, text, ...more) {
-  return h.div("empty", renderArt(title), h.h2(null, title), h.p(null, text), ...more);
+  return h.div("empty", renderArt(), h.h2(null, title), h.p(null, text), ...more);
 }
 
-/** Three cases on a shelf, one of them leaning. */
+/** Three game cases side by side, the last one leaning. */
 function renderArt() {
   return h.svg(
     {viewBox: "0 0 120 64", class: "art", "aria-hidden": "true"},
@@ -5858,17 +5922,8 @@ function renderArt() {
 
 // Views: signing in
 
-const ACCOUNT_NAME = {
-  required: true,
-  maxlength: "64",
-  autocapitalize: "none",
-  spellcheck: "false",
-};
-const PASSWORD = {type: "password", required: true, autocomplete: "current-password"};
-const NEW_PASSWORD = {...PASSWORD, minlength: "8", autocomplete: "new-password"};
-
 function renderSignIn() {
-  const setup = state.phase === "setup";
+  const isSetup = state.phase === "setup";
   return h.main(
     {class: "door", key: state.phase},
     h.div(
@@ -5876,15 +5931,15 @@ function renderSignIn() {
       h.div(
         "door-head",
         renderLogo(),
-        h.h1(null, setup ? WORDS.setup : WORDS.product),
-        h.p(null, setup ? WORDS.setupLead : WORDS.signInLead),
+        h.h1(null, isSetup ? WORDS.setup : WORDS.product),
+        h.p(null, isSetup ? WORDS.setupLead : WORDS.signInLead),
       ),
-      h.form(
-        {onsubmit: submitting(submitSignIn)},
+      form(
+        "sign-in",
+        signIn,
         field(WORDS.name, "username", {...ACCOUNT_NAME, autocomplete: "username"}),
-        setup ? renderSetupFields() : field(WORDS.password, "password", PASSWORD),
-        renderProblem(),
-        h.button("primary wide", setup ? WORDS.makeAccount : WORDS.signIn),
+        isSetup ? renderSetupFields() : field(WORDS.password, "password", PASSWORD),
+        h.button("primary wide", isSetup ? WORDS.createAccount : WORDS.signIn),
       ),
     ),
   );
@@ -5892,10 +5947,9 @@ function renderSignIn() {
 
 function renderSetupFields() {
   const code = {
+    ...PLAIN_TEXT,
     required: true,
     autocomplete: "off",
-    autocapitalize: "none",
-    spellcheck: "false",
     default: state.setupCode,
   };
   return [
@@ -5908,101 +5962,123 @@ function renderSetupFields() {
 
 function renderLibrary() {
   const heading = h.h1("unseen", WORDS.library);
-  if (!state.entries)
+  const {entries} = state;
+  if (!entries)
     return [heading, state.entriesProblem ? renderBroken() : renderSkeleton()];
-  if (!state.entries.length) return [heading, renderEmptyLibrary()];
-  const entries = shown();
+  if (!entries.length) return [heading, renderEmptyLibrary()];
+  const visible = visibleEntries();
   return [
     heading,
-    renderTools(entries.length),
-    entries.length
-      ? h.ul(
-          {class: `entries ${state.layout}`, key: state.layout},
-          entries
-            .slice(...state.range)
-            .map((entry, n) => renderCard(entry, n, entries.length)),
-        )
-      : renderEmpty(
-          WORDS.noneTitle,
-          WORDS.noneText,
-          button(WORDS.clearSearch, () => update({search: "", kind: ""})),
-        ),
+    renderTools(entries, visible.length),
+    visible.length ? renderEntries(visible) : renderNothingFound(),
   ];
+}
+
+/** @param {Entry[]} entries */
+function renderEntries(entries) {
+  const [first, last] = state.range;
+  return h.ul(
+    {class: `entries ${state.layout}`, key: state.layout},
+    entries.slice(first, last).map((entry, index) => {
+      const isSelected = state.selecting && state.selected.has(entry.id);
+      return h.li(
+        {
+          class: isSelected ? "entry selected" : "entry",
+          key: entry.id,
+          "aria-setsize": entries.length,
+          "aria-posinset": first + index + 1,
+        },
+        state.selecting ? renderChoice(entry, isSelected) : renderEntry(entry),
+      );
+    }),
+  );
+}
+
+function renderNothingFound() {
+  return renderEmpty(
+    WORDS.noneTitle,
+    WORDS.noneText,
+    button(WORDS.clearSearch, () => update({search: "", fileType: ""})),
+  );
 }
 
 function renderBroken() {
   return renderEmpty(
     WORDS.brokenTitle,
     state.entriesProblem,
-    button(WORDS.tryAgain, () => run("entries"), {class: "primary"}),
+    button(WORDS.tryAgain, () => poll("entries"), {class: "primary"}),
   );
 }
 
 function renderSkeleton() {
-  const cards = Array.from({length: 18}, () => h.div("ghost"));
+  const ghosts = Array.from({length: 18}, () => h.div("ghost"));
   return h.div(
     {class: `skeleton ${state.layout}`, role: "status"},
-    h.span("unseen", WORDS.starting),
-    cards,
+    h.span("unseen", WORDS.loading),
+    ghosts,
   );
 }
 
 function renderEmptyLibrary() {
-  if (!isScanning()) return renderEmpty(WORDS.emptyTitle, WORDS.emptyText);
-  return renderEmpty(
-    WORDS.emptyScanTitle,
-    WORDS.emptyScanText(digits(state.scan.files)),
-    h.span("spinner"),
-  );
+  const {scanning, files} = state.scan;
+  if (!scanning) return renderEmpty(WORDS.emptyTitle, WORDS.emptyText);
+  const text = WORDS.emptyScanText(formatNumber(files));
+  return renderEmpty(WORDS.emptyScanTitle, text, h.span("spinner"));
 }
 
-function renderTools(count) {
+/** @param {Entry[]} entries */
+function renderTools(entries, count) {
+  const toggle = () => setSelecting(!state.selecting);
+  const isPressed = {"aria-pressed": String(state.selecting)};
   return h.div(
     {class: "tools", key: "tools"},
     h.div(
       "tools-row",
-      renderSearch(),
+      renderSearch(entries),
       renderLayoutButton(),
-      iconButton("select", WORDS.select, () => setSelecting(!state.selecting), {
-        "aria-pressed": String(state.selecting),
-      }),
+      iconButton("select", WORDS.select, toggle, isPressed),
     ),
     h.div(
       "tools-row",
-      renderKinds(),
-      isScanning() &&
-        h.p("scanning", h.span("spinner"), WORDS.scanning(digits(state.scan.files))),
-      h.p(
-        {class: isNarrowed() ? "tally" : "tally whole", role: "status"},
-        tally(count),
-      ),
+      renderFilter(entries),
+      renderScanning(),
+      renderTally(entries, count),
       renderSort(),
     ),
   );
 }
 
-function isNarrowed() {
-  return state.search.trim() !== "" || state.kind !== "";
+function renderScanning() {
+  const {scanning, files} = state.scan;
+  if (!scanning) return false;
+  return h.p("scanning", h.span("spinner"), WORDS.scanning(formatNumber(files)));
 }
 
-function tally(count) {
-  const all = state.entries.length;
-  if (count === all) return WORDS.entries(digits(all));
-  return WORDS.found(digits(count), digits(all));
+/** @param {Entry[]} entries */
+function renderTally(entries, count) {
+  const isNarrowed = state.search.trim() !== "" || state.fileType !== "";
+  const all = formatNumber(entries.length);
+  return h.p(
+    {class: isNarrowed ? "tally" : "tally whole", role: "status"},
+    count === entries.length
+      ? WORDS.entries(all)
+      : WORDS.found(formatNumber(count), all),
+  );
 }
 
-function renderSearch() {
+/** @param {Entry[]} entries */
+function renderSearch(entries) {
   return h.div(
     {class: "search", role: "search"},
     glyph("search"),
     h.input({
+      ...PLAIN_TEXT,
       type: "search",
       id: "search",
       value: state.search,
-      placeholder: WORDS.searchHint(WORDS.entries(digits(state.entries.length))),
+      placeholder: WORDS.searchHint(WORDS.entries(formatNumber(entries.length))),
       "aria-label": WORDS.search,
       autocomplete: "off",
-      spellcheck: "false",
       enterkeyhint: "search",
       oninput: event => search(event.target.value),
     }),
@@ -6022,52 +6098,41 @@ function renderSort() {
       value: state.sort,
       onchange: event => remember("sort", event.target.value),
     },
-    Object.keys(WORDS.sorts).map(sort =>
-      h.option({value: sort, selected: sort === state.sort}, WORDS.sorts[sort]),
+    Object.entries(WORDS.sorts).map(([sort, label]) =>
+      h.option({value: sort, selected: sort === state.sort}, label),
     ),
   );
 }
 
 function renderLayoutButton() {
-  const other = state.layout === "rows" ? "covers" : "rows";
-  return iconButton(
-    other === "rows" ? "rows" : "library",
-    other === "rows" ? WORDS.asRows : WORDS.asCovers,
-    () => remember("layout", other),
-  );
+  return state.layout === "rows"
+    ? iconButton("library", WORDS.asCovers, () => remember("layout", "covers"))
+    : iconButton("rows", WORDS.asRows, () => remember("layout", "rows"));
 }
 
-function renderKinds() {
-  const kinds = kindsOf(state.entries);
+/** @param {Entry[]} entries */
+function renderFilter(entries) {
+  const types = fileTypes(entries);
   return h.div(
-    {class: "kinds", role: "group", "aria-label": WORDS.kind},
-    kinds.length > 1 &&
-      ["", ...kinds].map(kind =>
-        button(kindName(kind), () => update({kind}), {
-          key: kind || "all",
+    {class: "filter", role: "group", "aria-label": WORDS.filter},
+    types.length > 1 &&
+      ["", ...types].map(fileType =>
+        button(fileTypeLabel(fileType), () => update({fileType}), {
+          key: fileType || "all",
           class: "chip",
-          "aria-pressed": String(kind === state.kind),
+          "aria-pressed": String(fileType === state.fileType),
         }),
       ),
   );
 }
 
-function kindName(kind) {
-  if (!kind) return WORDS.allKinds;
-  return kind === "link" ? WORDS.links : kind.toUpperCase();
+function fileTypeLabel(fileType) {
+  if (!fileType) return WORDS.allFileTypes;
+  return fileType === "link" ? WORDS.links : fileType.toUpperCase();
 }
 
-function renderCard(entry, n, count) {
-  const place = {"aria-setsize": count, "aria-posinset": state.range[0] + n + 1};
-  const picked = state.selecting && state.selected.has(entry.id);
-  return h.li(
-    {class: picked ? "entry picked" : "entry", key: entry.id, ...place},
-    state.selecting ? renderPick(entry, picked) : renderOpen(entry),
-  );
-}
-
-function renderOpen(entry) {
-  const status = statusOf(entry);
+/** @param {Entry} entry */
+function renderEntry(entry) {
   const href = `#entry/${entry.id}`;
   return [
     h.a(
@@ -6077,75 +6142,78 @@ function renderOpen(entry) {
     h.div(
       "entry-text",
       h.a({class: "entry-name", href}, entry.name),
-      h.p("meta", metaOf(entry)),
-      renderMarks(entry, status),
+      h.p("meta", summary(entry)),
+      renderMarks(entry),
     ),
-    renderSend(entry, status, WORDS.again),
+    renderSendButton(entry, WORDS.again),
   ];
 }
 
-function renderPick(entry, picked) {
+/** @param {Entry} entry */
+function renderChoice(entry, isSelected) {
   return h.label(
-    {class: "pick", key: "pick"},
+    {class: "choice", key: "choice"},
     h.span("entry-cover", renderCover(entry)),
     h.span(
       "entry-text",
       h.span("entry-name", entry.name),
-      h.span("meta", metaOf(entry)),
+      h.span("meta", summary(entry)),
     ),
     h.input({
       type: "checkbox",
-      checked: picked,
+      checked: isSelected,
       "aria-label": WORDS.selectEntry(entry.name),
-      onchange: () => toggle(entry.id),
+      onchange: () => toggleSelected(entry.id),
     }),
   );
 }
 
-function metaOf(entry) {
-  return [versionOf(entry), kindOf(entry), sizeOf(entry)].filter(Boolean).join(" · ");
-}
-
-function renderMarks(entry, status) {
-  const marks = marksOf(entry, status);
+/** @param {Entry} entry */
+function renderMarks(entry) {
   return h.p(
     "marks",
-    marks.map(mark => h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])),
+    marksOf(entry).map(mark =>
+      h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark]),
+    ),
   );
 }
 
-function renderSend(entry, status, againWord = WORDS.sendAgain) {
-  if (status === "pending" || status === "processing")
-    return renderSending(entry, status);
-  const again = status === "completed" || status === "failed";
+/** @param {Entry} entry */
+function renderSendButton(entry, againLabel = WORDS.sendAgain) {
+  const status = statusOf(entry);
+  if (status === "pending" || status === "processing") return renderQueuedButton(entry);
+  const isAgain = status !== "";
+  const isOnline = entry.state === "here";
   return button(
-    [glyph("send"), h.span(null, again ? againWord : WORDS.send)],
-    () => entry.state === "here" && send(entry),
+    [glyph("send"), h.span(null, isAgain ? againLabel : WORDS.send)],
+    () => isOnline && send(entry),
     {
       class: "send",
       key: "send",
-      title: again ? WORDS.sendAgain : WORDS.send,
-      "aria-label": again
+      title: isAgain ? WORDS.sendAgain : WORDS.send,
+      "aria-label": isAgain
         ? WORDS.sendAgainName(entry.name)
         : WORDS.sendName(entry.name),
-      "aria-disabled": entry.state === "here" ? null : "true",
+      "aria-disabled": isOnline ? null : "true",
     },
   );
 }
 
-/** Keeps its place and the focus of the button, and leads to the queue. */
-function renderSending(entry, status) {
-  const item = itemsByEntry(state.items).get(entry.id);
-  const percent = status === "processing" ? Math.floor(item.percent) : null;
-  const words = percent === null ? WORDS.queued : WORDS.percent(percent);
+/** It takes the place of the send button, keeps its focus, and leads to the queue.
+ * @param {Entry} entry */
+function renderQueuedButton(entry) {
+  const item = itemOf(entry);
+  const isSending = item?.status === "processing";
+  const label = isSending ? WORDS.percent(percentOf(item)) : WORDS.queued;
+  const inQueue = WORDS.seeQueue(entry.name);
   return button(
-    [glyph(percent === null ? "check" : "queue"), h.span(null, words)],
+    [glyph(isSending ? "queue" : "check"), h.span(null, label)],
     () => go("queue"),
     {
       class: "send is-queued",
       key: "send",
-      title: WORDS.seeQueue(entry.name),
-      "aria-label": `${words}: ${WORDS.seeQueue(entry.name)}`,
+      title: inQueue,
+      "aria-label": `${label}: ${inQueue}`,
     },
   );
 }
@@ -6154,20 +6222,22 @@ function renderSelection() {
   const count = state.selected.size;
   return h.div(
     {class: "selection", role: "region", "aria-label": WORDS.select, key: "selection"},
-    h.p({role: "status"}, WORDS.selected(digits(count))),
-    button(WORDS.selectAll(digits(shown().length)), selectAll, {class: "plain"}),
+    h.p({role: "status"}, WORDS.selected(formatNumber(count))),
+    button(WORDS.selectAll(formatNumber(visibleEntries().length)), selectAll, {
+      class: "plain",
+    }),
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
     button(
-      [glyph("send"), WORDS.sendSelected(digits(count))],
+      [glyph("send"), WORDS.sendSelected(formatNumber(count))],
       () => count && sendSelected(),
       {class: "primary", "aria-disabled": count ? null : "true"},
     ),
   );
 }
 
-// Views: covers. An entry without an icon gets a drawn one, the same each time.
+// Views: covers. An entry without an icon gets a drawing, the same each time.
 
-const INKS = [
+const PALETTES = [
   ["#0f6b5c", "#8fd6c4", "#f2b84b"],
   ["#2c4a7c", "#9fbde8", "#f0a58f"],
   ["#7a3b2e", "#f0b59a", "#f6d98b"],
@@ -6177,41 +6247,42 @@ const INKS = [
   ["#234e5c", "#93cbd9", "#f5c9a4"],
   ["#5a4a1f", "#dccb8a", "#e8a07c"],
 ];
+const DRAWINGS = [drawHills, drawRings, drawStairs, drawRays, drawMoons, drawTiles];
 
+/** @param {Entry} entry */
+function renderCover(entry) {
+  if (!entry.metadata.icon) return renderDrawing(entry.name);
+  return h.img({
+    class: "cover",
+    key: "icon",
+    alt: "",
+    loading: "lazy",
+    decoding: "async",
+    width: "256",
+    height: "256",
+    src: `web/icons/${entry.id}?v=${entry.metadata.icon}`,
+  });
+}
+
+function renderDrawing(name) {
+  const seed = hash(name);
+  const [ground, light, spot] = PALETTES[seed % PALETTES.length];
+  const draw = DRAWINGS[(seed >>> 5) % DRAWINGS.length];
+  return h.svg(
+    {class: "cover", key: "drawing", viewBox: "0 0 64 64", "aria-hidden": "true"},
+    h.rect({width: "64", height: "64", fill: ground}),
+    draw(seed >>> 9, light, spot),
+    h.path({d: "M0 48h64v16H0z", fill: ground, opacity: ".72"}),
+    h.text({x: "5", y: "59", fill: "#fff", class: "initials"}, initials(name)),
+  );
+}
+
+/** FNV-1a, over UTF-16 code units. */
 function hash(text) {
   let sum = 2166136261;
   for (let n = 0; n < text.length; n++)
     sum = Math.imul(sum ^ text.charCodeAt(n), 16777619);
   return (sum ^ (sum >>> 15)) >>> 0;
-}
-
-function renderCover(entry) {
-  if (entry.metadata.icon) {
-    return h.img({
-      class: "cover",
-      key: "icon",
-      alt: "",
-      loading: "lazy",
-      decoding: "async",
-      width: "256",
-      height: "256",
-      src: `web/icons/${entry.id}?v=${entry.metadata.icon}`,
-    });
-  }
-  return drawn(entry.name);
-}
-
-function drawn(name) {
-  const seed = hash(name);
-  const [ground, light, spot] = INKS[seed % INKS.length];
-  const draws = [drawHills, drawRings, drawStairs, drawRays, drawMoons, drawTiles];
-  return h.svg(
-    {class: "cover", key: "drawn", viewBox: "0 0 64 64", "aria-hidden": "true"},
-    h.rect({width: "64", height: "64", fill: ground}),
-    draws[(seed >>> 5) % draws.length](seed >>> 9, light, spot),
-    h.path({d: "M0 48h64v16H0z", fill: ground, opacity: ".72"}),
-    h.text({x: "5", y: "59", fill: "#fff", class: "initials"}, initials(name)),
-  );
 }
 
 function initials(name) {
@@ -6222,55 +6293,49 @@ function initials(name) {
     .join("");
 }
 
+function circle(cx, cy, r, fill, opacity = "1") {
+  return h.circle({cx, cy, r, fill, opacity});
+}
+
+/** Draw `count` shapes, one of them in the color of the spot.
+ * @param {(n: number, fill: string, opacity: string) => VNode} draw */
+function drawMany(count, seed, light, spot, draw) {
+  const shapes = Array.from({length: count}, (_, n) =>
+    n === seed % count ? draw(n, spot, "1") : draw(n, light, ".4"),
+  );
+  return h.g(null, shapes);
+}
+
 function drawHills(seed, light, spot) {
   const rise = seed % 12;
+  const far = `M0 ${36 - rise / 2}Q20 ${14 + rise} 40 ${32 - rise / 3}T64 24V64H0z`;
+  const near = `M0 46Q${18 + rise} 26 36 42T64 38V64H0z`;
   return h.g(
     null,
-    h.circle({
-      cx: 14 + (seed % 36),
-      cy: 14 + (seed % 5),
-      r: 6 + (seed % 4),
-      fill: spot,
-    }),
-    h.path({
-      d: `M0 ${36 - rise / 2}Q20 ${14 + rise} 40 ${32 - rise / 3}T64 24V64H0z`,
-      fill: light,
-      opacity: ".5",
-    }),
-    h.path({d: `M0 46Q${18 + rise} 26 36 42T64 38V64H0z`, fill: light, opacity: ".4"}),
+    circle(14 + (seed % 36), 14 + (seed % 5), 6 + (seed % 4), spot),
+    h.path({d: far, fill: light, opacity: ".5"}),
+    h.path({d: near, fill: light, opacity: ".4"}),
   );
 }
 
 function drawRings(seed, light, spot) {
-  const [x, y] = [16 + (seed % 32), 12 + (seed % 14)];
-  return h.g(
-    {fill: "none", stroke: light},
-    [11, 21, 31, 41].map(r =>
-      h.circle({cx: x, cy: y, r, "stroke-width": "4", opacity: String(0.8 - r / 60)}),
-    ),
-    h.circle({cx: x, cy: y, r: "5", fill: spot, stroke: "none"}),
+  const [cx, cy] = [16 + (seed % 32), 12 + (seed % 14)];
+  const rings = [11, 21, 31, 41].map(r =>
+    h.circle({cx, cy, r, "stroke-width": "4", opacity: 0.8 - r / 60}),
   );
+  return h.g(null, h.g({fill: "none", stroke: light}, rings), circle(cx, cy, 5, spot));
 }
 
 function drawStairs(seed, light, spot) {
-  return h.g(
-    null,
-    [0, 1, 2, 3, 4, 5, 6].map(n =>
-      h.rect({
-        x: n * 9.2,
-        width: "7.2",
-        y: 8 + ((seed >>> n) % 6) * 5,
-        height: "64",
-        fill: n === seed % 7 ? spot : light,
-        opacity: n === seed % 7 ? "1" : ".4",
-      }),
-    ),
-  );
+  return drawMany(7, seed, light, spot, (n, fill, opacity) => {
+    const y = 8 + ((seed >>> n) % 6) * 5;
+    return h.rect({x: n * 9.2, width: "7.2", y, height: "64", fill, opacity});
+  });
 }
 
 function drawRays(seed, light, spot) {
   const x = seed % 2 ? 50 : 14;
-  const rays = [0, 1, 2, 3, 4, 5, 6, 7].map(n =>
+  const rays = Array.from({length: 8}, (_, n) =>
     h.path({
       d: `M${x} 12l90-12v24z`,
       fill: light,
@@ -6278,121 +6343,119 @@ function drawRays(seed, light, spot) {
       transform: `rotate(${(seed % 20) + n * 45} ${x} 12)`,
     }),
   );
-  return h.g(null, rays, h.circle({cx: x, cy: "12", r: "8", fill: spot}));
+  return h.g(null, rays, circle(x, 12, 8, spot));
 }
 
 function drawMoons(seed, light, spot) {
-  return h.g(
-    null,
-    [0, 1, 2, 3].map(n =>
-      h.circle({
-        cx: (seed >>> (n * 2)) % 64,
-        cy: 4 + n * 11,
-        r: 16 - n * 3,
-        fill: n === seed % 4 ? spot : light,
-        opacity: n === seed % 4 ? ".95" : ".4",
-      }),
-    ),
+  return drawMany(4, seed, light, spot, (n, fill, opacity) =>
+    circle((seed >>> (n * 2)) % 64, 4 + n * 11, 16 - n * 3, fill, opacity),
   );
 }
 
+const TILES = [
+  "M0 0h16v16z",
+  "M0 0h16L0 16z",
+  "M8 0l8 8-8 8-8-8z",
+  "M0 0a16 16 0 0 1 16 16H0z",
+];
+
 function drawTiles(seed, light, spot) {
-  const shapes = [
-    "M0 0h16v16z",
-    "M0 0h16L0 16z",
-    "M8 0l8 8-8 8-8-8z",
-    "M0 0a16 16 0 0 1 16 16H0z",
-  ];
-  return h.g(
-    null,
-    Array.from({length: 12}, (_, n) =>
-      h.path({
-        d: shapes[(seed >>> n) % 4],
-        transform: `translate(${(n % 4) * 16} ${Math.floor(n / 4) * 16})`,
-        fill: n === seed % 12 ? spot : light,
-        opacity: n === seed % 12 ? "1" : ".45",
-      }),
-    ),
+  return drawMany(12, seed, light, spot, (n, fill, opacity) =>
+    h.path({
+      d: TILES[(seed >>> n) % 4],
+      transform: `translate(${(n % 4) * 16} ${Math.floor(n / 4) * 16})`,
+      fill,
+      opacity,
+    }),
   );
 }
 
 // Views: the details of an entry
 
 function renderDetails() {
-  const entry = state.entries && byId(state.entries).get(state.open);
+  const entry = findEntry(state.openEntry);
   return h.dialog(
     {
       class: "details",
       key: "details",
       "aria-label": entry ? entry.name : WORDS.details,
       onclose: closeDetails,
-      onclick: event => event.target.open && closeDetails(),
+      onclick: event => event.target.open && closeDetails(), // the backdrop
     },
     h.article(
       null,
       iconButton("close", WORDS.close, closeDetails, {class: "icon-button close"}),
-      !state.entries && h.p("starting", h.span("spinner"), WORDS.starting),
-      state.entries && !entry && renderEmpty(WORDS.goneTitle, WORDS.goneText),
-      entry && (state.editing ? renderEdit(entry) : renderFacts(entry)),
+      entry ? renderOpenEntry(entry) : renderMissingEntry(),
     ),
   );
 }
 
 function closeDetails() {
-  if (state.open) go(state.view);
+  if (state.openEntry) go(state.view);
 }
 
+function renderMissingEntry() {
+  if (state.entries) return renderEmpty(WORDS.goneTitle, WORDS.goneText);
+  return h.p("starting", h.span("spinner"), WORDS.loading);
+}
+
+/** @param {Entry} entry */
+function renderOpenEntry(entry) {
+  return state.editing ? renderEdit(entry) : renderFacts(entry);
+}
+
+/** @param {Entry} entry */
 function renderFacts(entry) {
-  const status = statusOf(entry);
   return h.div(
     {class: "facts", key: "facts"},
     renderCover(entry),
     h.div(
       "facts-text",
       h.h2(null, entry.name),
-      h.p("meta", metaOf(entry)),
-      renderMarks(entry, status),
+      h.p("meta", summary(entry)),
+      renderMarks(entry),
       h.div(
         "actions",
-        renderSend(entry, status),
+        renderSendButton(entry),
         renderDownload(entry),
-        state.account.admin && renderEditButton(entry),
+        state.account.admin && renderEditButton(),
       ),
       h.p("description", entry.metadata.description || WORDS.noDescription),
-      h.dl(
-        null,
-        fieldsOf(entry).map(([name, value]) =>
-          h.div(
-            {key: name, class: name === "source" ? "wide-field" : null},
-            h.dt(null, WORDS.fields[name]),
-            h.dd(null, value),
-          ),
-        ),
-      ),
+      h.dl(null, factsOf(entry).map(renderFact)),
     ),
   );
 }
 
-function fieldsOf(entry) {
+function renderFact([name, value]) {
+  return h.div(
+    {key: name, class: name === "source" ? "wide-field" : null},
+    h.dt(null, WORDS.fields[name]),
+    h.dd(null, value),
+  );
+}
+
+/** @param {Entry} entry */
+function factsOf(entry) {
+  const {metadata, size} = entry;
+  const exactSize = `${formatBytes(size)} (${formatNumber(size)} ${WORDS.units[0]})`;
   return Object.entries({
-    version: entry.metadata.version,
-    patch: entry.metadata.patch,
-    kind: kindOf(entry),
-    size: entry.size
-      ? `${bytes(entry.size)} (${digits(entry.size)} ${WORDS.units[0]})`
-      : WORDS.unknownSize,
-    title: entry.metadata.title_id,
-    author: entry.metadata.author,
-    added: clock(entry.created_at),
+    version: metadata.version,
+    patch: metadata.patch,
+    fileType: fileTypeOf(entry),
+    size: size ? exactSize : WORDS.unknownSize,
+    title: metadata.title_id,
+    author: metadata.author,
+    added: formatTime(entry.created_at),
     by: entry.created_by,
     source: entry.source,
     id: entry.id,
   }).filter(([, value]) => value);
 }
 
+/** @param {Entry} entry */
 function renderDownload(entry) {
-  const isLink = entry.type === "url";
   if (entry.state !== "here") return false;
+  const isLink = entry.type === "url";
   return h.a(
     {
       class: "button",
@@ -6407,167 +6470,171 @@ function renderDownload(entry) {
 }
 
 function renderEditButton() {
-  const edit = () => update({editing: true, problem: ""});
+  const edit = () => update({editing: true, problem: NO_PROBLEM});
   return button([glyph("edit"), WORDS.edit], edit, {key: "edit"});
 }
 
+/** @param {Entry} entry */
 function renderEdit(entry) {
-  const path = `web/entries/${entry.id}`;
-  return h.form(
-    {
-      class: "edit",
-      key: "edit",
-      onsubmit: submitting(fields => edit(path, changed(entry, fields))),
-    },
+  const {version, description} = entry.metadata;
+  return form(
+    "edit",
+    fields => edit(entry, changedFields(entry, fields)),
     h.h2(null, WORDS.edit),
-    field(WORDS.name, "name", {required: true, maxlength: "300", default: entry.name}),
-    field(WORDS.version, "version", {
-      maxlength: "100",
-      default: entry.metadata.version,
-    }),
-    field(WORDS.description, "description", {
-      rows: "5",
-      default: entry.metadata.description,
-    }),
-    renderProblem(),
+    field(WORDS.name, "name", {...ENTRY_NAME, default: entry.name}),
+    field(WORDS.version, "version", {...ENTRY_VERSION, default: version}),
+    field(WORDS.description, "description", {rows: "5", default: description}),
     h.div(
       "actions",
       h.button("primary", WORDS.save),
       button(WORDS.cancel, () => update({editing: false})),
-      entry.type === "url"
-        ? button(WORDS.removeLink, () => askRemoveLink(entry), {class: "plain danger"})
-        : button(WORDS.undoEdit, () => tell(() => edit(`${path}/undo`)), {
-            class: "plain",
-          }),
+      entry.type === "url" ? renderRemoveLink(entry) : renderUndoEdits(entry),
     ),
   );
 }
 
-/** The fields that differ from what the entry has. */
-function changed(entry, fields) {
+/** @param {Entry} entry */
+function changedFields(entry, fields) {
   const before = {...entry.metadata, name: entry.name};
-  const all = Object.entries(fields);
-  return Object.fromEntries(all.filter(([name, text]) => text !== before[name]));
+  const changed = Object.entries(fields).filter(
+    ([name, text]) => text !== before[name],
+  );
+  return Object.fromEntries(changed);
 }
 
-async function edit(path, fields) {
+/** @param {Entry} entry */
+function edit(entry, fields) {
+  return changeEntry(`web/entries/${entry.id}`, fields);
+}
+
+/** @param {Entry} entry */
+function renderUndoEdits(entry) {
+  const undo = () => attempt(() => changeEntry(`web/entries/${entry.id}/undo`));
+  return button(WORDS.undoEdits, undo, {class: "plain"});
+}
+
+async function changeEntry(path, fields) {
   await call("POST", path, fields);
   await loadEntries();
   update({editing: false});
   toast(WORDS.saved);
 }
 
-function askRemoveLink(entry) {
-  const act = () =>
-    tell(async () => {
-      await call("DELETE", `web/links/${entry.id}`);
-      await loadEntries();
-      closeDetails();
-    });
-  update({ask: {text: WORDS.removeLinkSure(entry.name), yes: WORDS.remove, act}});
+/** @param {Entry} entry */
+function renderRemoveLink(entry) {
+  const remove = async () => {
+    await call("DELETE", `web/links/${entry.id}`);
+    await loadEntries();
+    closeDetails();
+  };
+  const question = WORDS.removeLinkQuestion(entry.name);
+  return button(
+    WORDS.removeLink,
+    () => ask(question, WORDS.remove, () => attempt(remove)),
+    {class: "plain danger"},
+  );
 }
 
 // Views: the queue
 
+/** @type {QueueItem[]} */
+const NO_ITEMS = [];
+
+/** @param {QueueItem} item */
 function isOpen(item) {
   return item.status === "pending" || item.status === "processing";
 }
 
+function openItems() {
+  return (state.items || NO_ITEMS).filter(isOpen);
+}
+
+/** The queue item that a device is receiving now, or undefined. */
+function currentItem() {
+  return openItems().find(item => item.status === "processing");
+}
+
 function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
-  if (!state.items) return [heading, renderSkeleton()];
-  const sending = state.items.filter(item => item.status === "processing");
-  const waiting = state.items.filter(item => item.status === "pending");
-  const ended = state.items.filter(item => !isOpen(item)).reverse();
+  const {items} = state;
+  if (!items) return [heading, renderSkeleton()];
+  const sending = items.filter(item => item.status === "processing");
+  const waiting = items.filter(item => item.status === "pending");
+  const finished = items.filter(item => !isOpen(item)).reverse();
   return [
     h.div({class: "head", key: "head"}, heading, renderNotify()),
-    !state.client.here && renderHint(),
-    !state.items.length &&
-      renderEmpty(
-        WORDS.queueEmptyTitle,
-        WORDS.queueEmptyText,
-        h.a({class: "button", href: "#library"}, WORDS.toLibrary),
-      ),
-    renderItems("sending", WORDS.nowSending, sending, renderTransfer),
-    renderItems("waiting", WORDS.upNext, waiting, renderWaiting),
+    !state.device.isActive && renderHint(),
+    !items.length && renderEmptyQueue(),
+    renderItems("sending", WORDS.nowSending, sending, renderSendingItem),
+    renderItems("waiting", WORDS.upNext, waiting, renderWaitingItem),
     renderItems(
-      "ended",
-      WORDS.ended,
-      ended,
-      renderEnded,
-      button(WORDS.clear, () => change("clear").then(loadSent), {class: "plain"}),
+      "finished",
+      WORDS.finished,
+      finished,
+      renderFinishedItem,
+      renderClear(),
     ),
   ];
 }
 
-function renderItems(key, title, items, renderItem, ...more) {
+function renderEmptyQueue() {
+  return renderEmpty(
+    WORDS.emptyQueueTitle,
+    WORDS.emptyQueueText,
+    h.a({class: "button", href: "#library"}, WORDS.toLibrary),
+  );
+}
+
+function renderItems(key, title, items, renderItem, ...actions) {
   if (!items.length) return false;
   return h.section(
-    {key, class: `items ${key}`},
-    h.div("head", h.h2(null, title), ...more),
+    {key, class: "items"},
+    h.div("head", h.h2(null, title), ...actions),
     h.ul(null, items.map(renderItem)),
   );
 }
 
+function renderClear() {
+  const clear = () => changeQueue("clear").then(loadSent);
+  return button(WORDS.clear, clear, {class: "plain"});
+}
+
+/** How to start a client, while none is active. */
 function renderHint() {
-  const {since} = state.client;
+  const {lastSeen} = state.device;
   return h.aside(
     {class: "hint", key: "hint"},
-    h.p(null, since ? WORDS.noClientSince(clock(since)) : WORDS.noClient),
+    h.p(null, lastSeen ? WORDS.noDeviceSince(formatTime(lastSeen)) : WORDS.noDevice),
     h.p(null, WORDS.startClient),
     renderCode(WORDS.command, commandLine("..."), WORDS.copyCommand),
     h.p(null, h.a({href: "#settings"}, WORDS.needsKey)),
   );
 }
 
-function renderNotify() {
-  if (!("Notification" in window)) return false;
-  return button(
-    [glyph("bell"), state.notify ? WORDS.notifying : WORDS.notify],
-    toggleNotify,
-    {class: "plain", "aria-pressed": String(state.notify)},
-  );
+/** @param {QueueItem} item */
+function renderItemCover(item) {
+  const entry = findEntry(item.entry);
+  return entry ? renderCover(entry) : renderDrawing(item.name);
 }
 
-async function toggleNotify() {
-  const on = !state.notify && (await mayNotify());
-  if (!on && !state.notify) toast(WORDS.notifyDenied, "bad");
-  localStorage.setItem("notify", on ? "yes" : "");
-  update({notify: on});
-}
-
-/** Asks, and shows one as a trial: phones have the word, but may not do the deed. */
-async function mayNotify() {
-  if ((await Notification.requestPermission()) !== "granted") return false;
-  try {
-    new Notification(WORDS.product, {body: WORDS.notifying, tag: "trial"});
-    return true;
-  } catch (error) {
-    console.info(String(error));
-    return false;
-  }
-}
-
-function itemCover(item) {
-  const entry = state.entries && byId(state.entries).get(item.entry);
-  return entry ? renderCover(entry) : drawn(item.name);
-}
-
+/** @param {QueueItem} item */
 function percentOf(item) {
   return Math.floor(item.percent);
 }
 
-/** Percent, speed, remaining time and bytes, as far as they are known. */
-function facts(item) {
-  const left = item.size - item.bytes;
+/** Percent, remaining time, speed and bytes, as far as they are known.
+ * @param {QueueItem} item */
+function progressFacts({percent, bytes, size, speed}) {
+  const left = size - bytes;
   return [
-    WORDS.percent(percentOf(item)),
-    item.speed > 0 && left > 0 && WORDS.left(duration(left / item.speed)),
-    item.speed > 0 && WORDS.speed(bytes(item.speed)),
-    item.size ? WORDS.bytesOf(bytes(item.bytes), bytes(item.size)) : bytes(item.bytes),
+    WORDS.percent(Math.floor(percent)),
+    speed > 0 && left > 0 && WORDS.left(formatDuration(left / speed)),
+    speed > 0 && WORDS.speed(formatBytes(speed)),
+    size ? WORDS.bytesOf(formatBytes(bytes), formatBytes(size)) : formatBytes(bytes),
   ].filter(Boolean);
 }
 
+/** @param {QueueItem} item */
 function renderProgress(item) {
   return h.div(
     {
@@ -6582,109 +6649,157 @@ function renderProgress(item) {
   );
 }
 
-function renderTransfer(item) {
-  const [percent, ...rest] = facts(item);
+/** @param {QueueItem} item */
+function renderSendingItem(item) {
+  const [percent, ...rest] = progressFacts(item);
   return h.li(
-    {class: "transfer card", key: item.id},
-    itemCover(item),
+    {class: "sending card", key: item.id},
+    renderItemCover(item),
     h.div(
       "item-text",
-      h.div("transfer-head", h.h3(null, item.name), h.p("percent", percent)),
+      h.div("sending-head", h.h3(null, item.name), h.p("percent", percent)),
       renderProgress(item),
       h.p("meta", rest.join(" · ")),
     ),
-    itemButton(item, "cancel", "close", WORDS.cancelName),
+    renderItemButton(item, "cancel", "close", WORDS.cancelName),
   );
 }
 
-function renderWaiting(item, n) {
+/** @param {QueueItem} item */
+function renderWaitingItem(item, index) {
   const note = item.state === "here" ? WORDS.states.pending : WORDS.waitsForDisk;
-  const size = item.size ? bytes(item.size) : WORDS.unknownSize;
   return h.li(
     {class: "item", key: item.id},
-    itemCover(item),
-    h.div("item-text", h.h3(null, item.name), h.p("meta", `${note} · ${size}`)),
-    n > 0 && itemButton(item, "top", "top", WORDS.toTopName),
-    itemButton(item, "cancel", "close", WORDS.cancelName),
+    renderItemCover(item),
+    h.div("item-text", h.h3(null, item.name), h.p("meta", `${note} · ${sizeOf(item)}`)),
+    index > 0 && renderItemButton(item, "top", "top", WORDS.toTop),
+    renderItemButton(item, "cancel", "close", WORDS.cancelName),
   );
 }
 
-function renderEnded(item) {
-  const failed = item.status === "failed";
-  const ended = item.reported_at ? ` · ${when(item.reported_at)}` : "";
+/** @param {QueueItem} item */
+function renderFinishedItem(item) {
+  const {id, name, status, error, reported_at: reportedAt} = item;
+  const age = reportedAt ? ` · ${formatAge(reportedAt)}` : "";
   return h.li(
-    {class: `item ${item.status}`, key: item.id},
-    itemCover(item),
+    {class: "item", key: id},
+    renderItemCover(item),
     h.div(
       "item-text",
-      h.h3(null, item.name),
-      h.p("meta", h.span(`mark ${item.status}`, WORDS.states[item.status]), ended),
-      failed && h.p("error", item.error || WORDS.noReason),
+      h.h3(null, name),
+      h.p("meta", h.span(`mark ${status}`, WORDS.states[status]), age),
+      status === "failed" && h.p("error", error || WORDS.noReason),
     ),
-    item.status !== "completed" && itemButton(item, "retry", "retry", WORDS.retryName),
+    status !== "completed" && renderItemButton(item, "retry", "retry", WORDS.retry),
   );
 }
 
-function itemButton(item, verb, name, label) {
-  return iconButton(name, label(item.name), () => change(`${item.id}/${verb}`), {
-    key: verb,
-  });
+/** @param {QueueItem} item
+ * @param {"cancel" | "retry" | "top"} action */
+function renderItemButton(item, action, icon, label) {
+  const act = () => changeQueue(`${item.id}/${action}`);
+  return iconButton(icon, label(item.name), act, {key: action});
 }
 
-function change(path) {
-  return tell(async () => {
+function changeQueue(path) {
+  return attempt(async () => {
     await call("POST", `web/queue/${path}`);
     await loadQueue();
   });
 }
 
-/** Says what ended between two looks at the queue, and how far the rest is. */
-function compareItems(before, now) {
+// Views: what is announced of the queue, by toasts, notifications and to screen readers
+
+/** @param {QueueItem[]} before
+ * @param {QueueItem[]} now */
+function announceChanges(before, now) {
   const known = new Map(before.map(item => [item.id, item]));
   for (const item of now) {
     const old = known.get(item.id);
     if (!old) continue;
-    if (old.status !== item.status) announceEnd(item);
-    else if (quarter(old) !== quarter(item)) {
-      update({said: WORDS.progress(item.name, percentOf(item))});
-    }
+    if (old.status !== item.status) announceStatus(item);
+    else if (quarterOf(old) !== quarterOf(item))
+      update({announcement: WORDS.progress(item.name, percentOf(item))});
   }
 }
 
-function quarter(item) {
+/** @param {QueueItem} item */
+function quarterOf(item) {
   return Math.floor(item.percent / 25);
 }
 
-function announceEnd(item) {
-  if (item.status !== "completed" && item.status !== "failed") return;
-  const ended =
-    item.status === "completed"
-      ? WORDS.endedWell(item.name)
-      : WORDS.endedBadly(item.name, item.error || WORDS.noReason);
-  if (item.status === "completed") update({sent: new Set(state.sent).add(item.entry)});
-  toast(ended, item.status === "failed" ? "bad" : "");
-  if (state.notify)
-    new Notification(WORDS.notifyTitle[item.status], {body: ended, tag: item.id});
+/** @param {QueueItem} item */
+function announceStatus(item) {
+  if (item.status === "completed") {
+    update({sent: new Set(state.sent).add(item.entry)});
+    announce(item, WORDS.sent(item.name));
+  } else if (item.status === "failed") {
+    announce(item, WORDS.notDelivered(item.name, item.error || WORDS.noReason));
+  }
 }
 
-function title() {
-  const items = (state.items || []).filter(isOpen);
-  const sending = items.find(item => item.status === "processing");
-  if (sending) return WORDS.title(percentOf(sending), sending.name);
-  return items.length ? WORDS.titleWaiting(items.length) : WORDS.product;
+/** @param {QueueItem} item */
+function announce(item, text) {
+  toast(text, item.status === "failed");
+  if (state.notify)
+    new Notification(WORDS.states[item.status], {body: text, tag: item.id});
+}
+
+function renderNotify() {
+  if (!("Notification" in window)) return false;
+  return button(
+    [glyph("bell"), state.notify ? WORDS.notifying : WORDS.notify],
+    toggleNotify,
+    {class: "plain", "aria-pressed": String(state.notify)},
+  );
+}
+
+async function toggleNotify() {
+  const notify = !state.notify && (await mayNotify());
+  if (!notify && !state.notify) toast(WORDS.notifyBlocked, true);
+  localStorage.setItem("notify", notify ? "yes" : "");
+  update({notify});
+}
+
+/** Ask for the permission, and try it: mobile browsers define Notification but throw
+ * when it is constructed. */
+async function mayNotify() {
+  if ((await Notification.requestPermission()) !== "granted") return false;
+  try {
+    new Notification(WORDS.product, {body: WORDS.notifying, tag: "trial"});
+    return true;
+  } catch (error) {
+    console.info(String(error));
+    return false;
+  }
+}
+
+function documentTitle() {
+  const item = currentItem();
+  if (item) return WORDS.title(percentOf(item), item.name);
+  const waiting = openItems().length;
+  return waiting ? WORDS.titleWaiting(waiting) : WORDS.product;
 }
 
 // Views: the settings
 
 function loadSettings() {
   const lists = ["keys", "sessions", ...(state.account.admin ? ["accounts"] : [])];
-  for (const name of lists) tell(() => loadList(name));
-  tell(() => withAddress("GET"));
+  for (const name of lists) attempt(() => loadList(name));
+  attempt(() => changeToken("GET"));
 }
 
 async function loadList(name) {
   const data = await call("GET", `web/${name}`);
   update({[name]: data[name]});
+}
+
+/** Change a row of a list, such as `keys/ID`, and load the list again. */
+function changeList(method, path, body) {
+  return attempt(async () => {
+    await call(method, `web/${path}`, body);
+    await loadList(path.split("/")[0]);
+  });
 }
 
 function renderSettings() {
@@ -6697,7 +6812,7 @@ function renderSettings() {
     ),
     h.div(
       "columns",
-      h.div(null, renderKeys(), renderSessions(), renderAddress(), renderPassword()),
+      h.div(null, renderKeys(), renderSessions(), renderConsole(), renderPassword()),
       h.div(null, renderFolders(), admin && renderAddLink(), admin && renderAccounts()),
     ),
   ];
@@ -6711,17 +6826,14 @@ function panel(title, ...children) {
   );
 }
 
-/** The problem of a form is shown in that form only. */
-function form(name, work, ...children) {
-  const submit = submitting(async fields => {
-    state.form = name;
-    await work(fields);
-  });
-  return h.form(
-    {onsubmit: submit, key: `form-${name}`, class: `form-${name}`},
-    children,
-    state.form === name && state.problem ? renderProblem() : false,
-  );
+function renderLoading() {
+  return h.p("meta", h.span("spinner"), WORDS.loading);
+}
+
+function list(rows, renderRow, empty = "") {
+  if (!rows) return renderLoading();
+  if (!rows.length) return h.p("meta", empty);
+  return h.ul(null, rows.map(renderRow));
 }
 
 function row(key, title, meta, ...actions) {
@@ -6736,34 +6848,29 @@ function row(key, title, meta, ...actions) {
   );
 }
 
-function list(rows, renderRow, empty) {
-  if (!rows) return h.p("meta", h.span("spinner"), WORDS.starting);
-  if (!rows.length) return h.p("meta", empty);
-  return h.ul("list", rows.map(renderRow));
-}
+// Settings: keys
 
 function renderKeys() {
   return panel(
     WORDS.keys,
     h.p("lead", WORDS.keysLead),
-    state.newKey
-      ? renderNewKey()
-      : form(
-          "key",
-          createKey,
-          h.div(
-            "inline",
-            field(WORDS.keyLabel, "label", {
-              required: true,
-              maxlength: "100",
-              placeholder: WORDS.keyLabelExample,
-              autocomplete: "off",
-            }),
-            h.button("primary", WORDS.create),
-          ),
-        ),
+    state.newKey ? renderNewKey(state.newKey) : renderCreateKey(),
     list(state.keys, renderKey, WORDS.noKeys),
   );
+}
+
+function renderCreateKey() {
+  const label = {
+    required: true,
+    maxlength: "100",
+    placeholder: WORDS.keyLabelExample,
+    autocomplete: "off",
+  };
+  const fields = [
+    field(WORDS.keyLabel, "label", label),
+    h.button("primary", WORDS.createKey),
+  ];
+  return form("key", createKey, h.div("inline", fields));
 }
 
 async function createKey({label}) {
@@ -6772,8 +6879,7 @@ async function createKey({label}) {
   await loadList("keys");
 }
 
-function renderNewKey() {
-  const {label, key} = state.newKey;
+function renderNewKey({label, key}) {
   return h.div(
     {class: "new-key", role: "status", key: "new-key"},
     h.h3(null, WORDS.newKey(label)),
@@ -6798,7 +6904,7 @@ function renderCode(label, text, copyLabel) {
   );
 }
 
-/** Browsers have a clipboard for pages over HTTPS only; a home network is without. */
+/** Browsers have navigator.clipboard over HTTPS only, and a home network is HTTP. */
 async function copy(text) {
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
   else copyBySelection(text);
@@ -6814,33 +6920,23 @@ function copyBySelection(text) {
   box.remove();
 }
 
-function renderKey(key) {
-  const used = key.last_used_at
-    ? WORDS.lastUsed(when(key.last_used_at))
-    : WORDS.neverUsed;
-  const ask = {
-    text: WORDS.revokeSure(key.label),
-    yes: WORDS.revoke,
-    act: () => alter("DELETE", `keys/${key.id}`),
-  };
+/** @param {Key} key */
+function renderKey({id, label, created_at, last_used_at, requests}) {
+  const used = last_used_at ? WORDS.lastUsed(formatAge(last_used_at)) : WORDS.neverUsed;
+  const created = WORDS.created(formatAge(created_at));
+  const revoke = () => changeList("DELETE", `keys/${id}`);
   return row(
-    key.id,
-    key.label,
-    [WORDS.made(when(key.created_at)), used, WORDS.requests(digits(key.requests))],
-    button(WORDS.revoke, () => update({ask}), {
+    id,
+    label,
+    [created, used, WORDS.requests(formatNumber(requests))],
+    button(WORDS.revoke, () => ask(WORDS.revokeQuestion(label), WORDS.revoke, revoke), {
       class: "plain danger",
-      "aria-label": WORDS.revokeName(key.label),
+      "aria-label": WORDS.revokeName(label),
     }),
   );
 }
 
-/** Changes a row of the settings, such as `keys/ID`, and loads its list again. */
-function alter(method, path, body) {
-  return tell(async () => {
-    await call(method, `web/${path}`, body);
-    await loadList(path.split("/")[0]);
-  });
-}
+// Settings: password, browsers and console address
 
 function renderPassword() {
   return panel(
@@ -6862,118 +6958,121 @@ async function changePassword(fields) {
 }
 
 function renderSessions() {
-  return panel(
-    WORDS.browsers,
-    list(
-      state.sessions,
-      session => {
-        const name = browserName(session.browser);
-        return row(
-          session.id,
-          name,
-          [session.current && WORDS.thisBrowser, WORDS.since(when(session.created_at))],
-          !session.current &&
-            button(WORDS.end, () => alter("DELETE", `sessions/${session.id}`), {
-              class: "plain danger",
-              "aria-label": WORDS.endName(name),
-            }),
-        );
-      },
-      "",
+  return panel(WORDS.sessions, list(state.sessions, renderSession));
+}
+
+/** @param {Session} session */
+function renderSession({id, browser, created_at, current}) {
+  const name = browserName(browser);
+  const since = WORDS.signedInSince(formatAge(created_at));
+  const end = () => changeList("DELETE", `sessions/${id}`);
+  return row(
+    id,
+    name,
+    [current && WORDS.thisBrowser, since],
+    !current &&
+      button(WORDS.end, end, {
+        class: "plain danger",
+        "aria-label": WORDS.endSession(name),
+      }),
+  );
+}
+
+const BROWSERS = {
+  Firefox: "Firefox",
+  Edg: "Edge",
+  OPR: "Opera",
+  Chrome: "Chrome",
+  Safari: "Safari",
+}; // by what their User-Agents contain, the most telling first
+const SYSTEMS = ["Android", "iPhone", "iPad", "Windows", "Mac OS", "CrOS", "Linux"];
+
+function browserName(userAgent) {
+  const browser = Object.keys(BROWSERS).find(word => userAgent.includes(`${word}/`));
+  const system = SYSTEMS.find(word => userAgent.includes(word));
+  if (!browser || !system) return userAgent || WORDS.unknownBrowser;
+  return WORDS.browserOn(BROWSERS[browser], system);
+}
+
+function renderConsole() {
+  return panel(WORDS.console, h.p("lead", WORDS.consoleLead), renderToken());
+}
+
+function renderToken() {
+  if (state.token === null) return renderLoading();
+  if (state.token === "") return renderTokenButton(WORDS.createAddress, "POST");
+  return renderConsoleAddress(state.token);
+}
+
+function renderConsoleAddress(token) {
+  const address = new URL(`dir/${token}/`, location.href).href;
+  return h.div(
+    {key: "address"},
+    renderCode(WORDS.consoleAddress, address, WORDS.copyAddress),
+    h.div(
+      "inline",
+      renderTokenButton(WORDS.replaceAddress, "POST"),
+      renderTokenButton(WORDS.revokeAddress, "DELETE", {class: "plain danger"}),
     ),
   );
 }
 
-function renderAddress() {
-  const address = new URL(`dir/${state.token}/`, location.href).href;
-  const make = label => button(label, () => tell(() => withAddress("POST")));
-  const revoke = button(
-    WORDS.revokeAddress,
-    () => tell(() => withAddress("DELETE")),
-    {class: "plain danger"},
-  );
-  return panel(
-    WORDS.consoles,
-    h.p("lead", WORDS.addressLead),
-    state.token
-      ? h.div(
-          {key: "address"},
-          renderCode(WORDS.addressLabel, address, WORDS.copyAddress),
-          h.div("inline", make(WORDS.renewAddress), revoke),
-        )
-      : make(WORDS.makeAddress),
-  );
+function renderTokenButton(label, method, props) {
+  return button(label, () => attempt(() => changeToken(method)), props);
 }
 
-/** Asks for the token of the account's address, makes another, or ends it. */
-async function withAddress(method) {
-  const {token = null} = await call(method, "web/dir");
-  update({token});
+/** Load (GET), replace (POST) or revoke (DELETE) the token of the console address. */
+async function changeToken(method) {
+  const {token} = await call(method, "web/dir");
+  update({token: token || ""});
 }
 
-function browserName(agent) {
-  const browser = ["Firefox", "Edg", "OPR", "Chrome", "Safari"].find(one =>
-    agent.includes(`${one}/`),
-  );
-  const system = [
-    "Android",
-    "iPhone",
-    "iPad",
-    "Windows",
-    "Mac OS",
-    "CrOS",
-    "Linux",
-  ].find(one => agent.includes(one));
-  const names = {Edg: "Edge", OPR: "Opera"};
-  if (!browser || !system) return agent || WORDS.unknownBrowser;
-  return WORDS.browserOn(names[browser] || browser, system);
-}
+// Settings: folders and links
 
 function renderFolders() {
-  const {scan} = state;
-  if (!scan) return false;
+  const {folders, scanning} = state.scan;
   return panel(
     WORDS.folders,
-    list(scan.folders, renderFolder, WORDS.noFolders),
+    list(folders, renderFolder, WORDS.noFolders),
     h.div(
       "scan-line",
       h.p(
         {class: "meta", role: "status"},
-        isScanning() && h.span("spinner"),
-        scanWords(scan),
+        scanning && h.span("spinner"),
+        folders && scanText(state.scan),
       ),
       state.account.admin &&
-        button(WORDS.scanNow, startScan, {
-          "aria-disabled": isScanning() ? "true" : null,
-        }),
+        button(WORDS.scanNow, startScan, {"aria-disabled": scanning ? "true" : null}),
     ),
   );
 }
 
-function scanWords(scan) {
-  if (scan.scanning) return WORDS.scanProgress(digits(scan.files), digits(scan.looked));
-  return scan.finished ? WORDS.lastScan(when(scan.finished)) : WORDS.neverScanned;
+/** @param {ScanState} scan */
+function scanText({scanning, files, looked, finished}) {
+  if (scanning) return WORDS.scanProgress(formatNumber(files), formatNumber(looked));
+  return finished ? WORDS.lastScan(formatAge(finished)) : WORDS.neverScanned;
 }
 
+/** @param {Folder} folder */
 function renderFolder(folder) {
   return h.li(
     {class: "row", key: folder.path},
     glyph("folder"),
     h.div(
       "row-text",
-      h.p("row-title path", folder.path),
-      h.p("meta", WORDS.files(digits(folder.files))),
+      h.p("row-title", folder.path),
+      h.p("meta", WORDS.files(formatNumber(folder.files))),
     ),
     h.span(`mark ${folder.state}`, WORDS.folderStates[folder.state]),
   );
 }
 
-function startScan() {
-  if (isScanning()) return;
-  tell(async () => {
+async function startScan() {
+  if (state.scan.scanning) return;
+  await attempt(async () => {
     await call("POST", "web/scan");
     update({scan: {...state.scan, scanning: true, files: 0, looked: 0}});
-    await run("scan");
+    await poll("scan");
   });
 }
 
@@ -6984,11 +7083,11 @@ function renderAddLink() {
     form(
       "link",
       addLink,
-      field(WORDS.name, "name", {required: true, maxlength: "300"}),
+      field(WORDS.name, "name", ENTRY_NAME),
       field(WORDS.address, "url", {type: "url", required: true, maxlength: "4000"}),
       h.div(
         "pair",
-        field(WORDS.version, "version", {maxlength: "100"}, WORDS.optional),
+        field(WORDS.version, "version", ENTRY_VERSION, WORDS.optional),
         field(WORDS.sizeBytes, "size", {type: "number", min: "0"}, WORDS.optional),
       ),
       field(WORDS.description, "description", {rows: "2"}, WORDS.optional),
@@ -6997,18 +7096,18 @@ function renderAddLink() {
   );
 }
 
-async function addLink(fields) {
-  const size = fields.size ? {size: Number(fields.size)} : {};
-  const {size: typed, ...rest} = fields;
-  await call("POST", "web/links", {...rest, ...size});
+async function addLink({size, ...fields}) {
+  await call("POST", "web/links", size ? {...fields, size: Number(size)} : fields);
   toast(WORDS.linkAdded(fields.name));
   await loadEntries();
 }
 
+// Settings: accounts, for admins
+
 function renderAccounts() {
   return panel(
     WORDS.accounts,
-    list(state.accounts, renderAccount, ""),
+    list(state.accounts, renderAccount),
     h.h3(null, WORDS.addAccount),
     form(
       "account",
@@ -7030,83 +7129,80 @@ async function addAccount(fields) {
   await loadList("accounts");
 }
 
+/** @param {ListedAccount} account */
 function renderAccount(account) {
   const {id, name, admin} = account;
-  const self = name === state.account.name;
+  const isOwn = name === state.account.name;
   const role = admin ? WORDS.admin : WORDS.member;
-  const meta = [role, self && WORDS.you, WORDS.made(when(account.created_at))];
+  const created = WORDS.created(formatAge(account.created_at));
+  const actions = !isOwn && renderAccountActions(account);
   return [
-    row(id, name, meta, !self && renderAccountActions(account)),
-    state.resetting === id && renderReset(account),
+    row(id, name, [role, isOwn && WORDS.you, created], actions),
+    state.settingPassword === id && renderSetPassword(account),
   ];
 }
 
-function renderAccountActions(account) {
-  const {id, name, admin} = account;
-  const named = label => ({class: "plain", "aria-label": label(name)});
+/** @param {ListedAccount} account */
+function renderAccountActions({id, name, admin}) {
+  const remove = () => changeList("DELETE", `accounts/${id}`);
+  const action = (label, ariaLabel, act, style = "plain") =>
+    button(label, act, {class: style, "aria-label": ariaLabel(name)});
   return h.div(
     "row-actions",
-    button(
+    action(
       admin ? WORDS.makeMember : WORDS.makeAdmin,
-      () => alter("POST", `accounts/${id}`, {admin: !admin}),
-      named(admin ? WORDS.makeMemberName : WORDS.makeAdminName),
+      admin ? WORDS.makeMemberName : WORDS.makeAdminName,
+      () => changeList("POST", `accounts/${id}`, {admin: !admin}),
     ),
-    button(
-      WORDS.resetPassword,
-      () => update({resetting: id, problem: ""}),
-      named(WORDS.resetPasswordName),
+    action(WORDS.setPassword, WORDS.setPasswordName, () =>
+      update({settingPassword: id, problem: NO_PROBLEM}),
     ),
-    button(WORDS.remove, () => askRemoveAccount(account), {
-      ...named(WORDS.removeName),
-      class: "plain danger",
-    }),
+    action(
+      WORDS.remove,
+      WORDS.removeName,
+      () => ask(WORDS.removeQuestion(name), WORDS.remove, remove),
+      "plain danger",
+    ),
   );
 }
 
-function renderReset({id, name}) {
-  const reset = async fields => {
+/** @param {ListedAccount} account */
+function renderSetPassword({id, name}) {
+  const close = () => update({settingPassword: 0});
+  const setPassword = async fields => {
     await call("POST", `web/accounts/${id}`, fields);
-    update({resetting: 0});
-    toast(WORDS.passwordWasSet(name));
+    close();
+    toast(WORDS.passwordSet(name));
   };
+  const fields = [
+    field(WORDS.newPasswordOf(name), "password", NEW_PASSWORD),
+    h.button("primary", WORDS.save),
+    button(WORDS.cancel, close),
+  ];
   return h.li(
-    {class: "row", key: `reset-${id}`},
-    form(
-      "reset",
-      reset,
-      h.div(
-        "inline",
-        field(WORDS.resetPasswordName(name), "password", NEW_PASSWORD),
-        h.button("primary", WORDS.save),
-        button(WORDS.cancel, () => update({resetting: 0})),
-      ),
-    ),
+    {class: "row", key: `password-${id}`},
+    form("set-password", setPassword, h.div("inline", fields)),
   );
-}
-
-function askRemoveAccount({id, name}) {
-  const act = () => alter("DELETE", `accounts/${id}`);
-  update({ask: {text: WORDS.removeSure(name), yes: WORDS.remove, act}});
 }
 
 // Go
 
-addEventListener("hashchange", readAddress);
+addEventListener("hashchange", readLocation);
 addEventListener("scroll", placeWindow, {passive: true});
 addEventListener("resize", placeWindow);
-addEventListener("online", runAll);
-document.addEventListener("visibilitychange", () => document.hidden || runAll());
+addEventListener("online", pollAll);
+document.addEventListener("visibilitychange", () => document.hidden || pollAll());
 start();
 """
 
 ICON = r"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">
 <rect width="64" height="64" rx="14" fill="#0f6b5c"/>
 <path d="M17 14h6v36h-6zM26 18h6v32h-6z" fill="#f4f2ec"/>
-<path d="m35.5 17.3 5.8-1.6 9 33-5.8 1.600z" fill="#f2b84b"/>
+<path d="m35.5 17.3 5.8-1.6 9 33-5.8 1.6z" fill="#f2b84b"/>
 </svg>
 """
 
-# The same without round corners, for home screens that take no SVG: a PNG of 180 x 180.
+# ICON without round corners, as a PNG of 180 x 180 pixels: iOS takes no SVG.
 TOUCH_ICON = base64.b64decode("""
 iVBORw0KGgoAAAANSUhEUgAAALQAAAC0BAMAAADP4xsBAAAAG1BMVEUPa1xIjYCCrqS70Mj08uxI
 fliAklS5pU/yuEviq4vxAAACCklEQVR42u3WP05CYRAE8EfkAaVHQLyAkSt4ACqlpDFSUhFKG+A7

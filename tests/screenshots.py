@@ -232,7 +232,7 @@ def library(page: Any, address: str) -> None:
 
 def queue(page: Any, address: str) -> None:
     page.goto(f"{address}#queue")
-    page.locator(".transfer").wait_for()
+    page.locator(".sending").wait_for()
 
 
 def settings(page: Any, address: str) -> None:
@@ -339,7 +339,7 @@ def view_editing(page: Any, address: str) -> None:
 
 def view_gone(page: Any, address: str) -> None:
     page.goto(f"{address}#entry/none")
-    see(page, "This entry is not here any more")
+    see(page, "This entry no longer exists")
 
 
 def view_toast(page: Any, address: str) -> None:
@@ -356,14 +356,14 @@ def view_empty_queue(page: Any, address: str) -> None:
     answer = {"success": True, "queue": [], "client_here": False, "last_fetched": None}
     page.route("**/web/queue", lambda route: route.fulfill(json=answer))
     page.goto(f"{address}#queue")
-    see(page, "Nothing is waiting")
-    see(page, "No client has asked for your queue yet.")
+    see(page, "The queue is empty")
+    see(page, "No device has fetched your queue yet.")
 
 
 def view_new_key(page: Any, address: str) -> None:
     settings(page, address)
     page.get_by_label("What is it for?").fill("Laptop")
-    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="Create key").click()
     see(page, "It is shown only now.")
 
 

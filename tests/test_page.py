@@ -147,7 +147,7 @@ def test_from_the_setup_link_to_a_transfer_watched_to_its_end(
     page.goto(f"{home}#setup={service.setup_code}")
     page.get_by_label("Name").fill("Robin")
     page.get_by_label("Password").fill(PASSWORD)
-    button(page, "Make the account").click()
+    button(page, "Create account").click()
     see(page, "Lantern Keepers")
     assert service.setup_code not in page.url
     command = make_key(page)
@@ -200,7 +200,7 @@ def make_key(page: Any) -> str:
     """The command line that is shown with a new key."""
     page.get_by_role("link", name="Settings").click()
     page.get_by_label("What is it for?").fill("Laptop")
-    button(page, "Create").click()
+    button(page, "Create key").click()
     command: str = page.locator("code").nth(1).text_content()
     return command
 
@@ -213,10 +213,10 @@ def test_without_the_link_the_page_asks_for_the_code(
     page.get_by_label("Name").fill("Robin")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("Setup code").fill("a guess")
-    button(page, "Make the account").click()
+    button(page, "Create account").click()
     see(page, "The setup code is not the one that was printed.")
     page.get_by_label("Setup code").fill(service.setup_code)
-    button(page, "Make the account").click()
+    button(page, "Create account").click()
     see(page, "Nothing here yet")
 
 
@@ -390,7 +390,7 @@ def test_an_entry_is_marked(
     anna.goto("")
     see(anna, "Far away")
     marks = anna.locator(".mark").all_text_contents()
-    assert marks == ["offline", "link", "copy unfinished?"]
+    assert marks == ["offline", "link", "incomplete"]
 
 
 def test_a_click_on_send_is_answered_at_once(anna: Any, store: catalogd.Store) -> None:
@@ -495,7 +495,7 @@ def test_an_admin_edits_an_entry_and_takes_it_back(
     see(anna.get_by_role("dialog"), "v2.0")
     see(anna.get_by_role("dialog"), "Mind the rain.")
     button(anna, "Edit").click()
-    button(anna, "Back to what the file says").click()
+    button(anna, "Undo all edits").click()
     anna.get_by_role("dialog", name="Papper Harbor").wait_for()
 
 
@@ -513,7 +513,7 @@ def test_a_member_edits_nothing(
 
 def test_a_link_is_added_and_removed(anna: Any, store: catalogd.Store) -> None:
     anna.goto("#settings")
-    form = anna.locator(".form-link")
+    form = anna.get_by_role("region", name="Add a link")
     form.get_by_label("Name").fill("Yonder Isles")
     form.get_by_label("Address").fill("http://example.org/yonder.nro")
     form.get_by_label("Size in bytes").fill("64000000")
@@ -743,17 +743,17 @@ def test_what_ended_is_cleared(anna: Any, store: catalogd.Store) -> None:
     report(store, sending(store), 100, status="completed")
     anna.goto("#queue")
     button(anna, "Clear finished").click()
-    see(anna, "Nothing is waiting")
+    see(anna, "The queue is empty")
     anna.get_by_role("link", name="Go to the library").click()
     anna.locator(".mark", has_text="sent").wait_for()
 
 
 def test_a_client_that_is_missing_is_missed(anna: Any, clock: Clock) -> None:
     anna.goto("#queue")
-    see(anna, "Nothing is waiting")
-    assert anna.get_by_text("No client has asked").count() == 0
+    see(anna, "The queue is empty")
+    assert anna.get_by_text("No device has fetched").count() == 0
     clock.now += 60
-    see(anna, "No client has asked for your queue yet.")
+    see(anna, "No device has fetched your queue yet.")
     see(anna, "send-to-switch --server")
 
 
@@ -797,7 +797,7 @@ def test_a_refused_notification_is_told(anna: Any, store: catalogd.Store) -> Non
     anna.add_init_script(NOTIFICATIONS.replace("granted", "denied"))
     anna.goto("#queue")
     button(anna, "Notify me").click()
-    see(anna, "The browser does not allow notifications for this page.")
+    see(anna, "The browser blocks notifications from this page.")
     button(anna, "Notify me").wait_for()
 
 
@@ -931,7 +931,7 @@ def test_a_removed_account_leads_to_the_sign_in_view(
     page = visit()
     sign_in(page, store, home, "ben")
     page.goto(f"{home}#queue")
-    see(page, "Nothing is waiting")
+    see(page, "The queue is empty")
     store.accounts.remove(ben)
     button(page, "Sign in").wait_for()
 
@@ -982,7 +982,7 @@ def test_programs_on_the_console_get_an_address_that_can_be_ended(
 ) -> None:
     anna.goto("#settings")
     see(anna, "Programs on the console")
-    button(anna, "Make an address").click()
+    button(anna, "Create address").click()
     see(anna, "/dir/")
     first = anna.locator("code").text_content()
     assert anna.request.get(first).status == 200
@@ -990,7 +990,7 @@ def test_programs_on_the_console_get_an_address_that_can_be_ended(
     until(lambda: anna.locator("code").text_content() != first)
     assert anna.request.get(first).status == 401
     button(anna, "Revoke the address").click()
-    button(anna, "Make an address").wait_for()
+    button(anna, "Create address").wait_for()
     assert store.queue.browse_token(store.accounts.id_of("anna")) is None
 
 
@@ -1009,13 +1009,13 @@ def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> 
 
 def test_the_password_is_changed(anna: Any, store: catalogd.Store, home: str) -> None:
     anna.goto("#settings")
-    anna.get_by_label("The password now").fill("a guess")
-    anna.get_by_label("The new password").fill("another one")
-    button(anna, "Change the password").click()
+    anna.get_by_label("Current password").fill("a guess")
+    anna.get_by_label("New password").fill("another one")
+    button(anna, "Change password").click()
     see(anna, "The name or the password is wrong.")
-    anna.get_by_label("The password now").fill(PASSWORD)
-    button(anna, "Change the password").click()
-    see(anna, "The password was changed.")
+    anna.get_by_label("Current password").fill(PASSWORD)
+    button(anna, "Change password").click()
+    see(anna, "Changed the password.")
     found = store.accounts.credentials("anna")
     assert found is not None
     assert catalogd.password_matches("another one", found[1])
@@ -1024,8 +1024,8 @@ def test_the_password_is_changed(anna: Any, store: catalogd.Store, home: str) ->
 def test_another_browser_is_signed_out(anna: Any, store: catalogd.Store) -> None:
     store.accounts.add_session(1, catalogd.hash_token("x"), "Chrome/99 Android")
     anna.goto("#settings")
-    button(anna, "End Chrome on Android").click()
-    button(anna, "End Chrome on Android").wait_for(state="detached")
+    button(anna, "End the session of Chrome on Android").click()
+    button(anna, "End the session of Chrome on Android").wait_for(state="detached")
     assert len(store.accounts.sessions(1)) == 1
 
 
@@ -1033,7 +1033,7 @@ def test_an_account_is_added_made_admin_and_removed(
     anna: Any, store: catalogd.Store
 ) -> None:
     anna.goto("#settings")
-    form = anna.locator(".form-account")
+    form = anna.get_by_role("region", name="Accounts")
     form.get_by_label("Name").fill("ben")
     form.get_by_label("Password").fill(PASSWORD)
     form.get_by_role("button", name="Add").click()
@@ -1048,10 +1048,10 @@ def test_an_account_is_added_made_admin_and_removed(
 def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> None:
     store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     anna.goto("#settings")
-    button(anna, "New password for ben").click()
-    anna.get_by_label("New password for ben").last.fill("another one")
+    button(anna, "Set the password of ben").click()
+    anna.get_by_label("New password of ben").fill("another one")
     button(anna, "Save").click()
-    see(anna, "ben has a new password, and was signed out.")
+    see(anna, "Changed the password of ben; all sessions ended.")
     found = store.accounts.credentials("ben")
     assert found is not None
     assert catalogd.password_matches("another one", found[1])
@@ -1104,7 +1104,7 @@ def test_the_focus_stays_when_what_is_above_it_goes(
 
 def test_the_first_stop_of_the_keyboard_skips_to_the_content(anna: Any) -> None:
     anna.goto("#queue")
-    see(anna, "Nothing is waiting")
+    see(anna, "The queue is empty")
     anna.keyboard.press("Tab")
     assert focused(anna) == "Skip to the content"
     anna.keyboard.press("Enter")
