@@ -4266,7 +4266,7 @@ button.plain {
   padding: .4rem .7rem;
 }
 button.plain:hover { background: var(--soft); }
-button.danger, button.plain.danger { color: var(--bad); }
+button.danger { color: var(--bad); }
 button.danger:hover { background: var(--bad-soft); }
 button[aria-disabled] { opacity: .55; cursor: default; }
 button.wide { width: 100%; min-height: 2.875rem; }
@@ -4399,6 +4399,7 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 }
 .empty p {
   max-width: 26rem; margin-bottom: .75rem; color: var(--muted); overflow-wrap: anywhere;
+  text-wrap: balance;
 }
 .art {
   width: 9rem; margin-bottom: .5rem; stroke: var(--edge); stroke-width: 2;
@@ -4614,6 +4615,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .columns > div { display: grid; gap: 1.25rem; min-width: 0; }
 .signed { color: var(--muted); font-size: .9375rem; overflow-wrap: anywhere; }
 .panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
+.panel > button { justify-self: start; }
 .panel form { display: grid; gap: .9rem; justify-items: start; }
 .panel form > :not(button) { width: 100%; }
 .inline { display: flex; flex-wrap: wrap; gap: .6rem; align-items: end; }
