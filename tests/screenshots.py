@@ -1,8 +1,8 @@
-"""A house to look at, the views of its page, and the browser that shows them.
+"""A server with example data, the views of its page, and screenshots of them.
 
 `python3 tests/screenshots.py` writes the two pictures of the README into packaging/;
-with a folder as its argument it writes every view into that folder, on a phone and
-on a desk, by day and by night.
+with a folder as its argument it writes every view into that folder: 1280 and 390 pixels
+wide, light and dark.
 """
 
 import contextlib
@@ -69,8 +69,8 @@ Umbra Gambit|1.2.4|Chess by the light of one candle.
 """
 
 
-class House(NamedTuple):
-    """A service with games, two accounts and a queue, and where it listens."""
+class Demo(NamedTuple):
+    """A running server with games, two accounts and a queue."""
 
     address: str
     store: catalogd.Store
@@ -80,7 +80,7 @@ class House(NamedTuple):
 
 @contextlib.contextmanager
 def served(web: catalogd.Web) -> Iterator[str]:
-    """The address of the service, such as `http://127.0.0.1:40123/`."""
+    """Serve, and return the address, such as `http://127.0.0.1:40123/`."""
     server = catalogd.listen(web)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -92,8 +92,11 @@ def served(web: catalogd.Web) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def house(icons: Sequence[bytes] = (b"",)) -> Iterator[House]:
-    """:param icons: JPEGs that the games have, in turn; an empty one is none."""
+def demo(icons: Sequence[bytes] = (b"",)) -> Iterator[Demo]:
+    """Serve the example data.
+
+    :param icons: JPEGs for the games, used in turn; an empty one is none.
+    """
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         games = pathlib.Path(name, "Games")
         games.mkdir()
@@ -112,11 +115,11 @@ def house(icons: Sequence[bytes] = (b"",)) -> Iterator[House]:
         )
         web = catalogd.Web(store, settings, scanner)
         address = stack.enter_context(served(web))
-        yield House(address, store, scanner, session(store, robin))
+        yield Demo(address, store, scanner, session(store, robin))
 
 
 def session(store: catalogd.Store, account: int) -> str:
-    """The cookie of a browser that is signed in."""
+    """Sign in a browser of an account, and return its cookie."""
     secret = catalogd.secrets.token_urlsafe(32)
     agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     store.accounts.add_session(account, catalogd.hash_token(secret), agent)
@@ -124,7 +127,7 @@ def session(store: catalogd.Store, account: int) -> str:
 
 
 def fill(folder: pathlib.Path, icons: Sequence[bytes]) -> None:
-    """Sparse files of plausible sizes."""
+    """Write sparse files of plausible sizes."""
     for number, (name, version, _) in enumerate(games()):
         kind = ("nro", "nsp", "nro", "nsz", "nro", "xci")[number % 6]
         path = folder / f"{name} [05{number:014X}].{kind}"
@@ -137,12 +140,12 @@ def fill(folder: pathlib.Path, icons: Sequence[bytes]) -> None:
 
 
 def games() -> list[list[str]]:
-    """Name, version and description."""
+    """Return name, version and description of each game."""
     return [row.split("|") for row in GAMES.splitlines()]
 
 
 def nro(name: str, version: str, icon: bytes) -> bytes:
-    """The parts of a homebrew program that tell what it is."""
+    """Return the parts of a homebrew program that hold its name, version and icon."""
     size = 0x1000
     program = bytearray(size)
     program[0x10:0x1C] = struct.pack("<4sII", b"NRO0", 0, size)
@@ -155,9 +158,9 @@ def nro(name: str, version: str, icon: bytes) -> bytes:
 
 
 def describe(store: catalogd.Store) -> None:
-    says = {name: (version, text) for name, version, text in games()}
+    texts = {name: (version, text) for name, version, text in games()}
     for row in json.loads(store.entries.full_list_json()):
-        version, text = says[row["name"]]
+        version, text = texts[row["name"]]
         store.entries.edit(row["id"], {"version": version, "description": text})
     link = {"name": "Yonder Isles", "description": "", "version": "1.0.2"}
     url = "https://games.example.org/yonder-isles.nro"
@@ -165,7 +168,7 @@ def describe(store: catalogd.Store) -> None:
 
 
 def fill_queue(store: catalogd.Store, account: int) -> None:
-    """Items of all kinds, by the calls that clients make."""
+    """Queue items and bring them to every status, by the calls that clients make."""
     ids = {row["name"]: row["id"] for row in json.loads(store.entries.full_list_json())}
     ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
     waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
@@ -203,7 +206,7 @@ def missing_for_chromium() -> str:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium, without a screen."""
+    """Start Debian's Chromium without a window."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -218,7 +221,7 @@ def sign_in(context: Any, address: str, cookie: str) -> None:
     context.add_cookies([{"name": "session", "value": cookie, "url": address}])
 
 
-# The views: what leads there from a fresh page
+# The views: how to reach each from a fresh page
 
 
 def see(page: Any, text: str) -> None:
@@ -264,8 +267,8 @@ def view_setup(page: Any, address: str) -> None:
 
 def view_loading(page: Any, address: str) -> None:
     page.add_init_script(
-        "const get = fetch; fetch = (path, how) =>"
-        " path === 'web/entries' ? new Promise(() => {}) : get(path, how);"
+        "const get = fetch; fetch = (path, options) =>"
+        " path === 'web/entries' ? new Promise(() => {}) : get(path, options);"
     )
     page.goto(address)
     page.locator(".skeleton").wait_for()
@@ -395,7 +398,7 @@ SKIES = (
 
 
 def art(number: int) -> str:
-    """A landscape as an SVG, another one for each number."""
+    """Return a landscape as an SVG, a different one for each number."""
     top, low, sun, land = SKIES[number % len(SKIES)]
     x, y = 50 + number * 61 % 156, 60 + number * 37 % 60
     ridges = [ridge(number * 7 + n * 3, 130 + n * 36) for n in range(3)]
@@ -418,7 +421,7 @@ def art(number: int) -> str:
 
 
 def ridge(seed: int, height: int) -> str:
-    """The outline of hills or mountains."""
+    """Return the outline of hills or mountains as path data."""
     peaks = [height - (seed * 131 + n * n * 53 + n * 17) % 61 for n in range(7)]
     sharp = "L" if seed % 2 else "T"
     path = "".join(f"{sharp}{n * 43} {peak}" for n, peak in enumerate(peaks))
@@ -429,7 +432,7 @@ ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
 
 
 def draw_icons(context: Any, store: catalogd.Store) -> None:
-    """Answers for the service with drawings: a JPEG's noise makes a PNG large."""
+    """Replace the icons by drawings, because a JPEG's noise makes a PNG large."""
     numbers = {game[0]: number for number, game in enumerate(games())}
     rows = json.loads(store.entries.full_list_json())
     ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
@@ -445,37 +448,42 @@ def options(scheme: str, size: Mapping[str, int]) -> dict[str, Any]:
     return {"color_scheme": scheme, "viewport": size, "reduced_motion": "reduce"}
 
 
-def picture(page: Any, path: pathlib.Path, **how: Any) -> None:
+def picture(page: Any, path: str) -> None:
     page.wait_for_timeout(150)  # for images and fonts
-    page.screenshot(path=str(path), **how)
+    page.screenshot(path=path)
 
 
-def shoot(
-    browser: Any, it: House, view: str, scheme: str, size: Mapping[str, int], file: str
+def take(
+    browser: Any,
+    server: Demo,
+    view: str,
+    scheme: str,
+    size: Mapping[str, int],
+    file: str,
 ) -> None:
     context = browser.new_context(**options(scheme, size))
-    sign_in(context, it.address, it.cookie)
-    draw_icons(context, it.store)
+    sign_in(context, server.address, server.cookie)
+    draw_icons(context, server.store)
     page = context.new_page()
-    VIEWS[view](page, it.address)
-    picture(page, pathlib.Path(file))
+    VIEWS[view](page, server.address)
+    picture(page, file)
     context.close()
 
 
-def all_views(browser: Any, it: House, folder: str) -> None:
+def all_views(browser: Any, server: Demo, folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     for view, scheme, size in itertools.product(
         VIEWS, ("light", "dark"), (DESK, PHONE)
     ):
         file = os.path.join(folder, f"{view}-{size['width']}-{scheme}.png")
-        shoot(browser, it, view, scheme, size, file)
+        take(browser, server, view, scheme, size, file)
 
 
-def readme_pictures(browser: Any, it: House) -> None:
+def readme_pictures(browser: Any, server: Demo) -> None:
     folder = ROOT / "packaging"
     size = {"width": 1080, "height": 680}
-    shoot(browser, it, "library", "light", size, f"{folder}/page.png")
-    shoot(browser, it, "queue", "dark", PHONE, f"{folder}/page-phone.png")
+    take(browser, server, "library", "light", size, f"{folder}/page.png")
+    take(browser, server, "queue", "dark", PHONE, f"{folder}/page-phone.png")
 
 
 FONTS = """<?xml version="1.0"?>
@@ -490,16 +498,16 @@ FONTS = """<?xml version="1.0"?>
 
 
 def main() -> None:
-    """With Inter, where it is installed, as the system's font."""
+    """Take the pictures, with Inter as the system's font where it is installed."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write(FONTS)
         file.flush()
         os.environ["FONTCONFIG_FILE"] = file.name
-        with chromium() as browser, house(ICONS) as it:
+        with chromium() as browser, demo(ICONS) as server:
             if sys.argv[1:]:
-                all_views(browser, it, sys.argv[1])
+                all_views(browser, server, sys.argv[1])
             else:
-                readme_pictures(browser, it)
+                readme_pictures(browser, server)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The page's own calls, below /web/, and how its parts are served."""
+"""The calls below /web/, which only the page makes, and the files of the page."""
 
 import json
 import re
@@ -13,14 +13,14 @@ from conftest import PASSWORD, Clock, Library
 
 @pytest.fixture
 def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
-    """The browser of the admin anna."""
+    """Sign in the admin anna."""
     browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
     return browser
 
 
 @pytest.fixture
 def member(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.TestApp:
-    """The browser of ben, who is no admin."""
+    """Sign in ben, who is no admin."""
     store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
     app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
@@ -56,7 +56,7 @@ def test_an_entry_in_the_page_is_that_of_the_list_with_its_state(
     assert entry == {**listed, "state": "here"}
 
 
-def test_entries_whose_file_is_gone_are_not_shown(
+def test_entries_whose_file_was_deleted_are_not_shown(
     signed_in: webtest.TestApp, library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add("Stays.nsp")
@@ -115,7 +115,7 @@ def test_an_admin_adds_an_admin(signed_in: webtest.TestApp) -> None:
         ({"username": "ben", "password": "long enough", "admin": 1}, 400, "admin"),
     ],
 )
-def test_an_account_is_refused(
+def test_an_account_is_rejected(
     signed_in: webtest.TestApp, body: dict[str, Any], status: int, word: str
 ) -> None:
     answer = signed_in.post_json("/web/accounts", body, status=status)
@@ -131,7 +131,7 @@ def test_a_new_password_ends_the_sessions_of_its_account(
     member.post_json("/web/login", {"username": "ben", "password": "another one"})
 
 
-def test_an_admin_who_sets_the_own_password_stays_signed_in(
+def test_an_admin_who_sets_their_own_password_stays_signed_in(
     signed_in: webtest.TestApp,
 ) -> None:
     anna = accounts(signed_in)["anna"]["id"]
@@ -147,7 +147,7 @@ def test_a_member_becomes_an_admin(
     assert member.get("/web/me").json["account"] == {"name": "ben", "admin": True}
 
 
-def test_the_last_admin_stays_one(
+def test_the_last_admin_cannot_be_demoted(
     signed_in: webtest.TestApp, member: webtest.TestApp
 ) -> None:
     anna = accounts(signed_in)["anna"]["id"]
@@ -165,7 +165,7 @@ def test_a_removed_account_is_signed_out(
     assert member.get("/web/entries", status=403).json["error"] == "signed_out"
 
 
-def test_nobody_removes_the_account_that_is_signed_in(
+def test_an_admin_cannot_remove_their_own_account(
     signed_in: webtest.TestApp, member: webtest.TestApp
 ) -> None:
     anna = accounts(signed_in)["anna"]["id"]
@@ -174,7 +174,7 @@ def test_nobody_removes_the_account_that_is_signed_in(
 
 @pytest.mark.parametrize("account", ["99", "x", "9" * 30])
 @pytest.mark.parametrize("body", [{"password": "long enough"}, {"admin": True}])
-def test_an_account_that_is_not_there_is_404(
+def test_an_unknown_account_is_404(
     signed_in: webtest.TestApp, body: dict[str, Any], account: str
 ) -> None:
     signed_in.post_json(f"/web/accounts/{account}", body, status=404)
@@ -192,7 +192,7 @@ def test_accounts_are_for_admins(member: webtest.TestApp) -> None:
 # Signed-in browsers
 
 
-def test_sessions_tell_which_one_is_this_browser(
+def test_sessions_name_the_one_of_this_browser(
     signed_in: webtest.TestApp, service: catalogd.Web, clock: Clock
 ) -> None:
     clock.now += 60
@@ -218,7 +218,7 @@ def test_a_session_is_ended_from_another_browser(
     signed_in.get("/web/entries")
 
 
-def test_a_session_of_somebody_else_is_not_ended(
+def test_the_session_of_another_account_is_not_ended(
     signed_in: webtest.TestApp, member: webtest.TestApp
 ) -> None:
     (own,) = signed_in.get("/web/sessions").json["sessions"]
@@ -229,41 +229,41 @@ def test_a_session_of_somebody_else_is_not_ended(
 # The queue
 
 
-def seen(app: webtest.TestApp) -> tuple[bool, str | None]:
+def client_state(app: webtest.TestApp) -> tuple[bool, str | None]:
     state = app.get("/web/queue").json
     return state["client_here"], state["last_fetched"]
 
 
-def test_a_client_that_never_called_is_missed_after_a_while(
+def test_a_client_that_never_called_is_missing_after_30_seconds(
     signed_in: webtest.TestApp, clock: Clock
 ) -> None:
-    assert seen(signed_in) == (True, None)
+    assert client_state(signed_in) == (True, None)
     clock.now += 31
-    assert seen(signed_in) == (False, None)
+    assert client_state(signed_in) == (False, None)
 
 
-def test_the_queue_tells_since_when_no_client_called(
+def test_the_queue_has_the_time_of_the_last_call_of_a_client(
     signed_in: webtest.TestApp, key: str, clock: Clock
 ) -> None:
     clock.now += 100
     since = catalogd.stamp(clock.now)
     signed_in.get(f"/api/send-queue?api_key={key}")
-    assert seen(signed_in) == (True, None)
+    assert client_state(signed_in) == (True, None)
     clock.now += 31
-    assert seen(signed_in) == (False, since)
+    assert client_state(signed_in) == (False, since)
 
 
-def test_a_report_is_a_sign_of_a_client(
+def test_a_report_is_a_call_of_a_client(
     signed_in: webtest.TestApp, key: str, clock: Clock
 ) -> None:
     clock.now += 100
     body = {"queue_item_id": "none"}
     path = f"/api/send-queue/progress?api_key={key}"
     signed_in.post_json(path, body, status=404)
-    assert seen(signed_in) == (True, None)
+    assert client_state(signed_in) == (True, None)
 
 
-def test_a_client_that_asks_again_and_again_does_not_change_the_answer(
+def test_polls_of_a_client_do_not_change_the_etag_of_the_queue(
     signed_in: webtest.TestApp, key: str, clock: Clock
 ) -> None:
     etags = set()
@@ -275,7 +275,7 @@ def test_a_client_that_asks_again_and_again_does_not_change_the_answer(
 
 
 def sent_item(store: catalogd.Store) -> tuple[str, str]:
-    """The ids of an entry that was sent, and of its item."""
+    """Return the ids of a sent entry and of its queue item."""
     entry = store.entries.add_link(
         "http://example.org/a", 1, "nsp", {"name": "A"}, by="anna"
     )
@@ -285,7 +285,7 @@ def sent_item(store: catalogd.Store) -> tuple[str, str]:
     return entry, item["id"]
 
 
-def test_what_was_sent_is_known_after_the_list_was_cleared(
+def test_sent_entries_are_known_after_the_queue_was_cleared(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     entry, _ = sent_item(store)
@@ -304,18 +304,18 @@ def test_a_cleared_item_that_is_retried_is_in_the_queue_again(
     assert (row["id"], row["status"]) == (item, "pending")
 
 
-def test_what_somebody_else_sent_is_not_marked(
+def test_entries_sent_by_another_account_are_not_marked(
     signed_in: webtest.TestApp, member: webtest.TestApp, store: catalogd.Store
 ) -> None:
     sent_item(store)
     assert member.get("/web/sent").json["entries"] == []
 
 
-# The parts of the page
+# The files of the page
 
 
 def addresses(browser: webtest.TestApp) -> list[str]:
-    """Of the assets, as they are in the page."""
+    """Return the addresses of the assets in the page."""
     return re.findall(r'(?:href|src)="([^"]+)"', browser.get("/").text)
 
 
@@ -330,7 +330,7 @@ def test_the_page_names_its_assets_by_their_content(browser: webtest.TestApp) ->
 
 
 @pytest.mark.parametrize("query", ["", "?v=older"])
-def test_an_asset_under_another_address_is_asked_for_again(
+def test_an_asset_without_its_version_is_not_kept(
     browser: webtest.TestApp, query: str
 ) -> None:
     answer = browser.get(f"/script.js{query}")
@@ -347,7 +347,7 @@ def test_the_manifest_lets_the_page_be_installed(browser: webtest.TestApp) -> No
 
 
 @pytest.mark.parametrize("part", ["HTML", "CSS", "JS", "ICON", "MANIFEST"])
-def test_nothing_is_fetched_from_outside(part: str) -> None:
+def test_nothing_is_loaded_from_other_sites(part: str) -> None:
     found = re.findall(r"https?://[^\s\"'`]+", getattr(catalogd, part))
     assert set(found) <= {"http://www.w3.org/2000/svg"}
 
@@ -355,5 +355,5 @@ def test_nothing_is_fetched_from_outside(part: str) -> None:
 @pytest.mark.parametrize(
     "word", ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
 )
-def test_the_script_makes_no_html_of_text(word: str) -> None:
+def test_the_script_never_parses_text_as_html(word: str) -> None:
     assert word not in catalogd.JS
