@@ -4930,7 +4930,7 @@ const WORDS = {
   end: "End",
   endSession: name => `End the session of ${name}`,
   folders: "Library folders",
-  noFolders: "There is no library folder.",
+  noFolders: "No library folder was scanned.",
   folderStates: {online: "online", offline: "offline"},
   files: count => `${count} ${count === "1" ? "file" : "files"}`,
   lastScan: time => `Last scan ${time}.`,

@@ -919,6 +919,21 @@ def test_signing_out_leads_to_the_sign_in_view(
     assert anna.get_by_text("Paper Harbor").count() == 0
 
 
+def test_signing_out_forgets_what_the_account_had(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    anna.goto("#settings")
+    make_key(anna)
+    button(anna, "Sign out").click()
+    button(anna, "Sign in").wait_for()
+    anna.get_by_label("Name").fill("ben")
+    anna.get_by_label("Password").fill(PASSWORD)
+    button(anna, "Sign in").click()
+    see(anna, "There is no key yet.")
+    assert anna.locator("code").count() == 0
+
+
 def test_an_ended_session_leads_to_the_sign_in_view_and_back(
     anna: Any, store: catalogd.Store
 ) -> None:
@@ -1002,6 +1017,16 @@ def test_a_console_address_is_created_replaced_and_revoked(
     button(anna, "Revoke the address").click()
     button(anna, "Create address").wait_for()
     assert store.queue.browse_token(store.accounts.id_of("anna")) is None
+
+
+def test_no_console_address_is_offered_before_the_old_one_is_known(anna: Any) -> None:
+    calls: list[Any] = []
+    anna.route("**/web/dir", lambda route: calls.append(route))
+    anna.goto("#settings")
+    see(anna, "No library folder was scanned.")
+    assert button(anna, "Create address").count() == 0
+    calls[0].continue_()
+    button(anna, "Create address").wait_for()
 
 
 def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> None:
