@@ -61,6 +61,7 @@ __version__ = "0.1.0"
 POLL = 3.0  # seconds between two looks at the queue
 LONGEST_PAUSE = 30.0  # seconds between two tries to reach what is away
 REPORT = 2.0  # seconds between two reports of progress
+LAST_REPORT = 1.0  # seconds that the report on its way may take when a transfer ends
 TIMEOUT = 30.0  # seconds that a socket may be silent
 PATIENCE = 300.0  # seconds that a server other than ours may give nothing
 BLOCK = 1024 * 1024  # bytes that are moved at once
@@ -903,6 +904,8 @@ class Transfer(Watched):
 
     def __exit__(self, *error: object) -> None:
         self._over.set()
+        # A report that is cut off could still be taken, after those that come next.
+        self._thread.join(LAST_REPORT)
         self._reporter.wake()
         self._thread.join()
         self._reporter.close()

@@ -24,7 +24,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import catalogd  # noqa: E402
-from conftest import stop  # noqa: E402
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [

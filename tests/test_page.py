@@ -23,7 +23,7 @@ import pytest
 
 import catalogd
 import screenshots
-from conftest import PASSWORD, Clock, Library
+from conftest import PASSWORD, Clock, Library, skip
 from screenshots import DESK, PHONE, VIEWS, Demo, options, see, served
 
 CI = os.environ.get("CI") == "true"

@@ -8,6 +8,7 @@ import os
 import pathlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -520,6 +521,35 @@ def test_a_console_that_is_switched_off_on_the_way_gives_the_item_back(
     at(sender, 500_000, console.close)
     with pytest.raises(send_to_switch.TargetAway):
         sender.step()
+    assert home.item(item)["status"] == "pending"
+
+
+def test_a_report_on_its_way_is_taken_before_the_item_is_given_back(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    report = home.store.report
+    arrived, taken = threading.Event(), threading.Event()
+
+    def slowly(account: int, item: str, fields: Any) -> str:
+        if "release" in fields or "status" in fields:
+            return report(account, item, fields)
+        arrived.set()
+        time.sleep(0.2)
+        status = report(account, item, fields)
+        taken.set()
+        return status
+
+    def leave() -> None:
+        assert arrived.wait(20)
+        raise send_to_switch.TargetAway("gone")
+
+    monkeypatch.setattr(home.store, "report", slowly)
+    sender = home.sender(f"folder:{card}")
+    at(sender, 500_000, leave)
+    with pytest.raises(send_to_switch.TargetAway):
+        sender.step()
+    assert taken.wait(20)
     assert home.item(item)["status"] == "pending"
 
 
