@@ -138,9 +138,10 @@ class Machine:
 
 
 def readme(start: str) -> list[str]:
-    """Return the lines of the first block of code after some words of the README, or
-    the commands in the row of a table that begins with these words."""
-    rest = (TOP / "README.md").read_text().partition(start)[2]
+    """Return the lines of the first block of code after some words of the README or of
+    packaging/debian.md, or the commands in the row of a table that begins so."""
+    text = (TOP / "README.md").read_text() + (TOP / "packaging/debian.md").read_text()
+    rest = text.partition(start)[2]
     if start.startswith("|"):
         return re.findall("`([^`]*)`", rest.partition("\n")[0])
     block = re.search(r"\n\n((?:    .*\n)+)", rest)
@@ -332,7 +333,7 @@ def test_the_drop_in_for_home_makes_it_readable(machine: Machine, key: str) -> N
 
 
 def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
-    machine.follows(readme("listen on port 80."))
+    machine.follows(readme("listen on port 80,"))
     assert "catalogd" in machine.call("/")[1]
     owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
     assert owner.strip() == "catalogd"

@@ -1,5 +1,7 @@
-"""The README says what is so: its walk is walked, its tables are complete."""
+"""The README and packaging/*.md are true: their commands print what they show, their
+quotes are the program's words, and their tables are complete."""
 
+import ast
 import dataclasses
 import os
 import pathlib
@@ -18,27 +20,29 @@ from conftest import need
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = {
+    path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("packaging/*.md")
+}
 PATIENCE = 60.0  # seconds
 DONE = "--- done"
 
 
 def steps() -> Iterator[tuple[str, str]]:
-    """The commands of the walk, each with what it prints."""
-    for block in re.findall(
-        r"^```console\n(.*?)^```", README, re.DOTALL | re.MULTILINE
-    ):
+    """Yield the commands of the first send and of the walk, with what they print."""
+    text = README + DOCS["api.md"]
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = step.partition("\n")
             yield command, output
 
 
 def pattern(text: str) -> str:
-    """A regular expression in which `...` matches anything."""
+    """Return a regular expression in which `...` matches anything."""
     return ".*?".join(re.escape(part) for part in text.split("..."))
 
 
 class Terminal:
-    """A shell that runs one command after the other."""
+    """A shell that runs one command after another."""
 
     def __init__(self, home: pathlib.Path, port: int) -> None:
         self.port = port
@@ -64,7 +68,7 @@ class Terminal:
         self.timer.start()
 
     def here(self, text: str) -> str:
-        """The README's text, for this machine."""
+        """Return a text of the README for this machine."""
         program = f"{sys.executable} {ROOT / 'catalogd.py'}"
         return text.replace("uv run catalogd.py", program).replace(
             "6069", str(self.port)
@@ -138,19 +142,64 @@ def test_the_packages_for_the_tests_are_those_of_the_ci() -> None:
     )
 
 
+def messages() -> Iterator[str]:
+    """Yield all texts of the programs, with `\0` for each part that varies."""
+    for name in ("catalogd.py", "send_to_switch.py"):
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            elif isinstance(node, ast.JoinedStr):
+                parts = [getattr(part, "value", "\0") for part in node.values]
+                yield "".join(str(p) if isinstance(p, str) else "\0" for p in parts)
+    for text in re.findall(r'"((?:[^"\n]|"\s*\+\s*")+)"|`([^`\n]+)`', catalogd.JS):
+        yield re.sub(r'"\s*\+\s*"|\$\{[^}]*\}', "\0", "".join(text))
+
+
+def quotes() -> Iterator[str]:
+    """Yield what the documents quote, which is never in code or in another file."""
+    for text in (README, *DOCS.values()):
+        prose = re.sub(r"(?ms)^```.*?^```$|^    .*?$|`[^`\n]*`", "", text)
+        yield from re.findall(r'"([^"]+)"', prose)
+
+
+@pytest.mark.parametrize("quote", sorted(set(quotes())))
+def test_a_quote_is_what_a_program_says(quote: str) -> None:
+    wanted = re.compile(pattern(" ".join(quote.split())), re.DOTALL)
+    assert any(wanted.fullmatch(message) for message in messages())
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 320
+
+
+def setting_row(field: "dataclasses.Field[object]") -> str:
+    default = catalogd.format_option(field.default)
+    meaning = field.metadata["help"].replace("\n", " ")
+    name = f"`[{field.metadata['section']}] {field.name}`"
+    return f"| {name} | {f'`{default}`' if default else ''} | {meaning} |"
+
+
 def test_the_settings_table_has_every_option() -> None:
-    rows = []
-    for field in dataclasses.fields(catalogd.Settings):
-        default = catalogd.format_option(field.default)
-        meaning = field.metadata["help"].replace("\n", " ")
-        name = f"`[{field.metadata['section']}] {field.name}`"
-        rows.append(f"| {name} | {f'`{default}`' if default else ''} | {meaning} |")
-    assert "\n".join(["| --- | --- | --- |", *rows, ""]) in README
+    rows = [setting_row(field) for field in dataclasses.fields(catalogd.Settings)]
+    assert "\n".join(["| --- | --- | --- |", *rows, ""]) in DOCS["reference.md"]
 
 
-@pytest.mark.parametrize("command", [row.path for row in catalogd.COMMANDS])
-def test_the_commands_table_has_every_command(command: str) -> None:
-    assert re.search(rf"^\| `{command}\b", README, re.MULTILINE)
+def command_row(command: catalogd.Command) -> str:
+    words = [command.path]
+    for name, rules in command.arguments:
+        value = rules.get("metavar", name.strip("-").upper())
+        if name.startswith("-"):
+            value = name if "action" in rules else f"{name} {value}"
+        value += " ..." if rules.get("nargs") == "*" else ""
+        is_optional = "nargs" in rules or name.startswith("-")
+        is_optional = is_optional and not rules.get("required")
+        words.append(f"[{value}]" if is_optional else value)
+    return f"| `{' '.join(words)}` | {command.run.__doc__} |"
+
+
+def test_the_commands_table_has_every_command() -> None:
+    rows = [command_row(command) for command in catalogd.COMMANDS]
+    assert "\n".join(["| --- | --- |", *rows, ""]) in DOCS["reference.md"]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +207,7 @@ def test_the_commands_table_has_every_command(command: str) -> None:
 )
 def test_the_calls_table_has_every_call_of_the_interface(route: catalogd.Route) -> None:
     path = route.path.replace("<", "{").replace(">", "}")
-    assert f"| `{route.method} {path}` |" in README
+    assert f"| `{route.method} {path}` |" in DOCS["api.md"]
 
 
 def problems(kind: type[catalogd.Problem]) -> set[int]:
@@ -170,4 +219,15 @@ def problems(kind: type[catalogd.Problem]) -> set[int]:
     sorted(problems(catalogd.Problem) | set(catalogd.HTTP_ERRORS) - {501}),
 )
 def test_the_status_table_has_every_refusal(status: int) -> None:
-    assert f"\n| {status} |" in README
+    assert f"\n| {status} |" in DOCS["api.md"]
+
+
+@pytest.mark.parametrize("text", [README, *DOCS.values()], ids=["README.md", *DOCS])
+def test_links_lead_to_files_and_headings(text: str) -> None:
+    folder = ROOT if text is README else ROOT / "packaging"
+    for path, heading in re.findall(r"\]\((?!https:)([^)#]*)(?:#([^)]*))?\)", text):
+        file = folder / path if path else folder / "README.md"
+        assert file.exists(), path
+        if heading:
+            heads = re.findall(r"(?m)^#+ (.*)$", file.read_text(encoding="utf-8"))
+            assert heading in [head.lower().replace(" ", "-") for head in heads]
