@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -366,42 +365,3 @@ def test_verify_of_an_unknown_id(
 ) -> None:
     assert catalogd.main(["verify", "nope", *data]) == 2
     assert capsys.readouterr().err == "catalogd: There is no file with the id nope.\n"
-
-
-class Terminal:
-    """A stream on which somebody watches."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def isatty(self) -> bool:
-        return True
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-    def flush(self) -> None:
-        """Nothing is held back."""
-
-
-def test_a_progress_line_is_drawn_now_and_then_and_wiped_at_the_end() -> None:
-    terminal = Terminal()
-    line = catalogd.ProgressLine(terminal)  # type: ignore[arg-type]
-    line.scan(catalogd.ScanState(files=1))
-    assert terminal.text == ""
-    line.drawn -= 1
-    line.began = time.monotonic() - 2
-    line.scan(catalogd.ScanState(files=30, looked=10))
-    assert terminal.text == "\r\x1b[K30 files seen, 10 opened, 20 files/s"
-    line.end()
-    assert terminal.text.endswith("\r\x1b[K")
-
-
-def test_no_progress_line_is_drawn_where_nobody_watches(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    line = catalogd.ProgressLine(sys.stderr)
-    line.drawn -= 1
-    line.scan(catalogd.ScanState(files=1))
-    line.end()
-    assert capsys.readouterr().err == ""
