@@ -6,14 +6,14 @@
 """catalogd: a home game library for the LAN, with a send queue, in one file.
 
 It scans folders, serves their files to browsers and to clients with a key, and keeps
-a queue of what is to be sent to a device. The sections, in order; each uses only
+a queue of entries to send for each account. The sections, in order; each uses only
 those above it when the module loads:
 
 Settings   the options, their defaults and their INI file
-Problems   everything that is refused, with its HTTP status
+Problems   errors that a caller is told, with their HTTP status
 Fields     the JSON bodies and header fields that are accepted, and their checks
 Names      what a file's name says
-Accounts   passwords, keys and sessions, without storage
+Accounts   passwords, keys and tokens, without storage
 Store      the SQLite file: all SQL of the program
 Scanner    the disk: what is in the folders, and what changed since
 Downloads  validators, ranges, and how a file's bytes leave
