@@ -4039,7 +4039,7 @@ def file_name(row: Mapping[str, Any]) -> str:
     """Return a name for an entry's file that has its extension."""
     if row["type"] == "filepath":
         return os.path.basename(row["source"])
-    name = re.sub(r'[\\/:*?"<>|\x00-\x1f]', "_", row["name"])
+    name = safe_name(row["name"])
     name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
     ending = f".{row['file_type']}" if row["file_type"] else ""
     return name if name.lower().endswith(ending) else name + ending

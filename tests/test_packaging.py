@@ -294,7 +294,7 @@ def test_windows_folders_are_absolute_and_each_is_served_once(
     [
         ("CON", "_CON.nsp"),
         ("nul.backup", "_nul.backup.nsp"),
-        ("Com1 ", "_Com1 .nsp"),
+        ("Com1 ", "_Com1.nsp"),
         ("Contra", "Contra.nsp"),
         ("Com10", "Com10.nsp"),
         ("a:b", "a_b.nsp"),
