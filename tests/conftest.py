@@ -109,6 +109,14 @@ def library(tmp_path: pathlib.Path) -> Library:
 
 
 @pytest.fixture
+def card(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The folder that a client sends to."""
+    card = tmp_path / "card"
+    card.mkdir()
+    return card
+
+
+@pytest.fixture
 def store(tmp_path: pathlib.Path, clock: Clock) -> Iterator[catalogd.Store]:
     with contextlib.closing(catalogd.Store(str(tmp_path / "data"), clock=clock)) as it:
         yield it
@@ -208,7 +216,7 @@ class Home:
             contextlib.closing(send_to_switch.Server(address, key))
         )
         state = options.pop("state", None) or self.state()
-        target = send_to_switch.find_target(to)
+        target = send_to_switch.find_target(to, options.get("verify", False))
         settings = send_to_switch.Settings(server=address, to=to, **options)
         return send_to_switch.Sender(server, target, state, settings)
 
@@ -237,10 +245,10 @@ def home(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Home]:
     """With clients that wait for nothing longer than a moment."""
-    monkeypatch.setattr(send_to_switch, "LONGEST_PAUSE", 0.02)
-    monkeypatch.setattr(send_to_switch, "POLL", 0.02)
-    monkeypatch.setattr(send_to_switch, "LOOK", 0.02)
-    monkeypatch.setattr(send_to_switch, "REPORT", 0.05)
+    monkeypatch.setattr(send_to_switch, "MAX_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(send_to_switch, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(send_to_switch, "SERVED_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(send_to_switch, "REPORT_SECONDS", 0.05)
     home = Home(service, serve(service), key, library)
     plain = send_to_switch.connection
 

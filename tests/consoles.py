@@ -1,4 +1,4 @@
-"""Stand-ins for consoles: an FTP server, and an installer that pulls over the LAN."""
+"""Stand-ins: an FTP server and a network installer of a console, and a web server."""
 
 import contextlib
 import http.client
@@ -18,9 +18,26 @@ from pyftpdlib.authorizers import DummyAuthorizer
 from pyftpdlib.handlers import DTPHandler, FTPHandler
 from pyftpdlib.servers import FTPServer
 
+import send_to_switch
+
+
+def when_sent(
+    sender: send_to_switch.Sender, count: int, act: Callable[[], Any]
+) -> None:
+    """Call `act`, once, when the target has so many bytes."""
+    left = count
+
+    def advance(more: int, text: str) -> None:
+        nonlocal left
+        before, left = left, left - more
+        if before > 0 >= left:
+            act()
+
+    sender.screen.advance = advance  # type: ignore[method-assign]
+
 
 class Data(DTPHandler):  # type: ignore[misc]
-    """The data channel. It breaks, or is full, when the test wants it."""
+    """The data connection. It breaks off, or is full, as the script says."""
 
     def handle_read(self) -> None:
         script = self.cmd_channel.script
@@ -42,7 +59,7 @@ class Data(DTPHandler):  # type: ignore[misc]
 
 
 class Control(FTPHandler):  # type: ignore[misc]
-    """The control channel. It notes the commands, and drops or refuses some."""
+    """The control connection. It records the commands, and drops or refuses some."""
 
     script: "FTPConsole"
     dtp_handler = Data
@@ -68,17 +85,17 @@ class FTPConsole:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.commands: list[str] = []
-        self.drops: dict[str, int] = {}  # a command: how often it breaks off there
-        self.refuses: dict[str, str] = {}  # a command: the reply
+        self.drops: dict[str, int] = {}  # by command: how often to hang up
+        self.refuses: dict[str, str] = {}  # by command: the reply
         self.refuses_once: dict[str, str] = {}
-        self.before: dict[str, Callable[[], Any]] = {}  # a command: what happens then
-        self.drops_data = 0  # how often the data channel breaks off
-        self.ends_after = math.inf  # bytes, after which it takes no more
+        self.before: dict[str, Callable[[], Any]] = {}  # by command: what to do first
+        self.drops_data = 0  # how often the data connection breaks off
+        self.ends_after = math.inf  # bytes, after which it hangs up
         self.ends_with = "452 Not enough space."
         self.stall_after = math.inf  # bytes, after which it reads no more
         self.stalled = False
         users = DummyAuthorizer()
-        with warnings.catch_warnings():  # of an anonymous user who may write
+        with warnings.catch_warnings():  # about an anonymous user who may write
             warnings.simplefilter("ignore")
             users.add_anonymous(str(folder), perm="elradfmw")
         users.add_user("me", "p@ss", str(folder), perm="elradfmw")
@@ -103,16 +120,16 @@ class FTPConsole:
 
 
 class Installer:
-    """A console that waits for addresses on a port, and pulls, in a thread.
+    """A console that waits for addresses on a port, and fetches files, in a thread.
 
-    :param behave: gets the installer and the address; what it does is the console's
-        way with the file. The final byte is written after it, whatever happens.
+    :param behave: gets the installer and each address, and fetches the file. The
+        final byte is written after it, whatever happened.
     """
 
     def __init__(self, behave: Callable[["Installer", str], None]) -> None:
         self.behave = behave
         self.body = bytearray()
-        self.told = b""
+        self.received = b""
         self.says_goodbye = True
         self.problem: BaseException | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -128,8 +145,8 @@ class Installer:
                 head = exactly(self.line, 4)
                 if not head:
                     return
-                self.told = exactly(self.line, struct.unpack(">I", head)[0])
-                for address in self.told.decode().splitlines():
+                self.received = exactly(self.line, struct.unpack(">I", head)[0])
+                for address in self.received.decode().splitlines():
                     self.behave(self, address)
                 if self.says_goodbye:
                     self.line.sendall(b"\0")
@@ -141,10 +158,10 @@ class Installer:
         if self.problem:
             raise self.problem
 
-    # What consoles do with an address
+    # What consoles do with an address:
 
     def reset(self) -> None:
-        """Hang up so that the other side gets an error."""
+        """Hang up in a way that is an error to the client."""
         self.says_goodbye = False
         option = struct.pack("ii", 1, 0)
         self.line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
@@ -157,7 +174,7 @@ class Installer:
             yield Remote(connection, parts.path)
 
     def install(self, address: str, upto: float = 1.0, block: int = 4096) -> None:
-        """HEAD, and then ranges, each of which has to be a 206."""
+        """Fetch the file up to a share of its size: HEAD, and then ranges of 206."""
         with self.file(address) as file:
             status, headers, _ = file.ask("HEAD")
             assert (status, headers["Accept-Ranges"]) == (200, "bytes")
@@ -170,7 +187,7 @@ class Installer:
 
 
 class Remote:
-    """A file on the server, as the console sees it."""
+    """A file on the server."""
 
     def __init__(self, connection: http.client.HTTPConnection, path: str) -> None:
         self.connection = connection
@@ -181,7 +198,7 @@ class Remote:
         try:
             self.connection.request(method, self.path, headers=headers)
             answer = self.connection.getresponse()
-        except ConnectionError:  # curl tries again then, and so do they
+        except ConnectionError:  # consoles use curl, which tries again
             self.connection.close()
             self.connection.request(method, self.path, headers=headers)
             answer = self.connection.getresponse()
@@ -196,9 +213,9 @@ def exactly(line: socket.socket, count: int) -> bytes:
 
 
 class Origin:
-    """Some web server, in a thread.
+    """A web server that links lead to, in a thread.
 
-    :param answer: gets the request's handler, and answers it.
+    :param answer: answers each request.
     """
 
     def __init__(self, answer: Callable[["Request"], None]) -> None:
@@ -242,4 +259,4 @@ class Request(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on standard error."""
+        """Log nothing."""

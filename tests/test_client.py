@@ -1,5 +1,5 @@
-"""The client: its settings and its pure parts, and what it does with the queue of a
-real server. What the targets do is in test_targets."""
+"""The client: its settings and its pure functions, and how it works off the queue of a
+real server. Its targets are tested in test_targets."""
 
 import contextlib
 import io
@@ -23,17 +23,10 @@ import pytest
 import catalogd
 import send_to_switch
 from conftest import PASSWORD, Home, wait_for
-from consoles import FTPConsole, Origin, Request
+from consoles import FTPConsole, Origin, Request, when_sent
 
 GAME = os.urandom(3_000_000)
 ROOT = pathlib.Path(send_to_switch.__file__).parent
-
-
-@pytest.fixture
-def card(tmp_path: pathlib.Path) -> pathlib.Path:
-    card = tmp_path / "card"
-    card.mkdir()
-    return card
 
 
 @pytest.fixture
@@ -48,7 +41,7 @@ def origin() -> Iterator[Callable[..., Origin]]:
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the person who runs the tests is read or written."""
+    """Keep away from the settings and keys of the person who runs the tests."""
     for name in list(os.environ):
         if name.startswith(("SEND_TO_SWITCH_", "XDG_")):
             monkeypatch.delenv(name)
@@ -69,7 +62,7 @@ def own_folders(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("..", "_-5ec1f7"),
     ],
 )
-def test_a_safe_name_is_one_that_a_card_takes(name: str, safe: str) -> None:
+def test_an_unsafe_name_becomes_one_that_a_card_takes(name: str, safe: str) -> None:
     found = send_to_switch.safe_name(name)
     assert (found.partition("-")[0], len(found)) == (safe.partition("-")[0], len(safe))
 
@@ -82,7 +75,7 @@ def test_names_that_differ_only_by_unsafe_characters_stay_distinct() -> None:
 def test_a_long_name_is_shortened_and_stays_distinct() -> None:
     names = [send_to_switch.safe_name("é" * 300 + end + ".nsp") for end in "ab"]
     assert names[0] != names[1]
-    assert all(len(name.encode()) <= send_to_switch.LONGEST_NAME for name in names)
+    assert all(len(name.encode()) <= send_to_switch.MAX_NAME_BYTES for name in names)
     assert all(name.endswith(".nsp") for name in names)
 
 
@@ -96,21 +89,24 @@ def test_a_long_name_is_shortened_and_stays_distinct() -> None:
     ],
 )
 def test_the_name_in_a_header_is_read(header: str, name: str) -> None:
-    assert send_to_switch.header_name(header) == name
+    assert send_to_switch.disposition_name(header) == name
+
+
+ZEROS = "A" * 43 + "="  # 32 of them, in Base64
 
 
 @pytest.mark.parametrize(
     ("header", "digest"),
     [
-        ("sha-256=:AAEC:", b"\0\1\2"),
-        ("md5=:AA==:, sha-256=:AAEC:", b"\0\1\2"),
-        ("xsha-256=:AAEC:", None),
-        ("sha-256=:AAECA:", None),
+        (f"sha-256=:{ZEROS}:", bytes(32)),
+        (f"md5=:AA==:, sha-256=:{ZEROS}:", bytes(32)),
+        (f"xsha-256=:{ZEROS}:", None),
+        ("sha-256=:AAEC:", None),
         ("", None),
     ],
 )
 def test_the_digest_in_a_header_is_read(header: str, digest: bytes | None) -> None:
-    assert send_to_switch.header_digest(header) == digest
+    assert send_to_switch.header_sha256(header) == digest
 
 
 @pytest.mark.parametrize(
@@ -121,57 +117,57 @@ def test_the_digest_in_a_header_is_read(header: str, digest: bytes | None) -> No
         ("Far", "https://example.org/", "Far"),
     ],
 )
-def test_a_name_gets_the_ending_of_its_address(
+def test_a_name_gets_the_extension_of_its_address(
     name: str, address: str, whole: str
 ) -> None:
-    assert send_to_switch.with_ending(name, address) == whole
+    assert send_to_switch.with_extension(name, address) == whole
 
 
 @pytest.mark.parametrize(
     ("count", "text"),
     [(999, "999 bytes"), (1500, "1.5 KB"), (2_100_000, "2.1 MB"), (7e10, "70.0 GB")],
 )
-def test_an_amount_is_for_a_person(count: float, text: str) -> None:
-    assert send_to_switch.amount(count) == text
+def test_a_size_is_readable(count: float, text: str) -> None:
+    assert send_to_switch.size_text(count) == text
 
 
-def test_a_duration_is_for_a_person() -> None:
-    assert send_to_switch.duration(59) == "59 s"
-    assert send_to_switch.duration(200) == "3 min 20 s"
+def test_a_duration_is_readable() -> None:
+    assert send_to_switch.duration_text(59) == "59 s"
+    assert send_to_switch.duration_text(200) == "3 min 20 s"
 
 
 # Settings
 
 
-def test_the_command_line_goes_before_the_environment_and_that_before_the_ini(
+def test_the_command_line_beats_the_environment_which_beats_the_ini(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ini = tmp_path / "x.ini"
     ini.write_text("[send-to-switch]\nserver = ini\nto = ini\non_done = ini\n")
     monkeypatch.setenv("SEND_TO_SWITCH_SERVER", "environment")
     monkeypatch.setenv("SEND_TO_SWITCH_TO", "environment")
-    settings = send_to_switch.Settings.find({"server": "given"}, str(ini))
+    settings = send_to_switch.Settings.load({"server": "given"}, str(ini))
     found = (settings.server, settings.to, settings.on_done, settings.verify)
     assert found == ("given", "environment", "ini", False)
 
 
 @pytest.mark.parametrize(("text", "verify"), [("yes", True), ("no", False)])
-def test_verify_may_be_said_in_words(
-    tmp_path: pathlib.Path, text: str, verify: bool
-) -> None:
+def test_verify_may_be_a_word(tmp_path: pathlib.Path, text: str, verify: bool) -> None:
     ini = tmp_path / "x.ini"
     ini.write_text(f"[send-to-switch]\nverify = {text}\n")
-    assert send_to_switch.Settings.find({}, str(ini)).verify is verify
+    assert send_to_switch.Settings.load({}, str(ini)).verify is verify
 
 
 @pytest.mark.parametrize(
     "text", ["no section", "[send-to-switch]\nservr = x", "[a]\n[a]"]
 )
-def test_a_wrong_ini_file_is_told(tmp_path: pathlib.Path, text: str) -> None:
+def test_a_wrong_ini_file_is_a_problem_that_names_it(
+    tmp_path: pathlib.Path, text: str
+) -> None:
     ini = tmp_path / "x.ini"
     ini.write_text(text)
     with pytest.raises(send_to_switch.Problem, match=r"x\.ini"):
-        send_to_switch.Settings.find({}, str(ini))
+        send_to_switch.Settings.load({}, str(ini))
 
 
 @pytest.mark.parametrize("kind", ["config", "state"])
@@ -192,13 +188,13 @@ def test_a_folder_of_its_own_is_found_with_and_without_platformdirs(
 @pytest.mark.parametrize(
     "address", ["", "pi.local", "ftp://pi", "http://", "http://a:b"]
 )
-def test_what_is_no_server_is_refused(address: str) -> None:
+def test_a_wrong_server_address_is_refused(address: str) -> None:
     with pytest.raises(send_to_switch.Problem):
         send_to_switch.server_address(address)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"two words", b"\xff"])
-def test_what_is_no_key_is_refused(
+def test_a_key_file_without_a_key_is_refused(
     tmp_path: pathlib.Path, content: bytes | None
 ) -> None:
     path = tmp_path / "key"
@@ -213,9 +209,14 @@ def test_the_key_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("SEND_TO_SWITCH_KEY", "catalogd_key")
     settings = send_to_switch.Settings(key_file="/none")
     assert send_to_switch.read_key(settings) == "catalogd_key"
+
+
+def test_a_wrong_key_in_the_environment_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SEND_TO_SWITCH_KEY", "two words")
     with pytest.raises(send_to_switch.Problem, match="SEND_TO_SWITCH_KEY"):
-        send_to_switch.read_key(settings)
+        send_to_switch.read_key(send_to_switch.Settings())
 
 
 # State
@@ -226,11 +227,11 @@ def test_the_state_outlives_the_program(tmp_path: pathlib.Path) -> None:
     state.begin("a.nsp", '"tag"')
     state.mark_sent("item")
     again = send_to_switch.State(str(tmp_path), "server", "target")
-    found = (again.client, again.parts, again.sent)
+    found = (again.client, again.unfinished, again.sent)
     assert found == (state.client, {"a.nsp": '"tag"'}, "item")
     again.forget("a.nsp")
     last = send_to_switch.State(str(tmp_path), "server", "target")
-    assert (last.parts, last.sent) == ({}, "")
+    assert (last.unfinished, last.sent) == ({}, "")
 
 
 def test_each_target_has_a_state_of_its_own(tmp_path: pathlib.Path) -> None:
@@ -242,21 +243,21 @@ def test_each_target_has_a_state_of_its_own(tmp_path: pathlib.Path) -> None:
     assert len({state.client for state in states}) == 3
 
 
-def test_a_damaged_state_is_begun_anew(tmp_path: pathlib.Path) -> None:
+def test_a_damaged_state_counts_as_empty(tmp_path: pathlib.Path) -> None:
     state = send_to_switch.State(str(tmp_path), "server", "target")
     pathlib.Path(state.path).write_text("[]")
     again = send_to_switch.State(str(tmp_path), "server", "target")
-    assert (again.parts, again.sent) == ({}, "")
+    assert (again.unfinished, again.sent) == ({}, "")
 
 
-def test_a_state_that_cannot_be_written_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_state_that_cannot_be_written_is_a_problem(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
     state = send_to_switch.State(str(tmp_path / "file"), "server", "target")
     with pytest.raises(send_to_switch.Problem, match="cannot be written"):
         state.save()
 
 
-def test_two_clients_of_one_target_on_one_machine_do_not_run(
+def test_two_clients_on_one_machine_cannot_send_to_one_target(
     tmp_path: pathlib.Path,
 ) -> None:
     one, two = (send_to_switch.State(str(tmp_path), "s", "t") for _ in range(2))
@@ -273,47 +274,54 @@ def test_two_clients_of_one_target_on_one_machine_do_not_run(
 # The server
 
 
-def asked(origin: Origin, key: str = "k") -> send_to_switch.Server:
-    return send_to_switch.Server(origin.url, key)
+@contextlib.contextmanager
+def answering(
+    origin: Callable[..., Origin], status: int, body: bytes
+) -> Iterator[send_to_switch.Server]:
+    """A server that gives every call this answer."""
+    url = origin(lambda request: request.reply(status, body)).url
+    with contextlib.closing(send_to_switch.Server(url, "k")) as server:
+        yield server
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"),
+    ("status", "kind", "message"),
     [
-        (401, send_to_switch.BadKey),
-        (404, send_to_switch.Cancelled),
-        (409, send_to_switch.Cancelled),
-        (400, send_to_switch.Failed),
-        (200, send_to_switch.Failed),
-        (502, send_to_switch.ServerAway),
+        (401, send_to_switch.BadKey, "refuses the key"),
+        (404, send_to_switch.Cancelled, "the reason"),
+        (409, send_to_switch.Cancelled, "the reason"),
+        (400, send_to_switch.Failed, "the reason"),
+        (200, send_to_switch.Failed, "the reason"),
+        (502, send_to_switch.ServerAway, "the reason"),
     ],
 )
-def test_a_refusal_of_the_server_is_understood(
-    origin: Callable[..., Origin], status: int, kind: type[Exception]
+def test_each_refusal_of_the_server_has_its_problem(
+    origin: Callable[..., Origin], status: int, kind: type[Exception], message: str
 ) -> None:
-    body = b'{"success": false, "message": "for a person"}'
-    with contextlib.closing(asked(origin(lambda r: r.reply(status, body)))) as server:
-        with pytest.raises(kind, match="for a person") as caught:
+    body = b'{"success": false, "message": "the reason"}'
+    with answering(origin, status, body) as server:
+        with pytest.raises(kind, match=message) as caught:
             server.call("GET", "/")
         assert type(caught.value) is kind
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"\xff"])
-def test_what_is_no_answer_of_ours_is_told(
+def test_an_answer_that_is_not_catalogds_is_a_problem(
     origin: Callable[..., Origin], body: bytes
 ) -> None:
     with (
-        contextlib.closing(asked(origin(lambda r: r.reply(200, body)))) as server,
+        answering(origin, 200, body) as server,
         pytest.raises(send_to_switch.Failed, match="status 200"),
     ):
         server.call("GET", "/")
 
 
-def test_a_queue_that_is_not_understood_is_told(origin: Callable[..., Origin]) -> None:
-    body = b'{"success": true, "queue": [{}]}'
+def test_a_queue_of_an_unknown_form_is_a_problem(
+    origin: Callable[..., Origin],
+) -> None:
     with (
-        contextlib.closing(asked(origin(lambda r: r.reply(200, body)))) as server,
-        pytest.raises(send_to_switch.Problem, match="not understood"),
+        answering(origin, 200, b'{"success": true, "queue": [{}]}') as server,
+        pytest.raises(send_to_switch.Problem, match="unknown form"),
     ):
         server.queue("me")
 
@@ -321,7 +329,7 @@ def test_a_queue_that_is_not_understood_is_told(origin: Callable[..., Origin]) -
 def test_a_server_that_does_not_answer_in_time_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "TIMEOUT", 0.1)
+    monkeypatch.setattr(send_to_switch, "TIMEOUT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"http://127.0.0.1:{mute.getsockname()[1]}"
         with (
@@ -331,12 +339,12 @@ def test_a_server_that_does_not_answer_in_time_is_away(
             server.call("GET", "/")
 
 
-def test_an_idle_connection_that_was_ended_is_opened_again(home: Home) -> None:
+def test_an_idle_connection_that_was_closed_is_opened_again(home: Home) -> None:
     sender = home.sender("folder:/tmp")
     assert sender.server.queue("me") == []
     home.drop()
     home.queue("a.nsp")
-    assert [item.name for item in sender.server.queue("me")] == ["a"]
+    assert [item.entry_name for item in sender.server.queue("me")] == ["a"]
 
 
 def test_an_unchanged_queue_is_not_sent_again(home: Home) -> None:
@@ -350,7 +358,7 @@ def test_an_unchanged_queue_is_not_sent_again(home: Home) -> None:
 
 
 def link(home: Home, url: str, size: int = 0, name: str = "Far") -> str:
-    """Queue an entry that is an address."""
+    """Queue a link. Return the id of the queue item."""
     said = {"name": name, "description": "", "version": ""}
     entry = home.store.entries.add_link(url, size, "nsp", said, by="anna")
     home.store.queue.send(home.anna, entry)
@@ -362,14 +370,14 @@ def test_a_link_is_followed_without_the_key(
 ) -> None:
     far = origin(lambda request: request.reply(200, GAME))
     item = link(home, f"{far.url}/Far%20away.nsp?x=1")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == GAME
     assert home.item(item)["status"] == "completed"
     assert all("Authorization" not in headers for _, headers in far.requests)
     assert far.requests[0][0] == "/Far%20away.nsp?x=1"
 
 
-def test_a_link_without_a_length_is_taken_to_its_end(
+def test_a_link_of_unknown_size_is_read_to_its_end(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     def chunks(request: Request) -> None:
@@ -379,11 +387,11 @@ def test_a_link_without_a_length_is_taken_to_its_end(
         request.wfile.write(b"4\r\nfour\r\n0\r\n\r\n")
 
     link(home, f"{origin(chunks).url}/x.nsp")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == b"four"
 
 
-def test_a_link_without_a_length_that_breaks_off_fails(
+def test_a_link_of_unknown_size_that_breaks_off_fails(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     def broken(request: Request) -> None:
@@ -394,13 +402,13 @@ def test_a_link_without_a_length_that_breaks_off_fails(
         request.close_connection = True
 
     item = link(home, f"{origin(broken).url}/x.nsp")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert "broke off" in home.item(item)["error"]
     assert os.listdir(card) == []
 
 
 def ranged(request: Request, upto: int | None = None, **headers: str) -> None:
-    """Answer a range of GAME as it should be, but only so many bytes of it."""
+    """Answer with the range of GAME that was asked for, but break off at `upto`."""
     start = int(request.headers.get("Range", "bytes=0-")[6:].partition("-")[0])
     if request.headers.get("Range") == "bytes=0-0":
         span = {"Content_Range": f"bytes 0-0/{len(GAME)}"}
@@ -411,12 +419,12 @@ def ranged(request: Request, upto: int | None = None, **headers: str) -> None:
     return request.reply(206 if start else 200, body, **span, **headers)
 
 
-def test_a_download_that_drops_goes_on_with_if_range(
+def test_a_download_that_drops_is_resumed_with_if_range(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     far = origin(lambda request: ranged(request, 1_000_000, ETag='"x"'))
     item = link(home, f"{far.url}/x.nsp")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == GAME
     assert home.item(item)["status"] == "completed"
     spans = [(head.get("Range"), head.get("If-Range")) for _, head in far.requests[1:]]
@@ -427,7 +435,7 @@ def test_a_download_that_drops_goes_on_with_if_range(
     ]
 
 
-def test_a_download_that_is_reset_goes_on(
+def test_a_download_that_is_reset_is_resumed(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     def answer(request: Request) -> None:
@@ -440,35 +448,35 @@ def test_a_download_that_is_reset_goes_on(
 
     far = origin(answer)
     link(home, f"{far.url}/x.nsp")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == GAME
 
 
-def test_a_download_that_drops_and_cannot_go_on_begins_again_and_then_fails(
+def test_a_download_that_drops_and_cannot_be_resumed_starts_over_and_then_fails(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     far = origin(lambda request: ranged(request, 1_000_000))
     item = link(home, f"{far.url}/x.nsp")
-    home.sender(f"folder:{card}").step()
-    assert "three times" in home.item(item)["error"]
+    home.sender(f"folder:{card}").send_next()
+    assert "Gave up after 5 attempts." in home.item(item)["error"]
 
 
-def test_a_date_serves_where_there_is_no_etag(
+def test_a_date_resumes_a_download_that_has_no_etag(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     date = "Mon, 02 Nov 2026 10:00:00 GMT"
     far = origin(lambda request: ranged(request, 2_000_000, Last_Modified=date))
     link(home, f"{far.url}/x.nsp")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert far.requests[-1][1]["If-Range"] == date
     assert (card / "Far.nsp").read_bytes() == GAME
 
 
 @pytest.mark.parametrize(
     ("status", "says"),
-    [(404, "any more"), (410, "any more"), (403, "status 403"), (401, "status 401")],
+    [(404, "no longer"), (410, "no longer"), (403, "status 403"), (401, "status 401")],
 )
-def test_a_link_that_gives_nothing_fails_and_not_the_next(
+def test_a_link_without_a_file_fails_and_the_next_item_is_sent(
     home: Home,
     card: pathlib.Path,
     origin: Callable[..., Origin],
@@ -479,48 +487,48 @@ def test_a_link_that_gives_nothing_fails_and_not_the_next(
     item = link(home, f"{far.url}/x.nsp")
     other = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
-    while sender.step():
+    while sender.send_next():
         pass
     assert says in home.item(item)["error"]
     assert home.item(other)["status"] == "completed"
 
 
 @pytest.mark.parametrize("place", ["mailto:me", "http://[", "http:///x", "/again"])
-def test_a_link_that_leads_nowhere_fails(
+def test_a_link_that_redirects_to_nowhere_fails(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin], place: str
 ) -> None:
     far = origin(lambda request: request.reply(302, Location=place))
     item = link(home, f"{far.url}/x.nsp")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert "redirects" in home.item(item)["error"]
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_link_whose_server_is_in_trouble_fails_in_the_end(
+def test_a_link_whose_host_is_away_fails_in_the_end(
     home: Home,
     card: pathlib.Path,
     origin: Callable[..., Origin],
     monkeypatch: pytest.MonkeyPatch,
     is_there: bool,
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "PATIENCE", 0.1)
+    monkeypatch.setattr(send_to_switch, "MAX_STALLS", 3)
     far = origin(lambda request: request.reply(503))
     url = far.url
     if not is_there:
         with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as unused:
             url = f"http://127.0.0.1:{unused.getsockname()[1]}"
     item = link(home, f"{url}/x.nsp")
-    home.sender(f"folder:{card}").step()
-    assert "stands still" in home.item(item)["error"]
+    home.sender(f"folder:{card}").send_next()
+    assert "Gave up after 3 attempts." in home.item(item)["error"]
 
 
-def test_a_link_whose_server_gets_into_trouble_on_the_way_fails_in_the_end(
+def test_a_link_whose_host_fails_in_mid_transfer_fails_in_the_end(
     home: Home,
     card: pathlib.Path,
     origin: Callable[..., Origin],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "PATIENCE", 0.1)
+    monkeypatch.setattr(send_to_switch, "MAX_STALLS", 3)
 
     def answer(request: Request) -> None:
         if request.headers.get("If-Range"):
@@ -529,12 +537,12 @@ def test_a_link_whose_server_gets_into_trouble_on_the_way_fails_in_the_end(
             ranged(request, 1_000_000, ETag='"x"')
 
     item = link(home, f"{origin(answer).url}/x.nsp")
-    home.sender(f"folder:{card}").step()
-    assert "stands still" in home.item(item)["error"]
+    home.sender(f"folder:{card}").send_next()
+    assert "Gave up after 3 attempts." in home.item(item)["error"]
     assert os.listdir(card) == []
 
 
-def test_a_file_that_became_shorter_on_the_way_is_begun_again(
+def test_a_file_that_became_shorter_in_mid_transfer_is_sent_from_the_start(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     def answer(request: Request) -> None:
@@ -547,41 +555,77 @@ def test_a_file_that_became_shorter_on_the_way_is_begun_again(
 
     far = origin(answer)
     link(home, f"{far.url}/x.nsp")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == b"four"
 
 
-def test_a_key_that_is_revoked_just_now_stops_the_download(
-    home: Home, card: pathlib.Path
-) -> None:
+def download(sender: send_to_switch.Sender) -> send_to_switch.Download:
+    """The download of the first queue item."""
+    progress = send_to_switch.Progress(sender.screen)
+    return send_to_switch.Download(
+        sender.server, sender.server.queue("me")[0], progress
+    )
+
+
+def test_a_key_that_was_revoked_stops_the_download(home: Home) -> None:
     home.queue("game.nsp", GAME)
-    sender = home.sender(f"folder:{card}")
-    (item,) = sender.server.queue("me")
+    file = download(home.sender("folder:/tmp"))
     home.store.accounts.revoke_key(home.store.accounts.keys(home.anna)[0]["id"])
     with pytest.raises(send_to_switch.BadKey):
-        send_to_switch.Download(sender.server, item, send_to_switch.Watched())
+        file.probe()
 
 
-def test_a_download_that_was_ended_opens_no_connection(home: Home) -> None:
+def test_a_download_that_was_cancelled_opens_no_connection(home: Home) -> None:
     home.queue("game.nsp", GAME)
-    sender = home.sender("folder:/tmp")
-    (item,) = sender.server.queue("me")
-    watch = send_to_switch.Watched()
-    file = send_to_switch.Download(sender.server, item, watch)
-    watch.end(send_to_switch.Cancelled("on the page"))
+    file = download(home.sender("folder:/tmp"))
+    file.probe()
+    file.progress.cancel(send_to_switch.Cancelled("on the page"))
     with pytest.raises(send_to_switch.Cancelled):
-        next(file.blocks(0))
+        next(file.chunks())
 
 
-def test_a_size_that_is_not_told_is_not_invented() -> None:
-    class Answer:
+def test_an_unknown_size_in_a_header_is_none() -> None:
+    class Response:
         status = 206
         headers = {"Content-Range": "bytes 0-0/*"}
 
-    assert send_to_switch.whole_size(Answer()) is None  # type: ignore[arg-type]
+    assert send_to_switch.whole_size(Response()) is None  # type: ignore[arg-type]
 
 
-# What a person sees
+# Attempts
+
+
+def retry(pauses: list[float], **options: Any) -> send_to_switch.Retry:
+    return send_to_switch.Retry(pauses.append, **options)
+
+
+def test_pauses_double_up_to_a_limit_until_there_is_progress() -> None:
+    pauses: list[float] = []
+    attempts = retry(pauses, first_pause=3)
+    for _ in range(5):
+        attempts.wait(send_to_switch.TargetAway("No card."))
+    attempts.reset()
+    attempts.wait(send_to_switch.TargetAway("No card."))
+    assert pauses == [3, 6, 12, 24, 30, 3]
+
+
+def test_a_server_that_is_away_is_waited_for_as_long_as_it_takes() -> None:
+    pauses: list[float] = []
+    attempts = retry(pauses, max_failures=2)
+    for _ in range(100):
+        attempts.wait(send_to_switch.ServerAway("It is off."))
+    assert len(pauses) == 100
+
+
+def test_the_last_attempt_fails_with_its_problem() -> None:
+    attempts = retry([], max_failures=2)
+    attempts.wait(send_to_switch.Interrupted("It broke off."))
+    with pytest.raises(send_to_switch.Failed) as caught:
+        attempts.wait(send_to_switch.Interrupted("It broke off."))
+    assert str(caught.value) == "It broke off. Gave up after 2 attempts."
+
+
+# Screen
 
 
 class Terminal(io.StringIO):
@@ -589,33 +633,39 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("has_tqdm", [True, False])
-def test_a_terminal_shows_a_bar_that_goes_away(
-    monkeypatch: pytest.MonkeyPatch, has_tqdm: bool
-) -> None:
-    if not has_tqdm:
-        monkeypatch.setitem(sys.modules, "tqdm", None)
+@pytest.mark.parametrize("size", [1000, None])
+def test_a_terminal_shows_a_bar_that_goes_away(size: int | None) -> None:
     terminal = Terminal()
-    threads = threading.active_count()
     screen = send_to_switch.Screen(err=terminal)
-    screen.begin("game.nsp", 500, 1000)
-    screen.moved(240)
-    screen.moved(10)
-    time.sleep(0.21)
-    screen.moved(1)
-    screen.end()
-    assert re.search(r"game.nsp: +75 ?%", terminal.getvalue())
+    screen.start_progress("game.nsp", 500, size)
+    screen.advance(240, "")
+    screen.end_progress()
+    assert "game.nsp: " in terminal.getvalue()
     assert terminal.getvalue().endswith("\r")
+
+
+def test_a_bar_leaves_no_thread_behind() -> None:
+    threads = threading.active_count()
+    screen = send_to_switch.Screen(err=Terminal())
+    screen.start_progress("game.nsp", 500, 1000)
+    screen.end_progress()
     assert threading.active_count() <= threads
 
 
-def test_a_bar_without_a_total_tells_the_bytes() -> None:
-    line = send_to_switch.Line(None, 0, "game", io.StringIO())
-    line.done = 2_000_000
-    assert line.text(line.began + 1) == "game: 2.0 MB, 2.0 MB/s"
+def test_a_terminal_without_tqdm_shows_a_line_every_10_percent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    out = io.StringIO()
+    progress = send_to_switch.Progress(send_to_switch.Screen(out, Terminal()))
+    progress.begin("game.nsp", 0, 1000)
+    for _ in range(8):
+        progress.add(50)
+    lines = [f"game.nsp: {percent} %" for percent in (0, 10, 20, 30, 40)]
+    assert out.getvalue().splitlines() == lines
 
 
-def test_a_line_is_not_said_twice_in_a_row() -> None:
+def test_a_line_is_not_repeated() -> None:
     out = io.StringIO()
     screen = send_to_switch.Screen(out=out)
     for text in ("a", "a", "b", "a"):
@@ -623,7 +673,7 @@ def test_a_line_is_not_said_twice_in_a_row() -> None:
     assert out.getvalue() == "a\nb\na\n"
 
 
-def test_a_terminal_without_a_letter_is_no_problem() -> None:
+def test_a_character_that_the_terminal_cannot_show_becomes_a_question_mark() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     send_to_switch.Screen(out=out).say("Café")
     assert out.buffer.getvalue() == b"Caf?\n"  # type: ignore[attr-defined]
@@ -632,183 +682,168 @@ def test_a_terminal_without_a_letter_is_no_problem() -> None:
 def test_without_a_terminal_there_is_no_bar() -> None:
     err = io.StringIO()
     screen = send_to_switch.Screen(err=err)
-    screen.begin("game", 0, 10)
-    screen.moved(5)
-    screen.end()
+    screen.start_progress("game", 0, 10)
+    screen.advance(5, "game: 50 %")
+    screen.end_progress()
     assert err.getvalue() == ""
 
 
 # The queue
 
 
-def at(sender: send_to_switch.Sender, count: int, act: Callable[[], Any]) -> None:
-    """Do something, once, when so many bytes are at the target."""
-    left = [count]
-
-    def moved(more: int) -> None:
-        before, left[0] = left[0], left[0] - more
-        if before > 0 >= left[0]:
-            act()
-
-    sender.screen.moved = moved  # type: ignore[method-assign]
-
-
-def test_the_queue_is_sent_in_its_order_and_what_fails_does_not_stop_it(
+def test_the_queue_is_sent_in_order_and_a_failed_item_does_not_stop_it(
     home: Home, card: pathlib.Path
 ) -> None:
     items = [home.queue(f"{name}.nsp", GAME) for name in "cab"]
     os.unlink(home.library.folder / "a.nsp")
     sender = home.sender(f"folder:{card}")
     sender.run(once=True)
-    assert "reporter" not in {thread.name for thread in threading.enumerate()}
     states = [home.item(item)["status"] for item in items]
     assert states == ["completed", "failed", "completed"]
-    assert "any more" in home.item(items[1])["error"]
+    assert "no longer" in home.item(items[1])["error"]
     assert sender.failures == 1
 
 
-class Slow(send_to_switch.Target):
-    """Takes a block, and then waits for what the test wants."""
+def test_no_thread_is_left_after_a_transfer(home: Home, card: pathlib.Path) -> None:
+    home.queue("game.nsp", GAME)
+    home.sender(f"folder:{card}").send_next()
+    assert "reporter" not in {thread.name for thread in threading.enumerate()}
 
-    start = "slow:"
 
-    def __init__(self, act: Callable[[], Any]) -> None:
-        super().__init__("slow:")
+class Scripted(send_to_switch.Target):
+    """Calls `act` with the progress of each chunk, and drops the chunk."""
+
+    start = "scripted:"
+
+    def __init__(self, act: Callable[[send_to_switch.Progress], Any]) -> None:
+        super().__init__("scripted:")
         self.act = act
-        self.discarded = False
+        self.discarded: list[str] = []
 
-    def send(self, transfer: send_to_switch.Transfer) -> None:
-        for _ in transfer.blocks(0):
-            self.act()
-            end = time.monotonic() + 30
-            while time.monotonic() < end:
-                transfer.sleep(0.01)
+    def send(
+        self, download: send_to_switch.Download, state: send_to_switch.State
+    ) -> None:
+        download.probe()
+        download.begin(0)
+        for _ in download.chunks():
+            self.act(download.progress)
 
-    def discard(self, transfer: send_to_switch.Transfer) -> None:
-        self.discarded = True
+    def discard(self, name: str) -> None:
+        self.discarded.append(name)
 
 
-def test_a_cancelled_item_is_stopped_and_its_part_removed(home: Home) -> None:
+def wait_to_be_cancelled(progress: send_to_switch.Progress) -> None:
+    for _ in range(3000):
+        progress.sleep(0.01)
+
+
+def test_a_cancelled_item_is_stopped_and_discarded(home: Home) -> None:
+    def cancel(progress: send_to_switch.Progress) -> None:
+        home.store.queue.cancel(home.anna, item)
+        wait_to_be_cancelled(progress)
+
     item = home.queue("game.nsp", GAME)
     sender = home.sender("folder:/tmp")
-    target = sender.target = Slow(lambda: home.store.queue.cancel(home.anna, item))
-    sender.step()
-    assert target.discarded
+    target = sender.target = Scripted(cancel)
+    sender.send_next()
+    assert target.discarded == ["game.nsp"]
     assert home.item(item)["status"] == "cancelled"
     assert home.item(item)["reported_at"] is None  # the server knows that it stopped
     assert sender.failures == 0
 
 
-def test_a_cancelled_item_stops_a_stuck_console_within_two_seconds(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+def test_a_cancelled_item_stops_also_while_the_console_is_stuck(
+    home: Home, card: pathlib.Path
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "REPORT", 2.0)
+    def cancel() -> None:
+        wait_for(lambda: console.stalled)
+        home.store.queue.cancel(home.anna, item)
+
     item = home.queue("game.nsp", os.urandom(30_000_000))
     with contextlib.closing(FTPConsole(card)) as console:
-        sender = home.sender(console.url("/"))
         console.stall_after = 1_000_000
-
-        def cancel() -> None:
-            wait_for(lambda: console.stalled)
-            home.store.queue.cancel(home.anna, item)
-            cancelled.append(time.monotonic())
-
-        cancelled: list[float] = []
         canceller = threading.Thread(target=cancel)
         canceller.start()
-        sender.step()
+        home.sender(console.url("/")).send_next()
         canceller.join()
-        assert time.monotonic() - cancelled[0] < 2.5  # 2 s, and a slow machine
         console.stall_after = math.inf
     assert home.item(item)["status"] == "cancelled"
 
 
-def test_progress_is_told_with_percent_bytes_and_speed(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_have_percent_bytes_and_speed(home: Home) -> None:
     item = home.queue("game.nsp", GAME)
+    rows = []
+
+    def wait_for_report(progress: send_to_switch.Progress) -> None:
+        if progress.done:
+            wait_for(lambda: home.item(item)["speed"])
+            rows.append(home.item(item))
+            raise KeyboardInterrupt
+
     sender = home.sender("folder:/tmp")
-
-    def look() -> None:
-        if sender.target.first:  # type: ignore[attr-defined]
-            return
-        wait_for(lambda: home.item(item)["speed"])
-        row = home.item(item)
-        assert row["bytes"] == send_to_switch.BLOCK
-        assert row["percent"] == 100 * send_to_switch.BLOCK // len(GAME)
-        raise KeyboardInterrupt
-
-    class Two(Slow):
-        first = True
-
-        def send(self, transfer: send_to_switch.Transfer) -> None:
-            for _ in transfer.blocks(0):
-                self.act()
-                self.first = False
-
-    sender.target = Two(look)
+    sender.target = Scripted(wait_for_report)
     with pytest.raises(KeyboardInterrupt):
-        sender.step()
+        sender.send_next()
+    assert rows[0]["bytes"] == send_to_switch.CHUNK_BYTES
+    assert rows[0]["percent"] == 100 * send_to_switch.CHUNK_BYTES // len(GAME)
 
 
-def test_a_report_that_the_server_does_not_hear_stops_nothing(
+def test_a_report_that_does_not_reach_the_server_stops_nothing(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = home.queue("game.nsp", GAME)
-    sender = home.sender("folder:/tmp")
-    plain, unheard = send_to_switch.Server.report, [1, 1]
+    plain, failures = send_to_switch.Server.report, [1, 1]
 
     def report(self: Any, item: Any, client: str, **fields: Any) -> None:
-        if "transfer_speed" in fields and unheard:
-            unheard.pop()
+        if "transfer_speed" in fields and failures:
+            failures.pop()
             raise send_to_switch.ServerAway("It restarts.")
         plain(self, item, client, **fields)
 
-    class Patient(Slow):
-        def send(self, transfer: send_to_switch.Transfer) -> None:
-            for _ in transfer.blocks(0):
-                self.act()
-
     monkeypatch.setattr(send_to_switch.Server, "report", report)
-    sender.target = Patient(lambda: wait_for(lambda: not unheard))
-    sender.step()
+    sender = home.sender("folder:/tmp")
+    sender.target = Scripted(lambda progress: wait_for(lambda: not failures))
+    sender.send_next()
     assert home.item(item)["status"] == "completed"
 
 
 def test_reports_are_no_closer_than_two_seconds() -> None:
-    assert send_to_switch.REPORT >= 2
+    assert send_to_switch.REPORT_SECONDS >= 2
 
 
-def test_a_key_that_is_revoked_on_the_way_stops_at_once_and_keeps_the_queue(
-    home: Home, card: pathlib.Path
+def test_a_key_that_is_revoked_in_mid_transfer_stops_it_and_keeps_the_item(
+    home: Home,
 ) -> None:
+    def revoke(progress: send_to_switch.Progress) -> None:
+        home.store.accounts.revoke_key(home.store.accounts.keys(home.anna)[0]["id"])
+        wait_to_be_cancelled(progress)
+
     item = home.queue("game.nsp", GAME)
     sender = home.sender("folder:/tmp")
-    identity = home.store.accounts.keys(home.anna)[0]["id"]
-    sender.target = Slow(lambda: home.store.accounts.revoke_key(identity))
+    sender.target = Scripted(revoke)
     with pytest.raises(send_to_switch.BadKey):
-        sender.step()
-    assert home.item(item)["status"] == "processing"  # until it goes stale
+        sender.send_next()
+    assert home.item(item)["status"] == "processing"  # until it is stale
 
 
-def test_an_item_that_another_client_took_is_passed_over(
+def test_an_item_that_another_client_claimed_is_skipped(
     home: Home, card: pathlib.Path
 ) -> None:
     first, second = home.queue("a.nsp"), home.queue("b.nsp")
     sender = home.sender(f"folder:{card}")
-    ready = sender.target.ready
+    check_ready = sender.target.check_ready
 
-    def late() -> None:
-        ready()
+    def claim_first() -> None:
+        check_ready()
         if home.item(first)["status"] == "pending":
             report = {"status": "processing", "client": "other"}
             home.store.queue.report(home.anna, first, report)
 
-    sender.target.ready = late  # type: ignore[method-assign]
-    assert sender.step()
+    sender.target.check_ready = claim_first  # type: ignore[method-assign]
+    assert sender.send_next()
     assert home.item(second)["status"] == "completed"
     assert os.listdir(card) == ["b.nsp"]
-    assert not sender.step()
+    assert not sender.send_next()
 
 
 def test_two_clients_at_once_send_each_item_once(
@@ -830,10 +865,10 @@ def test_two_clients_at_once_send_each_item_once(
     assert {home.item(item)["status"] for item in items} == {"completed"}
 
 
-def test_a_server_that_is_away_on_the_way_is_waited_for(
+def test_a_server_that_restarts_in_mid_transfer_is_waited_for(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    game = os.urandom(30_000_000)  # more than is on its way at once
+    game = os.urandom(30_000_000)  # more than the sockets' buffers hold
     item = home.queue("game.nsp", game)
     sender = home.sender(f"folder:{card}")
     plain = send_to_switch.connection
@@ -842,7 +877,7 @@ def test_a_server_that_is_away_on_the_way_is_waited_for(
     def connection(parts: Any) -> Any:
         made = plain(parts)
         if time.monotonic() < away_until[0]:
-            made.port = 1  # where nobody listens
+            made.port = 1  # where nothing listens
         return made
 
     def restart() -> None:
@@ -850,33 +885,33 @@ def test_a_server_that_is_away_on_the_way_is_waited_for(
         home.drop()
 
     monkeypatch.setattr(send_to_switch, "connection", connection)
-    at(sender, 1_000_000, restart)
-    sender.step()
+    when_sent(sender, 1_000_000, restart)
+    sender.send_next()
     assert (card / "game.nsp").read_bytes() == game
     assert home.item(item)["status"] == "completed"
 
 
-def test_the_end_is_told_when_the_server_is_there_again(
+def test_the_end_is_reported_when_the_server_is_back(
     home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
-    plain, tries = sender.server.report, []
+    plain, attempts = sender.server.report, []
 
     def report(item: Any, client: str, **fields: Any) -> None:
         if fields.get("status") == "completed":
-            tries.append(1)
-            if len(tries) < 3:
+            attempts.append(1)
+            if len(attempts) < 3:
                 raise send_to_switch.ServerAway("It restarts.")
         plain(item, client, **fields)
 
     sender.server.report = report  # type: ignore[method-assign]
-    sender.step()
+    sender.send_next()
     assert home.item(item)["status"] == "completed"
     assert "It restarts. Trying again." in capsys.readouterr().out
 
 
-def test_an_item_that_was_cleared_in_the_meantime_is_no_problem(
+def test_an_item_that_was_cleared_in_mid_transfer_is_no_problem(
     home: Home, card: pathlib.Path
 ) -> None:
     item = home.queue("game.nsp", GAME)
@@ -886,76 +921,69 @@ def test_an_item_that_was_cleared_in_the_meantime_is_no_problem(
         home.store.queue.report(home.anna, item, {"status": "failed"})
         home.store.queue.clear(home.anna)
 
-    at(sender, 2_999_999, clear)
-    sender.step()
+    when_sent(sender, 2_999_999, clear)
+    sender.send_next()
     assert home.store.queue.items(home.anna) == []
 
 
-def test_what_was_done_is_told_to_a_command(
+def test_the_command_of_on_done_gets_name_and_status(
     home: Home, card: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    told = tmp_path / "told"
+    output = tmp_path / "output"
     home.queue("game.nsp", GAME)
     command = (
-        f'"{sys.executable}" -c "import os; open({str(told)!r}, \'w\').write('
+        f'"{sys.executable}" -c "import os; open({str(output)!r}, \'w\').write('
         "os.environ['SEND_TO_SWITCH_NAME'] + ' ' +"
         " os.environ['SEND_TO_SWITCH_STATUS'])\""
     )
-    home.sender(f"folder:{card}", on_done=command).step()
-    assert told.read_text() == "game completed"
+    home.sender(f"folder:{card}", on_done=command).send_next()
+    assert output.read_text() == "game completed"
 
 
-def test_a_command_that_fails_is_told_and_changes_nothing(
+def test_a_command_that_fails_is_printed_and_changes_nothing(
     home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = home.queue("game.nsp", GAME)
-    home.sender(f"folder:{card}", on_done="exit 3").step()
+    home.sender(f"folder:{card}", on_done="exit 3").send_next()
     assert "--on-done: Command 'exit 3' returned" in capsys.readouterr().out
     assert home.item(item)["status"] == "completed"
 
 
 class Enough(Exception):
-    """Ends a client that would wait for ever."""
+    """Ends a client that would run for ever."""
 
 
 @pytest.mark.parametrize(
-    ("problem", "says"),
-    [
-        (send_to_switch.ServerAway("It is off."), "It is off. Trying again."),
-        (send_to_switch.TargetAway("No card."), "No card. Trying again."),
-    ],
+    "problem",
+    [send_to_switch.ServerAway("It is off."), send_to_switch.TargetAway("No card.")],
 )
-def test_what_is_away_is_waited_for_longer_and_longer(
+def test_a_server_or_target_that_is_away_is_tried_again(
     home: Home,
     card: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     problem: Exception,
-    says: str,
 ) -> None:
     sender = home.sender(f"folder:{card}")
-    outcomes = iter([problem] * 5 + [True, False, problem])
-    pauses: list[float] = []
+    outcomes = iter([problem, True, False, problem])
 
-    def step() -> Any:
+    def send_next() -> bool:
         outcome = next(outcomes, Enough())
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    monkeypatch.setattr(sender, "step", step)
-    monkeypatch.setattr(time, "sleep", pauses.append)
-    monkeypatch.setattr(send_to_switch, "POLL", 3.0)
-    monkeypatch.setattr(send_to_switch, "LONGEST_PAUSE", 30.0)
+    monkeypatch.setattr(sender, "send_next", send_next)
     with pytest.raises(Enough):
         sender.run(once=False)
-    assert pauses == [3, 6, 12, 24, 30, 3, 3]
-    out = capsys.readouterr().out
-    assert says in out
-    assert "Waiting for something to send." in out
+    again = f"{problem} Trying again."
+    lines = [again, "Waiting for queue items.", again]
+    assert capsys.readouterr().out.splitlines() == lines
 
 
-def test_with_once_what_is_away_ends_it(home: Home, card: pathlib.Path) -> None:
+def test_with_once_a_target_that_is_away_is_the_end(
+    home: Home, card: pathlib.Path
+) -> None:
     home.queue("game.nsp")
     with pytest.raises(send_to_switch.TargetAway):
         home.sender(f"folder:{card}/none").run(once=True)
@@ -977,7 +1005,7 @@ def run(home: Home, tmp_path: pathlib.Path, card: pathlib.Path) -> Callable[...,
     return run
 
 
-def test_once_sends_all_and_ends_with_0(
+def test_once_sends_everything_and_ends_with_0(
     home: Home, card: pathlib.Path, run: Callable[..., int]
 ) -> None:
     home.queue("a.nsp", GAME)
@@ -994,12 +1022,16 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--to", "x"], 2, "Where to?"),
+        (["--to", "x"], 2, "No target given."),
         (["--server", "x"], 2, "is not an address"),
         (["--key-file", "/none"], 2, "There is no key in /none"),
-        (["--verify", "--to", "lan://h"], 2, "Nothing can be read back"),
-        (["--verify", "--to", "ftp://h"], 2, "Nothing can be read back"),
-        (["--once", "--server", "http://127.0.0.1:1"], 4, "127.0.0.1:1 is away: "),
+        (["--verify", "--to", "lan://h"], 2, "cannot be read back"),
+        (["--verify", "--to", "ftp://h"], 2, "cannot be read back"),
+        (
+            ["--once", "--server", "http://127.0.0.1:1"],
+            4,
+            "127.0.0.1:1 cannot be reached: ",
+        ),
     ],
 )
 def test_a_problem_is_one_line_and_an_exit_code(
@@ -1015,7 +1047,7 @@ def test_a_problem_is_one_line_and_an_exit_code(
     assert err.startswith("send-to-switch: ") and err.count("\n") == 1
 
 
-def test_a_refused_key_ends_with_3_and_says_what_to_do(
+def test_a_refused_key_ends_with_3_and_a_hint(
     home: Home, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = home.queue("a.nsp")
@@ -1035,7 +1067,7 @@ def test_ctrl_c_ends_with_130(
     assert run() == 130
 
 
-def test_a_dry_run_says_what_would_be_and_does_nothing(
+def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(
     home: Home,
     card: pathlib.Path,
     run: Callable[..., int],
@@ -1046,19 +1078,19 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(
     assert run("--dry-run") == 0
     out = capsys.readouterr().out
     assert "a.nsp: 3.0 MB." in out
-    assert "b: would fail: The server does not have the file any more." in out
+    assert "b: would fail: The server no longer has the file." in out
     assert {home.item(item)["status"] for item in items} == {"pending"}
     assert os.listdir(card) == []
 
 
-def test_a_dry_run_tells_of_a_target_that_is_not_there(
+def test_a_dry_run_prints_that_the_target_is_not_ready(
     run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("--dry-run", "--to", "folder:/none") == 0
     assert "Is the card in?" in capsys.readouterr().out
 
 
-def test_login_keeps_a_key_that_only_its_owner_reads(
+def test_login_saves_all_settings_and_a_key_that_only_its_owner_reads(
     home: Home,
     monkeypatch: pytest.MonkeyPatch,
     card: pathlib.Path,
@@ -1067,20 +1099,20 @@ def test_login_keeps_a_key_that_only_its_owner_reads(
     answers = iter([home.address, "anna"])
     monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
     monkeypatch.setattr("getpass.getpass", lambda prompt: PASSWORD)
-    ini = pathlib.Path(send_to_switch.usual_ini())
+    ini = pathlib.Path(send_to_switch.config_path("send-to-switch.ini"))
     ini.parent.mkdir(parents=True)
     ini.write_text(f"[send-to-switch]\nto = folder:{card}\n")
-    key_file = pathlib.Path(send_to_switch.usual_key_file())
+    key_file = pathlib.Path(send_to_switch.config_path("key"))
     pathlib.Path(f"{key_file}.new").touch(mode=0o644)
     assert send_to_switch.main(["login"]) == 0
     assert f"The key is in {key_file}" in capsys.readouterr().out
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     home.queue("a.nsp")
-    assert send_to_switch.main(["--once"]) == 0  # all that it needs is kept now
+    assert send_to_switch.main(["--once"]) == 0  # without any more options
     assert os.listdir(card) == ["a.nsp"]
 
 
-def test_login_with_a_wrong_password_says_so(
+def test_login_with_a_wrong_password_is_a_problem(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda prompt: "anna")
@@ -1089,7 +1121,7 @@ def test_login_with_a_wrong_password_says_so(
     assert "The name or the password is wrong." in capsys.readouterr().err
 
 
-def test_login_where_nothing_can_be_written_says_so(
+def test_login_that_cannot_write_is_a_problem(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("builtins.input", lambda prompt: "anna")
@@ -1123,7 +1155,7 @@ def test_sigterm_puts_the_item_back_and_ends_with_0(
     assert home.item(item)["status"] == "pending"
 
 
-def test_it_runs_where_nothing_is_installed(tmp_path: pathlib.Path) -> None:
+def test_it_runs_without_any_package(tmp_path: pathlib.Path) -> None:
     command = [sys.executable, "-I", "-S", str(ROOT / "send_to_switch.py")]
     done = subprocess.run(
         [*command, "--version"], capture_output=True, text=True, timeout=60

@@ -1,5 +1,5 @@
-"""Each kind of target, with a real server on the one side and on the other a folder,
-a real FTP server, or an installer that pulls as consoles do."""
+"""Each kind of target: between a real server and a folder, a real FTP server, or an
+installer that fetches files as consoles do."""
 
 import contextlib
 import errno
@@ -16,17 +16,10 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import Home, small_disk, wait_for
-from consoles import FTPConsole, Installer
+from conftest import Home, wait_for
+from consoles import FTPConsole, Installer, when_sent
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
-
-
-@pytest.fixture
-def card(tmp_path: pathlib.Path) -> pathlib.Path:
-    card = tmp_path / "card"
-    card.mkdir()
-    return card
 
 
 @pytest.fixture
@@ -46,27 +39,32 @@ def installer() -> Iterator[Callable[..., Installer]]:
 
 
 class Crash(BaseException):
-    """The end of the client, at a moment where it cannot do anything about it."""
+    """The end of a client that gets no chance to clean up."""
 
 
-def crash(*given: Any) -> None:
-    raise Crash
+def crash_when_sent(
+    sender: send_to_switch.Sender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Send an item, and crash before the server knows that it was sent."""
+
+    def crash(*given: Any, **named: Any) -> None:
+        raise Crash
+
+    monkeypatch.setattr(sender, "_end", crash)
+    monkeypatch.setattr(sender, "_release", lambda item: None)
+    with pytest.raises(Crash):
+        sender.send_next()
 
 
-def ctrl_c() -> None:
-    raise KeyboardInterrupt
+def interrupt(sender: send_to_switch.Sender, count: int) -> None:
+    """Send so many bytes of an item, and then press Ctrl-C."""
 
+    def press() -> None:
+        raise KeyboardInterrupt
 
-def at(sender: send_to_switch.Sender, count: int, act: Callable[[], Any]) -> None:
-    """Do something, once, when so many bytes are at the target."""
-    left = [count]
-
-    def moved(more: int) -> None:
-        before, left[0] = left[0], left[0] - more
-        if before > 0 >= left[0]:
-            act()
-
-    sender.screen.moved = moved  # type: ignore[method-assign]
+    when_sent(sender, count, press)
+    with pytest.raises(KeyboardInterrupt):
+        sender.send_next()
 
 
 def files(folder: pathlib.Path) -> list[str]:
@@ -81,7 +79,7 @@ def files(folder: pathlib.Path) -> list[str]:
 @pytest.mark.parametrize(
     "to", ["", "folder:", "ftp://", "lan://", "smb://x", "ftp://[", "lan://h:x"]
 )
-def test_what_is_no_target_is_refused(to: str) -> None:
+def test_a_wrong_target_is_refused(to: str) -> None:
     with pytest.raises(send_to_switch.Problem):
         send_to_switch.find_target(to)
 
@@ -93,7 +91,7 @@ def test_a_folder_gets_the_file_under_its_name_and_nothing_else(
     home: Home, card: pathlib.Path
 ) -> None:
     item = home.queue("A game [v0].nsp", GAME)
-    assert home.sender(f"folder:{card}").step()
+    assert home.sender(f"folder:{card}").send_next()
     assert os.listdir(card) == ["A game [v0].nsp"]
     assert (card / "A game [v0].nsp").read_bytes() == GAME
     row = home.item(item)
@@ -101,65 +99,63 @@ def test_a_folder_gets_the_file_under_its_name_and_nothing_else(
     assert row["bytes"] == len(GAME)
 
 
-def test_an_empty_file_is_a_file_too(home: Home, card: pathlib.Path) -> None:
+def test_an_empty_file_is_sent(home: Home, card: pathlib.Path) -> None:
     pathlib.Path(home.library.add("empty.nsp")).write_bytes(b"")
     os.utime(home.library.folder / "empty.nsp", (1, 1))
     home.web.scanner.scan()
     home.store.queue.send(home.anna, home.store.entries.downloadable()[0]["id"])
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "empty.nsp").read_bytes() == b""
 
 
 def test_a_file_of_the_same_name_is_replaced(home: Home, card: pathlib.Path) -> None:
     (card / "game.nsp").write_bytes(b"old")
     home.queue("game.nsp", GAME)
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 
 
-def test_an_interrupted_file_goes_on_where_it_was(
+def test_an_interrupted_file_is_resumed(
     home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
-    at(sender, 1_000_000, ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
-        sender.step()
+    interrupt(sender, 1_000_000)
     have = (card / "game.nsp.part").stat().st_size
     assert have >= 1_000_000
     assert home.item(item)["status"] == "pending"
-    home.sender(f"folder:{card}", state=sender.state).step()
-    assert f"going on at {send_to_switch.amount(have)}" in capsys.readouterr().out
+    home.sender(f"folder:{card}", state=sender.state).send_next()
+    assert f"resuming at {send_to_switch.size_text(have)}" in capsys.readouterr().out
     assert (card / "game.nsp").read_bytes() == GAME
 
 
-def test_a_part_of_what_the_file_was_before_is_not_gone_on_with(
+def test_a_part_of_an_older_version_is_not_resumed(
     home: Home, card: pathlib.Path
 ) -> None:
     home.queue("game.nsp", b"x" * 3_000_000)
     sender = home.sender(f"folder:{card}")
-    at(sender, 1_000_000, ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
-        sender.step()
+    interrupt(sender, 1_000_000)
     home.library.add("game.nsp", GAME, mtime=1_700_000_000)
     home.web.scanner.scan()
-    home.sender(f"folder:{card}", state=sender.state).step()
+    home.sender(f"folder:{card}", state=sender.state).send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 
 
-def test_a_part_that_nothing_is_known_of_is_not_gone_on_with(
+def test_a_part_of_unknown_origin_is_not_resumed(
     home: Home, card: pathlib.Path
 ) -> None:
     (card / "game.nsp.part").write_bytes(b"of something else")
     home.queue("game.nsp", GAME)
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 
 
-def test_a_file_that_changes_in_mid_transfer_is_begun_again(
+def test_a_file_that_changes_in_mid_transfer_is_sent_from_the_start(
     home: Home, card: pathlib.Path
 ) -> None:
-    home.queue("game.nsp", os.urandom(30_000_000))  # more than is on its way at once
+    home.queue(
+        "game.nsp", os.urandom(30_000_000)
+    )  # more than the sockets' buffers hold
     sender = home.sender(f"folder:{card}")
 
     def change() -> None:
@@ -167,8 +163,8 @@ def test_a_file_that_changes_in_mid_transfer_is_begun_again(
         path.write_bytes(GAME)
         home.drop()
 
-    at(sender, 500_000, change)
-    sender.step()
+    when_sent(sender, 500_000, change)
+    sender.send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 
 
@@ -177,34 +173,29 @@ def test_a_file_that_was_sent_before_a_crash_is_not_sent_again(
 ) -> None:
     item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
-    monkeypatch.setattr(sender, "_completed", crash)
-    monkeypatch.setattr(sender, "_release", lambda item: None)
-    with pytest.raises(Crash):
-        sender.step()
+    crash_when_sent(sender, monkeypatch)
     assert home.item(item)["status"] == "processing"
     inode = (card / "game.nsp").stat().st_ino
     again = home.sender(f"folder:{card}", state=sender.state)
-    assert again.step()
+    assert again.send_next()
     assert home.item(item)["status"] == "completed"
     assert (card / "game.nsp").stat().st_ino == inode
 
 
-def test_a_folder_that_is_not_there_takes_nothing(
-    home: Home, card: pathlib.Path
-) -> None:
+def test_a_missing_folder_is_away(home: Home, card: pathlib.Path) -> None:
     item = home.queue("game.nsp", GAME)
     with pytest.raises(send_to_switch.TargetAway, match="Is the card in"):
-        home.sender(f"folder:{card}/nowhere").step()
+        home.sender(f"folder:{card}/nowhere").send_next()
     assert home.item(item)["status"] == "pending"
 
 
-def test_a_folder_that_cannot_be_written_to_takes_nothing(
+def test_a_read_only_folder_is_away(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     home.queue("game.nsp", GAME)
     with pytest.raises(send_to_switch.TargetAway, match="cannot be written to"):
-        home.sender(f"folder:{card}").step()
+        home.sender(f"folder:{card}").send_next()
 
 
 def test_a_file_that_does_not_fit_fails_before_it_starts(
@@ -212,7 +203,7 @@ def test_a_file_that_does_not_fit_fails_before_it_starts(
 ) -> None:
     item = home.queue("game.nsp", GAME)
     with small_disk(card, 1_000_000):
-        home.sender(f"folder:{card}").step()
+        home.sender(f"folder:{card}").send_next()
         assert os.listdir(card) == []
     row = home.item(item)
     assert row["status"] == "failed"
@@ -220,7 +211,7 @@ def test_a_file_that_does_not_fit_fails_before_it_starts(
     assert "3.0 MB" in row["error"]
 
 
-def test_a_disk_that_fills_up_on_the_way_fails_the_item_and_is_cleaned(
+def test_a_disk_that_fills_up_in_mid_transfer_fails_the_item_and_keeps_no_part(
     home: Home, card: pathlib.Path
 ) -> None:
     item = home.queue("game.nsp", GAME)
@@ -228,11 +219,11 @@ def test_a_disk_that_fills_up_on_the_way_fails_the_item_and_is_cleaned(
     with small_disk(card, 4_000_000):
         sender = home.sender(f"folder:{card}")
         other = card / "other"
-        at(sender, 500_000, lambda: other.write_bytes(b"x" * 3_000_000))
-        sender.step()
+        when_sent(sender, 500_000, lambda: other.write_bytes(b"x" * 3_000_000))
+        sender.send_next()
         assert home.item(item)["error"] == f"{card} is full."
         assert os.listdir(card) == ["other"]
-        sender.step()
+        sender.send_next()
         assert (card / "small.nsp").read_bytes() == b"small"
     assert home.item(small)["status"] == "completed"
 
@@ -245,7 +236,7 @@ def test_a_disk_that_fills_up_on_the_way_fails_the_item_and_is_cleaned(
         (errno.EDQUOT, "is full"),
     ],
 )
-def test_what_the_folder_refuses_fails_the_item(
+def test_a_refusal_of_the_folder_fails_the_item(
     home: Home,
     card: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -257,7 +248,7 @@ def test_what_the_folder_refuses_fails_the_item(
 
     item = home.queue("game.nsp", GAME)
     monkeypatch.setattr(os, "fsync", refuse)
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert says in home.item(item)["error"]
     assert os.listdir(card) == []
 
@@ -267,26 +258,35 @@ def test_a_folder_that_lost_bytes_fails_the_item(
 ) -> None:
     item = home.queue("game.nsp", GAME)
     monkeypatch.setattr(os, "fsync", lambda number: os.ftruncate(number, 5))
-    home.sender(f"folder:{card}").step()
-    assert f"has 5 of {len(GAME)} bytes" in home.item(item)["error"]
+    home.sender(f"folder:{card}").send_next()
+    assert f"5 of {len(GAME)} bytes have arrived." in home.item(item)["error"]
     assert os.listdir(card) == []
 
 
-def test_a_card_that_is_pulled_out_gives_the_item_back(
+def pull_out(*given: Any) -> None:
+    raise OSError(errno.ENODEV, "No such device")
+
+
+def test_a_card_that_is_pulled_out_puts_the_item_back(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = home.queue("game.nsp", GAME)
+    monkeypatch.setattr(os, "fsync", pull_out)
+    with pytest.raises(send_to_switch.TargetAway, match="No such device"):
+        home.sender(f"folder:{card}").send_next()
+    assert home.item(item)["status"] == "pending"
 
-    def gone(*given: Any) -> None:
-        raise OSError(errno.ENODEV, "No such device")
 
-    monkeypatch.setattr(os, "fsync", gone)
+def test_an_item_fails_after_too_many_outages_of_its_target(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
-    for _ in range(send_to_switch.AWAYS - 1):
-        with pytest.raises(send_to_switch.TargetAway, match="No such device"):
-            sender.step()
-        assert home.item(item)["status"] == "pending"
-    sender.step()  # so often that the item may be at fault
+    monkeypatch.setattr(os, "fsync", pull_out)
+    for _ in range(send_to_switch.MAX_OUTAGES - 1):
+        with pytest.raises(send_to_switch.TargetAway):
+            sender.send_next()
+    sender.send_next()
     assert home.item(item)["status"] == "failed"
 
 
@@ -294,9 +294,9 @@ def test_a_file_of_4_gib_is_refused_on_a_fat_card(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = home.queue("game.nsp", GAME)
-    monkeypatch.setattr(send_to_switch, "FOUR_GIB", len(GAME))
+    monkeypatch.setattr(send_to_switch, "FAT32_LIMIT_BYTES", len(GAME))
     monkeypatch.setattr(send_to_switch, "file_system", lambda folder: "vfat")
-    home.sender(f"folder:{card}").step()
+    home.sender(f"folder:{card}").send_next()
     assert "takes no file of 4 GiB" in home.item(item)["error"]
 
 
@@ -316,67 +316,62 @@ def test_the_kind_of_a_file_system_is_found(
     assert send_to_switch.file_system(str(card), str(tmp_path / "none")) == ""
 
 
-def tell_digest(home: Home, digest: bytes) -> None:
-    """Have the server send the SHA-256 of its one file along, as Repr-Digest."""
+def set_digest(home: Home, digest: bytes) -> None:
+    """Let the server send this SHA-256 with its one file, as Repr-Digest."""
     (known,) = home.store.entries.checksums()
     now = os.stat(known.path)
     known = known._replace(size=now.st_size, mtime=now.st_mtime_ns)
     home.store.entries.set_checksum(known._replace(sha256=digest.hex()))
 
 
-def test_the_servers_digest_is_checked_also_over_an_interruption(
+def test_the_servers_digest_is_checked_also_after_an_interruption(
     home: Home, card: pathlib.Path
 ) -> None:
     home.queue("game.nsp", GAME)
-    tell_digest(home, hashlib.sha256(GAME).digest())
+    set_digest(home, hashlib.sha256(GAME).digest())
     sender = home.sender(f"folder:{card}")
-    at(sender, 1_000_000, ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
-        sender.step()
-    home.sender(f"folder:{card}", state=sender.state).step()
+    interrupt(sender, 1_000_000)
+    home.sender(f"folder:{card}", state=sender.state).send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 
 
-def test_a_part_that_was_damaged_is_found_by_the_servers_digest(
-    home: Home, card: pathlib.Path
-) -> None:
+def test_a_damaged_part_fails_the_item(home: Home, card: pathlib.Path) -> None:
     item = home.queue("game.nsp", GAME)
-    tell_digest(home, hashlib.sha256(GAME).digest())
+    set_digest(home, hashlib.sha256(GAME).digest())
     sender = home.sender(f"folder:{card}")
-    at(sender, 1_000_000, ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
-        sender.step()
+    interrupt(sender, 1_000_000)
     with open(card / "game.nsp.part", "r+b") as part:
         part.write(b"damage")
-    home.sender(f"folder:{card}", state=sender.state).step()
-    assert "digests differ" in home.item(item)["error"]
+    home.sender(f"folder:{card}", state=sender.state).send_next()
+    assert "arrived damaged" in home.item(item)["error"]
     assert os.listdir(card) == []
 
 
-def test_a_file_that_is_not_what_the_server_says_fails(
-    home: Home, card: pathlib.Path, console: FTPConsole
+@pytest.mark.parametrize("folder", [None, "/", "/install:"])
+def test_a_file_with_another_digest_than_the_servers_fails(
+    home: Home, card: pathlib.Path, console: FTPConsole, folder: str | None
 ) -> None:
-    for to in (f"folder:{card}", console.url()):
-        item = home.queue("game.nsp", GAME)
-        tell_digest(home, hashlib.sha256(b"other").digest())
-        home.sender(to).step()
-        assert "digests differ" in home.item(item)["error"]
-        assert os.listdir(card) == []
+    (card / "install:").mkdir()
+    item = home.queue("game.nsp", GAME)
+    set_digest(home, hashlib.sha256(b"other").digest())
+    home.sender(f"folder:{card}" if folder is None else console.url(folder)).send_next()
+    assert "arrived damaged" in home.item(item)["error"]
+    assert not (card / "game.nsp").exists()
 
 
 def test_verify_reads_the_file_back(home: Home, card: pathlib.Path) -> None:
     item = home.queue("game.nsp", GAME)
-    home.sender(f"folder:{card}", verify=True).step()
+    home.sender(f"folder:{card}", verify=True).send_next()
     assert home.item(item)["status"] == "completed"
 
 
-def test_verify_finds_a_card_that_is_worn_out(
+def test_verify_finds_a_worn_out_card(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = home.queue("game.nsp", GAME)
     monkeypatch.delattr(os, "posix_fadvise")
     monkeypatch.setattr(os, "fsync", lambda number: os.pwrite(number, b"x", 7))
-    home.sender(f"folder:{card}", verify=True).step()
+    home.sender(f"folder:{card}", verify=True).send_next()
     assert "reads back differently" in home.item(item)["error"]
 
 
@@ -388,7 +383,7 @@ def test_ftp_gets_the_file_under_its_name_and_nothing_else(
 ) -> None:
     (console.folder / "games").mkdir()
     item = home.queue("A game [v0].nsp", GAME)
-    home.sender(console.url("/games/")).step()
+    home.sender(console.url("/games/")).send_next()
     assert files(console.folder) == ["games/A game [v0].nsp"]
     assert (console.folder / "games/A game [v0].nsp").read_bytes() == GAME
     assert home.item(item)["status"] == "completed"
@@ -396,7 +391,7 @@ def test_ftp_gets_the_file_under_its_name_and_nothing_else(
 
 def test_an_account_of_the_console_is_used(home: Home, console: FTPConsole) -> None:
     home.queue("game.nsp", GAME)
-    home.sender(console.url().replace("//", "//me:p%40ss@", 1)).step()
+    home.sender(console.url().replace("//", "//me:p%40ss@", 1)).send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
@@ -405,7 +400,7 @@ def test_the_install_folder_is_the_default_and_gets_a_plain_stream(
 ) -> None:
     (console.folder / "install:").mkdir()
     home.queue("game.nsp", GAME)
-    home.sender(console.url("")).step()
+    home.sender(console.url("")).send_next()
     assert files(console.folder) == ["install:/game.nsp"]
     assert not {"REST", "RNFR", "RNTO", "SIZE"}.intersection(console.commands)
 
@@ -418,24 +413,24 @@ def test_homebrew_goes_to_the_switch_folder(
     if has_folder:
         (console.folder / "switch").mkdir()
     home.queue("app.nro", GAME)
-    home.sender(console.url("/install:")).step()
+    home.sender(console.url("/install:")).send_next()
     assert files(console.folder) == ["switch/app.nro"]
 
 
-def test_a_console_that_is_off_takes_nothing(home: Home, console: FTPConsole) -> None:
+def test_a_console_that_is_off_is_away(home: Home, console: FTPConsole) -> None:
     item = home.queue("game.nsp", GAME)
     console.close()
-    with pytest.raises(send_to_switch.TargetAway, match="is away"):
-        home.sender(console.url()).step()
+    with pytest.raises(send_to_switch.TargetAway, match="is not ready"):
+        home.sender(console.url()).send_next()
     assert home.item(item)["status"] == "pending"
 
 
-def test_a_folder_that_the_console_does_not_have_takes_nothing(
+def test_a_folder_that_the_console_does_not_have_is_away(
     home: Home, console: FTPConsole
 ) -> None:
     item = home.queue("game.nsp", GAME)
     with pytest.raises(send_to_switch.TargetAway, match="550"):
-        home.sender(console.url("/nowhere")).step()
+        home.sender(console.url("/nowhere")).send_next()
     assert home.item(item)["status"] == "pending"
 
 
@@ -443,12 +438,12 @@ STAGES = ["USER", "TYPE", "CWD", "SIZE", "PASV", "STOR", "RNFR", "RNTO"]
 
 
 @pytest.mark.parametrize("stage", STAGES[3:])
-def test_a_connection_that_drops_at_any_command_is_mended(
+def test_a_connection_that_drops_at_any_command_is_opened_again(
     home: Home, console: FTPConsole, stage: str
 ) -> None:
     item = home.queue("game.nsp", GAME)
     console.drops = {stage: 2}
-    home.sender(console.url()).step()
+    home.sender(console.url()).send_next()
     assert home.item(item)["status"] == "completed"
     assert files(console.folder) == ["game.nsp"]
     assert (console.folder / "game.nsp").read_bytes() == GAME
@@ -462,65 +457,65 @@ def test_a_connection_that_drops_at_its_start_is_a_console_that_is_away(
     console.drops = {stage: 1}
     sender = home.sender(console.url())
     with pytest.raises(send_to_switch.TargetAway):
-        sender.step()
+        sender.send_next()
     assert home.item(item)["status"] == "pending"
-    sender.step()
+    sender.send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
-def test_data_that_breaks_off_is_gone_on_with(
+def test_a_data_connection_that_drops_is_resumed(
     home: Home, console: FTPConsole, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home.queue("game.nsp", GAME)
     console.drops_data = 3
-    home.sender(console.url()).step()
+    home.sender(console.url()).send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
-    assert "going on at" in capsys.readouterr().out
+    assert "resuming at" in capsys.readouterr().out
     assert "REST" in console.commands
 
 
-def test_an_install_that_breaks_off_begins_at_zero(
+def test_an_install_that_breaks_off_starts_over(
     home: Home, console: FTPConsole
 ) -> None:
     (console.folder / "install:").mkdir()
     home.queue("game.nsp", GAME)
     console.drops_data = 3
-    home.sender(console.url("")).step()
+    home.sender(console.url("")).send_next()
     assert (console.folder / "install:/game.nsp").read_bytes() == GAME
     assert "REST" not in console.commands
 
 
-def test_a_console_without_rest_gets_the_file_from_zero(
+def test_a_console_without_rest_gets_the_whole_file_again(
     home: Home, console: FTPConsole
 ) -> None:
     home.queue("game.nsp", GAME)
     console.drops_data = 2
     console.refuses = {"REST": "502 Not implemented."}
-    home.sender(console.url()).step()
+    home.sender(console.url()).send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
-def test_a_console_that_always_breaks_off_fails_the_item_and_not_the_next(
+def test_a_console_that_always_breaks_off_fails_the_item_but_not_the_next(
     home: Home, console: FTPConsole
 ) -> None:
     (console.folder / "install:").mkdir()
     first, second = home.queue("a.nsp", GAME), home.queue("b.nsp", GAME)
-    console.drops_data = send_to_switch.FTP_TRIES
+    console.drops_data = send_to_switch.MAX_ATTEMPTS
     sender = home.sender(console.url(""))
-    sender.step()
-    assert "broke off 5 times" in home.item(first)["error"]
-    sender.step()
+    sender.send_next()
+    assert "Gave up after 5 attempts." in home.item(first)["error"]
+    sender.send_next()
     assert home.item(second)["status"] == "completed"
 
 
-def test_a_console_that_is_switched_off_on_the_way_gives_the_item_back(
+def test_a_console_that_is_switched_off_in_mid_transfer_puts_the_item_back(
     home: Home, console: FTPConsole
 ) -> None:
     item = home.queue("game.nsp", GAME)
     sender = home.sender(console.url())
-    at(sender, 500_000, console.close)
+    when_sent(sender, 500_000, console.close)
     with pytest.raises(send_to_switch.TargetAway):
-        sender.step()
+        sender.send_next()
     assert home.item(item)["status"] == "pending"
 
 
@@ -528,7 +523,7 @@ def test_a_report_on_its_way_is_taken_before_the_item_is_given_back(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = home.queue("game.nsp", GAME)
-    report = home.store.report
+    report = home.store.queue.report
     arrived, taken = threading.Event(), threading.Event()
 
     def slowly(account: int, item: str, fields: Any) -> str:
@@ -554,23 +549,23 @@ def test_a_report_on_its_way_is_taken_before_the_item_is_given_back(
 
 
 @pytest.mark.parametrize("command", ["STOR", "RNFR"])
-def test_a_name_that_the_console_refuses_fails_the_item_and_not_the_next(
+def test_a_name_that_the_console_refuses_fails_the_item_but_not_the_next(
     home: Home, console: FTPConsole, command: str
 ) -> None:
     first, second = home.queue("bad.nsp", GAME), home.queue("good.nsp", GAME)
     console.refuses = {command: "553 File name not allowed."}
     sender = home.sender(console.url())
-    sender.step()
+    sender.send_next()
     row = home.item(first)
     assert row["status"] == "failed"
     assert "The console refuses bad.nsp" in row["error"] or command == "RNFR"
     assert files(console.folder) == []
     console.refuses = {}
-    sender.step()
+    sender.send_next()
     assert home.item(second)["status"] == "completed"
 
 
-def test_an_install_menu_that_is_closed_gives_the_item_back(
+def test_an_install_menu_that_is_closed_puts_the_item_back(
     home: Home, console: FTPConsole
 ) -> None:
     (console.folder / "install:").mkdir()
@@ -578,7 +573,7 @@ def test_an_install_menu_that_is_closed_gives_the_item_back(
     console.refuses = {"STOR": "550 No such file."}
     sender = home.sender(console.url(""))
     with pytest.raises(send_to_switch.TargetAway, match="Is its FTP install open"):
-        sender.step()
+        sender.send_next()
     assert home.item(item)["status"] == "pending"
 
 
@@ -587,64 +582,74 @@ def test_a_console_that_is_full_fails_the_item_and_keeps_no_part(
 ) -> None:
     item = home.queue("game.nsp", GAME)
     console.ends_after = 1_000_000
-    home.sender(console.url()).step()
+    home.sender(console.url()).send_next()
     assert "The console is full" in home.item(item)["error"]
     assert files(console.folder) == []
 
 
-def test_a_console_that_takes_no_more_and_says_that_all_is_well_gets_the_rest(
+def test_a_console_that_stops_reading_and_reports_success_gets_the_rest(
     home: Home, console: FTPConsole
 ) -> None:
     home.queue("game.nsp", os.urandom(30_000_000))
     console.ends_after = 10_000_000
     console.ends_with = "226 Thank you."
-    home.sender(console.url()).step()
+    home.sender(console.url()).send_next()
     assert files(console.folder) == ["game.nsp"]
     assert (console.folder / "game.nsp").stat().st_size == 30_000_000
 
 
-def test_homebrew_that_does_not_fit_leaves_no_part_either(
+def test_homebrew_that_does_not_fit_leaves_no_part(
     home: Home, console: FTPConsole
 ) -> None:
     (console.folder / "install:").mkdir()
     home.queue("app.nro", GAME)
     console.ends_after = 1_000_000
-    home.sender(console.url("")).step()
+    home.sender(console.url("")).send_next()
     assert files(console.folder) == []
 
 
-def test_a_console_whose_card_is_really_full_fails_the_item(
+def test_a_console_with_a_full_card_fails_the_item(
     home: Home, console: FTPConsole
 ) -> None:
     item = home.queue("game.nsp", GAME)
     with small_disk(console.folder, 1_000_000):
-        home.sender(console.url()).step()
+        home.sender(console.url()).send_next()
         assert files(console.folder) == []
-    assert "Is its card full?" in home.item(item)["error"]  # it says 426, and no more
+    assert (
+        "Is its card full?" in home.item(item)["error"]
+    )  # its reply is 426, without a reason
 
 
-def test_a_file_that_is_there_is_replaced_also_where_rename_does_not(
+def test_a_file_is_replaced_also_where_rename_cannot(
     home: Home, console: FTPConsole
 ) -> None:
     (console.folder / "game.nsp").write_bytes(b"old")
     home.queue("game.nsp", GAME)
-    console.refuses_once = {"RNTO": "553 It is there."}
-    home.sender(console.url()).step()
+    console.refuses_once = {"RNTO": "553 File exists."}
+    home.sender(console.url()).send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
-def test_ftp_goes_on_after_a_restart_of_the_client(
+def test_ftp_resumes_after_a_restart_of_the_client(
     home: Home, console: FTPConsole, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    game = os.urandom(30_000_000)  # more than is on its way at once
+    game = os.urandom(30_000_000)  # more than the sockets' buffers hold
     home.queue("game.nsp", game)
     sender = home.sender(console.url())
-    at(sender, 20_000_000, ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
-        sender.step()
-    home.sender(console.url(), state=sender.state).step()
+    interrupt(sender, 20_000_000)
+    home.sender(console.url(), state=sender.state).send_next()
     assert (console.folder / "game.nsp").read_bytes() == game
-    assert "going on at" in capsys.readouterr().out
+    assert "resuming at" in capsys.readouterr().out
+
+
+def test_ftp_verify_starts_over_where_the_server_has_no_digest(
+    home: Home, console: FTPConsole
+) -> None:
+    home.queue("game.nsp", GAME)
+    console.drops_data = 1
+    home.sender(console.url(), verify=True).send_next()
+    assert (console.folder / "game.nsp").read_bytes() == GAME
+    assert "REST" not in console.commands
 
 
 @pytest.mark.parametrize("folder", ["", "/"])
@@ -654,121 +659,109 @@ def test_ftp_does_not_send_again_what_was_sent_before_a_crash(
     (console.folder / "install:").mkdir()
     item = home.queue("game.nsp", GAME)
     sender = home.sender(console.url(folder))
-    monkeypatch.setattr(sender, "_completed", crash)
-    monkeypatch.setattr(sender, "_release", lambda item: None)
-    with pytest.raises(Crash):
-        sender.step()
-    home.sender(console.url(folder), state=sender.state).step()
+    crash_when_sent(sender, monkeypatch)
+    home.sender(console.url(folder), state=sender.state).send_next()
     assert home.item(item)["status"] == "completed"
     assert console.commands.count("STOR") == 1
 
 
 def test_ftp_verify_reads_the_file_back(home: Home, console: FTPConsole) -> None:
     item = home.queue("game.nsp", GAME)
-    home.sender(console.url(), verify=True).step()
+    home.sender(console.url(), verify=True).send_next()
     assert home.item(item)["status"] == "completed"
     assert "RETR" in console.commands
 
 
-def test_ftp_verify_finds_what_was_damaged(
+def test_ftp_verify_finds_a_damaged_file(
     home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = home.queue("game.nsp", GAME)
     console.before = {
         "RETR": lambda: (console.folder / "game.nsp.part").write_bytes(b"x" * 9)
     }
-    home.sender(console.url(), verify=True).step()
+    home.sender(console.url(), verify=True).send_next()
     assert "reads back differently" in home.item(item)["error"]
     assert files(console.folder) == []
 
 
-def test_a_part_that_the_console_lost_bytes_of_is_mended(
+def test_a_part_that_lost_bytes_on_the_console_is_resumed(
     home: Home, console: FTPConsole
 ) -> None:
     home.queue("game.nsp", GAME)
     part = console.folder / "game.nsp.part"
     shrink = iter([lambda: None, lambda: os.truncate(part, 2_000_000)])
     console.before = {"SIZE": lambda: next(shrink, lambda: None)()}
-    home.sender(console.url()).step()
+    home.sender(console.url()).send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
 
 
-# A console that pulls
+# A network installer
 
 
-def lan(home: Home, installer: Installer, **options: Any) -> send_to_switch.Sender:
-    return home.sender(installer.url, **options)
+def install_all(console: Installer, address: str) -> None:
+    console.install(address, block=500_000)
 
 
-def test_a_console_pulls_the_file_by_an_address_that_ends_in_its_name(
+def test_an_installer_fetches_the_file_from_an_address_that_ends_in_its_name(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     item = home.queue("A game [v0].nsp", GAME)
-    console = installer(
-        lambda console, address: console.install(address, block=500_000)
-    )
-    assert lan(home, console).step()
+    console = installer(install_all)
+    assert home.sender(console.url).send_next()
     assert bytes(console.body) == GAME
-    text = console.told.decode()
+    text = console.received.decode()
     assert text.endswith("/A%20game%20%5Bv0%5D.nsp\n")
     assert text.startswith("127.0.0.1:")
     row = home.item(item)
     assert (row["status"], row["bytes"]) == ("completed", len(GAME))
 
 
-def test_a_console_that_has_pulled_is_not_told_again_after_a_crash(
+def test_an_installer_that_is_done_gets_no_second_address_after_a_crash(
     home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = home.queue("game.nsp", GAME)
-    console = installer(
-        lambda console, address: console.install(address, block=500_000)
-    )
-    sender = lan(home, console)
-    monkeypatch.setattr(sender, "_completed", crash)
-    monkeypatch.setattr(sender, "_release", lambda item: None)
-    with pytest.raises(Crash):
-        sender.step()
+    console = installer(install_all)
+    sender = home.sender(console.url)
+    crash_when_sent(sender, monkeypatch)
     again = installer(lambda console, address: None)
-    lan(home, again, state=sender.state).step()
-    assert again.told == b""
+    home.sender(again.url, state=sender.state).send_next()
+    assert again.received == b""
     assert home.item(item)["status"] == "completed"
 
 
-def test_the_address_is_dead_when_the_console_is_done(
+def test_the_address_ends_with_the_item(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     home.queue("game.nsp", GAME)
-    console = installer(
-        lambda console, address: console.install(address, block=500_000)
-    )
-    lan(home, console).step()
-    with console.file(console.told.decode().strip()) as file:
+    console = installer(install_all)
+    home.sender(console.url).send_next()
+    with console.file(console.received.decode().strip()) as file:
         assert file.ask("GET")[0] == 401
 
 
-def test_a_console_that_fails_on_the_way_fails_the_item(
+def test_an_installer_that_fails_fails_the_item(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     item = home.queue("game.nsp", GAME)
     console = installer(lambda console, address: console.install(address, upto=0.5))
-    lan(home, console).step()
+    home.sender(console.url).send_next()
     row = home.item(item)
     assert row["status"] == "failed"
     assert row["error"].startswith("The console ended after 1.5 MB of 3.0 MB.")
 
 
 @pytest.mark.parametrize("says_goodbye", [True, False])
-def test_a_console_that_hangs_up_at_once_fails_the_item_and_not_the_next(
+def test_an_installer_that_hangs_up_at_once_fails_the_item(
     home: Home, installer: Callable[..., Installer], says_goodbye: bool
 ) -> None:
     item = home.queue("game.nsp", GAME)
     console = installer(lambda console, address: None)
     console.says_goodbye = says_goodbye
-    lan(home, console).step()
+    home.sender(console.url).send_next()
     assert "after 0 bytes" in home.item(item)["error"]
 
 
-def test_a_console_that_asks_with_methods_of_its_own_is_served_on(
+def test_an_installer_with_methods_of_its_own_is_served(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     def drop_and_install(console: Installer, address: str) -> None:
@@ -779,23 +772,23 @@ def test_a_console_that_asks_with_methods_of_its_own_is_served_on(
 
     item = home.queue("game.nsp", GAME)
     console = installer(drop_and_install)
-    lan(home, console).step()
+    home.sender(console.url).send_next()
     assert home.item(item)["status"] == "completed"
 
 
-def test_a_console_that_does_not_wait_takes_nothing(home: Home) -> None:
+def test_an_installer_that_does_not_listen_is_away(home: Home) -> None:
     item = home.queue("game.nsp", GAME)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as unused:
         port = unused.getsockname()[1]
     with pytest.raises(send_to_switch.TargetAway, match="Open its LAN install"):
-        home.sender(f"lan://127.0.0.1:{port}").step()
+        home.sender(f"lan://127.0.0.1:{port}").send_next()
     assert home.item(item)["status"] == "pending"
 
 
-def test_a_console_that_asks_for_nothing_more_fails_the_item(
+def test_an_installer_that_fetches_nothing_more_fails_the_item(
     home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "QUIET", 0.3)
+    monkeypatch.setattr(send_to_switch, "MAX_QUIET_SECONDS", 0.3)
     over = threading.Event()
 
     def stall(console: Installer, address: str) -> None:
@@ -804,36 +797,34 @@ def test_a_console_that_asks_for_nothing_more_fails_the_item(
 
     item = home.queue("game.nsp", GAME)
     console = installer(stall)
-    lan(home, console).step()
+    home.sender(console.url).send_next()
     over.set()
-    assert "ended after 0.9 MB" in home.item(item)["error"].replace(
-        "900.0 KB", "0.9 MB"
-    )
+    assert "ended after 900.0 KB of 3.0 MB" in home.item(item)["error"]
 
 
-def test_a_console_that_is_reset_fails_the_item(
+def test_an_installer_that_resets_the_connection_fails_the_item(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     item = home.queue("game.nsp", GAME)
     console = installer(lambda console, address: console.reset())
-    lan(home, console).step()
+    home.sender(console.url).send_next()
     assert home.item(item)["status"] == "failed"
 
 
-def test_a_console_that_was_gone_when_the_item_was_claimed_gives_it_back(
+def test_an_installer_that_ends_before_it_has_the_address_puts_the_item_back(
     home: Home,
 ) -> None:
     item = home.queue("game.nsp", GAME)
     sender = home.sender("lan://127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         line = socket.create_connection(listener.getsockname())
-    sender.target._line = line  # type: ignore[attr-defined]
-    with pytest.raises(send_to_switch.TargetAway, match="hung up"):
-        sender.step()
+    sender.target._sock = line  # type: ignore[attr-defined]
+    with pytest.raises(send_to_switch.TargetAway, match="does not wait for files"):
+        sender.send_next()
     assert home.item(item)["status"] == "pending"
 
 
-def test_a_link_cannot_be_pulled_and_fails(
+def test_a_link_fails_since_an_installer_cannot_fetch_it(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     said = {"name": "Far", "description": "", "version": ""}
@@ -842,11 +833,11 @@ def test_a_link_cannot_be_pulled_and_fails(
     )
     home.store.queue.send(home.anna, link)
     console = installer(lambda console, address: None)
-    lan(home, console).step()
+    home.sender(console.url).send_next()
     assert "is a link" in home.store.queue.items(home.anna)[0]["error"]
 
 
-def test_a_server_that_was_restarted_counts_from_zero_and_the_client_adds(
+def test_the_bytes_before_and_after_a_restart_of_the_server_are_added(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
     def restart(console: Installer, address: str) -> None:
@@ -859,13 +850,13 @@ def test_a_server_that_was_restarted_counts_from_zero_and_the_client_adds(
 
     item = home.queue("game.nsp", GAME)
     console = installer(restart)
-    sender = lan(home, console)
-    sender.step()
+    sender = home.sender(console.url)
+    sender.send_next()
     assert home.item(item)["status"] == "completed"
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "sent"),
     [
         ("http://127.0.0.1:6069/dir/t/a.nsp", "192.0.2.7:6069/dir/t/a.nsp"),
         ("http://localhost/dir/t/a.nsp", "192.0.2.7:80/dir/t/a.nsp"),
@@ -876,11 +867,9 @@ def test_a_server_that_was_restarted_counts_from_zero_and_the_client_adds(
         ("https://example.org/x.nsp", "https://example.org/x.nsp"),
     ],
 )
-def test_a_console_is_told_an_address_that_it_can_reach(
-    address: str, told: str
-) -> None:
-    class Line:
+def test_a_console_gets_an_address_that_it_can_reach(address: str, sent: str) -> None:
+    class Socket:
         def getsockname(self) -> tuple[str, int]:
             return "192.0.2.7", 4711
 
-    assert send_to_switch.for_console(address, Line()) == told  # type: ignore
+    assert send_to_switch.console_address(address, Socket()) == sent  # type: ignore
