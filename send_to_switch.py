@@ -200,8 +200,8 @@ def config_path(name: str) -> str:
     return os.path.join(own_folder("config"), name)
 
 
-def write_file(path: str, text: str, mode: int = 0o600) -> None:
-    """Replace a file, atomically, by one that with this mode only its owner may read.
+def write_private(path: str, text: str) -> None:
+    """Replace a file, atomically, by one that only its owner may read.
 
     :raises Problem: it cannot be written.
     """
@@ -211,7 +211,7 @@ def write_file(path: str, text: str, mode: int = 0o600) -> None:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{path}.new")
-        with open(os.open(f"{path}.new", flags, mode), "w", encoding="utf-8") as file:
+        with open(os.open(f"{path}.new", flags, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(f"{path}.new", path)
     except OSError as error:
@@ -357,7 +357,7 @@ class State:
     def save(self) -> None:
         """:raises Problem: the file cannot be written."""
         values = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
-        write_file(self.path, json.dumps(values))
+        write_private(self.path, json.dumps(values))
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -462,7 +462,7 @@ class Server:
 
         :raises ServerAway, BadKey, Cancelled, Failed: by the status of any other.
         """
-        return self._checked(self._send(method, path, body)).json
+        return self._checked(self._send(method, path, body))
 
     def _send(self, method: str, path: str, body: Any = None, etag: str = "") -> Answer:
         data = None if body is None else json.dumps(body).encode()
@@ -482,9 +482,9 @@ class Server:
                     message = f"{self.address} cannot be reached: {error_text(error)}."
                     raise ServerAway(message) from error
 
-    def _checked(self, answer: Answer) -> Answer:
+    def _checked(self, answer: Answer) -> dict[str, Any]:
         if answer.status == 200 and answer.json.get("success"):
-            return answer
+            return answer.json
         if answer.status == 401:
             raise BadKey
         message = str(answer.json.get("message") or f"status {answer.status}")
@@ -497,15 +497,15 @@ class Server:
         path = f"/api/send-queue?client={client}"
         answer = self._send("GET", path, etag=self._etag)
         if answer.status != 304:
-            rows = self._checked(answer).json.get("queue") or ()
+            rows = self._checked(answer).get("queue") or ()
             try:
-                self._queue = [
-                    Item(**{name: row[name] for name in Item._fields}) for row in rows
+                items = [
+                    Item(**{key: row[key] for key in Item._fields}) for row in rows
                 ]
             except (KeyError, TypeError) as error:
                 message = f"{self.address} answers with a queue of an unknown form."
                 raise Problem(message) from error
-            self._etag = answer.etag
+            self._etag, self._queue = answer.etag, items
         return self._queue
 
     def report(self, item: Item, client: str, **fields: Any) -> None:
@@ -718,10 +718,7 @@ class Download:
         self.sha256: bytes | None = None
 
     def retry(self, call: Callable[[], Result]) -> Result:
-        """Return the result of a call to the server, waiting for a server that is away.
-
-        :raises Failed: the server is there, and does not give the file.
-        """
+        """Return the result of a call to the server, waited for while it is away."""
         return Retry(self.progress.sleep, MAX_STALLS).call(call)
 
     def probe(self) -> None:
@@ -735,10 +732,8 @@ class Download:
         self.validator = strong_validator(headers)
         self.sha256 = header_sha256(headers.get("Repr-Digest", ""))
         name = disposition_name(headers.get("Content-Disposition", ""))
-        item = self.item
-        self.name = safe_name(
-            name or with_extension(item.entry_name, item.entry_source)
-        )
+        fallback = with_extension(self.item.entry_name, self.item.entry_source)
+        self.name = safe_name(name or fallback)
 
     def begin(self, start: int) -> None:
         """Let the chunks begin at this byte."""
@@ -929,7 +924,7 @@ class Storage(Target, abc.ABC):
 
     @abc.abstractmethod
     def size_of(self, name: str) -> int | None:
-        """Return the bytes of a file, None where it does not exist or is not told."""
+        """Return the bytes of a file, None where it does not exist, or if unknown."""
 
     @abc.abstractmethod
     def write(self, name: str, download: Download) -> bytes | None:
@@ -988,9 +983,7 @@ class Folder(Storage):
             raise TargetAway(f"The folder {self.folder} cannot be written to.")
 
     def check_room(self, download: Download, start: int = 0) -> None:
-        size = download.size
-        if size is None:
-            return
+        size = download.size or 0
         if size >= FAT32_LIMIT_BYTES and file_system(self.folder) in ("vfat", "msdos"):
             raise Failed(FAT32_MESSAGE)
         free = shutil.disk_usage(self.folder).free
@@ -1378,6 +1371,7 @@ class Transfer:
             self._retry.call(self._attempt)
         finally:
             self._over.set()
+            thread.join(REPORT_SECONDS)  # a late report would take the item back
             self._reporter.interrupt()
             thread.join()
             self._reporter.close()
@@ -1529,8 +1523,7 @@ class Sender:
         self._run_command(item, status)
 
     def _release(self, item: Item) -> None:
-        """Put the item back into the queue. Where the server cannot be reached, it does
-        so itself when the item is stale, or when this client fetches the queue."""
+        """Put the item back into the queue. The server does so itself after a while."""
         with contextlib.suppress(Problem):
             self._report(item, release=True)
             self.screen.say(f"{item.entry_name}: put back into the queue.")
@@ -1539,19 +1532,15 @@ class Sender:
         """Run the command of --on-done. Its environment says what has ended."""
         if not self.settings.on_done:
             return
-        more = {
+        env = {
+            **os.environ,
             "SEND_TO_SWITCH_NAME": item.entry_name,
             "SEND_TO_SWITCH_STATUS": status,
             "SEND_TO_SWITCH_TARGET": self.target.address,
         }
+        command, limit = self.settings.on_done, MAX_COMMAND_SECONDS
         try:
-            subprocess.run(
-                self.settings.on_done,
-                shell=True,
-                check=True,
-                env={**os.environ, **more},
-                timeout=MAX_COMMAND_SECONDS,
-            )
+            subprocess.run(command, shell=True, check=True, env=env, timeout=limit)
         except (OSError, subprocess.SubprocessError) as error:
             self.screen.say(f"--on-done: {error}")
 
@@ -1588,15 +1577,13 @@ def parser() -> argparse.ArgumentParser:
         " as SEND_TO_SWITCH_SERVER, and a key of the INI file"
         f" {config_path(INI_FILE)}, in the section [{PROGRAM}].".replace("%", "%%"),
     )
-    top.add_argument(
-        "command", nargs="?", choices=["login"], help="log in, and save an API key"
-    )
+    top.add_argument("command", nargs="?", choices=["login"], help="get an API key")
     for field in dataclasses.fields(Settings):
         name = f"--{field.name.replace('_', '-')}"
         top.add_argument(name, **field.metadata)
-    top.add_argument("--config", metavar="FILE", help="INI file, instead of the usual")
+    top.add_argument("--config", metavar="FILE", help="INI file, if not the default")
     top.add_argument("--once", action="store_true", help="end when the queue is empty")
-    top.add_argument("--dry-run", action="store_true", help="say what would be sent")
+    top.add_argument("--dry-run", action="store_true", help="print what would be sent")
     top.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return top
 
@@ -1611,7 +1598,7 @@ def login(settings: Settings, ini: str) -> None:
     with contextlib.closing(Server(address)) as server:
         key = server.login(name, password)
     path = settings.key_file or config_path(KEY_FILE)
-    write_file(path, key + "\n")
+    write_private(path, key + "\n")
     save_server(ini, address)
     print(f"The key is in {path}. Now run '{PROGRAM} --to TARGET'.")
 
@@ -1622,7 +1609,7 @@ def save_server(ini: str, address: str) -> None:
     parser[PROGRAM] = {**read_ini(ini), "server": address}
     text = io.StringIO()
     parser.write(text)
-    write_file(ini, text.getvalue(), mode=0o644)
+    write_private(ini, text.getvalue())
 
 
 def send(args: argparse.Namespace, settings: Settings) -> int:

@@ -209,6 +209,13 @@ class Home:
         self.store.queue.send(self.anna, rows[0]["id"])
         return str(self.store.queue.items(self.anna)[-1]["id"])
 
+    def queue_link(self, url: str, size: int = 0) -> str:
+        """Queue a link with the name Far. Return the id of the queue item."""
+        facts = {"name": "Far", "description": "", "version": ""}
+        entry = self.store.entries.add_link(url, size, "nsp", facts, by="anna")
+        self.store.queue.send(self.anna, entry)
+        return str(self.store.queue.items(self.anna)[-1]["id"])
+
     def sender(self, to: str, **options: Any) -> send_to_switch.Sender:
         """A client of its own, unless it has the `state` of another."""
         address, key = self.address, self.key

@@ -140,16 +140,16 @@ class Installer:
 
     def _run(self) -> None:
         try:
-            with self._listener, self._listener.accept()[0] as self.line:
-                self.line.settimeout(30)
-                head = exactly(self.line, 4)
+            with self._listener, self._listener.accept()[0] as self.sock:
+                self.sock.settimeout(30)
+                head = exactly(self.sock, 4)
                 if not head:
                     return
-                self.received = exactly(self.line, struct.unpack(">I", head)[0])
+                self.received = exactly(self.sock, struct.unpack(">I", head)[0])
                 for address in self.received.decode().splitlines():
                     self.behave(self, address)
                 if self.says_goodbye:
-                    self.line.sendall(b"\0")
+                    self.sock.sendall(b"\0")
         except BaseException as problem:
             self.problem = problem
 
@@ -164,7 +164,7 @@ class Installer:
         """Hang up in a way that is an error to the client."""
         self.says_goodbye = False
         option = struct.pack("ii", 1, 0)
-        self.line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
 
     @contextlib.contextmanager
     def file(self, address: str) -> Iterator["Remote"]:
@@ -205,9 +205,9 @@ class Remote:
         return answer.status, answer.headers, answer.read()
 
 
-def exactly(line: socket.socket, count: int) -> bytes:
+def exactly(sock: socket.socket, count: int) -> bytes:
     found = b""
-    while len(found) < count and (piece := line.recv(count - len(found))):
+    while len(found) < count and (piece := sock.recv(count - len(found))):
         found += piece
     return found
 

@@ -3,6 +3,7 @@ real server. Its targets are tested in test_targets."""
 
 import contextlib
 import io
+import json
 import math
 import os
 import pathlib
@@ -243,6 +244,16 @@ def test_each_target_has_a_state_of_its_own(tmp_path: pathlib.Path) -> None:
     assert len({state.client for state in states}) == 3
 
 
+def test_the_names_in_the_state_file_are_those_of_earlier_releases(
+    tmp_path: pathlib.Path,
+) -> None:
+    state = send_to_switch.State(str(tmp_path), "server", "target")
+    assert state.path == str(tmp_path / "1c8406ad1eda669a.json")
+    state.begin("a.nsp", '"tag"')
+    values = {"client": state.client, "parts": {"a.nsp": '"tag"'}, "sent": ""}
+    assert json.loads(pathlib.Path(state.path).read_text()) == values
+
+
 def test_a_damaged_state_counts_as_empty(tmp_path: pathlib.Path) -> None:
     state = send_to_switch.State(str(tmp_path), "server", "target")
     pathlib.Path(state.path).write_text("[]")
@@ -357,19 +368,11 @@ def test_an_unchanged_queue_is_not_sent_again(home: Home) -> None:
 # A download
 
 
-def link(home: Home, url: str, size: int = 0, name: str = "Far") -> str:
-    """Queue a link. Return the id of the queue item."""
-    said = {"name": name, "description": "", "version": ""}
-    entry = home.store.entries.add_link(url, size, "nsp", said, by="anna")
-    home.store.queue.send(home.anna, entry)
-    return str(home.store.queue.items(home.anna)[-1]["id"])
-
-
 def test_a_link_is_followed_without_the_key(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     far = origin(lambda request: request.reply(200, GAME))
-    item = link(home, f"{far.url}/Far%20away.nsp?x=1")
+    item = home.queue_link(f"{far.url}/Far%20away.nsp?x=1")
     home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == GAME
     assert home.item(item)["status"] == "completed"
@@ -386,7 +389,7 @@ def test_a_link_of_unknown_size_is_read_to_its_end(
         request.end_headers()
         request.wfile.write(b"4\r\nfour\r\n0\r\n\r\n")
 
-    link(home, f"{origin(chunks).url}/x.nsp")
+    home.queue_link(f"{origin(chunks).url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == b"four"
 
@@ -401,7 +404,7 @@ def test_a_link_of_unknown_size_that_breaks_off_fails(
         request.wfile.write(b"4\r\nfour\r\nff\r\n")
         request.close_connection = True
 
-    item = link(home, f"{origin(broken).url}/x.nsp")
+    item = home.queue_link(f"{origin(broken).url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert "broke off" in home.item(item)["error"]
     assert os.listdir(card) == []
@@ -423,7 +426,7 @@ def test_a_download_that_drops_is_resumed_with_if_range(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     far = origin(lambda request: ranged(request, 1_000_000, ETag='"x"'))
-    item = link(home, f"{far.url}/x.nsp")
+    item = home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == GAME
     assert home.item(item)["status"] == "completed"
@@ -447,7 +450,7 @@ def test_a_download_that_is_reset_is_resumed(
         return request.connection.close()
 
     far = origin(answer)
-    link(home, f"{far.url}/x.nsp")
+    home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == GAME
 
@@ -456,7 +459,7 @@ def test_a_download_that_drops_and_cannot_be_resumed_starts_over_and_then_fails(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin]
 ) -> None:
     far = origin(lambda request: ranged(request, 1_000_000))
-    item = link(home, f"{far.url}/x.nsp")
+    item = home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert "Gave up after 5 attempts." in home.item(item)["error"]
 
@@ -466,14 +469,14 @@ def test_a_date_resumes_a_download_that_has_no_etag(
 ) -> None:
     date = "Mon, 02 Nov 2026 10:00:00 GMT"
     far = origin(lambda request: ranged(request, 2_000_000, Last_Modified=date))
-    link(home, f"{far.url}/x.nsp")
+    home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert far.requests[-1][1]["If-Range"] == date
     assert (card / "Far.nsp").read_bytes() == GAME
 
 
 @pytest.mark.parametrize(
-    ("status", "says"),
+    ("status", "message"),
     [(404, "no longer"), (410, "no longer"), (403, "status 403"), (401, "status 401")],
 )
 def test_a_link_without_a_file_fails_and_the_next_item_is_sent(
@@ -481,15 +484,15 @@ def test_a_link_without_a_file_fails_and_the_next_item_is_sent(
     card: pathlib.Path,
     origin: Callable[..., Origin],
     status: int,
-    says: str,
+    message: str,
 ) -> None:
     far = origin(lambda request: request.reply(status))
-    item = link(home, f"{far.url}/x.nsp")
+    item = home.queue_link(f"{far.url}/x.nsp")
     other = home.queue("game.nsp", GAME)
     sender = home.sender(f"folder:{card}")
     while sender.send_next():
         pass
-    assert says in home.item(item)["error"]
+    assert message in home.item(item)["error"]
     assert home.item(other)["status"] == "completed"
 
 
@@ -498,7 +501,7 @@ def test_a_link_that_redirects_to_nowhere_fails(
     home: Home, card: pathlib.Path, origin: Callable[..., Origin], place: str
 ) -> None:
     far = origin(lambda request: request.reply(302, Location=place))
-    item = link(home, f"{far.url}/x.nsp")
+    item = home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert "redirects" in home.item(item)["error"]
 
@@ -517,7 +520,7 @@ def test_a_link_whose_host_is_away_fails_in_the_end(
     if not is_there:
         with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as unused:
             url = f"http://127.0.0.1:{unused.getsockname()[1]}"
-    item = link(home, f"{url}/x.nsp")
+    item = home.queue_link(f"{url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert "Gave up after 3 attempts." in home.item(item)["error"]
 
@@ -536,7 +539,7 @@ def test_a_link_whose_host_fails_in_mid_transfer_fails_in_the_end(
         else:
             ranged(request, 1_000_000, ETag='"x"')
 
-    item = link(home, f"{origin(answer).url}/x.nsp")
+    item = home.queue_link(f"{origin(answer).url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert "Gave up after 3 attempts." in home.item(item)["error"]
     assert os.listdir(card) == []
@@ -554,7 +557,7 @@ def test_a_file_that_became_shorter_in_mid_transfer_is_sent_from_the_start(
             ranged(request, 1_000_000, ETag='"x"')
 
     far = origin(answer)
-    link(home, f"{far.url}/x.nsp")
+    home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert (card / "Far.nsp").read_bytes() == b"four"
 
@@ -1020,7 +1023,7 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "message"),
     [
         (["--to", "x"], 2, "No target given."),
         (["--server", "x"], 2, "is not an address"),
@@ -1039,11 +1042,11 @@ def test_a_problem_is_one_line_and_an_exit_code(
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     code: int,
-    says: str,
+    message: str,
 ) -> None:
     assert run(*words) == code
     err = capsys.readouterr().err
-    assert says in err
+    assert message in err
     assert err.startswith("send-to-switch: ") and err.count("\n") == 1
 
 

@@ -1,6 +1,6 @@
-"""Clients that were there before: what they are known to do, over a real server whose
-`sources` are `url`."""
+"""The calls of clients that others wrote, to a real server with `sources = url`."""
 
+import contextlib
 import dataclasses
 import http.client
 import json
@@ -24,7 +24,9 @@ def settings(settings: catalogd.Settings) -> catalogd.Settings:
 
 
 class Client:
-    """It signs in with name and password, and works on `queue[0]`."""
+    """A client that logs in with name and password, and works on `queue[0]`."""
+
+    key = ""
 
     def __init__(self, base_url: str) -> None:
         self.base_url = base_url
@@ -33,33 +35,30 @@ class Client:
         assert (status, answer["success"]) == (200, True)
         self.key = answer["api_key"]
 
-    key = ""
-
     def headers(self) -> dict[str, str]:
-        plain = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
-        return {
-            **plain,
-            **({"Authorization": f"Bearer {self.key}"} if self.key else {}),
-        }
+        headers = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        return headers
 
-    def ask(self, method: str, url: str, **headers: str) -> tuple[int, Any, bytes]:
+    def ask(
+        self, method: str, url: str, body: str | None = None, **headers: str
+    ) -> tuple[int, Any, bytes]:
+        """Return status, headers and body of the answer."""
         parts = urllib.parse.urlsplit(url)
         connection = http.client.HTTPConnection(parts.netloc, timeout=30)
-        connection.request(method, parts.path, headers={**self.headers(), **headers})
-        answer = connection.getresponse()
-        body = answer.read()
-        connection.close()
-        return answer.status, answer.headers, body
+        headers = {**self.headers(), **headers}
+        with contextlib.closing(connection):
+            connection.request(method, parts.path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
 
     def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        parts = urllib.parse.urlsplit(self.base_url)
-        connection = http.client.HTTPConnection(parts.netloc, timeout=30)
-        headers = {**self.headers(), "Content-Type": "application/json"}
-        connection.request("POST", path, json.dumps(body), headers)
-        answer = connection.getresponse()
-        found = json.loads(answer.read())
-        connection.close()
-        return answer.status, found
+        """Return status and JSON of the answer."""
+        kind = {"Content-Type": "application/json"}
+        url = f"{self.base_url}{path}"
+        status, _, answer = self.ask("POST", url, json.dumps(body), **kind)
+        return status, json.loads(answer)
 
     def first(self) -> dict[str, Any]:
         status, _, body = self.ask("GET", f"{self.base_url}/api/send-queue")
@@ -87,7 +86,7 @@ def client(
     store: catalogd.Store,
     key: str,
 ) -> Client:
-    """With one file in its queue."""
+    """A client with one file in its queue."""
     library.add("Café & more [0100AAAABBBB0000][v0].nsp", GAME)
     scanner.scan()
     entry = json.loads(store.entries.list_json())[0]["id"]
@@ -121,20 +120,20 @@ def test_a_transfer_over_ftp_is_a_head_and_one_get(
 
 
 def ranges(client: Client, item: dict[str, Any]) -> Iterator[bytes]:
-    """One range a block, over one connection that is kept."""
+    """Yield the blocks of a file: one range each, all over one connection."""
     parts = urllib.parse.urlsplit(item["entry_source"])
     connection = http.client.HTTPConnection(parts.netloc, timeout=30)
-    connection.connect()
-    line = connection.sock
-    for start in range(0, item["entry_size"], BLOCK):
-        stop = min(start + BLOCK, item["entry_size"])
-        headers = {**client.headers(), "Range": f"bytes={start}-{stop - 1}"}
-        connection.request("GET", parts.path, headers=headers)
-        answer = connection.getresponse()
-        assert answer.status == 206
-        yield answer.read()
-        assert connection.sock is line
-    connection.close()
+    with contextlib.closing(connection):
+        connection.connect()
+        sock = connection.sock
+        for start in range(0, item["entry_size"], BLOCK):
+            stop = min(start + BLOCK, item["entry_size"])
+            headers = {**client.headers(), "Range": f"bytes={start}-{stop - 1}"}
+            connection.request("GET", parts.path, headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == 206
+            yield answer.read()
+            assert connection.sock is sock
 
 
 def test_a_transfer_over_usb_is_a_head_and_a_range_for_each_block(
@@ -150,7 +149,7 @@ def test_a_transfer_over_usb_is_a_head_and_a_range_for_each_block(
     assert store.queue.items(store.accounts.id_of("anna"))[0]["status"] == "completed"
 
 
-def test_cancelling_stops_the_client_which_then_says_failed(
+def test_cancelling_stops_the_client_which_then_reports_failed(
     client: Client, store: catalogd.Store
 ) -> None:
     item = client.claim()
@@ -183,7 +182,7 @@ def test_only_a_bad_key_is_a_401_since_that_makes_a_client_forget_its_key(
     assert client.report(item, progress_percent=1)[0] == 401
 
 
-def test_an_entry_is_described(client: Client) -> None:
+def test_the_facts_of_an_entry_are_served(client: Client) -> None:
     item = client.first()
     address = f"{client.base_url}/api/entries/{item['entry_id']}/info"
     status, _, body = client.ask("GET", address)

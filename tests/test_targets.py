@@ -8,7 +8,6 @@ import os
 import pathlib
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import Home, wait_for
+from conftest import Home, small_disk, wait_for
 from consoles import FTPConsole, Installer, when_sent
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
@@ -229,7 +228,7 @@ def test_a_disk_that_fills_up_in_mid_transfer_fails_the_item_and_keeps_no_part(
 
 
 @pytest.mark.parametrize(
-    ("number", "says"),
+    ("number", "message"),
     [
         (errno.EFBIG, "FAT32"),
         (errno.ENAMETOOLONG, "refuses the file's name"),
@@ -241,7 +240,7 @@ def test_a_refusal_of_the_folder_fails_the_item(
     card: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
-    says: str,
+    message: str,
 ) -> None:
     def refuse(*given: Any) -> None:
         raise OSError(number, os.strerror(number))
@@ -249,7 +248,7 @@ def test_a_refusal_of_the_folder_fails_the_item(
     item = home.queue("game.nsp", GAME)
     monkeypatch.setattr(os, "fsync", refuse)
     home.sender(f"folder:{card}").send_next()
-    assert says in home.item(item)["error"]
+    assert message in home.item(item)["error"]
     assert os.listdir(card) == []
 
 
@@ -516,35 +515,6 @@ def test_a_console_that_is_switched_off_in_mid_transfer_puts_the_item_back(
     when_sent(sender, 500_000, console.close)
     with pytest.raises(send_to_switch.TargetAway):
         sender.send_next()
-    assert home.item(item)["status"] == "pending"
-
-
-def test_a_report_on_its_way_is_taken_before_the_item_is_given_back(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    item = home.queue("game.nsp", GAME)
-    report = home.store.queue.report
-    arrived, taken = threading.Event(), threading.Event()
-
-    def slowly(account: int, item: str, fields: Any) -> str:
-        if "release" in fields or "status" in fields:
-            return report(account, item, fields)
-        arrived.set()
-        time.sleep(0.2)
-        status = report(account, item, fields)
-        taken.set()
-        return status
-
-    def leave() -> None:
-        assert arrived.wait(20)
-        raise send_to_switch.TargetAway("gone")
-
-    monkeypatch.setattr(home.store, "report", slowly)
-    sender = home.sender(f"folder:{card}")
-    at(sender, 500_000, leave)
-    with pytest.raises(send_to_switch.TargetAway):
-        sender.step()
-    assert taken.wait(20)
     assert home.item(item)["status"] == "pending"
 
 
@@ -827,14 +797,10 @@ def test_an_installer_that_ends_before_it_has_the_address_puts_the_item_back(
 def test_a_link_fails_since_an_installer_cannot_fetch_it(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
-    said = {"name": "Far", "description": "", "version": ""}
-    link = home.store.entries.add_link(
-        "https://example.org/x", 7, "nsp", said, by="anna"
-    )
-    home.store.queue.send(home.anna, link)
+    item = home.queue_link("https://example.org/x", 7)
     console = installer(lambda console, address: None)
     home.sender(console.url).send_next()
-    assert "is a link" in home.store.queue.items(home.anna)[0]["error"]
+    assert "is a link" in home.item(item)["error"]
 
 
 def test_the_bytes_before_and_after_a_restart_of_the_server_are_added(
