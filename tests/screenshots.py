@@ -190,18 +190,20 @@ def fill_queue(store: catalogd.Store, account: int) -> None:
 
 
 def missing_for_chromium() -> str:
-    """Return the package, or the library, without which Chromium does not start, or ""
-    where it does."""
+    """Return the package, or the library of one, without which Chromium or Playwright
+    does not start, or "" where they do."""
     if importlib.util.find_spec("axe_playwright_python") is None:
         return "axe-playwright-python of PyPI"
     if not os.path.exists(CHROMIUM):
         return "chromium"
-    command = [CHROMIUM, "--headless", *FLAGS, "--dump-dom", "about:blank"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode == 0:
-        return ""
-    found = re.search(r"lib[\w+.-]+\.so[.\d]*", done.stderr)
-    return f"of {found[0]}" if found else f"chromium, which says: {done.stderr[-300:]}"
+    driver = [sys.executable, "-m", "playwright", "--version"]
+    browser = [CHROMIUM, "--headless", *FLAGS, "--dump-dom", "about:blank"]
+    for command in (driver, browser):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            found = re.search(r"lib[\w+.-]+\.so[.\d]*", done.stderr)
+            return f"of {found[0]}" if found else f"chromium: {done.stderr[-300:]}"
+    return ""
 
 
 @contextlib.contextmanager
