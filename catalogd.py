@@ -3200,6 +3200,7 @@ FILE_HEADERS = {
 COOKIE = "session"
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
 MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
+MAX_INDEXES = 8  # console addresses whose index.json is kept in memory
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
@@ -3789,25 +3790,16 @@ def make_link(
 def remote_size(url: str, patience: float = 10) -> int:
     """Return the Content-Length that a server gives for an address, or 0.
 
-    :param patience: seconds to wait for it.
+    :param patience: seconds that the server may be silent.
     """
-    found: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def ask() -> None:
-        request = urllib.request.Request(url, method="HEAD")
-        try:
-            with urllib.request.urlopen(request, timeout=patience) as answer:
-                length = answer.headers.get("Content-Length", "")
-                found.put(bounded(length) if length.isdecimal() else 0)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            log.info("The size of a link is not known: %s", error)
-            found.put(0)
-
-    threading.Thread(target=ask, daemon=True).start()
+    request = urllib.request.Request(url, method="HEAD")
     try:
-        return found.get(timeout=patience)
-    except queue.Empty:
+        with urllib.request.urlopen(request, timeout=patience) as answer:
+            length = answer.headers.get("Content-Length", "")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        log.info("The size of a link is not known: %s", error)
         return 0
+    return bounded(length) if length.isdecimal() else 0
 
 
 class QueueCalls(Calls):
@@ -3952,18 +3944,8 @@ class ConsoleCalls(Calls):
         return served
 
     def _index(self, base: str, directory: "Directory") -> bottle.HTTPResponse:
-        """Return the list of files in the form of Tinfoil's index.json."""
-        files = [
-            {"url": self._shop_address(base, entry), "size": entry["size"]}
-            for entry in directory.entries
-        ]
-        index = {"files": files, "success": f"{len(files)} files"}
-        return conditional(json.dumps(index).encode())
-
-    def _shop_address(self, base: str, entry: Mapping[str, Any]) -> str:
-        if entry["type"] == "filepath":
-            return self._address(base, entry["safe_name"])
-        return f"{entry['source']}#{urllib.parse.quote(entry['safe_name'], safe='')}"
+        with self._lock:
+            return conditional(directory.index(self.base_url() + base))
 
     def _address(self, base: str, name: str) -> str:
         return f"{self.base_url()}{base}/{urllib.parse.quote(name, safe='')}"
@@ -3988,6 +3970,7 @@ class Directory:
         self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
         self._by_id = {entry["id"]: entry for entry in self.entries}
         self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
+        self._indexes: dict[str, bytes] = {}
 
     @classmethod
     def named(cls, version: int, rows: Sequence[Mapping[str, Any]]) -> "Directory":
@@ -4004,6 +3987,20 @@ class Directory:
             return self
         found = [self._by_id[entry]] if entry in self._by_id else []
         return Directory(self.version, found)
+
+    def index(self, base: str) -> bytes:
+        """Return the list of files in the form of Tinfoil's index.json, made once for
+        each base: programs that do not read it share one body in memory."""
+        if base not in self._indexes:
+            if len(self._indexes) >= MAX_INDEXES:
+                self._indexes.clear()
+            files = [
+                {"url": shop_address(base, entry), "size": entry["size"]}
+                for entry in self.entries
+            ]
+            index = {"files": files, "success": f"{len(files)} files"}
+            self._indexes[base] = json.dumps(index).encode()
+        return self._indexes[base]
 
     def name(self, entry: str) -> str:
         """Return the name of an entry's file. :raises Problem: it has none here."""
@@ -4030,6 +4027,12 @@ class Directory:
         if entry is None or folder not in ([], [entry["file_type"]]):
             raise NotFound("There is no such file.")
         return entry
+
+
+def shop_address(base: str, entry: Mapping[str, Any]) -> str:
+    name = urllib.parse.quote(entry["safe_name"], safe="")
+    is_file = entry["type"] == "filepath"
+    return f"{base}/{name}" if is_file else f"{entry['source']}#{name}"
 
 
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)

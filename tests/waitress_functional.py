@@ -1,17 +1,15 @@
-"""Runs waitress's own functional tests over catalogd's channel, twice: all calls are
-answered by workers, and then by the main loop.
+"""Runs waitress's own functional tests over catalogd's channel.
 
     python tests/waitress_functional.py [pytest options]
 
-They come from the source distribution of the waitress that is installed. Bodies of
-any size, from files and from memory, take the way of downloads here.
+They come from the source distribution of the waitress that is installed. Files are sent
+as downloads are.
 """
 
 import importlib.metadata
 import io
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tarfile
@@ -25,14 +23,14 @@ import catalogd
 
 
 class Channel(catalogd.Channel):
-    """Has senders in each process that the tests start, and uses them for all."""
+    """Sends every file as catalogd sends a download. The tests' own parser and error
+    task stay, since they test the texts of these."""
 
-    large = 0
+    parser_class = waitress.channel.HTTPChannel.parser_class
+    error_task_class = waitress.channel.HTTPChannel.error_task_class
 
     def __init__(self, server: Any, *args: Any, **options: Any) -> None:
-        if not hasattr(server, "senders"):
-            server.senders = catalogd.Senders()
-        self.senders = server.senders
+        server.make_room = lambda newcomer: None
         super().__init__(server, *args, **options)
 
     def write_soon(self, data: Any) -> int:
@@ -43,17 +41,6 @@ class Channel(catalogd.Channel):
             file.close()
             data.file = content
         return super().write_soon(data)
-
-
-class LoopChannel(Channel):
-    """Has the main loop answer all calls."""
-
-    calls = re.compile("(?P<all>.*)", re.DOTALL)
-
-    def __init__(self, server: Any, *args: Any, **options: Any) -> None:
-        self.lanes = {"all": catalogd.AtOnce(server.task_dispatcher)}
-        server.add_task = Channel.assign
-        super().__init__(server, *args, **options)
 
 
 def unpack(version: str, folder: str) -> pathlib.Path:
@@ -76,11 +63,7 @@ def main(options: list[str]) -> int:
         run = [*tests, "-p", "no:cacheprovider", *options]
         print(f"waitress {version} over {catalogd.Channel.__qualname__} of catalogd")
         waitress.server.BaseWSGIServer.channel_class = Channel
-        failed = pytest.main(run)
-        print("the same, answered by the main loop")
-        waitress.server.BaseWSGIServer.channel_class = LoopChannel
-        # One test sleeps in a call, and expects another to be answered meanwhile.
-        return pytest.main([*run, "-k", "not SleepyThreadTests"]) or failed
+        return pytest.main(run)
 
 
 if __name__ == "__main__":
