@@ -420,7 +420,7 @@ class StorageFull(Problem):
 # and the check of a request's header fields.
 
 MAX_BODY_BYTES = 64 * 1024
-MOST = 2**63 - 1  # the largest integer that SQLite stores
+MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
 
 
 class Field(NamedTuple):
@@ -429,7 +429,7 @@ class Field(NamedTuple):
     type: type
     required: bool = False
     low: float = 0
-    high: float = MOST
+    high: float = MAX_INTEGER
     min_length: int = 0  # characters; a required text has at least one
     max_length: int = 4096
     choices: tuple[str, ...] = ()
@@ -2133,8 +2133,8 @@ class Walker:
             self.tree.unreadable.append(row.path)
             return
         if self._is_named_well(row):
-            mtime = min(now.st_mtime_ns, MOST)
-            rows.append((row.name, now.st_size, mtime, now.st_ino & MOST))
+            mtime = min(now.st_mtime_ns, MAX_INTEGER)
+            rows.append((row.name, now.st_size, mtime, now.st_ino & MAX_INTEGER))
 
     def _is_named_well(self, row: "os.DirEntry[str]") -> bool:
         if not is_text(row.name):
@@ -2400,7 +2400,7 @@ def sha256(path: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
         while block := file.read(1024 * 1024):
             digest.update(block)
             tick(len(block))
-    return now.st_size, min(now.st_mtime_ns, MOST), digest.hexdigest()
+    return now.st_size, min(now.st_mtime_ns, MAX_INTEGER), digest.hexdigest()
 
 
 def wait_for(work: Iterable["concurrent.futures.Future[None]"]) -> None:
@@ -2774,9 +2774,9 @@ def byte_range(header: str, size: int) -> tuple[int, int] | None:
 
 
 def bounded(digits: str) -> int:
-    """The number, or MOST for one that is larger."""
+    """Return the number, or MAX_INTEGER if it is larger."""
     digits = digits.lstrip("0") or "0"
-    return int(digits) if len(digits) < 19 else MOST
+    return int(digits) if len(digits) < 19 else MAX_INTEGER
 
 
 def evaluate(
@@ -7303,7 +7303,7 @@ def port_number(text: str) -> int:
 
 
 def byte_count(text: str) -> int:
-    if not text.isdecimal() or int(text) > MOST:
+    if not text.isdecimal() or int(text) > MAX_INTEGER:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
     return int(text)
 
