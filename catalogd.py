@@ -3091,7 +3091,7 @@ class Server(waitress.server.TcpWSGIServer):
         while not self._is_stopping:
             waitress.wasyncore.loop(1, use_poll=True, map=self._map, count=1)
         for thread, channel in list(self._own_threads.items()):
-            if thread.is_alive():
+            if thread.is_alive() and channel.connected:
                 channel.hang_up()
         self._stop_was_told.wait()
         if self._end_threads():
