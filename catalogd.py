@@ -2997,7 +2997,7 @@ class Channel(waitress.channel.HTTPChannel):
         elif self.request is not None:
             in_body = self.request.headers_finished
             seconds = MAX_BODY_SECONDS if in_body else MAX_HEAD_SECONDS
-            if now - self.request_began > seconds:
+            if now - max(self.request_began, self.waiting_since) > seconds:
                 self.request.error = waitress.utilities.Error("")
                 self.request.error.code, self.request.error.reason = 408, "Timeout"
                 self.requests, self.request = [self.request], None

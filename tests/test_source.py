@@ -147,3 +147,28 @@ def test_who_may_call_a_route_is_what_was_decided() -> None:
     decided = [row.split(maxsplit=2) for row in ACCESS.strip().splitlines()]
     routes = [[rule.method, rule.path, rule.access] for rule in catalogd.ROUTES]
     assert sorted(routes) == sorted(decided)
+
+
+RUNS = """
+GET    /api/list                         lists
+GET    /web/entries                      lists
+GET    /api/download/<entry_id>          own thread
+GET    /web/download/<entry_id>          own thread
+GET    /dir<path:re:(?:/.*)?>            own thread
+POST   /api/auth/login                   passwords
+POST   /web/setup                        passwords
+POST   /web/login                        passwords
+POST   /web/password                     passwords
+POST   /web/accounts                     passwords
+POST   /web/accounts/<account>           passwords
+POST   /web/links                        links
+"""
+
+
+def test_the_threads_of_a_route_are_what_was_decided() -> None:
+    """The others read on the workers, and write in the threads for writes."""
+    decided = {tuple(row.split(maxsplit=2)) for row in RUNS.strip().splitlines()}
+    others = {("GET", "workers"), ("POST", "writes"), ("DELETE", "writes")}
+    routes = {(rule.method, rule.path, rule.runs) for rule in catalogd.ROUTES}
+    assert decided <= routes
+    assert {(method, runs) for method, _, runs in routes - decided} == others
