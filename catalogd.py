@@ -842,37 +842,49 @@ def hash_token(secret: str) -> bytes:
 class Throttle:
     """Delays for wrong passwords: the first are free, then each doubles the wait.
 
-    A subject is an account or an address. Not safe to use from two threads at once.
+    A subject is an account or an address. Where there are too many, new ones share one
+    wait, so that a flood of them makes none forgotten. Not safe to use from two threads
+    at once.
     """
 
     free_tries = 5
     max_seconds = 300.0
-    max_subjects = 10_000  # that are remembered
+    max_subjects = 10_000
+    memory_seconds = 86400.0
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.wrong: dict[str, tuple[int, float]] = {}  # subject: count, time of last
 
-    def check(self, *subjects: str) -> None:
-        """:raises TooManyTries: one of them has to wait."""
-        waits = [self._wait(*self.wrong.get(subject, (0, 0.0))) for subject in subjects]
-        if max(waits) > 0:
-            raise TooManyTries(max(waits))
-
-    def _wait(self, count: int, last: float) -> float:
-        if count < self.free_tries:
-            return 0
+    def check(self, subject: str) -> None:
+        """:raises TooManyTries: it has to wait."""
+        count, last = self.wrong.get(self._known(subject), (0, 0.0))
         wait = min(2.0 ** (count - self.free_tries), self.max_seconds)
-        return last + wait - self.clock()
+        left = last + wait - self.clock()
+        if count >= self.free_tries and left > 0:
+            raise TooManyTries(left)
 
-    def record(self, is_right: bool, *subjects: str) -> None:
-        """Count a wrong password of each subject, or forget the earlier ones."""
-        for subject in subjects:
-            count = self.wrong.pop(subject, (0, 0.0))[0]
-            if not is_right:
-                self.wrong[subject] = (min(count + 1, 64), self.clock())
-        while len(self.wrong) > self.max_subjects:
-            del self.wrong[next(iter(self.wrong))]  # the one with the oldest try
+    def record(self, is_right: bool, subject: str) -> None:
+        """Count a wrong password of the subject, or forget the earlier ones."""
+        subject, now = self._known(subject), self.clock()
+        count = self.wrong.pop(subject, (0, 0.0))[0]
+        if not is_right:
+            self.wrong[subject] = (min(count + 1, 64), now)
+            while now - next(iter(self.wrong.values()))[1] > self.memory_seconds:
+                del self.wrong[next(iter(self.wrong))]
+
+    def _known(self, subject: str) -> str:
+        is_known = subject in self.wrong or len(self.wrong) < self.max_subjects
+        return subject if is_known else "others"
+
+
+def address_subject(address: str) -> str:
+    """Return what counts as one address: of global IPv6 the network of 64 bits, in
+    which a single machine can choose any."""
+    ip = ipaddress.ip_address(address)
+    if ip.version == 4 or ip.is_link_local or ip.is_private:
+        return address
+    return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 # Store ------------------------------------------------------------------------
@@ -3199,6 +3211,7 @@ FILE_HEADERS = {
 }
 COOKIE = "session"
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
+MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
 MAX_INDEXES = 8  # console addresses whose index.json is kept in memory
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
@@ -3476,7 +3489,10 @@ class SignInCalls(Calls):
     def __init__(self, store: Store, settings: Settings, setup_code: str) -> None:
         super().__init__(store, settings)
         self.setup_code = setup_code
-        self.throttle = Throttle()
+        self.account_throttle, self.address_throttle = Throttle(), Throttle()
+        self._good: dict[
+            tuple[int, str], bool
+        ] = {}  # account and address, oldest first
         self._lock = threading.Lock()  # one costly check at a time
 
     @route("GET /web/me", access="open")
@@ -3499,10 +3515,10 @@ class SignInCalls(Calls):
         return self._sign_in(account)
 
     def _check_setup_code(self, code: str) -> None:
-        subject = f"setup from {bottle.request.environ['REMOTE_ADDR']}"
-        self.throttle.check(subject)
+        subject = "setup from " + address_subject(bottle.request.environ["REMOTE_ADDR"])
+        self.address_throttle.check(subject)
         is_right = hmac.compare_digest(hash_token(code), hash_token(self.setup_code))
-        self.throttle.record(is_right, subject)
+        self.address_throttle.record(is_right, subject)
         if not is_right:
             raise WrongPassword("The setup code is not the one that was printed.")
 
@@ -3521,16 +3537,30 @@ class SignInCalls(Calls):
     def _check_login(self, name: str, password: str) -> int:
         """Return the account's id. :raises WrongPassword, TooManyTries:"""
         name = normalized(name.strip())
-        address = bottle.request.environ["REMOTE_ADDR"]
-        subjects = (f"account {name.lower()}", f"address {address}")
+        address = address_subject(bottle.request.environ["REMOTE_ADDR"])
         with self._lock:
-            self.throttle.check(*subjects)
             account, stored = self.accounts.credentials(name) or (0, None)
+            subjects = [(self.address_throttle, address)]
+            if not self._was_good(account, address):  # else others could lock it out
+                # The hash, since a new password begins anew.
+                subjects.append((self.account_throttle, stored or name.casefold()))
+            for throttle, subject in subjects:
+                throttle.check(subject)
             is_right = password_matches(password, stored)
-            self.throttle.record(is_right, *subjects)
-        if not is_right:
-            raise WrongPassword("The name or the password is wrong.")
+            for throttle, subject in subjects:
+                throttle.record(is_right, subject)
+            if not is_right:
+                raise WrongPassword("The name or the password is wrong.")
+            self._good[account, address] = True
+            for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
+                del self._good[oldest]
         return account
+
+    def _was_good(self, account: int, address: str) -> bool:
+        """Return whether the account was signed in from here before."""
+        caller = session_holder(self.accounts)
+        has_session = caller is not None and caller.account == account
+        return has_session or (account, address) in self._good
 
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)

@@ -100,10 +100,10 @@ def throttle(clock: Clock) -> catalogd.Throttle:
     return catalogd.Throttle(clock)
 
 
-def wait(throttle: catalogd.Throttle, *subjects: str) -> float:
-    """Return the seconds that the subjects have to wait."""
+def wait(throttle: catalogd.Throttle, subject: str) -> float:
+    """Return the seconds that the subject has to wait."""
     try:
-        throttle.check(*subjects)
+        throttle.check(subject)
     except catalogd.TooManyTries as problem:
         return float(problem.headers["Retry-After"])
     return 0
@@ -127,13 +127,6 @@ def test_the_wait_has_a_maximum(throttle: catalogd.Throttle, clock: Clock) -> No
     assert wait(throttle, "anna") == 0
 
 
-def test_the_longest_wait_of_several_counts(throttle: catalogd.Throttle) -> None:
-    for _ in range(7):
-        throttle.record(False, "anna")
-    assert wait(throttle, "address", "anna") == 4
-    assert wait(throttle, "address") == 0
-
-
 def test_a_right_password_ends_the_wait(throttle: catalogd.Throttle) -> None:
     for _ in range(6):
         throttle.record(False, "anna")
@@ -142,10 +135,43 @@ def test_a_right_password_ends_the_wait(throttle: catalogd.Throttle) -> None:
     assert throttle.wrong == {}
 
 
-def test_the_subject_with_the_oldest_try_is_forgotten_first(
+def test_a_flood_of_subjects_makes_none_forgotten(
     throttle: catalogd.Throttle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttle, "max_subjects", 2)
-    for subject in ("a", "b", "a", "c"):
-        throttle.record(False, subject)
-    assert list(throttle.wrong) == ["a", "c"]
+    monkeypatch.setattr(throttle, "max_subjects", 3)
+    for _ in range(7):
+        throttle.record(False, "anna")
+    for number in range(20):
+        throttle.record(False, f"flood {number}")
+    assert wait(throttle, "anna") == 4
+    assert wait(throttle, "a new one") > 0  # it shares the wait of the flood
+    assert len(throttle.wrong) <= 4
+
+
+def test_a_subject_is_forgotten_after_a_day(
+    throttle: catalogd.Throttle, clock: Clock
+) -> None:
+    throttle.record(False, "anna")
+    clock.now += 86401
+    throttle.record(False, "ben")
+    assert list(throttle.wrong) == ["ben"]
+
+
+@pytest.mark.parametrize(
+    ("address", "subject"),
+    [
+        ("192.168.1.7", "192.168.1.7"),
+        ("8.8.8.8", "8.8.8.8"),
+        ("2600:1::1", "2600:1::/64"),
+        ("2600:1:0:0:ffff::1", "2600:1::/64"),
+        ("2600:1:0:1::1", "2600:1:0:1::/64"),
+        ("fe80::1", "fe80::1"),
+        ("fe80::1%eth0", "fe80::1%eth0"),
+        ("fd00::1", "fd00::1"),
+        ("::1", "::1"),
+    ],
+)
+def test_a_network_of_global_ipv6_counts_as_one_address(
+    address: str, subject: str
+) -> None:
+    assert catalogd.address_subject(address) == subject

@@ -964,10 +964,59 @@ def test_wrong_passwords_slow_an_address_down(
     sign_in(browser, extra_environ={"REMOTE_ADDR": "192.168.1.99"})
 
 
+def lock_out(browser: webtest.TestApp) -> None:
+    """Guess the password of anna from other addresses, until the account must wait."""
+    for number in range(catalogd.Throttle.free_tries + 3):
+        there = {"REMOTE_ADDR": f"192.168.1.{100 + number}"}
+        sign_in(browser, "wrong", extra_environ=there, expect_errors=True)
+    there = {"REMOTE_ADDR": "192.168.1.200"}
+    assert sign_in(browser, extra_environ=there, expect_errors=True).status_int == 429
+
+
+def test_guesses_of_others_lock_nobody_out_of_an_address_that_was_good(
+    browser: webtest.TestApp, key: str
+) -> None:
+    sign_in(browser)
+    browser.reset()
+    lock_out(browser)
+    sign_in(browser)
+
+
+def test_guesses_of_others_lock_nobody_out_who_has_a_session(
+    signed_in: webtest.TestApp, service: catalogd.Web
+) -> None:
+    lock_out(app_of(service, "192.168.1.50"))
+    sign_in(signed_in, extra_environ={"REMOTE_ADDR": "192.168.1.51"})
+
+
+def test_a_new_password_begins_without_a_wait(
+    browser: webtest.TestApp, store: catalogd.Store, key: str
+) -> None:
+    """Also one that was set by another process, on the command line."""
+    lock_out(browser)
+    password = catalogd.hash_password("battery staple")
+    store.accounts.set_password(store.accounts.id_of("anna"), password)
+    sign_in(browser, "battery staple")
+
+
+def test_the_addresses_that_were_good_are_limited(
+    browser: webtest.TestApp,
+    service: catalogd.Web,
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_GOOD_ADDRESSES", 2)
+    for number in range(5):
+        sign_in(browser, extra_environ={"REMOTE_ADDR": f"10.0.0.{number}"})
+    good = [address for _, address in service.calls["SignInCalls"]._good]
+    assert good == ["10.0.0.3", "10.0.0.4"]
+
+
 def test_a_right_password_is_taken_after_the_wait(
     browser: webtest.TestApp, key: str, service: catalogd.Web, clock: Clock
 ) -> None:
-    service.calls["SignInCalls"].throttle.clock = clock
+    calls = service.calls["SignInCalls"]
+    calls.account_throttle.clock = calls.address_throttle.clock = clock
     for _ in range(catalogd.Throttle.free_tries):
         sign_in(browser, "wrong", status=403)
     wait = sign_in(browser, status=429).headers["Retry-After"]
