@@ -164,8 +164,7 @@ def test_the_source_archive_has_what_the_tests_need(tmp_path: pathlib.Path) -> N
     [archive] = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
-    paths = [path for path in TOP.glob("*") if path.is_file()]
-    for folder in (".ci", "packaging", "tests"):
-        paths += [path for path in (TOP / folder).rglob("*") if path.is_file()]
-    needed = {str(path.relative_to(TOP)) for path in paths if path.suffix != ".pyc"}
-    assert needed - names <= {".git", ".gitignore", ".coverage"}
+    patterns = ["*.py", "*.cfg", ".ci/*", "packaging/**/*", "tests/**/*"]
+    paths = [path for pattern in patterns for path in TOP.glob(pattern)]
+    files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
+    assert {str(path.relative_to(TOP)) for path in files} <= names
