@@ -405,6 +405,7 @@ class TooManyTries(Problem):
 
 class Busy(Problem):
     status, code = 503, "busy"
+    headers = {"Retry-After": "5"}
 
 
 class StorageFailed(Problem):
@@ -564,9 +565,10 @@ def checked_head(head: bytes) -> bytes:
 
 
 # Names ------------------------------------------------------------------------
-# What a file says of itself: by its name, and by its header, which is read without
-# any key. Nothing here raises on a broken or a hostile file: it says less.
+# The facts in a file's name and in its header, which is read without any key. Nothing
+# here raises on a broken or a hostile file: it has fewer facts.
 
+FACTS_VERSION = 1  # goes up when files that are known already should be read again
 TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
 VERSION = re.compile(r"\[v(\d{1,10})\]", re.IGNORECASE)
 TAG = re.compile(r"\[[^\[\]]*\]")
@@ -575,102 +577,101 @@ UNFINISHED = ("part", "tmp", "crdownload")  # what has such an extension
 TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
 
 
-class Said(NamedTuple):
-    """Name and metadata that a file gives, as the Entry has them, and its icon."""
+class FileFacts(NamedTuple):
+    """The name and metadata of an Entry, as a file tells them, and its icon."""
 
     facts: dict[str, Any]
     icon: bytes = b""  # a JPEG
 
 
 def file_type(path: str) -> str:
-    """The lower-case extension without its dot, "" where there is none."""
+    """Return the lower-case extension without its dot, "" where there is none."""
     return os.path.splitext(path)[1][1:].lower()
 
 
-def name_says(path: str) -> dict[str, Any]:
-    """Name and metadata that a file's name gives.
+def name_facts(path: str) -> dict[str, Any]:
+    """Return name and metadata that a file's name gives.
 
     `Celeste [0100...][v65536].nsp` has the name Celeste, the title_id in the first
     tag, the version 65536, and so the patch 1.
     """
     stem = os.path.splitext(os.path.basename(path))[0]
-    says: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "name": " ".join(TAG.sub(" ", stem).split()) or stem,
         "description": "",
         "version": "",
     }
     if found := TITLE_ID.search(stem):
-        says["title_id"] = found[1].upper()
+        facts["title_id"] = found[1].upper()
     if found := VERSION.search(stem):
-        says["version"] = found[1]
-        says["patch"] = int(found[1]) // 65536
-    return says
+        facts["version"] = found[1]
+        facts["patch"] = int(found[1]) // 65536
+    return facts
 
 
-def file_says(path: str, file: io.FileIO, size: int) -> Said:
-    """What name and header say together; the header knows better."""
-    try:
-        header = HEADERS.get(file_type(path), lambda window: Said({}))(
-            Window(file, size)
-        )
-    except Short:
-        header = Said({})
-    return Said({**name_says(path), **header.facts}, header.icon)
+def file_facts(path: str, file: io.FileIO, size: int) -> FileFacts:
+    """Return the facts of name and header, of which the header knows better."""
+    header = FileFacts({})
+    if reader := HEADERS.get(file_type(path)):
+        with contextlib.suppress(OutOfBounds):
+            header = reader(Window(file, size))
+    return FileFacts({**name_facts(path), **header.facts}, header.icon)
 
 
-class Short(Exception):
-    """A header speaks of bytes that are not in the file, or of too many."""
+class OutOfBounds(Exception):
+    """A header points to bytes that are not in the file, or to too many."""
 
 
 class Window:
-    """The file under a header's reader: reads little, and only what is there."""
+    """A file of which a header reader can read little, and only what is there."""
 
-    most = 256 * 1024  # bytes that are read of any file
+    max_bytes = 256 * 1024  # that are read of any file
 
     def __init__(self, file: io.FileIO, size: int) -> None:
         self.file = file
         self.size = size
-        self.left = self.most
+        self.left = self.max_bytes
 
     def read(self, offset: int, length: int) -> bytes:
-        """:raises Short: these bytes are not there, or are too many."""
+        """:raises OutOfBounds: the bytes are not there, or are too many."""
         if length > self.left or offset + length > self.size:
-            raise Short
+            raise OutOfBounds
         self.left -= length
         self.file.seek(offset)
         found = self.file.read(length) or b""
         if len(found) < length:
-            raise Short
+            raise OutOfBounds
         return found
 
 
-def nro_says(window: Window) -> Said:
-    """Homebrew: program size at 0x18 of the file, then an asset section with icon
-    and NACP. Source: the NRO format and hbmenu's assets on switchbrew.org."""
+def nro_facts(window: Window) -> FileFacts:
+    """Return the facts of a homebrew program: its size is at 0x18 of the file, behind
+    it is an asset section with icon and NACP. Source: the NRO format and hbmenu's
+    assets on switchbrew.org."""
     magic, _, program = struct.unpack("<4sII", window.read(0x10, 12))
     if magic != b"NRO0":
-        return Said({})
+        return FileFacts({})
     if window.size <= program:
-        return Said({"complete": window.size == program})
+        return FileFacts({"complete": window.size == program})
     magic, _, *spans = struct.unpack("<4sI6Q", window.read(program, 0x38))
     if magic != b"ASET":
-        return Said({"complete": True})
+        return FileFacts({"complete": True})
     sections = list(zip(spans[::2], spans[1::2], strict=True))
     ends = (offset + length for offset, length in sections if length)
     whole = program + max(ends, default=0x38)
     facts: dict[str, Any] = {"complete": window.size >= whole}
     (icon_at, icon_size), (nacp_at, nacp_size), _ = sections
-    with contextlib.suppress(Short):
-        facts |= nacp_says(window.read(program + nacp_at, min(nacp_size, 0x4000)))
+    with contextlib.suppress(OutOfBounds):
+        facts |= nacp_facts(window.read(program + nacp_at, min(nacp_size, 0x4000)))
         icon = window.read(program + icon_at, icon_size)
         if icon.startswith(b"\xff\xd8\xff"):
-            return Said(facts, icon)
-    return Said(facts)
+            return FileFacts(facts, icon)
+    return FileFacts(facts)
 
 
-def nacp_says(nacp: bytes) -> dict[str, Any]:
-    """Title, author and version of a control file: 16 titles, one a language, of
-    which the first that has a name counts. Source: NACP on switchbrew.org."""
+def nacp_facts(nacp: bytes) -> dict[str, Any]:
+    """Return name, author and version of a control file, which has 16 titles, one for
+    each language: the first with a name counts. Source: NACP on switchbrew.org."""
     titles = nacp[:0x3000]
     if nacp[0x3215:0x3216] == b"\1":  # newer ones compress 32 titles
         length = int.from_bytes(nacp[:2], "little")
@@ -678,17 +679,17 @@ def nacp_says(nacp: bytes) -> dict[str, Any]:
             titles = zlib.decompressobj(-15).decompress(nacp[2 : 2 + length], 0x6000)
         except zlib.error:
             titles = b""
-    says = {"version": padded_text(nacp[0x3060:0x3070])}
+    facts = {"version": padded_text(nacp[0x3060:0x3070])}
     for at in range(0, len(titles), 0x300):
         if name := padded_text(titles[at : at + 0x200]):
-            says["name"] = name
-            says["author"] = padded_text(titles[at + 0x200 : at + 0x300])
+            facts["name"] = name
+            facts["author"] = padded_text(titles[at + 0x200 : at + 0x300])
             break
-    return {fact: text for fact, text in says.items() if text}
+    return {fact: text for fact, text in facts.items() if text}
 
 
 def padded_text(field: bytes) -> str:
-    """The text of a NUL-padded field, "" where it is no UTF-8."""
+    """Return the text of a NUL-padded field, "" where it is no UTF-8."""
     try:
         text = field.partition(b"\0")[0].decode()
     except UnicodeDecodeError:
@@ -696,12 +697,12 @@ def padded_text(field: bytes) -> str:
     return " ".join("".join(filter(str.isprintable, text)).split())
 
 
-def nsp_says(window: Window) -> Said:
-    """A package: a table of the files in it, one of which may be a ticket that has
-    the title id in its name. Source: PFS0 on switchbrew.org."""
+def nsp_facts(window: Window) -> FileFacts:
+    """Return the facts of a package, which begins with a table of its files. One may
+    be a ticket with the title id in its name. Source: PFS0 on switchbrew.org."""
     magic, count, names_size = struct.unpack("<4sII", window.read(0, 12))
     if magic != b"PFS0":
-        return Said({})
+        return FileFacts({})
     rows = window.read(0x10, 0x18 * count)
     names = window.read(0x10 + 0x18 * count, names_size)
     spans = [(offset, size) for offset, size, _ in struct.iter_unpack("<QQQ", rows)]
@@ -710,50 +711,55 @@ def nsp_says(window: Window) -> Said:
     facts: dict[str, Any] = {"complete": window.size >= whole}
     if ticket := TICKET.search(names):
         facts["title_id"] = ticket[1].decode().upper()
-    return Said(facts)
+    return FileFacts(facts)
 
 
-def xci_says(window: Window) -> Said:
-    """A cartridge: where its data ends, in units of 0x200 bytes. A dump may have a
-    key area of 0x1000 bytes before it. Source: XCI on switchbrew.org."""
+def xci_facts(window: Window) -> FileFacts:
+    """Return the facts of a cartridge, which tells where its data ends, in units of
+    0x200 bytes. A dump may have a key area of 0x1000 bytes before it. Source: XCI on
+    switchbrew.org."""
     for start in (0, 0x1000):
         magic = window.read(start + 0x100, 4)
         if magic == b"HEAD":
             end = int.from_bytes(window.read(start + 0x118, 4), "little")
             least = start + 0x200 + end * 0x200
-            return Said({"complete": window.size >= least})
-    return Said({})
+            return FileFacts({"complete": window.size >= least})
+    return FileFacts({})
 
 
-HEADERS: dict[str, Callable[[Window], Said]] = {
-    "nro": nro_says,
-    "nsp": nsp_says,
-    "nsz": nsp_says,
-    "xci": xci_says,
+HEADERS: dict[str, Callable[[Window], FileFacts]] = {
+    "nro": nro_facts,
+    "nsp": nsp_facts,
+    "nsz": nsp_facts,
+    "xci": xci_facts,
 }
 
 
-UNSAFE = re.compile(r'[\\/:*?"<>|#%\x00-\x1f\x7f]')  # in some file system or address
+UNSAFE = re.compile(r'[\\/:*?"<>|#%\x00-\x1f\x7f]')  # in a file system or address
 
 
 def safe_name(name: str) -> str:
-    """The file name, without what a console or its SD card would stumble over."""
+    """Return the file name without characters that a console, its SD card or an
+    address do not take."""
     return UNSAFE.sub("_", unicodedata.normalize("NFC", name)).rstrip(". ") or "_"
 
 
 def distinct_names(names: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """A safe name by id. Of those that would be alike the first has it as it is, the
-    others with their id, so that a new entry never renames one that was there."""
+    """Return a safe name by id. Of those that would be alike, the first stays as it
+    is and the others get their id, so that a new entry never renames an older one.
+
+    :param names: id and name of each.
+    """
     taken = set()
-    found = {}
+    distinct = {}
     for identity, name in names:
         name = safe_name(name)
         if name.casefold() in taken:
             stem, ending = os.path.splitext(name)
             name = f"{stem} ({identity}){ending}"
         taken.add(name.casefold())
-        found[identity] = name
-    return found
+        distinct[identity] = name
+    return distinct
 
 
 # Accounts ---------------------------------------------------------------------
@@ -903,7 +909,7 @@ CREATE TABLE keys (
     id TEXT PRIMARY KEY,
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     label TEXT NOT NULL,
-    digest BLOB NOT NULL UNIQUE,       -- SHA-256 of the key
+    digest BLOB NOT NULL UNIQUE,       -- hash_token of the key
     created_at TEXT NOT NULL,
     last_used_at TEXT,
     requests INTEGER NOT NULL DEFAULT 0
@@ -912,7 +918,7 @@ CREATE TABLE keys (
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY,
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
-    digest BLOB NOT NULL UNIQUE,       -- SHA-256 of the cookie
+    digest BLOB NOT NULL UNIQUE,       -- hash_token of the cookie
     browser TEXT NOT NULL,             -- its User-Agent
     created_at TEXT NOT NULL
 ) STRICT;
@@ -923,41 +929,32 @@ CREATE TABLE entries (
     source TEXT NOT NULL,              -- absolute path, or URL
     file_type TEXT NOT NULL,
     size INTEGER NOT NULL,             -- bytes, 0 where unknown
-    root TEXT,                         -- library folder that the file is in
+    folder TEXT,                       -- library folder that the file is in
     mtime INTEGER,                     -- nanoseconds
     inode INTEGER,
     volume TEXT,                       -- file system that the file is on
     sample TEXT,                       -- digest of size, first and last 64 KiB
-    sha256 TEXT,                       -- of the content, if it was asked for,
-    sha256_size INTEGER,               -- and the size and mtime it had then
+    sha256 TEXT,                       -- of the content, once somebody asked for it
+    sha256_size INTEGER,               -- the file's size and mtime at that time
     sha256_mtime INTEGER,
     state TEXT NOT NULL CHECK (state IN ('here', 'gone', 'offline')),
-    gone_at TEXT,                      -- when a readable folder first lacked it
-    said TEXT NOT NULL,                -- JSON: name and metadata, as the file has them
-    typed TEXT NOT NULL DEFAULT '{}',  -- JSON: what an admin put over them
-    sort_name TEXT NOT NULL,           -- the name, case folded
+    gone_at TEXT,                      -- when a scan first missed it
+    facts TEXT NOT NULL,               -- JSON: name and metadata that the file tells
+    facts_version INTEGER NOT NULL,    -- FACTS_VERSION of the program that read them
+    overrides TEXT NOT NULL DEFAULT '{}', -- JSON: what an admin put over the facts
     created_at TEXT NOT NULL,
     created_by TEXT NOT NULL,
-    icon TEXT GENERATED ALWAYS AS (json_extract(said, '$.icon')) VIRTUAL,
-    name TEXT NOT NULL
-        GENERATED ALWAYS AS (json_extract(json_patch(said, typed), '$.name')) STORED,
-    listing TEXT NOT NULL              -- JSON: the Entry of the interface
-        GENERATED ALWAYS AS (json_object(
-            'id', id, 'name', name, 'source', source, 'type', type,
-            'file_type', file_type, 'size', size,
-            'created_at', created_at, 'created_by', created_by,
-            'metadata', json_patch(
-                json_remove(json_patch(said, typed), '$.name'),
-                CASE WHEN sha256_size = size AND sha256_mtime = mtime
-                THEN json_object('sha256', sha256) ELSE '{}' END)
-        )) STORED
+    icon TEXT,                         -- this and the rest: made by derived_columns
+    name TEXT NOT NULL,
+    sort_name TEXT NOT NULL,           -- the name, case folded
+    entry_json TEXT NOT NULL           -- the Entry of the interface
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
 CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
 
 CREATE TABLE icons (
-    digest TEXT PRIMARY KEY,           -- as the entries' metadata.icon has it
+    digest TEXT PRIMARY KEY,           -- as in the entries' metadata.icon
     jpeg BLOB NOT NULL
 ) STRICT;
 
@@ -966,28 +963,29 @@ CREATE TABLE queue (
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
     place INTEGER NOT NULL,            -- the smallest is first
-    status TEXT NOT NULL DEFAULT 'pending' CHECK (
+    status TEXT NOT NULL DEFAULT 'pending' CHECK (    -- see TRANSITIONS
         status IN ('pending', 'processing', 'completed', 'failed', 'cancelled')),
+    is_open INTEGER NOT NULL
+        GENERATED ALWAYS AS (status IN ('pending', 'processing')) VIRTUAL,
     percent REAL NOT NULL DEFAULT 0,   -- 0 to 100
     bytes INTEGER NOT NULL DEFAULT 0,
     speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
     error TEXT NOT NULL DEFAULT '',
-    cleared INTEGER NOT NULL DEFAULT 0, -- 1: only kept to tell what was sent before
+    cleared INTEGER NOT NULL DEFAULT 0, -- 1: kept only to tell what was sent
     created_at TEXT NOT NULL,
-    reported_at TEXT,                  -- last report of the client that works on it
+    reported_at TEXT,                  -- last report of the client that sends it
     client TEXT                        -- what that client calls itself, if it does
 ) STRICT;
 
 CREATE INDEX queue_order ON queue (account, place);
 CREATE INDEX queue_entry ON queue (entry);
-CREATE UNIQUE INDEX queue_open ON queue (account, entry)
-    WHERE status IN ('pending', 'processing');
+CREATE UNIQUE INDEX queue_open ON queue (account, entry) WHERE is_open;
 
 CREATE TABLE addresses (
-    digest BLOB PRIMARY KEY,           -- SHA-256 of the token in the address
+    digest BLOB PRIMARY KEY,           -- hash_token of the token in the address
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     item TEXT UNIQUE REFERENCES queue ON DELETE CASCADE, -- NULL: to browse all
-    token TEXT                         -- of an address to browse: it is shown again
+    token TEXT                         -- only to browse all: the page shows it again
 ) STRICT;
 
 CREATE UNIQUE INDEX addresses_to_browse ON addresses (account) WHERE item IS NULL;
@@ -996,29 +994,58 @@ CREATE TABLE counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT;
-
-INSERT INTO counters VALUES ('catalog', 0); -- goes up when a listing changes
 """
-SCHEMA_VERSION = 1
-UPGRADES: dict[int, str] = {}  # from a version: the statements that lead to the next
+SCHEMA_VERSION = 2  # also goes up when entry_json changes
+# From a version: the statements that prepare its tables for adopt_schema, such as
+# renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
+UPGRADES = {
+    1: (
+        "ALTER TABLE entries RENAME COLUMN root TO folder",
+        "ALTER TABLE entries RENAME COLUMN said TO facts",
+        "ALTER TABLE entries RENAME COLUMN typed TO overrides",
+        "ALTER TABLE entries RENAME COLUMN listing TO entry_json",
+        "ALTER TABLE entries ADD COLUMN facts_version INTEGER NOT NULL DEFAULT 1",
+        "UPDATE counters SET name = 'list'",
+    ),
+}
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
-USAGE_INTERVAL = 60  # seconds between two writes of what keys were used
+KEY_USES_SECONDS = 3600  # between two writes of what keys were used
+MAX_WRITE_WAIT_SECONDS = 10
+MAX_CLOSE_WAIT_SECONDS = 0.9  # for each kind of deferred write
+BATCH = 250  # entries that are written at once
 
-# What becomes of an item's status by a client's report; the rest is a Conflict.
-OPEN: dict[str | None, str] = {status: status for status in STATUSES}
-OPEN[None] = "processing"
-NEXT_STATUS: dict[str, dict[str | None, str]] = {
+# From each status of a queue item, by what happens: the next one. A client reports
+# figures, a status, or that it gives the item back ("release"); the page can retry
+# and cancel; an item is stale when no client has reported on it for `stale_after`.
+# What is not here is a Conflict.
+OPEN = {"figures": "processing", "release": "pending", "cancel": "cancelled"}
+OPEN |= {status: status for status in STATUSES}
+FAILED = {"figures": "failed", "failed": "failed", "processing": "processing"}
+STOPPED = {"completed": "cancelled", "failed": "cancelled"}  # the client's last word
+TRANSITIONS: dict[str, dict[str, str]] = {
     "pending": OPEN,
-    "processing": OPEN,
-    "failed": {None: "failed", "failed": "failed", "processing": "processing"},
-    "completed": {"completed": "completed"},
-    "cancelled": {"completed": "cancelled", "failed": "cancelled"},
+    "processing": {**OPEN, "stale": "pending"},
+    "completed": {"completed": "completed", "retry": "pending"},
+    "failed": {**FAILED, "retry": "pending"},
+    "cancelled": {**STOPPED, "retry": "pending"},
 }
+NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
+    **{"status": "pending", "percent": 0, "bytes": 0, "speed": 0, "error": ""},
+    **{"reported_at": None, "client": None, "cleared": 0},
+}
+REPORT_COLUMNS = {
+    "now": "reported_at",
+    "progress_percent": "percent",
+    "bytes_transferred": "bytes",
+    "transfer_speed": "speed",
+    "error_message": "error",
+}
+IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
 
 
 class Caller(NamedTuple):
-    """Who calls: an account, and the id of the key or session that proved it.
+    """The account that calls, and the id of its key or session.
 
     One that browses does so below `base`. With an address that was made for a queue
     item it may have the `entry` of that `item` and nothing else.
@@ -1027,40 +1054,39 @@ class Caller(NamedTuple):
     account: int
     name: str
     admin: bool
-    proof: str
+    credential: str
     base: str = "/dir"
     item: str | None = None
     entry: str | None = None
 
 
-class File(NamedTuple):
-    """What a look at the disk tells of a file, without opening it."""
+class FoundFile(NamedTuple):
+    """What a folder tells of a file, without opening it."""
 
     path: str
-    root: str
-    size: int
-    mtime: int
+    folder: str  # library folder
+    size: int  # bytes
+    mtime: int  # nanoseconds
     inode: int
     volume: str
 
 
-class Known(NamedTuple):
+class FileContent(NamedTuple):
+    """What an open file tells."""
+
+    sample: str
+    facts: dict[str, Any]
+
+
+class KnownFile(NamedTuple):
     """What the store has of a file."""
 
     id: str
-    file: File
+    file: FoundFile
     sample: str | None
     state: str
     gone_at: str | None
     created_at: str
-
-
-class Look(NamedTuple):
-    """What a look into a file tells."""
-
-    sample: str
-    name: str
-    said: str  # JSON: name and metadata
 
 
 class Checksum(NamedTuple):
@@ -1074,17 +1100,98 @@ class Checksum(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What a scan found: what to add, to bring up to date, to set aside, to drop."""
+    """The files that a scan adds, updates, marks as gone or offline, and forgets."""
 
-    added: list[tuple[File, Look | None]]  # None: it was not looked into yet
-    updated: list[tuple[Known, File, Look | None]]
-    gone: list[Known]
-    offline: list[Known]
-    forgotten: list[Known]
+    added: Sequence[tuple[FoundFile, FileContent | None]] = ()  # None: not read yet
+    updated: Sequence[tuple[KnownFile, FoundFile, FileContent | None]] = ()
+    gone: Sequence[KnownFile] = ()
+    offline: Sequence[KnownFile] = ()
+    forgotten: Sequence[KnownFile] = ()
+
+
+Row = dict[str, Any]  # by column; of entries: facts and overrides are dictionaries
+Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
+
+
+def entry_json(row: Row) -> str:
+    """Return the Entry of the interface, as JSON."""
+    entry = {name: row[name] for name in ("id", "name", "source", "type", "file_type")}
+    entry |= {name: row[name] for name in ("size", "created_at", "created_by")}
+    metadata = {**row["facts"], **row.get("overrides", {})}
+    del metadata["name"]
+    checked = (row.get("sha256_size"), row.get("sha256_mtime"))
+    if checked == (row["size"], row.get("mtime")):
+        metadata["sha256"] = row["sha256"]
+    entry["metadata"] = metadata
+    return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+
+
+def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Add entries, or replace those with the same ids, by one statement: SQLite works
+    without holding up the threads that answer calls. All rows have the same columns.
+    """
+    if not rows:
+        return
+    values: list[Any] = []
+    for row in rows:
+        row["name"] = row.get("overrides", {}).get("name") or row["facts"]["name"]
+        row["sort_name"] = row["name"].casefold()
+        row["icon"] = row["facts"].get("icon")
+        row["entry_json"] = entry_json(row)
+        values += [json.dumps(v) if isinstance(v, dict) else v for v in row.values()]
+    columns = ", ".join(rows[0])
+    place = f"({', '.join('?' * len(rows[0]))})"
+    places = ", ".join([place] * len(rows))
+    updates = ", ".join(f"{name} = excluded.{name}" for name in rows[0] if name != "id")
+    db.execute(
+        f"INSERT INTO entries ({columns}) VALUES {places}"
+        f" ON CONFLICT (id) DO UPDATE SET {updates}",
+        values,
+    )
+
+
+def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
+    sql = "SELECT * FROM entries WHERE id IN (SELECT value FROM json_each(?))"
+    rows = [dict(row) for row in db.execute(sql, (json.dumps([*ids]),))]
+    for row in rows:
+        row.update({name: json.loads(row[name]) for name in ("facts", "overrides")})
+    return rows
+
+
+def file_columns(file: FoundFile, content: FileContent | None) -> Row:
+    """Return the columns that a found file gives, and its content where it was read."""
+    columns: Row = {**file._asdict(), "state": "here", "gone_at": None}
+    columns["source"] = columns.pop("path")
+    if content:
+        columns["file_type"] = file_type(file.path)
+        columns["facts_version"] = FACTS_VERSION
+        columns.update(content._asdict())
+    return columns
+
+
+KNOWN_FILE = (
+    "SELECT id, source AS path, folder, size, mtime, inode, volume, sample, state,"
+    " gone_at, created_at FROM entries WHERE type = 'filepath'"
+)
+
+
+def known_file(row: sqlite3.Row) -> KnownFile:
+    columns = dict(row)
+    file = FoundFile(**{name: columns.pop(name) for name in FoundFile._fields})
+    return KnownFile(file=file, **columns)
+
+
+def caller(row: Row | None) -> Caller | None:
+    return Caller(**{**row, "admin": bool(row["admin"])}) if row else None
+
+
+def batches(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(rows), BATCH):
+        yield rows[start : start + BATCH]
 
 
 def stamp(seconds: float) -> str:
-    """A time since 1970 as the interface writes it; 1970 for all before."""
+    """Return a time since 1970 as the interface writes it; 1970 for all before."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(max(seconds, 0)))
 
 
@@ -1092,42 +1199,48 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-KNOWN = (
-    "id, source, root, size, mtime, inode, volume, sample, state, gone_at, created_at"
-)
-
-
-def known_row(row: Sequence[Any]) -> Known:
-    return Known(row[0], File._make(row[1:7]), *row[7:])
-
-
-def look_row(file: File, look: Look) -> tuple[str, str, str, str]:
-    """The columns file_type, sample, said and sort_name."""
-    return file_type(file.path), look.sample, look.said, look.name.casefold()
-
-
 def make_private(path: str) -> None:
-    """Make an empty file that only we can read: it gets passwords, if only hashed.
+    """Make an empty file that only its owner can read, for it will hold passwords.
 
     :raises FileExistsError: it is there already.
     """
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def statements(script: str) -> Iterator[str]:
-    """The SQL statements of a script, in which each ends its line."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+def adopt_schema(db: sqlite3.Connection) -> None:
+    """Give the database the tables and indexes of SCHEMA. Those that differ are made
+    again. Others stay: tools such as Litestream have tables of theirs in the file."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
+        fresh.executescript(SCHEMA)
+        sql = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
+        wanted = fresh.execute(sql).fetchall()
+    for kind, name, sql in wanted:
+        find = "SELECT sql FROM sqlite_schema WHERE name = ?"
+        found = db.execute(find, (name,)).fetchone()
+        if found and found["sql"] != sql and kind == "table":
+            remake_table(db, name, sql)
+        elif not found or found["sql"] != sql:
+            db.execute(f"DROP INDEX IF EXISTS {name}")
+            db.execute(sql)
+
+
+def remake_table(db: sqlite3.Connection, name: str, sql: str) -> None:
+    """Make a table anew, and move the columns to it that both have."""
+    db.execute(f"ALTER TABLE {name} RENAME TO replaced")
+    db.execute(sql)
+    select = "SELECT name FROM pragma_table_xinfo(?)"
+    old = {row["name"] for row in db.execute(select, ("replaced",))}
+    new = [row["name"] for row in db.execute(f"{select} WHERE hidden = 0", (name,))]
+    columns = ", ".join(column for column in new if column in old)
+    select = f"SELECT {columns} FROM replaced ORDER BY rowid"
+    db.execute(f"INSERT INTO {name} ({columns}) {select}")
+    db.execute("DROP TABLE replaced")  # with its indexes
 
 
 @contextlib.contextmanager
 def storage_problems() -> Iterator[None]:
-    """Turns what SQLite says of the disk and of other writers into a Problem. What it
-    says of our SQL stays as it is: that is a bug."""
+    """Turn SQLite's errors of the disk and of other writers into a Problem. Its errors
+    of our SQL pass: they are bugs."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -1143,31 +1256,30 @@ def storage_problems() -> Iterator[None]:
         raise
 
 
-DISK_ERRORS = (
-    "SQLITE_CANTOPEN",
-    "SQLITE_CORRUPT",
-    "SQLITE_IOERR",
-    "SQLITE_NOTADB",
-    "SQLITE_PERM",
-    "SQLITE_READONLY",
+DISK_ERRORS = tuple(
+    f"SQLITE_{name}"
+    for name in ("CANTOPEN", "CORRUPT", "IOERR", "NOTADB", "PERM", "READONLY")
 )
 
 
 class Database:
-    """The SQLite file of one data folder. Any thread may call; reads do not wait."""
+    """The SQLite file of one data folder. Any thread may call. Readers never wait for
+    writers, which take turns."""
 
-    def __init__(
-        self,
-        folder: str,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, folder: str, clock: Callable[[], float] = time.time) -> None:
         """:raises Problem: the folder or its database cannot be used."""
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
         self.clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held by the thread that writes
+        self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
+        self._deferred: set[Callable[[float], None]] = set()
+        self._deferred_lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self._closing = False
         try:
             self._open()
         except BaseException:
@@ -1185,13 +1297,21 @@ class Database:
                 self._writer.execute("PRAGMA wal_autocheckpoint = 4000")  # pages
                 self._prepare()
         except OSError as error:
-            raise Problem(
-                f"{self.folder}: cannot be used: {error.strerror}."
-            ) from error
+            message = f"{self.folder}: cannot be used: {error.strerror}."
+            raise Problem(message) from error
         except StorageFailed as problem:
             raise Problem(f"{self.path}: {problem}") from problem
 
     def close(self) -> None:
+        """Close the file, after a last try to write what is deferred."""
+        if not self._all:
+            return
+        self._closing = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        for problem in self._write_deferred(MAX_CLOSE_WAIT_SECONDS):
+            log.warning("The last reports or uses of keys are lost: %s", problem)
         while self._all:
             self._all.pop().close()
         self._idle.clear()
@@ -1203,33 +1323,40 @@ class Database:
         self._all.append(db)
         db.row_factory = sqlite3.Row
         db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA synchronous = FULL")
         return db
 
     def _prepare(self) -> None:
-        """Make the tables, or bring an older file up to today's."""
-        if self._version() == SCHEMA_VERSION:
+        """Make the tables, or upgrade those of an earlier release."""
+        current = (SCHEMA_VERSION, APPLICATION_ID)
+        if (self._pragma("user_version"), self._pragma("application_id")) == current:
             return
         with self.exclusive("upgrade", wait=60):  # nobody waits to change to WAL
             self._writer.execute("PRAGMA journal_mode = WAL")
-            self._writer.execute("PRAGMA foreign_keys = OFF")  # to replace tables
+            self._writer.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
+            self._writer.execute("PRAGMA legacy_alter_table = ON")  # and only them
             with self.writing() as db:
                 self._upgrade(db)
+            self._writer.execute("PRAGMA legacy_alter_table = OFF")
             self._writer.execute("PRAGMA foreign_keys = ON")
 
-    def _version(self) -> int:
-        return int(self._writer.execute("PRAGMA user_version").fetchone()[0])
+    def _pragma(self, name: str) -> int:
+        return int(self._writer.execute(f"PRAGMA {name}").fetchone()[name])
 
     def _upgrade(self, db: sqlite3.Connection) -> None:
-        version = self._version()
-        if version > SCHEMA_VERSION:
-            raise Problem(f"{self.path}: was made by a newer catalogd. Update it.")
-        if version == 0 and db.execute("SELECT 1 FROM sqlite_schema").fetchone():
+        version = self._pragma("user_version")
+        used = "SELECT 1 FROM sqlite_schema WHERE name NOT GLOB '_litestream*'"
+        if self._pragma("application_id") == APPLICATION_ID:
+            if version > SCHEMA_VERSION:
+                raise Problem(f"{self.path}: was made by a newer catalogd. Update it.")
+        elif db.execute(used).fetchone():
             raise Problem(f"{self.path}: is a database of another program.")
-        steps = [UPGRADES[n] for n in range(version, SCHEMA_VERSION) if version]
-        for script in steps if version else [SCHEMA]:
-            for statement in statements(script):
+        for step in range(version or SCHEMA_VERSION, SCHEMA_VERSION):
+            for statement in UPGRADES[step]:
                 db.execute(statement)
+        adopt_schema(db)
+        for ids in batches([row["id"] for row in db.execute("SELECT id FROM entries")]):
+            write_entries(db, read_entries(db, ids))
+        db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0)")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -1245,15 +1372,34 @@ class Database:
             finally:
                 self._idle.append(db)
 
+    def rows(self, sql: str, values: Values = ()) -> list[Row]:
+        with self.reading() as db:
+            return [dict(row) for row in db.execute(sql, values)]
+
+    def row(self, sql: str, values: Values = ()) -> Row | None:
+        """Return the first row, if there is any."""
+        return next(iter(self.rows(sql, values)), None)
+
+    def value(self, sql: str, values: Values = ()) -> Any:
+        """Return the only column of the first row, or None."""
+        return next(iter((self.row(sql, values) or {}).values()), None)
+
     @contextlib.contextmanager
-    def writing(self, synchronous: str = "FULL") -> Iterator[sqlite3.Connection]:
-        """One transaction, on disk when the block has ended. With "NORMAL" it is only
-        handed to the operating system: it outlives the process, but not a power cut,
-        until the next transaction brings it to the disk too."""
-        with self._lock, storage_problems():
+    def writing(
+        self, wait: float = MAX_WRITE_WAIT_SECONDS, durable: bool = True
+    ) -> Iterator[sqlite3.Connection]:
+        """Run the block as one transaction.
+
+        :param wait: seconds to wait for other writers, in this process and in others.
+        :param durable: whether it is on the disk when the block has ended. If not, it
+            outlives the process, but a power cut only after the next durable one.
+        :raises Busy: another one still writes then.
+        """
+        with self._turn(wait), storage_problems():
             db = self._writer
-            db.execute(f"PRAGMA synchronous = {synchronous}")
+            db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.execute("BEGIN IMMEDIATE")
+            self._waiting.discard(threading.get_ident())
             try:
                 yield db
                 db.execute("COMMIT")
@@ -1262,9 +1408,72 @@ class Database:
                     db.execute("ROLLBACK")
 
     @contextlib.contextmanager
+    def _turn(self, wait: float) -> Iterator[None]:
+        """Hold the lock, and leave SQLite the rest of the time to wait."""
+        deadline = time.monotonic() + wait
+        self._waiting.add(threading.get_ident())
+        try:
+            if not self._lock.acquire(timeout=wait):
+                raise Busy("The database is busy. Try again.")
+            try:
+                left = max(deadline - time.monotonic(), 0)
+                self._writer.execute(f"PRAGMA busy_timeout = {left * 1000:.0f}")
+                yield
+            finally:
+                self._lock.release()
+        finally:
+            self._waiting.discard(threading.get_ident())
+
+    def write(self, sql: str, values: Values) -> int:
+        """Run one statement as a transaction, and return how many rows it changed."""
+        with self.writing() as db:
+            return db.execute(sql, values).rowcount
+
+    def waiting(self) -> int:
+        """Return how many threads wait to write."""
+        return len(self._waiting)
+
+    def defer(self, write: Callable[[float], None]) -> None:
+        """Let a background thread call `write`, with the seconds that it may wait for
+        other writers, until it raises no Problem."""
+        with self._deferred_lock:
+            self._deferred.add(write)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="writer")
+                self._thread.start()
+        self._wake.set()
+
+    def _run(self) -> None:
+        while not self._closing:
+            pause = None
+            for problem in self._write_deferred(wait=0.1):
+                pause = 0.1
+                if not isinstance(problem, Busy):
+                    log.warning(
+                        "Reports or uses of keys are written later: %s", problem
+                    )
+                    pause = 60
+            self._wake.wait(pause)
+            self._wake.clear()
+
+    def _write_deferred(self, wait: float) -> list[Problem]:
+        """Return why some are still deferred."""
+        problems = []
+        for write in [*self._deferred]:
+            self._deferred.discard(
+                write
+            )  # first, as it may be deferred again meanwhile
+            try:
+                write(wait)
+            except Problem as problem:
+                self._deferred.add(write)
+                problems.append(problem)
+        return problems
+
+    @contextlib.contextmanager
     def exclusive(self, work: str, wait: float = 0) -> Iterator[None]:
-        """Only one process at a time does this work on the data folder. An end of
-        the process, by whatever means, ends it too.
+        """Let one process at a time do this work on the data folder. However the
+        process ends, the next one may start.
 
         :raises Conflict: another one still does it after `wait` seconds.
         """
@@ -1281,9 +1490,9 @@ class Database:
             yield
 
     def backup(self, path: str) -> None:
-        """A whole copy of the database, which replaces an earlier one.
+        """Write a whole copy of the database, in place of an earlier one.
 
-        :raises Problem: the file is there and no copy of ours, or cannot be made.
+        :raises Problem: another file is there, or it cannot be written.
         """
         try:
             if os.path.exists(path) and not self._is_backup(path):
@@ -1307,8 +1516,8 @@ class Database:
             raise
 
     def _is_backup(self, path: str) -> bool:
-        """Whether it is a database of ours, and not the one that is in use. That one
-        is not opened: closing it would end SQLite's locks."""
+        """Return whether it is a database of ours other than the one in use. It is not
+        opened by SQLite: to close the one in use would end SQLite's locks on it."""
         if os.path.samefile(path, self.path):
             return False
         with open(path, "rb") as file:
@@ -1320,20 +1529,23 @@ class Accounts:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._uses: dict[str, tuple[int, str]] = {}  # not yet written, by key id
+        self._uses: dict[str, tuple[int, str]] = {}  # not written: count, last by key
         self._uses_lock = threading.Lock()
         self._uses_written = -math.inf
-        self._uses_writer: threading.Thread | None = None
+        self._listing_lock = threading.Lock()  # uses are in the file or in memory
 
     def close(self) -> None:
-        """Write what is only in memory."""
-        self._wait_for_uses()
+        """Have the uses of keys written that are only in memory."""
         if self._uses:
-            self._write_uses()
+            self.database.defer(self._write_uses)
+
+    def _now(self) -> str:
+        return stamp(self.database.clock())
 
     def add(self, name: str, password: str, admin: bool = False) -> int:
-        """Its id. The first account is an admin. `password` is a hash.
+        """Add an account, and return its id. The first one is an admin.
 
+        :param password: its hash.
         :raises Conflict: the name is taken.
         """
         with self.database.writing() as db:
@@ -1341,31 +1553,24 @@ class Accounts:
                 row = db.execute(
                     "INSERT INTO accounts (name, password, admin, created_at) VALUES"
                     " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
-                    (name, password, admin, stamp(self.database.clock())),
+                    (name, password, admin, self._now()),
                 ).fetchone()
             except sqlite3.IntegrityError as error:
                 raise Conflict(f"There is an account {name} already.") from error
         return int(row["id"])
 
     def exist(self) -> bool:
-        with self.database.reading() as db:
-            return bool(
-                db.execute("SELECT EXISTS (SELECT 1 FROM accounts)").fetchone()[0]
-            )
+        return bool(self.database.value("SELECT 1 FROM accounts"))
 
-    def all(self) -> list[dict[str, Any]]:
-        with self.database.reading() as db:
-            rows = db.execute(
-                "SELECT id, name, admin, created_at FROM accounts ORDER BY id"
-            )
-            return [{**row, "admin": bool(row["admin"])} for row in map(dict, rows)]
+    def all(self) -> list[Row]:
+        sql = "SELECT id, name, admin, created_at FROM accounts ORDER BY id"
+        return [{**row, "admin": bool(row["admin"])} for row in self.database.rows(sql)]
 
     def credentials(self, name: str) -> tuple[int, str] | None:
-        """Id and password hash of an account, or None."""
-        with self.database.reading() as db:
-            sql = "SELECT id, password FROM accounts WHERE name = ?"
-            row = db.execute(sql, (name,)).fetchone()
-        return row and (row["id"], row["password"])
+        """Return id and password hash of an account, or None."""
+        sql = "SELECT id, password FROM accounts WHERE name = ?"
+        row = self.database.row(sql, (name,))
+        return (row["id"], row["password"]) if row else None
 
     def id_of(self, name: str) -> int:
         """:raises NotFound: there is no such account."""
@@ -1381,151 +1586,130 @@ class Accounts:
         """
         with self.database.writing() as db:
             sql = "UPDATE accounts SET password = ? WHERE id = ?"
-            self._change_account(db, sql, (password, account))
+            self._change(db, sql, (password, account))
             sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
             db.execute(sql, (account, keep))
 
     def remove(self, account: int) -> None:
-        """With its keys, sessions and queue.
+        """Remove it with its keys, sessions and queue.
 
         :raises NotFound: there is no such account.
-        :raises Conflict: others would be left without an admin.
+        :raises Conflict: the others would be without an admin.
         """
         with self.database.writing() as db:
-            sql = "DELETE FROM accounts WHERE id = ?"
-            self._change_account(db, sql, (account,))
+            self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
 
     def set_admin(self, account: int, admin: bool) -> None:
         """Make it an admin or a member. Raises as `remove` does."""
         with self.database.writing() as db:
             sql = "UPDATE accounts SET admin = ? WHERE id = ?"
-            self._change_account(db, sql, (admin, account))
+            self._change(db, sql, (admin, account))
 
     @staticmethod
-    def _change_account(
-        db: sqlite3.Connection, sql: str, values: tuple[Any, ...]
-    ) -> None:
+    def _change(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> None:
         if not db.execute(sql, values).rowcount:
             raise NotFound("There is no such account.")
-        sql = "SELECT count(*), total(admin) FROM accounts"
-        left, admins = db.execute(sql).fetchone()
-        if left and not admins:
-            raise Conflict("The last admin stays. Add another admin first.")
+        sql = "SELECT count(*) AS count, total(admin) AS admins FROM accounts"
+        left = db.execute(sql).fetchone()
+        if left["count"] and not left["admins"]:
+            message = "The last admin cannot be removed or demoted."
+            raise Conflict(f"{message} Add another admin first.")
+
+    # Keys
 
     def add_key(self, account: int, label: str, digest: bytes) -> str:
-        """Its id."""
-        row = (new_id(), account, label, digest, stamp(self.database.clock()))
-        with self.database.writing() as db:
-            sql = "INSERT INTO keys (id, account, label, digest, created_at)"
-            db.execute(f"{sql} VALUES (?, ?, ?, ?, ?)", row)
+        """Add a key, and return its id."""
+        row = (new_id(), account, label, digest, self._now())
+        sql = "INSERT INTO keys (id, account, label, digest, created_at)"
+        self.database.write(f"{sql} VALUES (?, ?, ?, ?, ?)", row)
         return row[0]
 
-    def keys(self, account: int | None = None) -> list[dict[str, Any]]:
-        """Of one account, or of all. It waits for uses that are just being written."""
-        self._wait_for_uses()
-        with self.database.reading() as db:
-            rows = db.execute(
-                "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
-                " last_used_at, requests FROM keys JOIN accounts ON"
-                " accounts.id = account WHERE account = coalesce(?, account)"
-                " ORDER BY keys.created_at, keys.id",
-                (account,),
-            )
-            found = [dict(row) for row in rows]
-        for key in found:
-            count, last = self._uses.get(key["id"], (0, key["last_used_at"]))
+    def keys(self, account: int | None = None) -> list[Row]:
+        """Return the keys of one account or of all, with their uses."""
+        sql = (
+            "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
+            " last_used_at, requests FROM keys JOIN accounts ON accounts.id = account"
+            " WHERE account = coalesce(?, account)"
+            " ORDER BY keys.created_at, keys.id"
+        )
+        with self._listing_lock:
+            keys = self.database.rows(sql, (account,))
+            uses = self._uses.copy()
+        for key in keys:
+            count, last = uses.get(key["id"], (0, key["last_used_at"]))
             key.update(requests=key["requests"] + count, last_used_at=last)
-        return found
+        return keys
 
     def revoke_key(self, key: str, account: int | None = None) -> None:
         """:raises NotFound: the account, or with None nobody, has such a key."""
-        with self.database.writing() as db:
-            sql = "DELETE FROM keys WHERE id = ? AND account = coalesce(?, account)"
-            if not db.execute(sql, (key, account)).rowcount:
-                raise NotFound(f"There is no key {key}.")
+        sql = "DELETE FROM keys WHERE id = ? AND account = coalesce(?, account)"
+        if not self.database.write(sql, (key, account)):
+            raise NotFound(f"There is no key {key}.")
 
     def key_holder(self, digest: bytes) -> Caller | None:
-        """Who has the key with this digest. It counts as a use of the key."""
-        with self.database.reading() as db:
-            row = db.execute(
-                "SELECT account, name, admin, keys.id FROM keys"
-                " JOIN accounts ON accounts.id = account WHERE digest = ?",
-                (digest,),
-            ).fetchone()
-        if row is None:
-            return None
-        self._count_use(row["id"])
-        return Caller(row["account"], row["name"], bool(row["admin"]), row["id"])
+        """Return who has the key with this digest, and count a use of the key."""
+        sql = "SELECT account, name, admin, keys.id AS credential FROM keys"
+        sql += " JOIN accounts ON accounts.id = account WHERE digest = ?"
+        row = self.database.row(sql, (digest,))
+        if row:
+            self._count_use(row["credential"])
+        return caller(row)
 
     def _count_use(self, key: str) -> None:
-        """Counted in memory and written once in a while, to spare the SD card, and by
-        another thread: who only reads must not wait for who writes."""
+        """Count in memory, to spare an SD card, and have it written once an hour."""
         now = self.database.clock()
         with self._uses_lock:
-            self._note_uses(key, 1, stamp(now))
+            count, _ = self._uses.get(key, (0, ""))
+            self._uses[key] = (count + 1, stamp(now))
             # A clock that was set back must not put it off.
-            due = not 0 <= now - self._uses_written < USAGE_INTERVAL
-            if due and not (self._uses_writer and self._uses_writer.is_alive()):
+            due = not 0 <= now - self._uses_written < KEY_USES_SECONDS
+            if due:
                 self._uses_written = now
-                writer = threading.Thread(target=self._write_uses)
-                writer.start()
-                self._uses_writer = writer
+        if due:
+            self.database.defer(self._write_uses)
 
-    def _wait_for_uses(self) -> None:
-        """Until those that are being written are."""
-        with self._uses_lock:  # in which it is started
-            writer = self._uses_writer
-        if writer is not None:
-            writer.join()
-
-    def _note_uses(self, key: str, count: int, last: str) -> None:
-        before, latest = self._uses.get(key, (0, ""))
-        self._uses[key] = (before + count, max(last, latest))
-
-    def _write_uses(self) -> None:
-        with self._uses_lock:
-            uses, self._uses = self._uses, {}
+    def _write_uses(self, wait: float) -> None:
         sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
-        try:
-            with self.database.writing() as db:
+        with self._listing_lock:
+            with self.database.writing(wait) as db:
+                uses = self._uses.copy()
                 db.executemany(sql, [(*use, key) for key, use in uses.items()])
-        except Problem as problem:  # a full disk must not refuse a key
-            log.warning("The use of keys is written later: %s", problem)
             with self._uses_lock:
-                for key, use in uses.items():
-                    self._note_uses(key, *use)
+                for key, (written, _) in uses.items():
+                    count, last = self._uses.pop(key)
+                    if count > written:
+                        self._uses[key] = (count - written, last)
+
+    # Sessions
+
+    def _oldest(self) -> str:
+        """Return the time since which sessions that have not expired were made."""
+        return stamp(self.database.clock() - SESSION_DAYS * 86400)
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
         with self.database.writing() as db:
-            expired = stamp(self.database.clock() - SESSION_DAYS * 86400)
-            db.execute("DELETE FROM sessions WHERE created_at < ?", (expired,))
-            row = (new_id(), account, digest, browser, stamp(self.database.clock()))
+            db.execute("DELETE FROM sessions WHERE created_at < ?", (self._oldest(),))
+            row = (new_id(), account, digest, browser, self._now())
             db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
-        with self.database.reading() as db:
-            row = db.execute(
-                "SELECT account, name, admin, sessions.id FROM sessions"
-                " JOIN accounts ON accounts.id = account"
-                " WHERE digest = ? AND sessions.created_at >= ?",
-                (digest, stamp(self.database.clock() - SESSION_DAYS * 86400)),
-            ).fetchone()
-        return row and Caller(row[0], row[1], bool(row[2]), row[3])
+        row = self.database.row(
+            "SELECT account, name, admin, sessions.id AS credential FROM sessions"
+            " JOIN accounts ON accounts.id = account"
+            " WHERE digest = ? AND sessions.created_at >= ?",
+            (digest, self._oldest()),
+        )
+        return caller(row)
 
-    def sessions(self, account: int) -> list[dict[str, Any]]:
-        """Where the account is signed in, the newest first."""
-        with self.database.reading() as db:
-            rows = db.execute(
-                "SELECT id, browser, created_at FROM sessions WHERE account = ?"
-                " AND created_at >= ? ORDER BY created_at DESC, id",
-                (account, stamp(self.database.clock() - SESSION_DAYS * 86400)),
-            )
-            return [dict(row) for row in rows]
+    def sessions(self, account: int) -> list[Row]:
+        """Return where the account is signed in, the newest first."""
+        sql = "SELECT id, browser, created_at FROM sessions WHERE account = ?"
+        sql += " AND created_at >= ? ORDER BY created_at DESC, id"
+        return self.database.rows(sql, (account, self._oldest()))
 
     def end_session(self, session: str, account: int) -> None:
-        with self.database.writing() as db:
-            sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
-            db.execute(sql, (session, account))
+        sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
+        self.database.write(sql, (session, account))
 
 
 class Entries:
@@ -1535,223 +1719,197 @@ class Entries:
         self.database = database
 
     def version(self) -> int:
-        """A number that goes up with every change of what `list_json` gives."""
-        with self.database.reading() as db:
-            sql = "SELECT value FROM counters WHERE name = 'catalog'"
-            return int(db.execute(sql).fetchone()[0])
+        """Return a number that goes up with every change of the list."""
+        sql = "SELECT value FROM counters WHERE name = 'list'"
+        return int(self.database.value(sql))
 
-    def list_json(self, before: str = "", after: str = "") -> bytes:
-        """The entries that can be downloaded now, by name, as a JSON array between
-        these texts."""
-        sql = "SELECT listing AS entry FROM entries WHERE state = 'here'"
-        return self._array(sql, before, after)
+    def _new(self) -> Row:
+        """Return columns that are the same in all new entries."""
+        now = stamp(self.database.clock())
+        return {"state": "here", "created_at": now, "facts_version": FACTS_VERSION}
 
-    def full_list_json(self, before: str = "", after: str = "") -> bytes:
-        """As `list_json`, with the entries of disks that are not there now, and with
-        the state ("here" or "offline") of each."""
-        sql = (
-            "SELECT json_set(listing, '$.state', state) AS entry FROM entries"
-            " WHERE state IN ('here', 'offline')"
+    @staticmethod
+    def _list_changed(db: sqlite3.Connection) -> None:
+        db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
+
+    def list_json(self, before: str = "", after: str = "", full: bool = False) -> bytes:
+        """Return the entries that can be downloaded now, by name, as a JSON array
+        between these texts. SQLite makes all of it, while other threads go on.
+
+        :param full: with entries of disks that are offline, and the state of each.
+        """
+        entry = "json_set(entry_json, '$.state', state)" if full else "entry_json"
+        states = "'here', 'offline'" if full else "'here'"
+        sql = f"SELECT {entry} AS entry FROM entries WHERE state IN ({states})"
+        body: bytes = self.database.value(
+            "SELECT CAST(printf('%s[%s]%s', ?, group_concat(entry, ','), ?) AS BLOB)"
+            f" FROM ({sql} ORDER BY sort_name, id)",
+            (before, after),
         )
-        return self._array(sql, before, after)
-
-    def _array(self, sql: str, before: str, after: str) -> bytes:
-        """SQLite makes all of it, while other threads go on."""
-        with self.database.reading() as db:
-            rows = db.execute(
-                "SELECT CAST(printf('%s[%s]%s', ?, group_concat(entry, ','), ?)"
-                f" AS BLOB) FROM ({sql} ORDER BY sort_name, id)",
-                (before, after),
-            )
-            return bytes(rows.fetchone()[0])
+        return body
 
     def get(self, entry: str) -> dict[str, Any]:
-        """The Entry of the interface.
+        """Return the Entry of the interface.
 
         :raises NotFound: there is none that can be downloaded now.
         """
-        with self.database.reading() as db:
-            sql = "SELECT listing FROM entries WHERE id = ? AND state = 'here'"
-            row = db.execute(sql, (entry,)).fetchone()
-        if row is None:
+        sql = "SELECT entry_json FROM entries WHERE id = ? AND state = 'here'"
+        text = self.database.value(sql, (entry,))
+        if text is None:
             raise NotFound("There is no such entry.")
-        found: dict[str, Any] = json.loads(row["listing"])
+        found: dict[str, Any] = json.loads(text)
         return found
 
-    def downloadable(self) -> list[dict[str, Any]]:
-        """The entries that can be downloaded now, in the order in which they came."""
-        with self.database.reading() as db:
-            rows = db.execute(
-                "SELECT id, name, type, source, file_type, size FROM entries"
-                " WHERE state = 'here' ORDER BY rowid"
-            )
-            return [dict(row) for row in rows]
+    def downloadable(self) -> list[Row]:
+        """Return the entries that can be downloaded now, the oldest first."""
+        return self.database.rows(
+            "SELECT id, name, type, source, file_type, size FROM entries"
+            " WHERE state = 'here' ORDER BY rowid"
+        )
 
-    def files(self) -> Iterator[Known]:
-        """What is known of all files, of those that are gone or offline too."""
-        with self.database.reading() as db:
-            for row in db.execute(
-                f"SELECT {KNOWN} FROM entries WHERE type = 'filepath'"
-            ):
-                yield known_row(row)
+    def count(self) -> int:
+        """Return how many can be downloaded now."""
+        sql = "SELECT count(*) FROM entries WHERE state = 'here'"
+        return int(self.database.value(sql))
 
-    def copies(self, samples: Iterable[str | None]) -> list[Known]:
-        """The files here that have one of these samples, and that nobody has edited
-        or queued, the oldest first."""
-        with self.database.reading() as db:
-            rows = db.execute(
-                f"SELECT {KNOWN} FROM entries WHERE state = 'here' AND typed = '{{}}'"
-                " AND sample IN (SELECT value FROM json_each(?))"
-                " AND NOT EXISTS (SELECT 1 FROM queue WHERE entry = entries.id)"
-                " ORDER BY created_at, source",
-                (json.dumps(list(samples)),),
-            )
-            return [known_row(row) for row in rows]
+    def edit(self, entry: str, overrides: Mapping[str, str] | None) -> None:
+        """Put name, description or version over the file facts; with None, remove all
+        that was put over them.
 
-    def add_files(self, found: Sequence[tuple[File, Look]], listed: bool) -> None:
-        """Make entries of new files. SQLite takes them as one JSON text, and so works
-        without holding up the threads that answer calls.
+        :raises NotFound: there is no such entry.
+        """
+        with self.database.writing() as db:
+            rows = read_entries(db, [entry])
+            if not rows:
+                raise NotFound("There is no such entry.")
+            old = rows[0]["overrides"]
+            rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
+            write_entries(db, rows)
+            self._list_changed(db)
+
+    # Files
+
+    def files(self) -> Iterator[KnownFile]:
+        """Yield what is known of all files, also of those that are gone or offline."""
+        with self.database.reading() as db:
+            yield from map(known_file, db.execute(KNOWN_FILE))
+
+    def _known_files(self, condition: str, *values: Any) -> list[KnownFile]:
+        sql = f"{KNOWN_FILE} AND state = 'here' AND {condition}"
+        with self.database.reading() as db:
+            return [known_file(row) for row in db.execute(sql, values)]
+
+    def copies(self, samples: Iterable[str | None]) -> list[KnownFile]:
+        """Return the files here that have one of these samples, and that nobody has
+        edited or queued, the oldest first."""
+        return self._known_files(
+            "overrides = '{}' AND sample IN (SELECT value FROM json_each(?))"
+            " AND NOT EXISTS (SELECT 1 FROM queue WHERE entry = entries.id)"
+            " ORDER BY created_at, source",
+            json.dumps([*samples]),
+        )
+
+    def outdated(self, after: str, limit: int) -> list[KnownFile]:
+        """Return the files here whose facts an older program read, by id, from the one
+        after this id."""
+        condition = "facts_version < ? AND id > ? ORDER BY id LIMIT ?"
+        return self._known_files(condition, FACTS_VERSION, after, limit)
+
+    def add_files(
+        self, found: Iterable[tuple[FoundFile, FileContent]], listed: bool
+    ) -> None:
+        """Make entries of new files.
 
         :param listed: whether they are in the list at once, or after later changes.
         """
-        rows = [(new_id(), *file, *look_row(file, look)) for file, look in found]
+        new = {"type": "filepath", "created_by": SCANNER, **self._new()}
+        rows = [{"id": new_id(), **new, **file_columns(*row)} for row in found]
         with self.database.writing() as db:
-            db.execute(
-                "INSERT INTO entries (type, state, created_by, created_at, id, source,"
-                " root, size, mtime, inode, volume, file_type, sample, said, sort_name)"
-                " SELECT 'filepath', 'here', ?, ?, value ->> 0, value ->> 1,"
-                " value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,"
-                " value ->> 7, value ->> 8, value ->> 9, value ->> 10"
-                " FROM json_each(?)",
-                (SCANNER, stamp(self.database.clock()), json.dumps(rows)),
-            )
+            write_entries(db, rows)
             if listed:
-                self._catalog_changed(db)
+                self._list_changed(db)
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
         now = stamp(self.database.clock())
         with self.database.writing() as db:
-            for known, file, look in changes.updated:
-                self._update_file(db, known.id, file, look)
+            for batch in batches(changes.updated):
+                self._update(db, {known.id: found for known, *found in batch})
             sql = "UPDATE entries SET state = ?, gone_at = ? WHERE id = ?"
-            db.executemany(sql, [("gone", now, item.id) for item in changes.gone])
-            offline = [("offline", None, item.id) for item in changes.offline]
+            db.executemany(sql, [("gone", now, known.id) for known in changes.gone])
+            offline = [("offline", None, known.id) for known in changes.offline]
             db.executemany(sql, offline)
             sql = "DELETE FROM entries WHERE id = ?"
-            db.executemany(sql, [(item.id,) for item in changes.forgotten])
-            db.execute(
-                "DELETE FROM icons WHERE NOT EXISTS"
-                " (SELECT 1 FROM entries WHERE icon = digest)"
-            )
-            self._catalog_changed(db)
+            db.executemany(sql, [(known.id,) for known in changes.forgotten])
+            icons = "SELECT icon FROM entries WHERE icon NOT NULL"
+            db.execute(f"DELETE FROM icons WHERE digest NOT IN ({icons})")
+            self._list_changed(db)
 
     @staticmethod
-    def _update_file(
-        db: sqlite3.Connection, entry: str, file: File, look: Look | None
-    ) -> None:
-        db.execute(
-            "UPDATE entries SET source = ?, root = ?, size = ?, mtime = ?, inode = ?,"
-            " volume = ?, state = 'here', gone_at = NULL WHERE id = ?",
-            (*file, entry),
-        )
-        if look is not None:
-            db.execute(
-                "UPDATE entries SET file_type = ?, sample = ?, said = ?,"
-                " sort_name = CASE WHEN json_extract(typed, '$.name') IS NULL"
-                " THEN ? ELSE sort_name END WHERE id = ?",
-                (*look_row(file, look), entry),
-            )
-
-    @staticmethod
-    def _catalog_changed(db: sqlite3.Connection) -> None:
-        db.execute("UPDATE counters SET value = value + 1 WHERE name = 'catalog'")
-
-    def edit(self, entry: str, typed: Mapping[str, str] | None) -> None:
-        """Put name, description or version over what the file says; with None,
-        take all of that back.
-
-        :raises NotFound: there is no such entry.
-        """
-        with self.database.writing() as db:
-            sql = "SELECT said, typed FROM entries WHERE id = ?"
-            row = db.execute(sql, (entry,)).fetchone()
-            if row is None:
-                raise NotFound("There is no such entry.")
-            over = {} if typed is None else {**json.loads(row["typed"]), **typed}
-            name = over.get("name") or json.loads(row["said"])["name"]
-            sql = "UPDATE entries SET typed = ?, sort_name = ? WHERE id = ?"
-            db.execute(sql, (json.dumps(over), name.casefold(), entry))
-            self._catalog_changed(db)
+    def _update(db: sqlite3.Connection, found: Mapping[str, Sequence[Any]]) -> None:
+        rows = read_entries(db, found)
+        for row in rows:
+            row.update(file_columns(*found[row["id"]]))
+        write_entries(db, rows)
 
     def add_icons(self, icons: Mapping[str, bytes]) -> None:
-        """By their digests; those that are there already stay."""
+        """Add them by their digests; those that are there already stay."""
         with self.database.writing() as db:
             sql = "INSERT OR IGNORE INTO icons VALUES (?, ?)"
             db.executemany(sql, icons.items())
 
     def icon(self, entry: str) -> bytes:
-        """A JPEG. :raises NotFound: there is none of this entry."""
-        with self.database.reading() as db:
-            sql = "SELECT jpeg FROM icons JOIN entries ON digest = icon WHERE id = ?"
-            row = db.execute(sql, (entry,)).fetchone()
-        if row is None:
+        """Return a JPEG. :raises NotFound: there is none of this entry."""
+        sql = "SELECT jpeg FROM icons JOIN entries ON digest = icon WHERE id = ?"
+        jpeg: bytes | None = self.database.value(sql, (entry,))
+        if jpeg is None:
             raise NotFound("The entry has no icon.")
-        return bytes(row["jpeg"])
+        return jpeg
 
     def checksums(self, entries: Sequence[str] = ()) -> list[Checksum]:
-        """Of these entries, or of all that are here.
+        """Return those of these files, or of all that are here.
 
         :raises NotFound: there is no such file.
         """
-        sql = (
-            "SELECT id, source, size, mtime, CASE WHEN sha256_size = size"
-            " AND sha256_mtime = mtime THEN sha256 END FROM entries"
-            " WHERE type = 'filepath' AND state = 'here'"
+        some = "AND id IN (SELECT value FROM json_each(:ids))" if entries else ""
+        rows = self.database.rows(
+            "SELECT id, source AS path, size, mtime, CASE WHEN sha256_size = size"
+            " AND sha256_mtime = mtime THEN sha256 END AS sha256 FROM entries"
+            f" WHERE type = 'filepath' AND state = 'here' {some} ORDER BY sort_name",
+            {"ids": json.dumps([*entries])},
         )
-        with self.database.reading() as db:
-            if not entries:
-                return [
-                    Checksum(*row) for row in db.execute(f"{sql} ORDER BY sort_name")
-                ]
-            rows = [db.execute(f"{sql} AND id = ?", (id,)).fetchone() for id in entries]
-        for entry, row in zip(entries, rows, strict=True):
-            if row is None:
-                raise NotFound(f"There is no file with the id {entry}.")
-        return [Checksum(*row) for row in rows]
+        for entry in {*entries}.difference(row["id"] for row in rows):
+            raise NotFound(f"There is no file with the id {entry}.")
+        return [Checksum(**row) for row in rows]
 
     def checksum(self, entry: str) -> Checksum:
-        """Of one file. :raises NotFound: there is no such file."""
+        """Return that of one file. :raises NotFound: there is no such file."""
         return self.checksums([entry])[0]
 
     def set_checksum(self, checksum: Checksum) -> None:
-        id, _, size, mtime, sha256 = checksum
         with self.database.writing() as db:
-            sql = "UPDATE entries SET sha256 = ?, sha256_size = ?, sha256_mtime = ?"
-            db.execute(f"{sql} WHERE id = ?", (sha256, size, mtime, id))
-            self._catalog_changed(db)
+            rows = read_entries(db, [checksum.id])
+            for row in rows:
+                row["sha256"] = checksum.sha256
+                row["sha256_size"] = checksum.size
+                row["sha256_mtime"] = checksum.mtime
+            write_entries(db, rows)
+            self._list_changed(db)
 
-    def count(self) -> int:
-        """Of those that can be downloaded now."""
-        with self.database.reading() as db:
-            sql = "SELECT count(*) FROM entries WHERE state = 'here'"
-            return int(db.execute(sql).fetchone()[0])
+    # Links
 
-    def add_link(
-        self, url: str, size: int, type: str, said: dict[str, Any], by: str
-    ) -> str:
-        """Make a url entry, in the name of the account `by`; its id."""
-        name = said["name"].casefold()
-        row = (new_id(), url, type, size, json.dumps(said), name, by)
+    def add_link(self, url: str, size: int, type: str, facts: Row, by: str) -> str:
+        """Make a url entry in the name of the account `by`, and return its id.
+
+        :param type: its file_type.
+        """
+        entry = new_id()
+        row: Row = {"id": entry, "type": "url", "source": url, "file_type": type}
+        row |= {"size": size, "facts": facts, "created_by": by, **self._new()}
         with self.database.writing() as db:
-            db.execute(
-                "INSERT INTO entries (id, type, source, file_type, size, state, said,"
-                " sort_name, created_by, created_at)"
-                " VALUES (?, 'url', ?, ?, ?, 'here', ?, ?, ?, ?)",
-                (*row, stamp(self.database.clock())),
-            )
-            self._catalog_changed(db)
-        return row[0]
+            write_entries(db, [row])
+            self._list_changed(db)
+        return entry
 
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
@@ -1759,7 +1917,7 @@ class Entries:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
             if not db.execute(sql, (entry,)).rowcount:
                 raise NotFound(f"There is no link {entry}.")
-            self._catalog_changed(db)
+            self._list_changed(db)
 
 
 class Queue:
@@ -1774,103 +1932,157 @@ class Queue:
         self.database = database
         self.entries = entries
         self.stale_after = stale_after
+        # Figures that wait for another writer, by account and item.
+        self._kept: dict[tuple[int, str], dict[str, Any]] = {}
+
+    def _silence(self) -> dict[str, str]:
+        """Return the parameter of IS_SILENT."""
+        return {"silent_since": stamp(self.database.clock() - self.stale_after)}
+
+    def waiting(self) -> int:
+        """Return how many items have figures that are not written yet."""
+        return len(self._kept)
+
+    def count(self) -> int:
+        """Return how many items have not ended."""
+        return int(self.database.value("SELECT count(*) FROM queue WHERE is_open"))
 
     def send(self, account: int, entry: str) -> bool:
-        """Queue an entry; False where it is pending or processing already.
+        """Queue an entry; return False where it is pending or processing already.
 
         :raises NotFound: there is no such entry that can be downloaded now.
         """
-        row = (new_id(), account, entry, stamp(self.database.clock()))
         with self.database.writing() as db:
             self.entries.get(entry)  # which cannot go before the block has ended
             done = db.execute(
                 "INSERT INTO queue (id, account, entry, created_at, place)"
                 " SELECT ?1, ?2, ?3, ?4, coalesce(max(place), 0) + 1 FROM queue"
                 " WHERE account = ?2 ON CONFLICT DO NOTHING",
-                row,
+                (new_id(), account, entry, stamp(self.database.clock())),
             )
         return bool(done.rowcount)
 
-    def pending(self, account: int, client: str | None = None) -> list[dict[str, Any]]:
-        """The items that a client may take now, first in, first out. To a client that
-        says who it is, those that it began to send are among them: it lost them in a
-        crash if it asks."""
-        first = "AND status IN ('pending', 'processing')"  # these have an index
-        then = "WHERE status = 'pending' AND state = 'here'"
-        return self._items(account, first, then, client)
+    def pending(self, account: int, client: str | None = None) -> list[Row]:
+        """Return the items that a client may take now, first in, first out. A client
+        that names itself also gets those that it began to send: that it asks means
+        that it lost them in a crash."""
+        items = self._items(account, "AND is_open", client)
+        takeable = ("pending", "here")
+        return [item for item in items if (item["status"], item["state"]) == takeable]
 
-    def items(self, account: int) -> list[dict[str, Any]]:
-        """All items of the account's queue, also those that ended."""
+    def items(self, account: int) -> list[Row]:
+        """Return all items of the account's queue, those that ended too."""
         return self._items(account)
 
-    def sent(self, account: int) -> list[str]:
-        """The ids of the entries that the account has sent at any time."""
-        with self.database.reading() as db:
-            rows = db.execute(
-                "SELECT DISTINCT entry FROM queue WHERE account = ?"
-                " AND status = 'completed' ORDER BY entry",
-                (account,),
-            )
-            return [str(row["entry"]) for row in rows]
-
     def _items(
-        self, account: int, first: str = "", then: str = "", client: str | None = None
-    ) -> list[dict[str, Any]]:
-        """
-        :param first: a condition on the rows of the queue.
-        :param then: one on what is told of them.
-        """
+        self, account: int, condition: str = "", client: str | None = None
+    ) -> list[Row]:
         # "+place": to sort a few open items is cheaper than to walk all by their place.
-        with self.database.reading() as db:
-            rows = db.execute(
-                "SELECT * FROM (SELECT queue.id, entry, name, type, source, file_type,"
-                " entries.size, state, queue.created_at, percent, bytes, speed, error,"
-                " reported_at, place, CASE WHEN status = 'processing'"
-                " AND (reported_at < ? OR client = ?) THEN 'pending' ELSE status"
-                " END AS status"
-                " FROM queue JOIN entries ON entries.id = entry"
-                f" WHERE account = ? AND NOT cleared {first}) {then} ORDER BY +place",
-                (self._stale(), client, account),
-            )
-            return [dict(row) for row in rows]
+        items = self.database.rows(
+            "SELECT queue.id, entry, name, type, source, file_type, entries.size,"
+            " state, queue.created_at, percent, bytes, speed, error, reported_at,"
+            f" place, status, {IS_SILENT} OR client = :client AS is_stale"
+            " FROM queue JOIN entries ON entries.id = entry WHERE"
+            f" account = :account AND NOT cleared {condition} ORDER BY +place",
+            {"account": account, "client": client, **self._silence()},
+        )
+        for item in items:
+            if item.pop("is_stale"):
+                status = item["status"]
+                item["status"] = TRANSITIONS[status].get("stale", status)
+        return items
 
-    def _stale(self) -> str:
-        """An item in processing without a report since then is pending again."""
-        return stamp(self.database.clock() - self.stale_after)
+    def sent(self, account: int) -> list[str]:
+        """Return the ids of the entries that the account has sent at any time."""
+        sql = "SELECT DISTINCT entry FROM queue WHERE account = ?"
+        sql += " AND status = 'completed' ORDER BY entry"
+        return [row["entry"] for row in self.database.rows(sql, (account,))]
+
+    # What clients report
 
     def report(self, account: int, item: str, report: Mapping[str, Any]) -> str:
-        """Take a client's progress report; the item's status after it. Figures without
-        a status come every two seconds and are soon outdated: they spare the SD card
-        the wait for the disk.
+        """Take a client's report, and return the item's status after it.
+
+        Figures without a status come every two seconds and are soon outdated: they
+        wait neither for the disk nor for other writers, but are kept in memory then.
 
         :raises NotFound: the account has no such item.
-        :raises Conflict: the item's status does not allow it, or another client, that
-            says who it is as this one does, sends the item.
+        :raises Conflict: the item's status does not allow it, or another client, which
+            names itself as this one does, sends the item.
         """
+        key = (account, item)
+        report = {**self._kept.get(key, {}), **report}
+        report["now"] = stamp(self.database.clock())
         lasts = "status" in report or "release" in report
-        with self.database.writing("FULL" if lasts else "NORMAL") as db:
-            row = self._item(db, account, item)
-            before, client = row["status"], report.get("client")
-            if client not in (None, row["client"]) and self._is_being_sent(row):
-                raise Conflict("Another client sends the item.")
-            if report.get("release") and before in ("pending", "processing"):
-                self._restart(db, item)
-                return "pending"
-            status = NEXT_STATUS[before].get(report.get("status"))
-            if status is None:
-                raise Conflict(f"The item is {before}.")
-            if status == "cancelled":  # the client has stopped and says so
-                sql = "UPDATE queue SET reported_at = NULL WHERE id = ?"
-                db.execute(sql, (item,))
-            else:
-                self._write_report(db, item, status, report)
+        try:
+            wait = MAX_WRITE_WAIT_SECONDS if lasts else 0
+            with self.database.writing(wait, durable=lasts) as db:
+                status = self._take(db, account, item, report)
+                self._kept.pop(key, None)
+        except Busy:
+            if lasts:
+                raise
+            with self.database.reading() as db:
+                status = self._next_status(self._item(db, account, item), report)
+            self._kept[key] = report
+            self.database.defer(self._write_kept)
+        return status
+
+    def _write_kept(self, wait: float) -> None:
+        with self.database.writing(wait, durable=False) as db:
+            kept = self._kept.copy()
+            for (account, item), report in kept.items():
+                with contextlib.suppress(NotFound, Conflict):  # it has ended since
+                    self._take(db, account, item, report)
+        for key, report in kept.items():
+            if self._kept.get(key) is report:
+                self._kept.pop(key, None)
+
+    def _take(
+        self, db: sqlite3.Connection, account: int, item: str, report: Mapping[str, Any]
+    ) -> str:
+        status = self._next_status(self._item(db, account, item), report)
+        if status == "pending":
+            self._update(db, item, NEW_ITEM)
+        elif status == "cancelled":  # the client has stopped
+            self._update(db, item, {"reported_at": None})
+        else:
+            columns = {"status": status, "client": report.get("client")}
+            for field in REPORT_COLUMNS.keys() & report.keys():
+                columns[REPORT_COLUMNS[field]] = report[field]
+            no_error = {} if status == "failed" else {"error": ""}
+            self._update(db, item, columns | no_error)
         return status
 
     @staticmethod
-    def _item(db: sqlite3.Connection, account: int, item: str) -> sqlite3.Row:
-        sql = "SELECT status, client, reported_at FROM queue WHERE id = ?"
+    def _update(db: sqlite3.Connection, item: str, columns: Row) -> None:
+        sql = ", ".join(f"{name} = :{name}" for name in columns)
+        try:
+            db.execute(
+                f"UPDATE queue SET {sql} WHERE id = :id", {**columns, "id": item}
+            )
+        except sqlite3.IntegrityError as error:
+            raise Conflict("The entry is queued again in another item.") from error
+
+    @staticmethod
+    def _next_status(row: sqlite3.Row, report: Mapping[str, Any]) -> str:
+        """Return an item's status after a report. :raises Conflict: there is none."""
+        status, client = row["status"], report.get("client")
+        is_sent = status == "processing" and not row["is_silent"]
+        if is_sent and client not in (None, row["client"]):
+            raise Conflict("Another client sends the item.")
+        event = report.get("status", "figures")
+        if report.get("release") and "release" in TRANSITIONS[status]:
+            event = "release"
+        if event not in TRANSITIONS[status]:
+            raise Conflict(f"The item is {status}.")
+        return TRANSITIONS[status][event]
+
+    def _item(self, db: sqlite3.Connection, account: int, item: str) -> sqlite3.Row:
         row: sqlite3.Row | None = db.execute(
-            f"{sql} AND account = ?", (item, account)
+            f"SELECT status, client, entry, {IS_SILENT} AS is_silent FROM queue"
+            " WHERE id = :id AND account = :account",
+            {"id": item, "account": account, **self._silence()},
         ).fetchone()
         if row is None:
             raise NotFound("There is no such item in your queue.")
@@ -1881,44 +2093,7 @@ class Queue:
         with self.database.reading() as db:
             self._item(db, account, item)
 
-    def _is_being_sent(self, row: sqlite3.Row) -> bool:
-        return bool(
-            row["status"] == "processing" and row["reported_at"] >= self._stale()
-        )
-
-    @staticmethod
-    def _restart(db: sqlite3.Connection, item: str) -> None:
-        db.execute(
-            "UPDATE queue SET status = 'pending', percent = 0, bytes = 0,"
-            " speed = 0, error = '', reported_at = NULL, client = NULL,"
-            " cleared = 0 WHERE id = ?",
-            (item,),
-        )
-
-    def _write_report(
-        self, db: sqlite3.Connection, item: str, status: str, report: Mapping[str, Any]
-    ) -> None:
-        try:
-            db.execute(
-                "UPDATE queue SET status = :status, reported_at = :now,"
-                " client = :client,"
-                " percent = coalesce(:percent, percent),"
-                " bytes = coalesce(:bytes, bytes), speed = coalesce(:speed, speed),"
-                " error = CASE :status WHEN 'failed' THEN coalesce(:error, error)"
-                " ELSE '' END WHERE id = :item",
-                {
-                    "item": item,
-                    "status": status,
-                    "now": stamp(self.database.clock()),
-                    "client": report.get("client"),
-                    "percent": report.get("progress_percent"),
-                    "bytes": report.get("bytes_transferred"),
-                    "speed": report.get("transfer_speed"),
-                    "error": report.get("error_message"),
-                },
-            )
-        except sqlite3.IntegrityError as error:
-            raise Conflict("The entry is queued again in another item.") from error
+    # What the page does
 
     def retry(self, account: int, item: str) -> None:
         """Make an item that ended pending again, with its old place.
@@ -1927,55 +2102,49 @@ class Queue:
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
         with self.database.writing() as db:
-            if self._item(db, account, item)["status"] in ("pending", "processing"):
+            if "retry" not in TRANSITIONS[self._item(db, account, item)["status"]]:
                 raise Conflict("The item is in the queue.")
-            try:
-                self._restart(db, item)
-            except sqlite3.IntegrityError as error:
-                message = "The entry is queued again in another item."
-                raise Conflict(message) from error
+            self._update(db, item, NEW_ITEM)
 
     def cancel(self, account: int, item: str) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
         with self.database.writing() as db:
-            status = self._item(db, account, item)["status"]
-            if status not in ("pending", "processing"):
+            events = TRANSITIONS[self._item(db, account, item)["status"]]
+            if "cancel" not in events:
                 raise Conflict("The item has ended.")
-            sql = "UPDATE queue SET status = 'cancelled' WHERE id = ?"
-            db.execute(sql, (item,))
+            self._update(db, item, {"status": events["cancel"]})
 
     def to_top(self, account: int, item: str) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
         with self.database.writing() as db:
             self._item(db, account, item)
-            db.execute(
-                "UPDATE queue SET place = (SELECT min(place) FROM queue"
-                " WHERE account = ?) - 1 WHERE id = ?",
-                (account, item),
-            )
+            first = "SELECT min(place) FROM queue WHERE account = ?"
+            sql = f"UPDATE queue SET place = ({first}) - 1 WHERE id = ?"
+            db.execute(sql, (account, item))
 
     def clear(self, account: int) -> None:
         """Drop the items that ended. A cancelled one stays while a client may still
-        ask about it, so that it is told to stop. A completed one is kept out of
-        sight, as the memory of what was sent."""
+        report on it, so that it is told to stop. A completed one is hidden, to
+        remember what was sent."""
         with self.database.writing() as db:
             db.execute(
-                "DELETE FROM queue WHERE account = ? AND (status = 'failed'"
-                " OR (status = 'cancelled' AND coalesce(reported_at, '') < ?))",
-                (account, self._stale()),
+                "DELETE FROM queue WHERE account = :account AND (status = 'failed'"
+                f" OR status = 'cancelled' AND {IS_SILENT})",
+                {"account": account, **self._silence()},
             )
             sql = "UPDATE queue SET cleared = 1 WHERE account = ? AND status = ?"
             db.execute(sql, (account, "completed"))
 
+    # Console addresses
+
     def browse_token(self, account: int) -> str | None:
-        """The token of the account's address to browse, if it has one."""
-        with self.database.reading() as db:
-            sql = "SELECT token FROM addresses WHERE account = ? AND item IS NULL"
-            row = db.execute(sql, (account,)).fetchone()
-        return row and str(row["token"])
+        """Return the token of the account's address for all files, if it has one."""
+        sql = "SELECT token FROM addresses WHERE account = ? AND item IS NULL"
+        token: str | None = self.database.value(sql, (account,))
+        return token
 
     def set_browse_token(self, account: int, token: str | None) -> None:
-        """Replace the address to browse; with None the account has none after it."""
+        """Replace that token; with None the account has none after it."""
         with self.database.writing() as db:
             sql = "DELETE FROM addresses WHERE account = ? AND item IS NULL"
             db.execute(sql, (account,))
@@ -1984,43 +2153,31 @@ class Queue:
                 db.execute(sql, (hash_token(token), account, token))
 
     def add_item_address(self, account: int, item: str, digest: bytes) -> str:
-        """Make an address for a queue item, which replaces an earlier one; the id of
-        the item's entry. It works while a client reports on the item.
+        """Make an address for a queue item, which replaces an earlier one, and return
+        the id of the item's entry. It works while a client reports on the item.
 
         :raises NotFound: the account has no such item.
-        :raises Conflict: no client works on it.
+        :raises Conflict: no client sends it.
         """
         with self.database.writing() as db:
-            if self._item(db, account, item)["status"] != "processing":
+            row = self._item(db, account, item)
+            if row["status"] != "processing":
                 raise Conflict("The item is not being sent.")
-            db.execute(
-                "INSERT OR REPLACE INTO addresses (digest, account, item)"
-                " VALUES (?, ?, ?)",
-                (digest, account, item),
-            )
-            sql = "SELECT entry FROM queue WHERE id = ?"
-            return str(db.execute(sql, (item,)).fetchone()["entry"])
+            sql = "INSERT OR REPLACE INTO addresses (digest, account, item)"
+            db.execute(f"{sql} VALUES (?, ?, ?)", (digest, account, item))
+        return str(row["entry"])
 
     def address_holder(self, digest: bytes) -> Caller | None:
-        """Who may browse with the token that has this digest, and what."""
-        with self.database.reading() as db:
-            row = db.execute(
-                "SELECT accounts.id, name, admin, item, entry FROM addresses"
-                " JOIN accounts ON accounts.id = addresses.account"
-                " LEFT JOIN queue ON queue.id = item WHERE digest = ? AND (item IS NULL"
-                " OR status = 'processing' AND reported_at >= ?)",
-                (digest, self._stale()),
-            ).fetchone()
-        if row is None:
-            return None
-        account, name, admin, item, entry = row
-        return Caller(account, name, bool(admin), "", item=item, entry=entry)
-
-    def count(self) -> int:
-        """Of the items that have not ended."""
-        with self.database.reading() as db:
-            sql = "SELECT count(*) FROM queue WHERE status IN ('pending', 'processing')"
-            return int(db.execute(sql).fetchone()[0])
+        """Return who may browse with the token that has this digest, and what."""
+        row = self.database.row(
+            "SELECT accounts.id AS account, accounts.name, admin, '' AS credential,"
+            " item, entry FROM addresses"
+            " JOIN accounts ON accounts.id = addresses.account"
+            " LEFT JOIN queue ON queue.id = item WHERE digest = :digest"
+            f" AND (item IS NULL OR status = 'processing' AND NOT {IS_SILENT})",
+            {"digest": digest, **self._silence()},
+        )
+        return caller(row)
 
 
 class Store:
@@ -2041,18 +2198,20 @@ class Store:
         self.entries = Entries(self.database)
         self.queue = Queue(self.database, self.entries, stale_after)
 
+    def waiting(self) -> dict[str, int]:
+        """Return how many reports and writers wait for another writer."""
+        return {"reports": self.queue.waiting(), "writers": self.database.waiting()}
+
     def close(self) -> None:
-        try:
-            self.accounts.close()
-        finally:
-            self.database.close()
+        self.accounts.close()
+        self.database.close()
 
 
 # Scanner ----------------------------------------------------------------------
-# The disk: what is in the folders (`walk`), what that means for what is known
+# The disk: what is in the folders (`walk`), what that means for the known files
 # (`compare`, which never touches a disk), and the thread that does both.
 
-EDGE = 64 * 1024  # bytes at both ends of a file that make its sample
+SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 
 
 class Folder(NamedTuple):
@@ -2066,30 +2225,31 @@ class Folder(NamedTuple):
 class Tree(NamedTuple):
     """What is in a library folder, and which paths in it cannot be read."""
 
-    root: str
+    library_folder: str
     folders: list[Folder]
     unreadable: list[str]
     misnamed: list[str]  # paths that are no UTF-8, and so cannot be served
 
-    def files(self) -> Iterator[File]:
+    def files(self) -> Iterator[FoundFile]:
         for path, volume, rows in self.folders:
-            folder = os.path.join(path, "")
+            start = os.path.join(path, "")
             for name, size, mtime, inode in rows:
-                yield File(folder + name, self.root, size, mtime, inode, volume)
+                file = start + name
+                yield FoundFile(file, self.library_folder, size, mtime, inode, volume)
 
     def total(self) -> int:
         return sum(len(folder.rows) for folder in self.folders)
 
-    def fingerprint(self) -> int:
-        """Differs between two trees, in one process, if anything in them does."""
+    def contents_hash(self) -> int:
+        """Return a number that changes, within one process, if anything here does."""
         parts = [hash((path, volume, *rows)) for path, volume, rows in self.folders]
-        return hash((self.root, *self.unreadable, *parts))
+        return hash((self.library_folder, *self.unreadable, *parts))
 
 
 def walk(
-    root: str, types: Iterable[str], tick: Callable[[int], None] = lambda count: None
+    folder: str, types: Iterable[str], tick: Callable[[int], None] = lambda count: None
 ) -> Tree:
-    """The files below a folder that have one of these types.
+    """Return the files below a folder that have one of these types.
 
     Links and what is neither file nor folder are passed over: what a link leads to
     in the library is found under its own name.
@@ -2097,29 +2257,29 @@ def walk(
     :param tick: is called with the number of files so far, a folder at a time.
     :raises OSError: the folder itself cannot be read. It is not empty then.
     """
-    walker = Walker(root, set(types).difference(UNFINISHED))
-    walker.folder(root)
+    walker = Walker(folder, set(types).difference(UNFINISHED))
+    walker.read_folder(folder)
     while walker.waiting:
         tick(walker.count)
-        folder = walker.waiting.pop()
+        path = walker.waiting.pop()
         try:
-            walker.folder(folder)
+            walker.read_folder(path)
         except OSError:
-            walker.tree.unreadable.append(folder)
+            walker.tree.unreadable.append(path)
     return walker.tree
 
 
 class Walker:
     """The state of one `walk`."""
 
-    def __init__(self, root: str, types: Iterable[str]) -> None:
+    def __init__(self, folder: str, types: Iterable[str]) -> None:
         self.endings = tuple(f".{type}" for type in types)
-        self.tree = Tree(root, [], [], [])
+        self.tree = Tree(folder, [], [], [])
         self.count = 0  # files so far
         self.waiting: list[str] = []  # folders that are still to be read
         self.volumes: dict[int, str] = {}  # by device number
 
-    def folder(self, path: str) -> None:
+    def read_folder(self, path: str) -> None:
         rows: list[tuple[str, int, int, int]] = []
         self.tree.folders.append(Folder(path, volume_name(path, self.volumes), rows))
         with os.scandir(path) as found:
@@ -2127,12 +2287,12 @@ class Walker:
         for row in shown:
             wanted = row.name.lower().endswith(self.endings)
             if wanted and row.is_file(follow_symlinks=False):
-                self._file(row, rows)
+                self._add_file(row, rows)
             elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
                 self.waiting.append(row.path)
         self.count += len(rows)
 
-    def _file(
+    def _add_file(
         self, row: "os.DirEntry[str]", rows: list[tuple[str, int, int, int]]
     ) -> None:
         try:
@@ -2155,8 +2315,11 @@ class Walker:
 
 
 def volume_name(folder: str, names: dict[int, str]) -> str:
-    """What names the file system of a folder. The id that it has of itself outlives
-    a reboot; the device number, which stands in where there is none, may not."""
+    """Return a name for the file system of a folder: its own id, which a reboot does
+    not change, or its device number, which one may.
+
+    :param names: those found so far, by device number.
+    """
     device = os.stat(folder).st_dev
     if device not in names:
         own = os.statvfs(folder).f_fsid if hasattr(os, "statvfs") else 0
@@ -2165,192 +2328,199 @@ def volume_name(folder: str, names: dict[int, str]) -> str:
 
 
 def compare(
-    known: Iterable[Known],
+    known: Iterable[KnownFile],
     trees: Mapping[str, Tree | None],
-    look: Callable[[File], Look | None],
+    read: Callable[[FoundFile], FileContent | None],
     forget_before: str,
-    copies: Callable[[Iterable[str | None]], Iterable[Known]] = lambda samples: (),
+    copies: Callable[[Iterable[str | None]], Iterable[KnownFile]] = lambda samples: (),
 ) -> Changes:
-    """What a look at the disk means for what is known.
+    """Return what a scan means for the known files.
 
     :param trees: by library folder; None for a folder that cannot be read.
-    :param look: looks into a file; None where it still grows or cannot be opened.
-    :param forget_before: what is gone since before this time is forgotten.
+    :param read: reads a file; None where it still grows or cannot be opened.
+    :param forget_before: files gone since before this time are forgotten.
     :param copies: gives the known files with one of these samples that may be taken
         for copies.
     """
-    comparison = Comparison(trees, look)
-    comparison.by_sight(known)
-    comparison.look_into_the_rest()
-    comparison.by(lambda file, sample: (file.path, sample))
-    comparison.by(lambda file, sample: (file.volume, file.inode, file.mtime, sample))
+    comparison = Comparison(trees, read)
+    comparison.pair_unchanged(known)
+    comparison.read_the_rest()
+    comparison.pair_by(lambda file, sample: (file.path, sample))
+    comparison.pair_by(
+        lambda file, sample: (file.volume, file.inode, file.mtime, sample)
+    )
     comparison.set_offline_aside()
-    comparison.by(lambda file, sample: (file.inode, file.mtime, sample))
-    comparison.by(lambda file, sample: (os.path.basename(file.path), sample))
-    comparison.by(lambda file, sample: sample)
-    comparison.by(lambda file, sample: file.path)
+    comparison.pair_by(lambda file, sample: (file.inode, file.mtime, sample))
+    comparison.pair_by(lambda file, sample: (os.path.basename(file.path), sample))
+    comparison.pair_by(lambda file, sample: sample)
+    comparison.pair_by(lambda file, sample: file.path)
     comparison.move_to_copies(copies)
-    return comparison.conclude(forget_before)
+    return comparison.changes(forget_before)
 
 
 class Comparison:
-    """Pairs what is known with what was found, by one likeness after another: what
-    is left of the one is lost, what is left of the other is new."""
+    """Pairs known files with found ones, by one likeness after another: the known
+    files that are left are lost, the found ones are new."""
 
-    many = 16  # files: fewer are opened rather than believed to have new inodes
+    min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
 
     def __init__(
         self,
         trees: Mapping[str, Tree | None],
-        look: Callable[[File], Look | None],
+        read: Callable[[FoundFile], FileContent | None],
     ) -> None:
         self.trees = trees
-        self.look = look
-        self.lost: list[Known] = []
-        self.fresh = {
+        self.read = read
+        self.lost: list[KnownFile] = []
+        self.new = {
             file.path: file for tree in trees.values() if tree for file in tree.files()
         }
-        self.looks: dict[str, Look] = {}
-        self.alive: set[tuple[str, str]] = set()  # root and volume of what was found
-        self.changes = Changes([], [], [], [], [])
+        self.contents: dict[str, FileContent] = {}  # by path
+        self.found: set[tuple[str, str]] = set()  # library folder and volume of pairs
+        self.updated: list[tuple[KnownFile, FoundFile, FileContent | None]] = []
+        self.offline: list[KnownFile] = []
 
-    def by_sight(self, known: Iterable[Known]) -> None:
-        """Pair what has not changed, without opening it."""
+    def pair_unchanged(self, known: Iterable[KnownFile]) -> None:
+        """Pair the files that have not changed, without opening them."""
         stable = set()  # volumes where a file has kept its inode
         for item in known:
-            if item.state == "here" and self.fresh.get(item.file.path) == item.file:
+            if item.state == "here" and self.new.get(item.file.path) == item.file:
                 self._pair(item, item.file, None)
                 stable.add(item.file.volume)
             else:
                 self.lost.append(item)
-        # What is here comes before what is gone, which takes only what that leaves.
+        # Files that were here come first: those that are gone get what they leave.
         self.lost.sort(key=lambda item: (item.state != "here", item.file.path))
-        self._by_sight_but_inode(stable)
+        self._pair_renumbered(stable)
 
-    def _by_sight_but_inode(self, stable: set[str]) -> None:
-        """Some network drives number all their inodes anew, at times or even always.
-        Then the inode does not count, so that not all files have to be opened."""
-        alike: dict[str, list[Known]] = {}
+    def _pair_renumbered(self, stable: set[str]) -> None:
+        """Ignore the inodes of network drives that number all of them anew, at times
+        or even always, so that not all files have to be opened."""
+        alike: dict[str, list[KnownFile]] = {}
         for item in self.lost:
-            old, new = item.file, self.fresh.get(item.file.path)
+            old, new = item.file, self.new.get(item.file.path)
             if new and (old.size, old.mtime) == (new.size, new.mtime):
                 alike.setdefault(new.volume, []).append(item)
         renumbered = [
             item
             for volume, items in alike.items()
-            if volume not in stable and len(items) >= self.many
+            if volume not in stable and len(items) >= self.min_renumbered
             for item in items
         ]
-        found = set()
+        paired = set()
         for item in renumbered:
-            if item.file.path in self.fresh:  # one of two at the same path is gone
-                self._pair(item, self.fresh[item.file.path], None)
-                found.add(item.id)
-        self.lost = [item for item in self.lost if item.id not in found]
+            if item.file.path in self.new:  # one of two at the same path is gone
+                self._pair(item, self.new[item.file.path], None)
+                paired.add(item.id)
+        self.lost = [item for item in self.lost if item.id not in paired]
 
-    def look_into_the_rest(self) -> None:
-        """What grows or cannot be opened is left as it is, known or not. If nothing
-        is lost, it is all new, and there is no need to look into it now."""
+    def read_the_rest(self) -> None:
+        """Read the files that are not paired. Those that grow or cannot be opened stay
+        as they are, known or not. If no file is lost, all are new and are read later,
+        in batches."""
         if not self.lost:
             return
-        seen = {path: self.look(file) for path, file in self.fresh.items()}
-        self.looks = {path: row for path, row in seen.items() if row}
-        self.fresh = {path: self.fresh[path] for path in self.looks}
-        self.lost = [item for item in self.lost if seen.get(item.file.path, True)]
+        contents = {path: self.read(file) for path, file in self.new.items()}
+        self.contents = {path: row for path, row in contents.items() if row}
+        self.new = {path: self.new[path] for path in self.contents}
+        self.lost = [item for item in self.lost if contents.get(item.file.path, True)]
 
-    def by(self, likeness: Callable[[File, str | None], Any]) -> None:
-        """Pair what is alike, in the order of the known and of the found paths."""
-        if not self.lost or not self.fresh:
+    def pair_by(self, likeness: Callable[[FoundFile, str | None], Any]) -> None:
+        """Pair files that are alike, in the order of the known and of the found
+        paths."""
+        if not self.lost or not self.new:
             return
-        waiting: dict[Any, list[File]] = {}
-        for file in sorted(self.fresh.values(), reverse=True):
-            key = likeness(file, self.looks[file.path].sample)
+        waiting: dict[Any, list[FoundFile]] = {}
+        for file in sorted(self.new.values(), reverse=True):
+            key = likeness(file, self.contents[file.path].sample)
             waiting.setdefault(key, []).append(file)
         left = []
         for item in self.lost:
             if files := waiting.get(likeness(item.file, item.sample)):
                 file = files.pop()
-                self._pair(item, file, self.looks[file.path])
+                self._pair(item, file, self.contents[file.path])
             else:
                 left.append(item)
         self.lost = left
 
-    def _pair(self, item: Known, file: File, look: Look | None) -> None:
-        del self.fresh[file.path]
-        self.alive.add((item.file.root, item.file.volume))
-        if look or file != item.file or item.state != "here":
-            self.changes.updated.append((item, file, look))
+    def _pair(
+        self, item: KnownFile, file: FoundFile, content: FileContent | None
+    ) -> None:
+        del self.new[file.path]
+        self.found.add((item.file.folder, item.file.volume))
+        if content or file != item.file or item.state != "here":
+            self.updated.append((item, file, content))
 
     def set_offline_aside(self) -> None:
-        """What is on a disk that is not there cannot have moved, and waits."""
+        """Keep the files of a disk that is offline: they cannot have moved."""
         left = []
         for item in self.lost:
             if not self._is_offline(item):
                 left.append(item)
             elif item.state != "offline":
-                self.changes.offline.append(item)
+                self.offline.append(item)
         self.lost = left
 
-    def _is_offline(self, item: Known) -> bool:
-        path, root, volume = item.file.path, item.file.root, item.file.volume
-        if root not in self.trees:  # it is no library folder any more
+    def _is_offline(self, item: KnownFile) -> bool:
+        path, folder, volume = item.file.path, item.file.folder, item.file.volume
+        if folder not in self.trees:  # it is no library folder any more
             return False
-        tree = self.trees[root]
+        tree = self.trees[folder]
         if tree is None or not tree.total():
             return True
         volumes = {folder.volume for folder in tree.folders}
-        if volume not in volumes and (root, volume) not in self.alive:
+        if volume not in volumes and (folder, volume) not in self.found:
             return True
         return any(
-            path == place or path.startswith(place + os.sep)
-            for place in tree.unreadable
+            path == unreadable or path.startswith(unreadable + os.sep)
+            for unreadable in tree.unreadable
         )
 
     def move_to_copies(
-        self, copies: Callable[[Iterable[str | None]], Iterable[Known]]
+        self, copies: Callable[[Iterable[str | None]], Iterable[KnownFile]]
     ) -> None:
-        """Who moves files to another disk copies them first, and a scan may come
-        between. Then the copy has become an entry, and is given back: the one that
-        has the notes and the queue goes on with the copy's file."""
-        touched = {item.id for item in (*self.lost, *self.changes.offline)}
-        touched.update(item.id for item, _, _ in self.changes.updated)
-        twins: dict[str | None, list[Known]] = {}
+        """Let an entry whose file is lost go on with a younger copy of the file, and
+        drop the copy's entry. A move to another disk is a copy and a delete; a scan
+        may run in between and make an entry of the copy, without notes and queue."""
+        touched = {item.id for item in (*self.lost, *self.offline)}
+        touched.update(item.id for item, _, _ in self.updated)
+        twins: dict[str | None, list[KnownFile]] = {}
         for twin in copies([item.sample for item in self.lost if item.state != "gone"]):
             if twin.id not in touched:
                 twins.setdefault(twin.sample, []).append(twin)
         self.lost = [self._move_to_copy(item, twins) for item in self.lost]
 
     def _move_to_copy(
-        self, item: Known, twins: Mapping[str | None, list[Known]]
-    ) -> Known:
-        """What is lost of the two: the item, or a younger twin that it took over."""
+        self, item: KnownFile, twins: Mapping[str | None, list[KnownFile]]
+    ) -> KnownFile:
+        """Return which of the two is lost: the item, or a twin whose file it took."""
         free = twins.get(item.sample, [])
         younger = [twin for twin in free if twin.created_at > item.created_at]
         if item.state == "gone" or not younger:
             return item
         twin = younger[0]
-        look = self.look(twin.file)
-        if look is None:
+        content = self.read(twin.file)
+        if content is None:
             return item
         free.remove(twin)
-        self.changes.updated.append((item, twin.file, look))
+        self.updated.append((item, twin.file, content))
         return twin
 
-    def conclude(self, forget_before: str) -> Changes:
-        for path, file in self.fresh.items():
-            self.changes.added.append((file, self.looks.get(path)))
-        for item in self.lost:
-            if item.state != "gone":
-                self.changes.gone.append(item)
-            elif item.gone_at is not None and item.gone_at < forget_before:
-                self.changes.forgotten.append(item)
-        return self.changes
+    def changes(self, forget_before: str) -> Changes:
+        gone = [item for item in self.lost if item.state == "gone"]
+        return Changes(
+            added=[(file, self.contents.get(path)) for path, file in self.new.items()],
+            updated=self.updated,
+            gone=[item for item in self.lost if item.state != "gone"],
+            offline=self.offline,
+            forgotten=[item for item in gone if (item.gone_at or "~") < forget_before],
+        )
 
 
 def library_folders(folders: Iterable[str]) -> list[str]:
-    """Absolute, each once, without those that are inside of another.
+    """Return them as absolute paths, each once, without those inside of another.
 
-    :raises Problem: the path of one is no Unicode, which JSON and SQLite want.
+    :raises Problem: the path of one is no Unicode, as JSON and SQLite need it.
     """
     paths = {os.path.normcase(path): path for path in map(absolute, folders)}
     for path in paths.values():
@@ -2366,15 +2536,15 @@ def library_folders(folders: Iterable[str]) -> list[str]:
 
 
 def absolute(folder: str) -> str:
-    """A bare drive letter, or a share of a server, is the whole of it: to Windows
-    `D:` is whatever folder of that drive was the last to be visited."""
+    """Return the absolute path. A bare drive letter, or a share of a server, is the
+    whole of it: to Windows `D:` is the folder of that drive that was visited last."""
     folder = os.path.expanduser(folder)
     drive, rest = os.path.splitdrive(folder)
     return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
 
 
 def open_file(path: str, kind: type[io.FileIO] = io.FileIO) -> Any:
-    """A regular file, opened to read as an object of this kind. It never follows a
+    """Open a regular file for reading, as an object of this kind. It never follows a
     link or waits for a pipe.
 
     :raises OSError: it is none, or cannot be read.
@@ -2389,19 +2559,22 @@ def open_file(path: str, kind: type[io.FileIO] = io.FileIO) -> Any:
     return file
 
 
+def content_digest(*parts: bytes) -> str:
+    """Return a hexadecimal digest of the parts as one text."""
+    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
+
+
 def sample(file: io.FileIO, size: int) -> str:
-    """A digest of a file's size and of both its ends: the same for equal files, and
-    cheap at any size."""
-    digest = hashlib.blake2b(str(size).encode(), digest_size=16)
+    """Return a digest of a file's size and of both its ends: the same for equal files,
+    and cheap at any size."""
     file.seek(0)
-    digest.update(file.read(EDGE) or b"")
-    file.seek(max(size - EDGE, 0))
-    digest.update(file.read(EDGE) or b"")
-    return digest.hexdigest()
+    first = file.read(SAMPLE_BYTES) or b""
+    file.seek(max(size - SAMPLE_BYTES, 0))
+    return content_digest(str(size).encode(), first, file.read(SAMPLE_BYTES) or b"")
 
 
 def sha256(path: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
-    """Size, mtime and hexadecimal SHA-256 of a file.
+    """Return size, mtime and hexadecimal SHA-256 of a file.
 
     :param tick: is called with the number of bytes of each part that was read.
     :raises OSError: it cannot be read.
@@ -2415,18 +2588,9 @@ def sha256(path: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
     return now.st_size, min(now.st_mtime_ns, MAX_INTEGER), digest.hexdigest()
 
 
-def wait_for(work: Iterable["concurrent.futures.Future[None]"]) -> None:
-    """Until it is done. Raises what it raised."""
-    for future in work:
-        future.result()
-
-
-Sight = tuple[int, int, float]  # size, mtime in nanoseconds, monotonic time of it
-
-
 def spare_memory() -> None:
-    """Give back what a scan, or reading this file, took for a moment. The C library of
-    Linux keeps it otherwise, and a heap for each thread too."""
+    """Give back the memory that a scan, or the start, needed for a moment. The C
+    library of Linux keeps it otherwise, and a heap for each thread too."""
     library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(library, "malloc_trim"):
         library.mallopt(ctypes.c_int(-8), ctypes.c_int(1))  # M_ARENA_MAX
@@ -2442,21 +2606,38 @@ class ScanState:
     """How far a scan is, or what the last one found."""
 
     scanning: bool = False
-    files: int = 0  # that were seen
-    looked: int = 0  # that were opened
+    files: int = 0  # found so far
+    looked: int = 0  # files that were read
     started: str | None = None
     finished: str | None = None
     folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """The number of files by library folder; None where it is offline."""
 
 
-class Scanner:
-    """Keeps the store true to the library folders."""
+class LastScan(NamedTuple):
+    """What the last scan found, to tell whether another one can find anything else."""
 
-    icons_limit = 4 * 1024 * 1024  # bytes of icons that wait to be written
-    batch = 250  # new files that are written at once
-    list_every = 5  # seconds between two changes of the list in one scan
-    compare_after = 3600  # seconds, even if the disk looks as before
+    contents_hash: int = 0
+    list_version: int = -1
+    time: float = 0.0
+
+
+class Growing(NamedTuple):
+    """A file that is not served while it grows."""
+
+    size: int
+    mtime: int  # nanoseconds
+    since: float  # monotonic time from which it had this size and mtime
+
+
+class Scanner:
+    """Keep the store in sync with the library folders."""
+
+    max_icon_bytes = 4 * 1024 * 1024  # of icons that wait to be written
+    list_seconds = 5  # between two changes of the list in one scan
+    compare_seconds = 3600  # after which it compares even if the folders look the same
+    outdated_batch = 100  # files that are read again at once, and
+    outdated_seconds = 60  # between two batches
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.database = store.database
@@ -2464,155 +2645,153 @@ class Scanner:
         self.settings = settings
         self.folders = library_folders(settings.folders)
         self.state = ScanState()
-        self.growing: dict[str, Sight] = {}
+        self.growing: dict[str, Growing] = {}  # by path
+        self._watched: dict[str, Growing] = {}  # those of the scan before
+        self._has_skipped = False  # whether a file could not be read in this scan
         self._listed = time.monotonic()  # when the list changed last
-        self._before = (0, -1, 0.0)  # sight of the last scan, catalog version, time
-        self._said: set[str] = set()  # what the log was told of paths in this scan,
-        self._said_before: set[str] = set()  # and in the last, to say it only once
+        self._last = LastScan()
+        self._told: set[str] = set()  # log lines of this scan, and of the one
+        self._told_before: set[str] = set()  # before: each is said only once
         self._icons: dict[str, bytes] = {}
+        self._tick: Callable[[ScanState], None] = lambda state: None
+        self._scan_due = 0.0  # monotonic times
+        self._outdated_due = 0.0
+        self._outdated_after = ""  # the last entry that was read again
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="scanner")
 
     def scan(self, tick: Callable[[ScanState], None] = lambda state: None) -> Changes:
-        """Look at all folders once, and write what changed.
+        """Scan all library folders once, write what changed, and return that.
 
         :param tick: is called now and then, with how far it is.
         :raises Conflict: another process scans, and does not end in a minute.
         """
         with self.database.exclusive("scan", wait=60):
+            self._tick = tick
+            self._told_before, self._told = self._told, set()
             started = stamp(self.database.clock())
-            self._said_before, self._said = self._said, set()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, looked=0, started=started
             )
             try:
-                changes = self._compare(tick)
+                trees = {folder: self._tree(folder) for folder in self.folders}
+                changes = self._compare(trees)
             finally:
                 self.state.scanning = False
             self.state.finished = stamp(self.database.clock())
         return changes
 
-    def _compare(self, tick: Callable[[ScanState], None]) -> Changes:
-        def step() -> None:
-            if self._stopping:
-                raise Stopped
-            tick(self.state)
+    def _step(self) -> None:
+        if self._stopping:
+            raise Stopped
+        self._tick(self.state)
 
-        def look(file: File) -> Look | None:
-            self.state.looked += 1
-            step()
-            seen = self._look(file, watched)
-            if seen is None:
-                missed.append(file.path)
-            return seen
-
-        trees = {root: self._tree(root, step) for root in self.folders}
-        sight = hash(tuple(tree and tree.fingerprint() for tree in trees.values()))
-        if self._is_as_before(sight):
-            return Changes([], [], [], [], [])
-        missed: list[str] = []
-        watched, self.growing = self.growing, {}
-        began = self.database.clock()
-        forget_before = stamp(began - self.settings.forget_after * 86400)
-        known = self.entries.files()
-        changes = compare(known, trees, look, forget_before, self.entries.copies)
-        changes = self._write(changes, look)
-        if not missed:
-            self._before = (sight, self.entries.version(), began)
+    def _compare(self, trees: Mapping[str, Tree | None]) -> Changes:
+        now = self.database.clock()
+        found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
+        if (
+            self._last == (found, self.entries.version(), self._last.time)
+            and now - self._last.time < self.compare_seconds
+        ):
+            return Changes()
+        self._has_skipped = False
+        self._watched, self.growing = self.growing, {}
+        forget_before = stamp(now - self.settings.forget_after * 86400)
+        known, copies = self.entries.files(), self.entries.copies
+        changes = self._write(compare(known, trees, self._read, forget_before, copies))
+        if not self._has_skipped:
+            self._last = LastScan(found, self.entries.version(), now)
         return changes
 
-    def _is_as_before(self, sight: int) -> bool:
-        """Whether the disk looks as after the last scan, and nothing else can have
-        changed: the store is the same, and nothing is due to be forgotten."""
-        before, version, when = self._before
-        return (
-            sight == before
-            and version == self.entries.version()
-            and self.database.clock() - when < self.compare_after
-        )
-
-    def _write(self, changes: Changes, look: Callable[[File], Look | None]) -> Changes:
-        """What became of known files is written at once. New ones come in batches:
+    def _write(self, changes: Changes) -> Changes:
+        """Write the changes, and return those that were. The new files come in batches:
         a first scan may take long, and they can be seen and sent before it ends."""
         self._write_icons()
-        if any(changes._replace(added=[])):
+        if any(changes._replace(added=())):
             self.entries.apply(changes)
-        added: list[tuple[File, Look | None]] = []
+        added: list[tuple[FoundFile, None]] = []
         with concurrent.futures.ThreadPoolExecutor(1) as writer:
-            writing: list[concurrent.futures.Future[None]] = []
-            for start in range(0, len(changes.added), self.batch):
-                rows = changes.added[start : start + self.batch]
-                seen = [(file, found or look(file)) for file, found in rows]
-                batch = [(file, found) for file, found in seen if found]
-                added += [(file, None) for file, _ in batch]
+            writing: concurrent.futures.Future[None] | None = None
+            for batch in batches(changes.added):
+                read = [(file, content or self._read(file)) for file, content in batch]
+                rows = [(file, content) for file, content in read if content]
+                added += [(file, None) for file, _ in rows]
                 self._write_icons()
-                wait_for(writing)
-                last = start + self.batch >= len(changes.added)
-                writing = [
-                    writer.submit(self.entries.add_files, batch, self._due(last))
-                ]
-            wait_for(writing)
+                if writing:
+                    writing.result()
+                last = batch[-1] is changes.added[-1]
+                writing = writer.submit(self.entries.add_files, rows, self._due(last))
+            if writing:
+                writing.result()
         return changes._replace(added=added)
 
     def _due(self, last: bool) -> bool:
-        """Whether the list is to change now; each change costs those who poll it."""
+        """Return whether the list is to change now; each change costs those who poll
+        it."""
         now = time.monotonic()
-        due = last or now - self._listed >= self.list_every
+        due = last or now - self._listed >= self.list_seconds
         if due:
             self._listed = now
         return due
 
-    def _tree(self, root: str, step: Callable[[], None]) -> Tree | None:
+    def _tree(self, folder: str) -> Tree | None:
         before = self.state.files
 
         def count(files: int) -> None:
             self.state.files = before + files
-            step()
+            self._step()
 
         try:
-            tree = walk(root, self.settings.extensions, count)
+            tree = walk(folder, self.settings.extensions, count)
         except OSError as error:
-            self.state.folders[root] = None
-            self._tell(root, f"is offline: {error.strerror}. Its entries wait.")
+            self.state.folders[folder] = None
+            self._tell(folder, f"is offline: {error.strerror}. Its entries wait.")
             return None
-        if self.state.folders.get(root, 0) is None:
-            log.info("%s is back.", root)
-        self.state.folders[root] = tree.total()
+        if self.state.folders.get(folder, 0) is None:
+            log.info("%s is back.", folder)
+        self.state.folders[folder] = tree.total()
         self.state.files = before + tree.total()
         for path in tree.unreadable:
-            self._tell(path, "cannot be read. What was in it waits.")
+            self._tell(path, "cannot be read. The entries in it wait.")
         for path in tree.misnamed:
             self._tell(path, "is not served: its name is not valid UTF-8. Rename it.")
         return tree
 
     def _tell(self, path: str, what: str) -> None:
         message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self._said_before | self._said:
+        if message not in self._told_before | self._told:
             log.warning("%s", message)
-        self._said.add(message)
+        self._told.add(message)
 
-    def _look(self, file: File, watched: Mapping[str, Sight]) -> Look | None:
+    def _read(self, file: FoundFile) -> FileContent | None:
+        self.state.looked += 1
+        self._step()
+        content = self._content(file)
+        self._has_skipped |= content is None
+        return content
+
+    def _content(self, file: FoundFile) -> FileContent | None:
+        """Return what the open file tells, or None where it grows or has an error."""
         try:
             with open_file(file.path) as handle:
                 now = os.fstat(handle.fileno())
-                if not self._is_quiet(file.path, now, watched):
+                if not self._is_quiet(file.path, now, self._watched):
                     return None
-                said = file_says(file.path, handle, now.st_size)
-                facts = {**said.facts, **self._keep_icon(said.icon)}
+                facts, icon = file_facts(file.path, handle, now.st_size)
                 taken = sample(handle, now.st_size)
         except OSError as error:
             self._tell(file.path, f"is not served: {error.strerror or error}.")
             return None
-        return Look(taken, facts["name"], json.dumps(facts))
+        return FileContent(taken, {**facts, **self._keep_icon(icon)})
 
     def _keep_icon(self, jpeg: bytes) -> dict[str, str]:
-        """What metadata says of an icon, which is written with the next ones."""
+        """Return the metadata of an icon, and keep it to be written with others."""
         if not jpeg:
             return {}
-        digest = hashlib.blake2b(jpeg, digest_size=12).hexdigest()
+        digest = content_digest(jpeg)
         self._icons[digest] = jpeg
-        if sum(map(len, self._icons.values())) > self.icons_limit:
+        if sum(map(len, self._icons.values())) > self.max_icon_bytes:
             self._write_icons()
         return {"icon": digest}
 
@@ -2622,18 +2801,19 @@ class Scanner:
             self._icons = {}
 
     def _is_quiet(
-        self, path: str, now: os.stat_result, watched: Mapping[str, Sight]
+        self, path: str, now: os.stat_result, watched: Mapping[str, Growing]
     ) -> bool:
-        """Whether a file was left alone for a while: by its time, or, where that is
-        in the future as on a NAS with another clock, by watching it."""
+        """Return whether a file was left alone for a while: by its mtime, or, where
+        that is in the future as on a NAS with another clock, by watching it."""
         if self.database.clock() - now.st_mtime >= self.settings.settle:
             return True
-        size, mtime, since = watched.get(path, (0, 0, 0.0))
-        if (size, mtime) != (now.st_size, now.st_mtime_ns):
-            since = time.monotonic()
-        elif time.monotonic() - since >= self.settings.settle:
+        monotonic = time.monotonic()
+        seen = watched.get(path)
+        if seen is None or (seen.size, seen.mtime) != (now.st_size, now.st_mtime_ns):
+            seen = Growing(now.st_size, now.st_mtime_ns, monotonic)
+        if monotonic - seen.since >= self.settings.settle:
             return True
-        self.growing[path] = (now.st_size, now.st_mtime_ns, since)
+        self.growing[path] = seen
         return False
 
     # The thread
@@ -2652,16 +2832,13 @@ class Scanner:
 
     def _run(self) -> None:
         while not self._stopping:
-            try:
+            with logged_problems("The scan failed"):
                 self._scan_and_log()
-            except Stopped:
-                return
-            except Problem as problem:
-                log.warning("The scan failed: %s", problem)
-            except Exception:
-                log.exception("The scan failed.")
+            self._scan_due = time.monotonic() + self.settings.scan_interval
             spare_memory()
-            self._wait()
+            while not self._stopping and not self._wait():
+                with logged_problems("Files could not be read again"):
+                    self._read_outdated()
 
     def _scan_and_log(self) -> None:
         began = time.monotonic()
@@ -2670,16 +2847,37 @@ class Scanner:
             took = time.monotonic() - began
             log.info("Scanned in %.1f s: %s.", took, summary(changes))
 
-    def _wait(self) -> None:
-        """Until a scan is due, or is asked for, or a file has stopped growing."""
-        due = time.monotonic() + self.settings.scan_interval
-        while (left := due - time.monotonic()) > 0:
-            pause = min(left, self.settings.settle / 4 + 0.05) if self.growing else left
-            if self._wake.wait(pause):
+    def _wait(self) -> bool:
+        """Wait until a scan is due, is asked for, or a file has stopped growing; return
+        False where outdated files are due before."""
+        while (left := self._scan_due - time.monotonic()) > 0:
+            outdated = self._outdated_due - time.monotonic()
+            if outdated <= 0:
+                return False
+            growing = self.settings.settle / 4 + 0.05 if self.growing else math.inf
+            if self._wake.wait(min(left, outdated, growing)):
                 self._wake.clear()
-                return
+                return True
             if self.growing and self._has_settled():
+                return True
+        return True
+
+    def _read_outdated(self) -> None:
+        """Read some of the files again whose facts an older program read. Each is read
+        once after a start, so that one that cannot be read holds up no others."""
+        self._outdated_due = time.monotonic() + self.outdated_seconds
+        with self.database.exclusive("scan", wait=60):
+            known = self.entries.outdated(self._outdated_after, self.outdated_batch)
+            if not known:
+                self._outdated_due = math.inf
                 return
+            read = [(item, item.file, self._read(item.file)) for item in known]
+            self._write_icons()
+            version = self.entries.version()
+            self.entries.apply(Changes(updated=[row for row in read if row[2]]))
+            if self._last.list_version == version:  # the folders are as they were
+                self._last = self._last._replace(list_version=version + 1)
+        self._outdated_after = known[-1].id
 
     def _has_settled(self) -> bool:
         try:
@@ -2691,8 +2889,21 @@ class Scanner:
             return True
 
 
+@contextlib.contextmanager
+def logged_problems(what: str) -> Iterator[None]:
+    """Log what goes wrong in the block, but for a stop, and go on after it."""
+    try:
+        yield
+    except Stopped:
+        pass
+    except Problem as problem:
+        log.warning("%s: %s", what, problem)
+    except Exception:
+        log.exception("%s.", what)
+
+
 def summary(changes: Changes) -> str:
-    """Such as "3 added, 1 gone", for a log or a terminal."""
+    """Return a text such as "3 added, 1 gone", for a log or a terminal."""
     parts = [f"{len(rows)} {what}" for what, rows in changes._asdict().items() if rows]
     return ", ".join(parts) or "nothing changed"
 
@@ -3415,7 +3626,7 @@ class Web:
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.store.entries.version()
-        return {"version": __version__}
+        return {"version": __version__, "waiting": self.store.waiting()}
 
 
 def request_body() -> bytes:
@@ -3583,7 +3794,7 @@ class SignInCalls(Calls):
 
     @route("POST /web/logout", access="session")
     def logout(self, caller: Caller) -> bottle.HTTPResponse:
-        self.accounts.end_session(caller.proof, caller.account)
+        self.accounts.end_session(caller.credential, caller.account)
         return self._cookie_answer("", 0)
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
@@ -3591,13 +3802,13 @@ class SignInCalls(Calls):
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"])
         self.accounts.set_password(
-            caller.account, hash_password(new), keep=caller.proof
+            caller.account, hash_password(new), keep=caller.credential
         )
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
         rows = self.accounts.sessions(caller.account)
-        found = [{**row, "current": row["id"] == caller.proof} for row in rows]
+        found = [{**row, "current": row["id"] == caller.credential} for row in rows]
         return {"sessions": found}
 
     @route("DELETE /web/sessions/<session>", access="session")
@@ -3644,7 +3855,9 @@ class AccountCalls(Calls):
     ) -> None:
         if "password" in body:
             password = hash_password(check_password(body["password"]))
-            self.accounts.set_password(account_id(account), password, keep=caller.proof)
+            self.accounts.set_password(
+                account_id(account), password, keep=caller.credential
+            )
         if "admin" in body:
             self.accounts.set_admin(account_id(account), body["admin"])
 
@@ -3701,7 +3914,9 @@ class LibraryCalls(Calls):
     @route("GET /web/entries", access="session", runs="lists")
     def page_list(self, caller: Caller) -> bottle.HTTPResponse:
         opening = '{"success": true, "entries": '
-        return self._list_answer(opening, self.entries.full_list_json)
+        return self._list_answer(
+            opening, functools.partial(self.entries.list_json, full=True)
+        )
 
     def _list_answer(
         self, opening: str, read: Callable[[str, str], bytes]
@@ -4090,7 +4305,7 @@ def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
 
 
 def content_etag(body: bytes) -> str:
-    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    return f'"{content_digest(body)}"'
 
 
 def conditional(
@@ -7522,7 +7737,7 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     :raises Problem: a folder does not exist, and never had an entry.
     """
     missing = {path for path in library_folders(folders) if not os.path.isdir(path)}
-    for path in missing.difference(item.file.root for item in store.entries.files()):
+    for path in missing.difference(item.file.folder for item in store.entries.files()):
         raise Problem(f"{path}: no such folder.")
 
 

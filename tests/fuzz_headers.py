@@ -55,10 +55,10 @@ def main() -> None:
             body = broken(chance, seeds[number % len(seeds)])
             file = Counted(body)
             began = time.perf_counter()
-            said = catalogd.file_says(f"Name.{kind}", file, len(body))
+            found = catalogd.file_facts(f"Name.{kind}", file, len(body))
             slowest = max(slowest, time.perf_counter() - began)
-            assert said.facts["name"], body
-            assert file.count <= catalogd.Window.most, body
+            assert found.facts["name"], body
+            assert file.count <= catalogd.Window.max_bytes, body
         assert slowest < 1, kind
         print(f"{kind}: {count} headers, the slowest took {slowest * 1000:.1f} ms")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

@@ -33,8 +33,8 @@ def entries(store: catalogd.Store) -> list[str]:
     """The ids of more entries than the server lives to queue."""
     rows = [
         (
-            catalogd.File(f"/games/{number}.nsp", "/games", 1, 2, number, "v"),
-            catalogd.Look("", "A", '{"name": "A"}'),
+            catalogd.FoundFile(f"/games/{number}.nsp", "/games", 1, 2, number, "v"),
+            catalogd.FileContent("", {"name": "A"}),
         )
         for number in range(20 * CALLERS)
     ]

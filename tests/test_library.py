@@ -80,7 +80,7 @@ def test_an_admin_edits_an_entry_and_undoes_it(
     assert entries(store) == before
 
 
-def test_what_was_typed_stays_when_the_file_changes(
+def test_overrides_stay_when_the_file_changes(
     admin: webtest.TestApp,
     library: Library,
     scanner: catalogd.Scanner,
@@ -332,7 +332,7 @@ def test_a_checksum_is_not_that_of_a_file_that_changed_since(
     assert "sha256" not in entries(store)[0]["metadata"]
 
 
-def test_verify_finds_what_rotted(
+def test_verify_finds_damaged_files(
     library: Library,
     scanner: catalogd.Scanner,
     store: catalogd.Store,

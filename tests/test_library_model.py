@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import catalogd
-from catalogd import File, Known, Look
+from catalogd import FileContent, FoundFile, KnownFile
 
 ROOTS = ("/a", "/b")
 NAMES = ("x.nsp", "y.nsp", "deep/x.nsp")
@@ -30,7 +30,7 @@ class Content:
 
 
 class World:
-    """Two roots, three disks that can be mounted there, and what the store knows."""
+    """Two library folders, three disks to mount there, and what the store knows."""
 
     def __init__(self) -> None:
         self.count = itertools.count(1)
@@ -39,7 +39,7 @@ class World:
         self.mounted: dict[str, str | None] = {"/a": "1", "/b": "2"}
         self.broken: str | None = None  # a folder that cannot be read
         self.now = 1_000_000_000.0
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, KnownFile] = {}
         self.owner: dict[str, str] = {}  # the first id that a sample had
         self.copied: set[str] = set()  # samples that more than one file has had
 
@@ -128,15 +128,15 @@ class World:
                 folders.append(catalogd.Folder(where, volume, [row]))
         return catalogd.Tree(root, folders, [broken] if broken else [], [])
 
-    def content(self, file: File) -> Content:
-        disk = self.mounted[file.root]
+    def content(self, file: FoundFile) -> Content:
+        disk = self.mounted[file.folder]
         assert disk is not None
-        return self.disks[disk][file.path.removeprefix(file.root + "/")]
+        return self.disks[disk][file.path.removeprefix(file.folder + "/")]
 
-    def look(self, file: File) -> Look:
-        return Look(str(self.content(file).token), "name", "{}")
+    def read(self, file: FoundFile) -> FileContent:
+        return FileContent(str(self.content(file).token), {"name": "name"})
 
-    def copies(self, samples: Any) -> list[Known]:
+    def copies(self, samples: Any) -> list[KnownFile]:
         wanted = set(samples)
         here = [item for item in self.known.values() if item.state == "here"]
         return [item for item in here if item.sample in wanted]
@@ -147,7 +147,7 @@ class World:
         before = dict(self.known)
         forget_before = catalogd.stamp(self.now - FORGET_AFTER)
         changes = catalogd.compare(
-            list(self.known.values()), trees, self.look, forget_before, self.copies
+            list(self.known.values()), trees, self.read, forget_before, self.copies
         )
         self.apply(changes)
         files = {file for tree in trees.values() if tree for file in tree.files()}
@@ -158,13 +158,13 @@ class World:
 
     def apply(self, changes: catalogd.Changes) -> None:
         """As the store does."""
-        for file, look in changes.added:
+        for file, content in changes.added:
             id = f"id{next(self.count)}"
-            sample = (look or self.look(file)).sample
+            sample = (content or self.read(file)).sample
             made = catalogd.stamp(self.now)
-            self.known[id] = Known(id, file, sample, "here", None, made)
-        for item, file, look in changes.updated:
-            sample = look.sample if look else item.sample
+            self.known[id] = KnownFile(id, file, sample, "here", None, made)
+        for item, file, content in changes.updated:
+            sample = content.sample if content else item.sample
             back = item._replace(file=file, sample=sample, state="here", gone_at=None)
             self.known[item.id] = back
         for item in changes.gone:
@@ -175,13 +175,13 @@ class World:
         for item in changes.forgotten:
             del self.known[item.id]
 
-    def check_every_file_has_one_id(self, files: set[File]) -> None:
+    def check_every_file_has_one_id(self, files: set[FoundFile]) -> None:
         here = [item for item in self.known.values() if item.state == "here"]
         assert sorted(item.file for item in here) == sorted(files)
         for item in here:
             assert item.sample == str(self.content(item.file).token)
 
-    def check_nothing_vanished_early(self, before: dict[str, Known]) -> None:
+    def check_nothing_vanished_early(self, before: dict[str, KnownFile]) -> None:
         for id in before.keys() - self.known.keys():
             assert before[id].state == "gone"
             gone_at = before[id].gone_at
@@ -189,17 +189,17 @@ class World:
 
     def check_what_is_unplugged_waits(self) -> None:
         for item in self.known.values():
-            disk = self.mounted[item.file.root]
+            disk = self.mounted[item.file.folder]
             if disk is None or item.file.path.rpartition("/")[0] == self.broken:
                 assert item.state == "offline"
 
     def check_ids_stay_with_their_files(
-        self, before: dict[str, Known], files: set[File]
+        self, before: dict[str, KnownFile], files: set[FoundFile]
     ) -> None:
         """While content can be seen, it has the id that it had first, unless that is
         on a disk that cannot be seen. Copies have ids of their own, so a file that
         was copied may be written anew."""
-        seen = {self.look(file).sample for file in files}
+        seen = {self.read(file).sample for file in files}
         for sample, id in list(self.owner.items()):
             item = self.known.get(id)
             if sample in seen and item and item.state != "offline":
@@ -225,7 +225,7 @@ NUMBER = st.integers(0, 11)
 
 @settings(max_examples=600, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(DEEDS), NUMBER, NUMBER), max_size=60))
-def test_no_sequence_of_deeds_makes_an_id_change_hands_or_vanish(
+def test_after_any_sequence_of_changes_an_id_is_with_its_file(
     deeds: list[tuple[str, int, int]],
 ) -> None:
     world = World()

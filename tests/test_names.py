@@ -1,4 +1,4 @@
-"""What file names and file headers say."""
+"""The facts in file names and file headers."""
 
 import io
 import pathlib
@@ -25,45 +25,45 @@ from conftest import short_and_long
     ],
 )
 def test_a_file_name_gives_name_and_version(path: str, name: str, version: str) -> None:
-    says = catalogd.name_says(path)
-    assert (says["name"], says["version"]) == (name, version)
+    facts = catalogd.name_facts(path)
+    assert (facts["name"], facts["version"]) == (name, version)
 
 
 def test_a_file_name_gives_title_id_and_patch_number() -> None:
-    says = catalogd.name_says("Celeste [0100aaaabbbb0800][v131072].nsp")
-    assert (says["title_id"], says["patch"]) == ("0100AAAABBBB0800", 2)
+    facts = catalogd.name_facts("Celeste [0100aaaabbbb0800][v131072].nsp")
+    assert (facts["title_id"], facts["patch"]) == ("0100AAAABBBB0800", 2)
 
 
 def test_a_name_without_tags_gives_neither() -> None:
-    assert {"title_id", "patch"}.isdisjoint(catalogd.name_says("Celeste.nsp"))
+    assert {"title_id", "patch"}.isdisjoint(catalogd.name_facts("Celeste.nsp"))
 
 
-def says(name: str, content: bytes) -> dict[str, Any]:
-    return catalogd.file_says(name, io.BytesIO(content), len(content)).facts
+def facts_of(name: str, content: bytes) -> dict[str, Any]:
+    return catalogd.file_facts(name, io.BytesIO(content), len(content)).facts
 
 
 def test_homebrew_gives_title_author_version_and_icon() -> None:
     content = containers.nro(containers.nacp("Käse Invaders", "Somebody", "0.9"))
-    said = catalogd.file_says("x.nro", io.BytesIO(content), len(content))
-    assert said.facts == {
+    found = catalogd.file_facts("x.nro", io.BytesIO(content), len(content))
+    assert found.facts == {
         "name": "Käse Invaders",
         "author": "Somebody",
         "version": "0.9",
         "description": "",
         "complete": True,
     }
-    assert said.icon == containers.JPEG
+    assert found.icon == containers.JPEG
 
 
 def test_a_compressed_control_file_gives_its_title() -> None:
-    facts = says("x.nro", containers.nro(containers.compressed_nacp("New", "Who")))
+    facts = facts_of("x.nro", containers.nro(containers.compressed_nacp("New", "Who")))
     assert (facts["name"], facts["author"]) == ("New", "Who")
 
 
 def test_a_compressed_control_file_with_a_broken_stream_gives_the_version() -> None:
     control = bytearray(containers.compressed_nacp("New", "Who"))
     control[2:40] = b"\xff" * 38
-    facts = says("x.nro", containers.nro(bytes(control)))
+    facts = facts_of("x.nro", containers.nro(bytes(control)))
     assert (facts["name"], facts["version"]) == ("x", "1.2.3")
 
 
@@ -71,31 +71,31 @@ def test_a_title_that_is_no_text_is_not_taken() -> None:
     control = containers.nacp().replace(
         b"Homebrew", b"\xff\xfe\xfd\xfc\xff\xfe\xfd\xfc"
     )
-    assert says("My file.nro", containers.nro(control))["name"] == "My file"
+    assert facts_of("My file.nro", containers.nro(control))["name"] == "My file"
 
 
 def test_control_characters_are_not_part_of_a_title() -> None:
     assert (
-        says("x.nro", containers.nro(containers.nacp("A\x1b[31m\tB")))["name"]
+        facts_of("x.nro", containers.nro(containers.nacp("A\x1b[31m\tB")))["name"]
         == "A[31mB"
     )
 
 
 def test_an_icon_that_is_no_jpeg_is_not_taken() -> None:
     content = containers.nro(icon=b"<svg onload=alert(1)>")
-    assert not catalogd.file_says("x.nro", io.BytesIO(content), len(content)).icon
+    assert not catalogd.file_facts("x.nro", io.BytesIO(content), len(content)).icon
 
 
 def test_homebrew_without_assets_is_as_large_as_its_program() -> None:
     program = containers.nro()[:0x1000]
-    assert says("x.nro", program)["complete"] is True
-    assert says("x.nro", program + bytes(0x100))["complete"] is True
-    assert says("x.nro", program[:-1])["complete"] is False
+    assert facts_of("x.nro", program)["complete"] is True
+    assert facts_of("x.nro", program + bytes(0x100))["complete"] is True
+    assert facts_of("x.nro", program[:-1])["complete"] is False
 
 
 def test_assets_without_sections_are_whole() -> None:
     bare = struct.pack("<4sI6Q", b"ASET", *[0] * 7)
-    assert says("x.nro", containers.nro()[:0x1000] + bare)["complete"] is True
+    assert facts_of("x.nro", containers.nro()[:0x1000] + bare)["complete"] is True
 
 
 @pytest.mark.parametrize(
@@ -108,39 +108,39 @@ def test_assets_without_sections_are_whole() -> None:
         ("x.xci", containers.xci(key_area=True)),
     ],
 )
-def test_a_file_that_is_shorter_than_its_header_says_is_not_complete(
+def test_a_file_shorter_than_its_header_tells_is_not_complete(
     name: str, content: bytes
 ) -> None:
-    assert says(name, content)["complete"] is True
-    assert says(name, content + b"trailing bytes")["complete"] is True
-    assert says(name, content[:-1])["complete"] is False
+    assert facts_of(name, content)["complete"] is True
+    assert facts_of(name, content + b"trailing bytes")["complete"] is True
+    assert facts_of(name, content[:-1])["complete"] is False
 
 
 def test_a_ticket_gives_the_title_id_of_a_package() -> None:
-    facts = says("Name [0100000000000000].nsp", containers.nsp("0100ABCDABCD0800"))
+    facts = facts_of("Name [0100000000000000].nsp", containers.nsp("0100ABCDABCD0800"))
     assert facts["title_id"] == "0100ABCDABCD0800"
 
 
 def test_a_package_without_ticket_has_the_title_id_of_its_name() -> None:
     content = containers.pfs0(["a.nca"], [1]) + b"x"
-    facts = says("Name [0100000000000000].nsp", content)
+    facts = facts_of("Name [0100000000000000].nsp", content)
     assert facts["title_id"] == "0100000000000000"
 
 
 @pytest.mark.parametrize("name", ["x.nro", "x.nsp", "x.nsz", "x.xci", "x.xcz", "x.zip"])
 @pytest.mark.parametrize("content", [b"", b"MZ", bytes(0x2000)])
-def test_other_content_says_nothing(name: str, content: bytes) -> None:
-    assert says(name, content) == {"name": "x", "description": "", "version": ""}
+def test_other_content_has_no_facts(name: str, content: bytes) -> None:
+    assert facts_of(name, content) == {"name": "x", "description": "", "version": ""}
 
 
 def test_a_table_that_is_too_large_is_not_read() -> None:
     header = struct.pack("<4sIII", b"PFS0", 0xFFFF, 1 << 30, 0)
-    assert "complete" not in says("x.nsp", header + bytes(4 << 20))
+    assert "complete" not in facts_of("x.nsp", header + bytes(4 << 20))
 
 
-def test_a_file_that_got_shorter_since_it_was_measured_says_nothing() -> None:
-    said = catalogd.file_says("x.nsp", io.BytesIO(b"PFS0"), 1 << 20)
-    assert "complete" not in said.facts
+def test_a_file_that_got_shorter_meanwhile_has_only_the_facts_of_its_name() -> None:
+    found = catalogd.file_facts("x.nsp", io.BytesIO(b"PFS0"), 1 << 20)
+    assert "complete" not in found.facts
 
 
 @short_and_long(count=(5_000, 100_000))

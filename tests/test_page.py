@@ -6,7 +6,6 @@ An error of its script, or against its Content-Security-Policy, fails the test.
 import base64
 import collections
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -627,15 +626,15 @@ def ten_thousand(store: catalogd.Store) -> None:
         for word in ("Harbor", "Café", "Quarry", "Apiary", "Courier")
     ]
     facts = {"description": "A long way to the lighthouse and back. " * 4}
-    look = [
-        catalogd.Look("", name, json.dumps({"name": name, "version": "1.0", **facts}))
+    contents = [
+        catalogd.FileContent("", {"name": name, "version": "1.0", **facts})
         for name in names
     ]
     files = [
-        catalogd.File(f"/games/{n}.nsp", "/games", n * 1000, n, n, "1")
-        for n in range(len(look))
+        catalogd.FoundFile(f"/games/{n}.nsp", "/games", n * 1000, n, n, "1")
+        for n in range(len(contents))
     ]
-    store.entries.add_files(list(zip(files, look, strict=True)), listed=True)
+    store.entries.add_files(list(zip(files, contents, strict=True)), listed=True)
 
 
 def test_ten_thousand_entries_are_drawn_and_searched_fast(

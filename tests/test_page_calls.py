@@ -322,7 +322,7 @@ def addresses(browser: webtest.TestApp) -> list[str]:
 def test_the_page_names_its_assets_by_their_content(browser: webtest.TestApp) -> None:
     assert len(addresses(browser)) == 5
     for address in addresses(browser):
-        assert re.fullmatch(r"[a-z.-]+\?v=[0-9a-f]{24}", address)
+        assert re.fullmatch(r"[a-z.-]+\?v=[0-9a-f]{32}", address)
         answer = browser.get(f"/{address}")
         assert "immutable" in answer.headers["Cache-Control"]
         again = {"If-None-Match": answer.headers["ETag"]}

@@ -1,10 +1,12 @@
-"""What the scanner makes of a disk: `walk`, `compare`, and both with a real store."""
+"""The scanner: `walk`, `compare`, and both with a real store."""
 
 import contextlib
 import ctypes
 import dataclasses
+import itertools
 import json
 import logging
+import math
 import os
 import pathlib
 import stat
@@ -18,24 +20,24 @@ import pytest
 
 import catalogd
 import containers
-from catalogd import File, Known, Look
+from catalogd import FileContent, FoundFile, KnownFile
 from conftest import LONG_AGO, Clock, Library
 
 ROOT = "/games"
 
 
-def file(path: str, content: str = "", **facts: Any) -> File:
+def file(path: str, content: str = "", **facts: Any) -> FoundFile:
     """A file of a disk that is made up; files of the same content are alike."""
     row = {"size": len(content or path), "mtime": LONG_AGO, "inode": hash(path)}
-    return File(path, **{"root": ROOT, **row, "volume": "disk", **facts})
+    return FoundFile(path, **{"folder": ROOT, **row, "volume": "disk", **facts})
 
 
-def known(id: str, found: File, content: str = "", **facts: Any) -> Known:
+def known(id: str, found: FoundFile, content: str = "", **facts: Any) -> KnownFile:
     row = {"sample": content or found.path, "state": "here", "gone_at": None}
-    return Known(id, found, **{**row, "created_at": f"made {id}", **facts})
+    return KnownFile(id, found, **{**row, "created_at": f"made {id}", **facts})
 
 
-def tree(*files: File, root: str = ROOT, unreadable: Any = ()) -> catalogd.Tree:
+def tree(*files: FoundFile, root: str = ROOT, unreadable: Any = ()) -> catalogd.Tree:
     """A snapshot that has these files; a folder is there even if it is empty."""
     found = catalogd.Tree(root, [catalogd.Folder(root, "disk", [])], [*unreadable], [])
     for path, _, size, mtime, inode, volume in files:
@@ -46,7 +48,7 @@ def tree(*files: File, root: str = ROOT, unreadable: Any = ()) -> catalogd.Tree:
 
 
 def compare(
-    items: list[Known],
+    items: list[KnownFile],
     *trees: catalogd.Tree,
     contents: dict[str, str | None] | None = None,
     **more: Any,
@@ -54,14 +56,14 @@ def compare(
     """What becomes of each id, and of each path that is new: the path an item is at
     now, or "gone", "offline" or "forgotten"; "new" for a path."""
 
-    def look(found: File) -> Look | None:
+    def read(found: FoundFile) -> FileContent | None:
         content = (contents or {}).get(found.path, found.path)
-        return None if content is None else Look(content, "name", "{}")
+        return None if content is None else FileContent(content, {"name": "name"})
 
-    disk = {found.root: found for found in trees}
+    disk = {found.library_folder: found for found in trees}
     before = more.pop("forget_before", "2020-01-01T00:00:00")
     changes = catalogd.compare(
-        items, {**disk, **more.pop("roots", {})}, look, before, **more
+        items, {**disk, **more.pop("roots", {})}, read, before, **more
     )
     told = {found.path: "new" for found, _ in changes.added}
     told |= {item.id: found.path for item, found, _ in changes.updated}
@@ -73,24 +75,26 @@ def compare(
 A, B, C = file("/games/a.nsp"), file("/games/b.nsp"), file("/games/c.nsp")
 
 
-def test_what_has_not_changed_is_not_looked_into() -> None:
-    def look(found: File) -> Look:
+def test_files_that_have_not_changed_are_not_read() -> None:
+    def read(found: FoundFile) -> FileContent:
         raise AssertionError(found)
 
     trees = {ROOT: tree(A, B)}
-    changes = catalogd.compare([known("1", A), known("2", B)], trees, look, "")
+    changes = catalogd.compare([known("1", A), known("2", B)], trees, read, "")
     assert not any(changes)
 
 
-def test_a_first_scan_adds_everything_without_looking_yet() -> None:
+def test_a_first_scan_adds_all_files_before_it_reads_them() -> None:
     changes = catalogd.compare([], {ROOT: tree(A, B)}, lambda found: None, "")
-    assert [(found.path, look) for found, look in changes.added] == [
+    assert [(found.path, content) for found, content in changes.added] == [
         ("/games/a.nsp", None),
         ("/games/b.nsp", None),
     ]
 
 
-MOVES: list[tuple[str, list[Known], list[File], dict[str, str | None], dict[str, str]]]
+MOVES: list[
+    tuple[str, list[KnownFile], list[FoundFile], dict[str, str | None], dict[str, str]]
+]
 MOVES = [
     (
         "renamed",
@@ -213,8 +217,8 @@ MOVES = [
     ids=[row[0] for row in MOVES],
 )
 def test_an_id_follows_its_file(
-    items: list[Known],
-    files: list[File],
+    items: list[KnownFile],
+    files: list[FoundFile],
     contents: dict[str, str | None],
     expected: dict[str, str],
 ) -> None:
@@ -297,7 +301,7 @@ def test_the_same_disk_under_another_number_is_the_same_disk() -> None:
 
 
 def test_a_file_of_an_offline_disk_has_not_moved() -> None:
-    copy = file("/other/a.nsp", root="/other")
+    copy = file("/other/a.nsp", folder="/other")
     told = compare(
         [known("1", A, "one")],
         tree(copy, root="/other"),
@@ -381,7 +385,7 @@ def test_a_folder_with_an_extension_is_a_folder(library: Library) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux alone")
-def test_a_name_that_is_no_unicode_is_told_and_not_served(library: Library) -> None:
+def test_a_name_that_is_no_unicode_is_logged_and_not_served(library: Library) -> None:
     library.add("a.nsp")
     bad = os.fsencode(library.folder) + b"/bad\xff"
     with open(bad + b".nsp", "wb"):
@@ -392,7 +396,7 @@ def test_a_name_that_is_no_unicode_is_told_and_not_served(library: Library) -> N
     assert names(library) == ["a.nsp"]
 
 
-def test_a_missing_root_is_an_error_not_an_empty_tree(library: Library) -> None:
+def test_a_missing_folder_is_an_error_not_an_empty_tree(library: Library) -> None:
     with pytest.raises(OSError, match="No such file"):
         catalogd.walk(str(library.folder / "missing"), ["nsp"])
 
@@ -442,7 +446,7 @@ def test_a_file_that_cannot_be_measured_is_told_unless_it_is_gone(
 ) -> None:
     walker = catalogd.Walker("/games", ["nsp"])
     rows: list[tuple[str, int, int, int]] = []
-    walker._file(Row(problem), rows)  # type: ignore[arg-type]
+    walker._add_file(Row(problem), rows)  # type: ignore[arg-type]
     assert (rows, walker.tree.unreadable) == ([], unreadable)
 
 
@@ -453,7 +457,7 @@ def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
     row = Row(os.stat_result((stat.S_IFREG, 0, 0, 1, 0, 0, 5, 0, 0, 0)))
     row.path = path
     rows: list[tuple[str, int, int, int]] = []
-    catalogd.Walker("/games", ["nsp"])._file(row, rows)  # type: ignore[arg-type]
+    catalogd.Walker("/games", ["nsp"])._add_file(row, rows)  # type: ignore[arg-type]
     assert rows[0][3] == os.stat(path).st_ino
 
 
@@ -486,7 +490,7 @@ def test_a_library_folder_whose_path_is_no_unicode_is_refused() -> None:
 # The scanner, with a real disk and a real store
 
 
-def listing(store: catalogd.Store) -> dict[str, str]:
+def ids_by_name(store: catalogd.Store) -> dict[str, str]:
     """Id by file name, of what can be downloaded now."""
     return {
         os.path.basename(entry["source"]): entry["id"]
@@ -524,17 +528,20 @@ def test_ids_outlive_rescans_restarts_renames_and_moves(
 ) -> None:
     first, second = library.add("a.nsp"), library.add("b.nsp")
     scanner.scan()
-    before = listing(store)
+    before = ids_by_name(store)
     scanner.scan()
-    assert listing(store) == before
+    assert ids_by_name(store) == before
     os.rename(first, library.folder / "renamed.nsp")
     (library.folder / "deep").mkdir()
     os.rename(second, library.folder / "deep" / "b.nsp")
     catalogd.Scanner(store, scanner.settings).scan()
-    assert listing(store) == {"renamed.nsp": before["a.nsp"], "b.nsp": before["b.nsp"]}
+    assert ids_by_name(store) == {
+        "renamed.nsp": before["a.nsp"],
+        "b.nsp": before["b.nsp"],
+    }
 
 
-def test_an_entry_keeps_what_was_typed_and_its_queue_through_a_move(
+def test_an_entry_keeps_its_overrides_and_its_queue_through_a_move(
     library: Library, scanner: catalogd.Scanner, store: catalogd.Store, key: str
 ) -> None:
     path = library.add("a.nsp")
@@ -567,17 +574,17 @@ def test_a_removed_file_is_not_listed_and_comes_back_with_its_id(
 ) -> None:
     path, _ = library.add("a.nsp"), library.add("b.nsp")
     scanner.scan()
-    before = listing(store)
+    before = ids_by_name(store)
     os.remove(path)
     scanner.scan()
-    assert "a.nsp" not in listing(store)
+    assert "a.nsp" not in ids_by_name(store)
     with pytest.raises(catalogd.NotFound):
         store.entries.get(before["a.nsp"])
     clock.now += 29 * 86400
     scanner.scan()
     library.add("deep/a.nsp", b"a.nsp")
     scanner.scan()
-    assert listing(store) == before
+    assert ids_by_name(store) == before
 
 
 def test_an_entry_is_forgotten_in_the_end(
@@ -597,20 +604,20 @@ def test_an_unplugged_disk_forgets_nothing_ever(
 ) -> None:
     library.add("a.nsp")
     scanner.scan()
-    before = listing(store)
+    before = ids_by_name(store)
     away = library.folder.with_name("away")
     os.rename(library.folder, away)
     for days in (0, 40, 400):
         clock.now += days * 86400
         scanner.scan()
-        assert listing(store) == {}
+        assert ids_by_name(store) == {}
     os.mkdir(library.folder)  # an empty mount point
     clock.now += 400 * 86400
     scanner.scan()
     os.rmdir(library.folder)
     os.rename(away, library.folder)
     scanner.scan()
-    assert listing(store) == before
+    assert ids_by_name(store) == before
 
 
 def test_a_copy_to_another_library_and_a_removal_keep_the_id(
@@ -622,19 +629,19 @@ def test_a_copy_to_another_library_and_a_removal_keep_the_id(
     path = old.add("a.nsp", b"content")
     old.add("other.nsp")
     scanner.scan()
-    before = listing(store)["a.nsp"]
+    before = ids_by_name(store)["a.nsp"]
     clock.now += 60
     copy = new.add("b.nsp", b"content")
     scanner.scan()
-    assert len(listing(store)) == 3
+    assert len(ids_by_name(store)) == 3
     os.remove(path)
     clock.now += 60
     scanner.scan()
-    assert listing(store)["b.nsp"] == before
+    assert ids_by_name(store)["b.nsp"] == before
     assert store.entries.get(before)["source"] == copy
     old.add("a.nsp", b"content")  # and back: the copy's id has waited for it
     scanner.scan()
-    assert len(listing(store)) == 3
+    assert len(ids_by_name(store)) == 3
     assert len(list(store.entries.files())) == 3
 
 
@@ -650,11 +657,11 @@ def test_a_copy_that_was_queued_keeps_its_own_id(
     clock.now += 60
     library.add("b.nsp", b"content")
     scanner.scan()
-    copy = listing(store)["b.nsp"]
+    copy = ids_by_name(store)["b.nsp"]
     store.queue.send(1, copy)
     os.remove(path)
     scanner.scan()
-    assert listing(store) == {"b.nsp": copy}
+    assert ids_by_name(store) == {"b.nsp": copy}
 
 
 def test_a_rescan_that_finds_nothing_new_opens_nothing_and_writes_nothing(
@@ -671,7 +678,7 @@ def test_a_rescan_that_finds_nothing_new_opens_nothing_and_writes_nothing(
     assert not any(catalogd.Scanner(store, scanner.settings).scan())
 
 
-def test_a_file_that_cannot_be_opened_is_told_once_and_tried_again(
+def test_a_file_that_cannot_be_opened_is_logged_once_and_tried_again(
     library: Library,
     scanner: catalogd.Scanner,
     store: catalogd.Store,
@@ -691,7 +698,7 @@ def test_a_file_that_cannot_be_opened_is_told_once_and_tried_again(
         f"{library.folder}/a.nsp is not served: Permission denied."
     ]
     scanner.scan()
-    assert listing(store)
+    assert ids_by_name(store)
 
 
 def test_the_log_names_what_is_offline_unreadable_or_misnamed(
@@ -707,7 +714,7 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
     scanner.folders.append("/missing")
     scanner.scan()
     assert [row.message for row in caplog.records] == [
-        f"{library.folder}/bad cannot be read. What was in it waits.",
+        f"{library.folder}/bad cannot be read. The entries in it wait.",
         f"{library.folder}/\\xff.nsp is not served: its name is not valid UTF-8."
         " Rename it.",
         "/missing is offline: No such file or directory. Its entries wait.",
@@ -715,7 +722,7 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
     assert scanner.state.folders == {str(library.folder): 0, "/missing": None}
 
 
-def test_a_disk_that_comes_and_goes_is_told_each_time(
+def test_a_disk_that_comes_and_goes_is_logged_each_time(
     library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -737,10 +744,10 @@ def test_a_growing_file_is_left_alone_until_it_is_quiet(
 ) -> None:
     library.add("a.nsp", mtime=clock.now - 0.1)
     scanner.scan()
-    assert not listing(store)
+    assert not ids_by_name(store)
     clock.now += 1
     scanner.scan()
-    assert listing(store)
+    assert ids_by_name(store)
 
 
 def test_a_known_file_that_is_rewritten_stays_listed_meanwhile(
@@ -748,13 +755,13 @@ def test_a_known_file_that_is_rewritten_stays_listed_meanwhile(
 ) -> None:
     library.add("a.nsp")
     scanner.scan()
-    before = listing(store)
+    before = ids_by_name(store)
     library.add("a.nsp", b"new content", mtime=clock.now)
     scanner.scan()
-    assert listing(store) == before
+    assert ids_by_name(store) == before
     clock.now += 1
     scanner.scan()
-    assert listing(store) == before
+    assert ids_by_name(store) == before
     assert store.entries.get(before["a.nsp"])["size"] == len(b"new content")
 
 
@@ -763,12 +770,12 @@ def test_a_file_from_the_future_is_watched_instead(
 ) -> None:
     library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
-    assert not listing(store)
+    assert not ids_by_name(store)
     library.add("a.nsp", b"grown", mtime=clock.now + 3700)
     scanner.scan()
     time.sleep(scanner.settings.settle + 0.05)
     scanner.scan()
-    assert listing(store)
+    assert ids_by_name(store)
 
 
 def test_a_file_from_the_future_is_watched_for_the_whole_time(
@@ -781,7 +788,7 @@ def test_a_file_from_the_future_is_watched_for_the_whole_time(
     watched = dict(scanner.growing)
     scanner.scan()
     assert scanner.growing == watched != {}
-    assert not listing(store)
+    assert not ids_by_name(store)
 
 
 @pytest.mark.parametrize("year", [1601, 2400])
@@ -794,7 +801,7 @@ def test_a_file_of_any_age_is_an_entry(
     scanner.scan()
     time.sleep(scanner.settings.settle + 0.05)
     scanner.scan()
-    assert listing(store)
+    assert ids_by_name(store)
 
 
 def test_icons_are_kept_and_dropped_with_their_entries(
@@ -802,13 +809,13 @@ def test_icons_are_kept_and_dropped_with_their_entries(
 ) -> None:
     path = library.add("a.nro", containers.nro())
     library.add("b.nsp")
-    scanner.icons_limit = 1
+    scanner.max_icon_bytes = 1
     scanner.scan()
-    entry = listing(store)["a.nro"]
+    entry = ids_by_name(store)["a.nro"]
     assert store.entries.icon(entry) == containers.JPEG
     assert store.entries.get(entry)["metadata"]["icon"]
     with pytest.raises(catalogd.NotFound):
-        store.entries.icon(listing(store)["b.nsp"])
+        store.entries.icon(ids_by_name(store)["b.nsp"])
     os.remove(path)
     scanner.scan()
     clock.now += 31 * 86400
@@ -824,7 +831,7 @@ def test_many_new_files_come_in_batches_and_the_list_changes_seldom(
         library.add(f"{number}.nsp")
     scanner.batch = 10
     scanner.scan()
-    assert len(listing(store)) == 25
+    assert len(ids_by_name(store)) == 25
     assert store.entries.version() == 1
 
 
@@ -846,11 +853,11 @@ def test_a_whole_folder_of_many_files_keeps_its_ids_when_it_is_renamed(
     for number in range(2000):
         library.add(f"old/{number}.nsp")
     scanner.scan()
-    before = listing(store)
+    before = ids_by_name(store)
     os.rename(library.folder / "old", library.folder / "new")
     changes = scanner.scan()
     assert (len(changes.updated), len(changes.added)) == (2000, 0)
-    assert listing(store) == before
+    assert ids_by_name(store) == before
 
 
 # The thread
@@ -882,7 +889,7 @@ def test_a_file_that_stops_growing_is_found_before_the_next_scan(
         with open(path, "ab") as grows:
             grows.write(b"more")
         os.remove(removed)
-        eventually(lambda: listing(store))
+        eventually(lambda: ids_by_name(store))
         eventually(lambda: not scanner.growing)
     finally:
         scanner.stop()
@@ -894,7 +901,7 @@ def test_a_rescan_can_be_asked_for(
     eventually(lambda: running.state.finished)
     library.add("a.nsp")
     running.rescan()
-    eventually(lambda: listing(store))
+    eventually(lambda: ids_by_name(store))
 
 
 def test_a_scan_that_is_due_comes_by_itself(
@@ -906,7 +913,7 @@ def test_a_scan_that_is_due_comes_by_itself(
     try:
         eventually(lambda: scanner.state.finished)
         library.add("a.nsp")
-        eventually(lambda: listing(store))
+        eventually(lambda: ids_by_name(store))
     finally:
         scanner.stop()
 
@@ -941,9 +948,121 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
         eventually(lambda: message in caplog.messages)
     scanner.rescan()
     try:
-        eventually(lambda: listing(store))
+        eventually(lambda: ids_by_name(store))
     finally:
         scanner.stop()
+
+
+# A newer reader of file facts
+
+
+@pytest.fixture
+def newer(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> catalogd.Scanner:
+    """The scanner of a program that reads one more fact, and knows five files that an
+    older one has read. It reads two of them again at once."""
+    for number in range(5):
+        library.add(f"{number}.nsp")
+    scanner.scan()
+    read = {"nsp": lambda window: catalogd.FileFacts({"newer": True})}
+    monkeypatch.setattr(catalogd, "HEADERS", read)
+    monkeypatch.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION + 1)
+    newer = catalogd.Scanner(store, scanner.settings)
+    newer.outdated_batch = 2
+    newer.outdated_seconds = 0.2
+    return newer
+
+
+def with_newer_fact(store: catalogd.Store) -> set[str]:
+    entries = json.loads(store.entries.list_json())
+    return {entry["name"] for entry in entries if "newer" in entry["metadata"]}
+
+
+def test_files_that_are_known_are_read_again_by_a_newer_reader_at_its_pace(
+    newer: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store.entries.edit(ids_by_name(store)["3.nsp"], {"description": "mine"})
+    batches = []
+    apply = store.entries.apply
+
+    def timed(changes: catalogd.Changes) -> None:
+        batches.append((len(changes.updated), time.monotonic()))
+        apply(changes)
+
+    monkeypatch.setattr(store.entries, "apply", timed)
+    newer.start()
+    eventually(lambda: newer._outdated_due == math.inf)
+    newer.stop()
+    assert [count for count, _ in batches] == [2, 2, 1]
+    times = [when for _, when in batches]
+    assert all(later - when >= 0.19 for when, later in itertools.pairwise(times))
+    assert len(with_newer_fact(store)) == 5
+    edited = store.entries.get(ids_by_name(store)["3.nsp"])
+    assert edited["metadata"]["description"] == "mine"
+
+
+def test_a_file_that_cannot_be_read_again_holds_up_no_other(
+    newer: catalogd.Scanner, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = catalogd.open_file
+
+    def broken(path: str) -> Any:
+        if path.endswith("/1.nsp"):
+            raise OSError(5, "broken")
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogd, "open_file", broken)
+        for _ in range(4):
+            newer._read_outdated()
+    assert with_newer_fact(store) == {"0", "2", "3", "4"}
+    again = catalogd.Scanner(store, newer.settings)  # as after a start
+    again._read_outdated()
+    assert len(with_newer_fact(store)) == 5
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_scan_after_files_were_read_again_compares_only_what_others_changed(
+    newer: catalogd.Scanner,
+    store: catalogd.Store,
+    edited: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    newer.scan()
+    if edited:
+        store.entries.edit(ids_by_name(store)["3.nsp"], {"description": "mine"})
+    newer._read_outdated()
+    compared = []
+    real = catalogd.compare
+    monkeypatch.setattr(
+        catalogd, "compare", lambda *row: compared.append(1) or real(*row)
+    )
+    newer.scan()
+    assert len(compared) == edited
+
+
+def test_what_goes_wrong_with_reading_again_is_in_the_log(
+    newer: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(after: str, limit: int) -> Any:
+        raise catalogd.StorageFull("The disk is full.")
+
+    monkeypatch.setattr(store.entries, "outdated", full)
+    newer.start()
+    try:
+        message = "Files could not be read again: The disk is full."
+        eventually(lambda: message in caplog.messages)
+    finally:
+        newer.stop()
 
 
 def test_a_scan_stops_when_it_is_told_to(
@@ -1002,7 +1121,7 @@ def test_memory_is_given_back_where_the_system_takes_it(
 
 
 def test_a_summary_of_no_changes() -> None:
-    assert catalogd.summary(catalogd.Changes([], [], [], [], [])) == "nothing changed"
+    assert catalogd.summary(catalogd.Changes()) == "nothing changed"
 
 
 def test_only_regular_files_are_opened(tmp_path: pathlib.Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from conftest import Clock, small_disk
+from conftest import Clock, small_disk, wait_for
 
 NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
 HERE = os.path.dirname(catalogd.__file__)
@@ -35,8 +35,8 @@ def entry(store: catalogd.Store) -> str:
 
 
 def add_link(store: catalogd.Store, name: str) -> str:
-    said = {"name": name, "description": "", "version": ""}
-    return store.entries.add_link(f"http://host/{name}", 7, "nsp", said, "anna")
+    facts = {"name": name, "description": "", "version": ""}
+    return store.entries.add_link(f"http://host/{name}", 7, "nsp", facts, "anna")
 
 
 def send(store: catalogd.Store, account: int, entry: str) -> str:
@@ -60,26 +60,21 @@ def status(store: catalogd.Store, account: int) -> list[str]:
     return [item["status"] for item in store.queue.items(account)]
 
 
-def file(path: str, **facts: Any) -> catalogd.File:
+def file(path: str, **facts: Any) -> catalogd.FoundFile:
     given = {"size": 3, "mtime": 4, "inode": 5, "volume": "v", **facts}
-    return catalogd.File(path, "/games", **given)
+    return catalogd.FoundFile(path, "/games", **given)
 
 
-def look(name: str, sample: str = "sample") -> catalogd.Look:
-    said = {"name": name, "description": "", "version": "1"}
-    return catalogd.Look(sample, name, json.dumps(said))
+def content(name: str, sample: str = "sample") -> catalogd.FileContent:
+    facts = {"name": name, "description": "", "version": "1"}
+    return catalogd.FileContent(sample, facts)
 
 
-def add_file(store: catalogd.Store, name: str, **facts: Any) -> catalogd.Known:
+def add_file(store: catalogd.Store, name: str, **facts: Any) -> catalogd.KnownFile:
     """A file of this name, as a scan registers it."""
     path = f"/games/{name}.NSP"
-    store.entries.add_files([(file(path, **facts), look(name))], listed=True)
+    store.entries.add_files([(file(path, **facts), content(name))], listed=True)
     return next(known for known in store.entries.files() if known.file.path == path)
-
-
-def changes(**rows: Any) -> catalogd.Changes:
-    none: dict[str, Any] = {name: [] for name in catalogd.Changes._fields}
-    return catalogd.Changes(**{**none, **rows})
 
 
 def listed(store: catalogd.Store) -> list[str]:
@@ -123,7 +118,7 @@ def test_a_new_password_ends_all_sessions_but_the_one_to_keep(
         store.accounts.add_session(anna, secret, "browser")
     kept = store.accounts.session_holder(b"this")
     assert kept is not None
-    store.accounts.set_password(anna, "new hash", keep=kept.proof)
+    store.accounts.set_password(anna, "new hash", keep=kept.credential)
     assert store.accounts.credentials("anna") == (anna, "new hash")
     assert store.accounts.session_holder(b"this") == kept
     assert store.accounts.session_holder(b"other") is None
@@ -144,11 +139,11 @@ def test_an_account_goes_with_all_it_has(
     assert store.accounts.add("carl", "hash") != ben  # ids are never given again
 
 
-def test_the_last_admin_stays_while_there_are_others(
+def test_the_last_admin_cannot_be_removed_while_there_are_others(
     store: catalogd.Store, anna: int
 ) -> None:
     ben = store.accounts.add("ben", "hash")
-    with pytest.raises(catalogd.Conflict, match="The last admin stays"):
+    with pytest.raises(catalogd.Conflict, match="The last admin cannot be removed"):
         store.accounts.remove(anna)
     assert store.accounts.id_of("anna") == anna
     store.accounts.remove(ben)
@@ -211,48 +206,41 @@ def test_nothing_is_added_to_an_account_that_was_removed_just_now(
         store.accounts.add_key(anna, "switch", b"1")
 
 
-def use(store: catalogd.Store, digest: bytes) -> None:
-    """Use a key, and wait until that is written, if it is."""
-    assert store.accounts.key_holder(digest) is not None
-    store.accounts._wait_for_uses()
+def requests(store: catalogd.Store) -> int:
+    return int(store.accounts.keys()[0]["requests"])
 
 
-def test_uses_are_written_at_most_once_a_minute_and_shown_at_once(
+def test_uses_are_written_at_most_once_an_hour_and_shown_at_once(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
     store.accounts.add_key(anna, "switch", b"1")
-    written = []
-    for seconds in (0, 10, 20, 29, 1):
-        clock.now += seconds
-        use(store, b"1")
-        with opened(store.database.folder, clock=clock) as other:
-            written.append(other.accounts.keys()[0]["requests"])
-        assert store.accounts.keys()[0]["last_used_at"] == catalogd.stamp(clock.now)
-    assert written == [1, 1, 1, 1, 5]
-    assert store.accounts.keys()[0]["requests"] == 5
+    with opened(store.database.folder, clock) as other:
+        for used, (seconds, written) in enumerate(((0, 1), (10, 1), (3589, 1), (1, 4))):
+            clock.now += seconds
+            store.accounts.key_holder(b"1")
+            assert requests(store) == used + 1
+            wait_for(lambda written=written: requests(other) == written)
+    assert store.accounts.keys()[0]["last_used_at"] == catalogd.stamp(clock.now)
 
 
 def test_uses_are_written_by_a_clock_that_was_set_back(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
     store.accounts.add_key(anna, "switch", b"1")
-    use(store, b"1")
-    clock.now -= 86400
-    use(store, b"1")
-    assert not store.accounts._uses
+    for seconds in (0, -86400):
+        clock.now += seconds
+        store.accounts.key_holder(b"1")
+        wait_for(lambda: not store.accounts._uses)
 
 
 def test_a_key_keeps_the_time_of_its_own_last_use(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
-    for digest in (b"1", b"2", b"3"):
+    for digest, seconds in ((b"1", 0), (b"2", 1), (b"3", 3600)):
         store.accounts.add_key(anna, digest.decode(), digest)
-    use(store, b"1")
-    clock.now += 1
-    use(store, b"2")
-    clock.now += 3600
-    use(store, b"3")
-    assert not store.accounts._uses
+        clock.now += seconds
+        store.accounts.key_holder(digest)
+    wait_for(lambda: not store.accounts._uses)
     used = {key["label"]: key["last_used_at"] for key in store.accounts.keys(None)}
     assert used["2"] == "2027-01-15T08:00:01"
 
@@ -276,10 +264,11 @@ def test_uses_that_cannot_be_written_refuse_no_key_and_are_kept(
     store.accounts.add_key(anna, "switch", b"1")
     with monkeypatch.context() as broken:
         broken.setattr(store.database, "writing", full_disk)
-        use(store, b"1")
-    assert "written later: The disk is full." in caplog.text
-    store.accounts._write_uses()
-    assert store.accounts.keys()[0]["requests"] == 1
+        assert store.accounts.key_holder(b"1") is not None
+        wait_for(lambda: "written later: The disk is full." in caplog.text)
+    store.database.close()
+    with opened(store.database.folder) as other:
+        assert requests(other) == 1
 
 
 def test_the_use_of_a_key_does_not_wait_for_a_write(
@@ -289,15 +278,40 @@ def test_the_use_of_a_key_does_not_wait_for_a_write(
     with store.database.writing():
         for _ in range(3):
             assert store.accounts.key_holder(b"1") is not None
-            clock.now += 3600  # so that each is due; there is one thread that waits
-    store.accounts._wait_for_uses()
-    use(store, b"1")
-    with opened(store.database.folder) as other:
-        assert other.accounts.keys()[0]["requests"] == 4
+            clock.now += 3600  # so that each is due
+    wait_for(lambda: not store.accounts._uses)
+    assert requests(store) == 3
+
+
+def test_a_use_while_the_others_are_written_is_written_with_the_next(
+    store: catalogd.Store, anna: int
+) -> None:
+    store.accounts.add_key(anna, "switch", b"1")
+    store.accounts._uses_written = store.database.clock()  # not due by itself
+    store.accounts.key_holder(b"1")
+    with store.database.writing():
+        pass
+    execute = store.database._writer
+
+    class Connection:
+        """Uses the key once more when the uses are written."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(execute, name)
+
+        def executemany(self, sql: str, rows: Any) -> None:
+            execute.executemany(sql, rows)
+            store.accounts.key_holder(b"1")
+
+    store.database._writer = Connection()  # type: ignore[assignment]
+    store.accounts._write_uses(1)
+    store.database._writer = execute
+    assert store.accounts._uses == {store.accounts.keys()[0]["id"]: (1, NOW)}
+    assert requests(store) == 2
 
 
 @contextlib.contextmanager
-def full_disk() -> Iterator[sqlite3.Connection]:
+def full_disk(*given: Any, **options: Any) -> Iterator[sqlite3.Connection]:
     raise catalogd.StorageFull("The disk is full.")
     yield
 
@@ -321,9 +335,9 @@ def test_a_session_is_ended_by_its_own_account(
     store.accounts.add_session(anna, b"digest", "browser")
     caller = store.accounts.session_holder(b"digest")
     assert caller is not None and caller[:3] == (anna, "anna", True)
-    store.accounts.end_session(caller.proof, anna + 1)
+    store.accounts.end_session(caller.credential, anna + 1)
     assert store.accounts.session_holder(b"digest") == caller
-    store.accounts.end_session(caller.proof, anna)
+    store.accounts.end_session(caller.credential, anna)
     assert store.accounts.session_holder(b"digest") is None
 
 
@@ -353,7 +367,7 @@ def test_the_list_is_ordered_by_name_without_case(store: catalogd.Store) -> None
     assert listed(store) == ["Alpha", "ALPHA 2", "beta", "Gamma", "ÉTÉ", "été 2"]
 
 
-def test_an_empty_catalog_is_an_empty_list(store: catalogd.Store) -> None:
+def test_without_entries_the_list_is_empty(store: catalogd.Store) -> None:
     assert store.entries.list_json() == b"[]"
 
 
@@ -364,8 +378,8 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
     assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, NOW)
     moved = file("/games/moved.xci", inode=9)
     store.entries.apply(
-        changes(
-            updated=[(kept, moved, look("Moved", "new"))],
+        catalogd.Changes(
+            updated=[(kept, moved, content("Moved", "new"))],
             gone=[gone],
             offline=[offline],
             forgotten=[dropped],
@@ -382,10 +396,10 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
         store.entries.get(gone.id)
 
 
-def test_a_file_that_is_back_keeps_what_it_said(store: catalogd.Store) -> None:
+def test_a_file_that_is_back_keeps_its_facts(store: catalogd.Store) -> None:
     known = add_file(store, "A")
-    store.entries.apply(changes(gone=[known]))
-    store.entries.apply(changes(updated=[(known, known.file, None)]))
+    store.entries.apply(catalogd.Changes(gone=[known]))
+    store.entries.apply(catalogd.Changes(updated=[(known, known.file, None)]))
     assert list(store.entries.files()) == [known]
     assert listed(store) == ["A"]
 
@@ -397,12 +411,16 @@ def test_what_became_of_files_is_written_whole_or_not_at_all(
     before = store.entries.version()
     bad = (two, two.file._replace(size=None), None)
     with pytest.raises(sqlite3.IntegrityError):
-        store.entries.apply(changes(updated=[(one, file("/games/C.nsp"), None), bad]))
+        store.entries.apply(
+            catalogd.Changes(updated=[(one, file("/games/C.nsp"), None), bad])
+        )
     assert list(store.entries.files()) == [one, two]
     assert store.entries.version() == before
 
 
-def test_the_catalogs_version_goes_up_with_each_change(store: catalogd.Store) -> None:
+def test_the_version_of_the_list_goes_up_with_each_change(
+    store: catalogd.Store,
+) -> None:
     link = add_link(store, "B")
     known = add_file(store, "A")
     checksum = catalogd.Checksum(known.id, known.file.path, 3, 4, "0" * 64)
@@ -411,14 +429,14 @@ def test_the_catalogs_version_goes_up_with_each_change(store: catalogd.Store) ->
         lambda: store.entries.edit(known.id, {"name": "C"}),
         lambda: store.entries.set_checksum(checksum),
         lambda: store.entries.remove_link(link),
-        lambda: store.entries.apply(changes(gone=[known])),
+        lambda: store.entries.apply(catalogd.Changes(gone=[known])),
     ):
         change()
         versions.append(store.entries.version())
     assert versions == [2, 3, 4, 5, 6]
 
 
-def test_an_edit_goes_over_what_the_file_says_until_it_is_undone(
+def test_overrides_go_over_the_file_facts_until_they_are_removed(
     store: catalogd.Store,
 ) -> None:
     known = add_file(store, "Z")
@@ -452,7 +470,9 @@ def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
     store.entries.set_checksum(none._replace(sha256="0" * 64))
     assert store.entries.checksum(known.id).sha256 == "0" * 64
     assert store.entries.get(known.id)["metadata"]["sha256"] == "0" * 64
-    store.entries.apply(changes(updated=[(known, file("/games/A.NSP", mtime=5), None)]))
+    store.entries.apply(
+        catalogd.Changes(updated=[(known, file("/games/A.NSP", mtime=5), None)])
+    )
     assert store.entries.checksum(known.id) == none._replace(mtime=5)
     assert "sha256" not in store.entries.get(known.id)["metadata"]
 
@@ -461,7 +481,7 @@ def test_only_files_that_are_here_have_checksums(
     store: catalogd.Store, entry: str
 ) -> None:
     gone = add_file(store, "A")
-    store.entries.apply(changes(gone=[gone]))
+    store.entries.apply(catalogd.Changes(gone=[gone]))
     assert store.entries.checksums() == []
     for identity in (entry, gone.id, "unknown"):
         with pytest.raises(catalogd.NotFound, match=f"no file with the id {identity}"):
@@ -543,7 +563,7 @@ def test_an_entry_that_cannot_be_downloaded_cannot_be_sent(
     store: catalogd.Store, anna: int
 ) -> None:
     known = add_file(store, "A")
-    store.entries.apply(changes(gone=[known]))
+    store.entries.apply(catalogd.Changes(gone=[known]))
     for identity in (known.id, "unknown"):
         with pytest.raises(catalogd.NotFound, match="There is no such entry"):
             store.queue.send(anna, identity)
@@ -554,10 +574,10 @@ def test_an_item_whose_file_is_offline_waits_for_it(
 ) -> None:
     known = add_file(store, "A")
     store.queue.send(anna, known.id)
-    store.entries.apply(changes(offline=[known]))
+    store.entries.apply(catalogd.Changes(offline=[known]))
     assert store.queue.pending(anna) == []
     assert [item["state"] for item in store.queue.items(anna)] == ["offline"]
-    store.entries.apply(changes(updated=[(known, known.file, None)]))
+    store.entries.apply(catalogd.Changes(updated=[(known, known.file, None)]))
     assert names(store.queue.pending(anna)) == ["A"]
 
 
@@ -618,8 +638,24 @@ def test_a_report_moves_an_item_as_decided(
 
 def test_the_table_of_reports_is_complete() -> None:
     pairs = {(before, reported) for before, reported, _ in REPORTS}
-    every = {(b, r) for b in catalogd.NEXT_STATUS for r in (None, *catalogd.STATUSES)}
+    every = {(b, r) for b in catalogd.TRANSITIONS for r in (None, *catalogd.STATUSES)}
     assert pairs == every and len(REPORTS) == len(every)
+
+
+def test_what_happens_to_an_item_is_in_one_table() -> None:
+    """Where each event leads to from each status, for the eye; - is a conflict."""
+    events = ("figures", *catalogd.STATUSES, "release", "stale", "cancel", "retry")
+    table = [
+        f"{before}: {' '.join(moves.get(event, '-')[:4] for event in events)}"
+        for before, moves in catalogd.TRANSITIONS.items()
+    ]
+    assert table == [
+        "pending: proc proc comp fail pend - canc -",
+        "processing: proc proc comp fail pend pend canc -",
+        "completed: - - comp - - - - pend",
+        "failed: fail proc - fail - - - pend",
+        "cancelled: - - canc canc - - - pend",
+    ]
 
 
 def test_a_report_leaves_what_it_does_not_mention(
@@ -675,8 +711,8 @@ def test_what_is_pending_costs_the_same_after_much_was_sent(
             db.set_progress_handler(None, 1)
         return len(steps)
 
-    said = {"name": "n", "description": "", "version": ""}
-    entry = store.entries.add_link("https://example.org/a", 1, "nsp", said, "anna")
+    facts = {"name": "n", "description": "", "version": ""}
+    entry = store.entries.add_link("https://example.org/a", 1, "nsp", facts, "anna")
     store.queue.pending(anna)
     before = cost()
     with store.database.writing() as db:
@@ -824,7 +860,7 @@ def test_clearing_drops_what_ended_in_this_account(
 ) -> None:
     ben = store.accounts.add("ben", "hash")
     make(store, ben, add_link(store, "ben's"), "completed")
-    for before in catalogd.NEXT_STATUS:
+    for before in catalogd.TRANSITIONS:
         make(store, anna, add_link(store, before), before)
     store.queue.clear(anna)
     assert status(store, anna) == ["pending", "processing"]
@@ -910,19 +946,203 @@ def test_reads_do_not_wait_for_a_write(store: catalogd.Store, entry: str) -> Non
         assert listed(store) == ["Celeste"]
 
 
+# Several writers
+
+
+HOLD_LOCK = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("BEGIN EXCLUSIVE")
+print("holds it", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def locked(store: catalogd.Store) -> Iterator[None]:
+    """Another process holds the database's write lock."""
+    command = [sys.executable, "-c", HOLD_LOCK, store.database.path]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == "holds it\n"
+        yield
+        process.stdin.close()
+
+
+@contextlib.contextmanager
+def at_work(store: catalogd.Store) -> Iterator[None]:
+    """Another thread writes."""
+    began, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with store.database.writing():
+            began.set()
+            go_on.wait(60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert began.wait(60)
+    yield
+    go_on.set()
+    thread.join()
+
+
+@pytest.fixture(params=[locked, at_work])
+def another(request: pytest.FixtureRequest) -> Any:
+    """A writer of another process, or of another thread."""
+    return request.param
+
+
 def test_a_write_that_waits_too_long_says_that_the_database_is_busy(
-    store: catalogd.Store,
+    store: catalogd.Store, another: Any
 ) -> None:
-    store.database._writer.execute("PRAGMA busy_timeout = 1")
+    began = time.monotonic()
     refused = pytest.raises(catalogd.Busy)
-    with (
-        opened(store.database.folder) as other,
-        other.database.writing(),
-        refused as refusal,
-    ):
-        store.accounts.add("anna", "hash")
-    assert refusal.value.status == 503
+    with another(store), refused as refusal, store.database.writing(wait=0.3):
+        pass
+    assert 0.3 <= time.monotonic() - began < 5
+    assert (refusal.value.status, refusal.value.headers) == (503, {"Retry-After": "5"})
+    assert store.waiting() == {"reports": 0, "writers": 0}
     store.accounts.add("anna", "hash")
+
+
+def test_writers_that_wait_are_counted(store: catalogd.Store) -> None:
+    with at_work(store):
+        thread = threading.Thread(target=store.accounts.add, args=("anna", "hash"))
+        thread.start()
+        wait_for(lambda: store.waiting() == {"reports": 0, "writers": 1})
+    thread.join()
+    assert store.waiting()["writers"] == 0
+
+
+def test_nothing_that_is_read_waits_for_a_writer(
+    store: catalogd.Store, anna: int, another: Any
+) -> None:
+    store.accounts.add_key(anna, "switch", b"1")
+    store.database._idle.clear()  # the first read opens a connection
+    with another(store):
+        began = time.monotonic()
+        assert store.accounts.key_holder(b"1") is not None
+        assert (store.entries.count(), store.queue.pending(anna)) == (0, [])
+        with opened(store.database.folder) as other:
+            assert other.accounts.exist()
+        assert time.monotonic() - began < 1.5
+
+
+def test_figures_do_not_wait_for_a_writer_and_are_written_after_it(
+    store: catalogd.Store, anna: int, entry: str, another: Any, clock: Clock
+) -> None:
+    item = make(store, anna, entry, "processing")
+    with another(store):
+        clock.now += 1
+        began = time.monotonic()
+        for report in ({"progress_percent": 5}, {"bytes_transferred": 7}):
+            assert store.queue.report(anna, item, report) == "processing"
+        assert time.monotonic() - began < 1
+        assert store.waiting()["reports"] == 1
+        (row,) = store.queue.items(anna)
+        assert (row["percent"], row["bytes"], row["reported_at"]) == (0, 0, NOW)
+    clock.now += 100
+    wait_for(lambda: store.waiting()["reports"] == 0)
+    (row,) = store.queue.items(anna)
+    assert (row["percent"], row["bytes"]) == (5, 7)
+    assert row["reported_at"] == catalogd.stamp(clock.now - 100)
+
+
+def test_figures_beside_a_writer_are_refused_as_always(
+    store: catalogd.Store, anna: int, entry: str, another: Any
+) -> None:
+    item = send(store, anna, entry)
+    store.queue.report(anna, item, {"status": "processing", "client": "one"})
+    done = make(store, anna, add_link(store, "B"), "completed")
+    gone = make(store, anna, add_link(store, "C"), "cancelled")
+    with another(store):
+        with pytest.raises(catalogd.NotFound):
+            store.queue.report(anna, "unknown", {"bytes_transferred": 1})
+        with pytest.raises(catalogd.Conflict, match="Another client"):
+            store.queue.report(anna, item, {"bytes_transferred": 1, "client": "two"})
+        for ended in (done, gone):
+            with pytest.raises(catalogd.Conflict, match="The item is"):
+                store.queue.report(anna, ended, {"bytes_transferred": 1})
+        assert store.waiting()["reports"] == 0
+
+
+def test_kept_figures_of_an_item_that_ended_meanwhile_are_dropped(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = make(store, anna, entry, "processing")
+    with store.database.writing() as db:
+        store.queue.report(anna, item, {"bytes_transferred": 7})
+        db.execute("UPDATE queue SET status = 'completed'")
+    wait_for(lambda: store.waiting()["reports"] == 0)
+    (row,) = store.queue.items(anna)
+    assert (row["status"], row["bytes"]) == ("completed", 0)
+
+
+def test_figures_that_come_while_others_are_written_are_written_too(
+    store: catalogd.Store, anna: int, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = make(store, anna, entry, "processing")
+    take = store.queue._take
+
+    def slowly(*given: Any) -> str:
+        monkeypatch.undo()
+        later = threading.Thread(
+            target=store.queue.report, args=(anna, item, {"progress_percent": 9})
+        )
+        later.start()
+        later.join()
+        return take(*given)
+
+    with store.database.writing():
+        store.queue.report(anna, item, {"bytes_transferred": 7})
+        monkeypatch.setattr(store.queue, "_take", slowly)
+    wait_for(lambda: store.waiting()["reports"] == 0)
+    (row,) = store.queue.items(anna)
+    assert (row["percent"], row["bytes"]) == (9, 7)
+
+
+def test_a_status_takes_the_figures_with_it_that_were_kept(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = make(store, anna, entry, "processing")
+    with store.database.writing():
+        kept = {"bytes_transferred": 7, "progress_percent": 1}
+        store.queue.report(anna, item, kept)
+    store.queue.report(anna, item, {"status": "failed", "progress_percent": 2})
+    (row,) = store.queue.items(anna)
+    assert (row["status"], row["bytes"], row["percent"]) == ("failed", 7, 2)
+    assert store.waiting()["reports"] == 0
+
+
+def test_kept_figures_are_written_at_the_end(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = make(store, anna, entry, "processing")
+    with store.database.writing():
+        store.queue.report(anna, item, {"bytes_transferred": 7})
+        store.database._closing = True  # the thread tries no more
+        store.database._wake.set()
+        assert store.database._thread is not None
+        store.database._thread.join()
+    store.close()
+    with opened(store.database.folder) as other:
+        assert other.queue.items(anna)[0]["bytes"] == 7
+
+
+def test_a_writer_of_another_process_does_not_hold_up_the_end(
+    store: catalogd.Store, anna: int, entry: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.accounts.add_key(anna, "switch", b"1")
+    item = make(store, anna, entry, "processing")
+    with locked(store):
+        store.accounts.key_holder(b"1")
+        store.queue.report(anna, item, {"bytes_transferred": 7})
+        began = time.monotonic()
+        store.close()
+        assert time.monotonic() - began < 3
+    assert caplog.text.count("are lost: The database is busy") == 2
 
 
 def test_a_write_that_fails_leaves_nothing(store: catalogd.Store) -> None:
@@ -1006,89 +1226,163 @@ def test_a_database_of_another_program_is_left_alone(tmp_path: pathlib.Path) -> 
 
 # Upgrades
 
-OLDER = """
-CREATE TABLE accounts (id INTEGER PRIMARY KEY, name TEXT) STRICT;
-CREATE TABLE keys (id TEXT PRIMARY KEY,
-    account INTEGER REFERENCES accounts ON DELETE CASCADE) STRICT;
-"""
-STEPS = {
-    1: """
-ALTER TABLE keys ADD COLUMN uses INTEGER NOT NULL DEFAULT 0; -- with a comment
-CREATE TRIGGER counted AFTER UPDATE ON keys BEGIN
-    UPDATE keys SET uses = uses + 1;
-END;
-""",
-    2: """
-CREATE TABLE newer (id INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
-INSERT INTO newer SELECT id, name FROM accounts;
-DROP TABLE accounts;
-ALTER TABLE newer RENAME TO accounts;
-""",
-}
-NEWER = """
-CREATE TABLE "accounts" (id INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
-CREATE TABLE keys (id TEXT PRIMARY KEY,
-    account INTEGER REFERENCES accounts ON DELETE CASCADE, uses INTEGER NOT NULL DEFAULT 0) STRICT;
-CREATE TRIGGER counted AFTER UPDATE ON keys BEGIN
-    UPDATE keys SET uses = uses + 1;
-END;
-"""  # noqa: E501
+HERE_FILES = pathlib.Path(__file__).parent
+ANSWERS = json.loads((HERE_FILES / "version1.json").read_text("utf-8"))
 
 
-def open_as(
-    monkeypatch: pytest.MonkeyPatch,
-    folder: pathlib.Path,
-    version: int,
-    schema: str = OLDER,
-    steps: dict[int, str] | None = None,
-) -> contextlib.closing[catalogd.Store]:
-    """A store as a program of another version opens it."""
-    monkeypatch.setattr(catalogd, "SCHEMA", schema)
-    monkeypatch.setattr(catalogd, "SCHEMA_VERSION", version)
-    monkeypatch.setattr(catalogd, "UPGRADES", steps or {})
-    return opened(str(folder))
+@pytest.fixture
+def released(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The data folder of a release with version 1 of the schema, with everything that
+    it can hold, and with a table of Litestream's. What it answered is in ANSWERS."""
+    folder = tmp_path / "released"
+    folder.mkdir()
+    with contextlib.closing(sqlite3.connect(folder / "catalogd.db")) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.executescript((HERE_FILES / "version1.sql").read_text("utf-8"))
+        db.execute("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
+    return folder
 
 
-def test_an_upgraded_store_equals_a_fresh_one_and_keeps_its_rows(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+def at_release() -> float:
+    """The time at which it answered."""
+    return float(ANSWERS["now"])
+
+
+def answers(store: catalogd.Store) -> dict[str, Any]:
+    """What the release was asked for ANSWERS."""
+    accounts, entries, queue = store.accounts, store.entries, store.queue
+    anna, ben = (row["id"] for row in accounts.all())
+    menu = next(row for row in entries.downloadable() if row["name"] == "Homebrew Menu")
+    return {
+        "now": store.database.clock(),
+        "list": json.loads(entries.list_json()),
+        "page": json.loads(entries.list_json(full=True)),
+        "downloadable": entries.downloadable(),
+        "files": [[row.id, *row.file, *row[2:]] for row in entries.files()],
+        "accounts": accounts.all(),
+        "credentials": accounts.credentials("ANNA"),
+        "keys": accounts.keys(),
+        "sessions": accounts.sessions(anna),
+        "key": accounts.key_holder(catalogd.hash_token("catalogd_ben")),
+        "session": accounts.session_holder(catalogd.hash_token("anna's cookie")),
+        "address": queue.address_holder(catalogd.hash_token("annasitem")),
+        "browse": queue.browse_token(ben),
+        "checksums": entries.checksums(),
+        "counts": [entries.count(), queue.count()],
+        "icon": len(entries.icon(menu["id"])),
+        "items": {str(account): queue.items(account) for account in (anna, ben)},
+        "pending": {str(account): queue.pending(account) for account in (anna, ben)},
+        "pending of the client": queue.pending(anna, "switch-1"),
+        "sent": {str(account): queue.sent(account) for account in (anna, ben)},
+    }
+
+
+def test_a_released_store_gives_the_same_answers_when_it_is_upgraded(
+    released: pathlib.Path,
 ) -> None:
-    with open_as(monkeypatch, tmp_path / "old", 1) as old, old.database.writing() as db:
-        db.execute("INSERT INTO accounts VALUES (1, 'anna')")
-        db.execute("INSERT INTO keys VALUES ('k', 1)")
-    with open_as(monkeypatch, tmp_path / "old", 3, NEWER, STEPS) as upgraded:
-        with upgraded.database.reading() as db:
-            assert [*map(tuple, db.execute("SELECT * FROM keys"))] == [("k", 1, 0)]
-        with pytest.raises(catalogd.NotFound), upgraded.database.writing() as db:
-            db.execute("INSERT INTO keys VALUES ('l', 2, 0)")  # there is no account 2
-    with open_as(monkeypatch, tmp_path / "new", 3, NEWER) as fresh:
-        pass
-    assert tables(upgraded.database.path) == tables(fresh.database.path)
-    assert is_whole(upgraded.database.path)
+    with opened(str(released), at_release) as store:
+        assert json.loads(json.dumps(answers(store))) == ANSWERS
+        assert not store.entries.outdated("", 100)
+    with opened(str(released), at_release) as again:  # which counts a key's use
+        assert json.loads(json.dumps({**answers(again), "keys": 0})) == {
+            **ANSWERS,
+            "keys": 0,
+        }
+    assert is_whole(str(released / "catalogd.db"))
+
+
+def test_an_upgraded_store_equals_a_fresh_one(
+    released: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    for folder in (released, tmp_path / "fresh"):
+        opened(str(folder)).thing.close()
+    upgraded = tables(str(released / "catalogd.db"))
+    theirs = [row for row in upgraded if row[0].startswith("_litestream")]
+    assert [row for row in upgraded if row not in theirs] == tables(
+        str(tmp_path / "fresh" / "catalogd.db")
+    )
+    assert len(theirs) == 1
+
+
+def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
+    with opened(str(released), at_release) as store:
+        anna = store.accounts.id_of("anna")
+        entry = next(
+            row for row in store.entries.downloadable() if row["name"] == "Broken"
+        )
+        store.entries.edit(entry["id"], {"name": "Whole"})
+        assert store.entries.get(entry["id"])["name"] == "Whole"
+        assert store.queue.send(anna, entry["id"])
+        with pytest.raises(catalogd.NotFound):  # foreign keys are on again
+            store.accounts.add_key(99, "nobody's", b"")
+
+
+def test_all_entries_are_rendered_again_by_an_upgrade(
+    released: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "entry_json", lambda row: json.dumps(row["name"]))
+    monkeypatch.setattr(catalogd, "BATCH", 3)
+    with opened(str(released)) as store:
+        assert "Homebrew Menu" in json.loads(store.entries.list_json())
+
+
+KILLED = """
+import catalogd, os, signal, sys
+def die(db, rows):
+    os.kill(os.getpid(), signal.SIGKILL)
+catalogd.write_entries = die
+catalogd.Store(sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_an_upgrade_that_is_killed_leaves_the_store_as_it_was(
+    released: pathlib.Path,
+) -> None:
+    path = str(released / "catalogd.db")
+    before = tables(path)
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(released)], cwd=HERE)
+    assert killed.returncode == -signal.SIGKILL
+    assert tables(path) == before and is_whole(path)
+    test_a_released_store_gives_the_same_answers_when_it_is_upgraded(released)
 
 
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(
+    released: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tables(str(released / "catalogd.db"))
+    monkeypatch.setitem(
+        catalogd.UPGRADES, 1, (*catalogd.UPGRADES[1], "DROP TABLE nothing")
+    )
+    with pytest.raises(sqlite3.OperationalError):
+        opened(str(released))
+    assert tables(str(released / "catalogd.db")) == before
+
+
+def test_an_index_that_differs_is_made_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_as(monkeypatch, tmp_path, 1):
-        pass
-    before = tables(str(tmp_path / "catalogd.db"))
-    steps = {**STEPS, 2: "DROP TABLE keys;\nDROP TABLE nothing;\n"}
-    with pytest.raises(sqlite3.OperationalError):
-        open_as(monkeypatch, tmp_path, 3, NEWER, steps)
-    assert tables(str(tmp_path / "catalogd.db")) == before
+    opened(str(tmp_path)).thing.close()
+    schema = catalogd.SCHEMA.replace("ON queue (entry)", "ON queue (entry, place)")
+    monkeypatch.setattr(catalogd, "SCHEMA", schema)
+    monkeypatch.setattr(catalogd, "SCHEMA_VERSION", 3)
+    monkeypatch.setattr(catalogd, "UPGRADES", {2: ()})
+    opened(str(tmp_path)).thing.close()
+    made = dict(tables(str(tmp_path / "catalogd.db")))
+    assert made["queue_entry"] == "CREATE INDEX queue_entry ON queue (entry, place)"
 
 
 def test_a_store_of_a_newer_version_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_as(monkeypatch, tmp_path, 7):
-        pass
+    opened(str(tmp_path)).thing.close()
+    monkeypatch.setattr(catalogd, "SCHEMA_VERSION", 1)
     with pytest.raises(catalogd.Problem, match="was made by a newer catalogd"):
-        open_as(monkeypatch, tmp_path, 6)
+        opened(str(tmp_path))
 
 
 def test_there_is_an_upgrade_from_each_version() -> None:
-    assert list(catalogd.UPGRADES) == list(range(1, catalogd.SCHEMA_VERSION))
+    assert [*catalogd.UPGRADES] == [*range(1, catalogd.SCHEMA_VERSION)]
 
 
 # Work of one process alone

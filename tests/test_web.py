@@ -1225,7 +1225,8 @@ def test_the_page_is_open_to_all(
 
 def test_healthz_is_open_to_all(browser: webtest.TestApp) -> None:
     body = {"success": True, "version": catalogd.__version__}
-    assert browser.get("/healthz").json == body
+    waiting = {"reports": 0, "writers": 0}
+    assert browser.get("/healthz").json == {**body, "waiting": waiting}
 
 
 @pytest.mark.parametrize(

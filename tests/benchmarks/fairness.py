@@ -142,10 +142,11 @@ def fill(path: str) -> None:
         files = []
         for number in range(ENTRIES):
             name = f"Some Game {number} [0100{number:012X}][v65536].nsp"
-            file = catalogd.File(f"/games/{name}", "/games", number, 1, number, "v")
-            said = catalogd.name_says(file.path)
-            look = catalogd.Look("", said["name"], json.dumps(said))
-            files.append((file, look))
+            file = catalogd.FoundFile(
+                f"/games/{name}", "/games", number, 1, number, "v"
+            )
+            facts = catalogd.name_facts(file.path)
+            files.append((file, catalogd.FileContent("", facts)))
         store.entries.add_files(files, listed=True)
 
 
@@ -173,7 +174,7 @@ def rows_as_json(path: str) -> list[float]:
     those of json.dumps alone."""
     with contextlib.closing(sqlite3.connect(f"{path}/catalogd.db")) as db:
         began = time.perf_counter()
-        rows = db.execute("SELECT listing FROM entries ORDER BY sort_name, id")
+        rows = db.execute("SELECT entry_json FROM entries ORDER BY sort_name, id")
         entries = [json.loads(row[0]) for row in rows]
         dumping = time.perf_counter()
         json.dumps({"entries": entries}).encode()
