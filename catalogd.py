@@ -735,31 +735,44 @@ HEADERS: dict[str, Callable[[Window], FileFacts]] = {
 }
 
 
-UNSAFE = re.compile(r'[\\/:*?"<>|#%\x00-\x1f\x7f]')  # in a file system or address
+MAX_NAME_BYTES = 255  # of a file name, in most file systems
+MAX_CONSOLE_NAME_BYTES = 200  # some programs on consoles have 256 for a whole path
+MAX_EXTENSION = 20  # characters; a longer one is a part of the name
+UNSAFE = re.compile(  # in some file system, address, terminal or HTML
+    r'[\\/:*?"<>|#%\x00-\x1f\x7f-\x9f\ud800-\udfff]|&(?=\w+;)'
+)
+DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
 
 
-def safe_name(name: str) -> str:
-    """Return the file name without characters that a console, its SD card or an
-    address do not take."""
-    return UNSAFE.sub("_", unicodedata.normalize("NFC", name)).rstrip(". ") or "_"
+def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str:
+    """Return a file name that every system and every program on a console accepts.
 
-
-def distinct_names(names: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return a safe name by id. Of those that would be alike, the first stays as it
-    is and the others get their id, so that a new entry never renames an older one.
-
-    :param names: id and name of each.
+    :param max_bytes: of the result in UTF-8; what is too long is cut before the
+        extension.
+    :param mark: is put before the extension.
     """
+    name = UNSAFE.sub("_", unicodedata.normalize("NFC", name)).rstrip(". ")
+    name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
+    stem, ending = os.path.splitext(name)
+    if len(ending) > MAX_EXTENSION:
+        stem, ending = name, ""
+    rest = max_bytes - len((mark + ending).encode())
+    stem = stem.encode()[:rest].decode(errors="ignore")
+    return f"{stem}{mark}{ending}".rstrip(". ") or "_"
+
+
+def distinct_names(names: Iterable[tuple[str, str]], max_bytes: int) -> dict[str, str]:
+    """Return a safe name by id. The first of equal names is as it is, the others have
+    their id in it, so that a new entry never renames one that was there."""
     taken = set()
-    distinct = {}
+    found = {}
     for identity, name in names:
-        name = safe_name(name)
-        if name.casefold() in taken:
-            stem, ending = os.path.splitext(name)
-            name = f"{stem} ({identity}){ending}"
-        taken.add(name.casefold())
-        distinct[identity] = name
-    return distinct
+        safe = safe_name(name, max_bytes)
+        if safe.casefold() in taken:
+            safe = safe_name(name, max_bytes, f" ({identity})")
+        taken.add(safe.casefold())
+        found[identity] = safe
+    return found
 
 
 # Accounts ---------------------------------------------------------------------
@@ -4027,9 +4040,10 @@ def make_link(
     """
     url = check_url(url)
     kind = file_type or os.path.splitext(urllib.parse.urlsplit(url).path)[1]
+    kind = kind.lstrip(".").lower()
     said = {"name": name, "description": description, "version": version}
     size = remote_size(url) if size is None else size
-    return entries.add_link(url, size, kind.lstrip(".").lower(), said, by)
+    return entries.add_link(url, size, kind and safe_name(kind), said, by)
 
 
 def remote_size(url: str, patience: float = 10) -> int:
@@ -4223,7 +4237,8 @@ class Directory:
 
         :param rows: in the order of their creation, so that names stay the same.
         """
-        names = distinct_names((row["id"], file_name(row)) for row in rows)
+        files = ((row["id"], file_name(row)) for row in rows)
+        names = distinct_names(files, MAX_CONSOLE_NAME_BYTES)
         return cls(version, [{**row, "safe_name": names[row["id"]]} for row in rows])
 
     def only(self, entry: str | None) -> "Directory":
@@ -4280,17 +4295,13 @@ def shop_address(base: str, entry: Mapping[str, Any]) -> str:
     return f"{base}/{name}" if is_file else f"{entry['source']}#{name}"
 
 
-DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
-
-
 def file_name(row: Mapping[str, Any]) -> str:
-    """Return a name for an entry's file that has its extension."""
+    """Return a safe name for an entry's file, with its extension."""
     if row["type"] == "filepath":
-        return os.path.basename(row["source"])
-    name = safe_name(row["name"])
-    name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
+        return safe_name(os.path.basename(row["source"]))
+    name = row["name"].rstrip(". ")
     ending = f".{row['file_type']}" if row["file_type"] else ""
-    return name if name.lower().endswith(ending) else name + ending
+    return safe_name(name if name.lower().endswith(ending) else name + ending)
 
 
 def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:

@@ -476,6 +476,19 @@ def test_the_defaults_of_a_link_come_from_its_address(
 
 
 @pytest.mark.parametrize(
+    ("file_type", "stored"),
+    [("nsp/../../../x", "nsp_.._.._.._x"), ("..", ""), ("a\nb", "a_b")],
+)
+def test_the_file_type_of_a_link_can_end_a_file_name(
+    run: Run, data: pathlib.Path, file_type: str, stored: str
+) -> None:
+    words = ["--name", "A", "--size", "7", "--file-type", file_type]
+    identity = run("link", "add", "https://host/a", *words).strip()
+    with opened(data) as store:
+        assert store.entries.get(identity)["file_type"] == stored
+
+
+@pytest.mark.parametrize(
     ("url", "name", "message"),
     [
         ("ftp://host/a", "A", "'ftp://host/a' is not an http or https address."),

@@ -1,6 +1,7 @@
 """Addresses without a key: what programs on a console browse and pull."""
 
 import base64
+import html
 import http.client
 import json
 import re
@@ -73,15 +74,47 @@ def item_path(browser: webtest.TestApp, key: str, item: str) -> str:
         ("Pokemon\u0301.nsp", "Pokemoń.nsp".replace("ń", "n\u0301")),
         ("ends in dots. .", "ends in dots"),
         ("...", "_"),
+        ("line\r\nbreak\x1b[2J\x9b.nsp", "line__break_[2J_.nsp"),
+        ("not text \udcff.nsp", "not text _.nsp"),
+        ("Tom &amp; Jerry & a &lt;3.nsp", "Tom _amp; Jerry & a _lt;3.nsp"),
+        ("con.nsp", "_con.nsp"),
     ],
 )
 def test_a_safe_name_has_what_every_file_system_takes(name: str, safe: str) -> None:
     assert catalogd.safe_name(name) == catalogd.unicodedata.normalize("NFC", safe)
 
 
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("a" * 300 + ".nsp", "a" * 16 + ".nsp"),
+        ("é" * 300 + ".nsp", "é" * 8 + ".nsp"),
+        ("a" + "é" * 300 + ".nsp", "a" + "é" * 7 + ".nsp"),
+        ("\N{VIDEO GAME}" * 300, "\N{VIDEO GAME}" * 5),
+        ("a" * 19 + ". " + "b" * 300, "a" * 19),
+        ("." + "a" * 300, "." + "a" * 19),
+        ("a" * 16 + ".nsp", "a" * 16 + ".nsp"),
+    ],
+)
+def test_a_long_name_is_cut_before_its_extension_between_characters(
+    name: str, short: str
+) -> None:
+    assert catalogd.safe_name(name, max_bytes=20) == short
+
+
+@pytest.mark.parametrize("max_bytes", [200, 255])
+@pytest.mark.parametrize("sign", ["a", "é", "\N{VIDEO GAME}"])
+def test_equal_long_names_stay_distinct_and_short(sign: str, max_bytes: int) -> None:
+    rows = [(catalogd.new_id(), f"{sign * 250}{last}.nsp") for last in "abc"]
+    names = catalogd.distinct_names(rows, max_bytes).values()
+    assert len(set(names)) == 3
+    assert max(len(name.encode()) for name in names) <= max_bytes
+    assert all(name.endswith(".nsp") for name in names)
+
+
 def test_names_that_differ_by_unsafe_characters_stay_distinct() -> None:
     names = [("1", "a:b.nsp"), ("2", "a?b.nsp"), ("3", "A_B.nsp"), ("4", "c.nsp")]
-    assert catalogd.distinct_names(names) == {
+    assert catalogd.distinct_names(names, 255) == {
         "1": "a_b.nsp",
         "2": "a_b (2).nsp",
         "3": "A_B (3).nsp",
@@ -144,6 +177,26 @@ def test_files_of_one_name_in_two_folders_are_both_served(
     bodies = [browser.get(f"/dir/{token}/{link}").body for link in links]
     assert sorted(bodies) == [b"first", b"second"]
     assert browser.get(f"/dir/{token}/game.nsp").body == b"first"
+
+
+@pytest.mark.parametrize(
+    "name", ["Tom &amp; Jerry.nsp", "1 &lt; 2 & 3.nsp", "&#60;.nsp", "é" * 120 + ".nsp"]
+)
+def test_a_program_that_decodes_html_after_percents_finds_the_file(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    name: str,
+) -> None:
+    library.add(name, b"0123456789")
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/nsp/").text
+    [link] = re.findall(r'<a href="([^"]*)">', page)
+    decoded = html.unescape(urllib.parse.unquote(html.unescape(link)))
+    assert len(decoded.encode()) <= 200
+    path = f"/dir/{token}/nsp/{urllib.parse.quote(decoded)}"
+    assert browser.get(path).body == b"0123456789"
 
 
 @pytest.mark.parametrize("place", ["", "/index.json"])

@@ -520,12 +520,36 @@ def test_the_public_address_comes_before_the_one_that_was_called(
 
 
 @pytest.mark.parametrize(
+    ("name", "file_name"),
+    [
+        ("line\r\nbreak: a?.nsp", "line__break_ a_.nsp"),
+        ("aux.nsp", "_aux.nsp"),
+    ],
+)
+def test_the_name_of_a_file_in_the_queue_is_safe(
+    by_url: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    name: str,
+    file_name: str,
+) -> None:
+    path = library.add(name)
+    scanner.scan()
+    [entry] = [row for row in store.entries.downloadable() if row["source"] == path]
+    by_url.post_json("/api/send-to-switch", {"entry_id": entry["id"]})
+    assert pending(by_url)[1]["entry_name"] == file_name
+
+
+@pytest.mark.parametrize(
     ("name", "file_type", "file_name"),
     [
         ("Far", "xci", "Far.xci"),
         ("Far.XCI", "xci", "Far.XCI"),
         ("Far", "", "Far"),
         ("a/b: c?", "nsp", "a_b_ c_.nsp"),
+        ("Far", "nsp/../../../x", "Far.nsp_.._.._.._x"),
+        ("a" * 300, "nsp", "a" * 251 + ".nsp"),
     ],
 )
 def test_the_source_of_a_link_stays_its_address(
