@@ -3433,6 +3433,7 @@ FILE_HEADERS = {
     "Content-Type": "application/octet-stream",
     "Cache-Control": "private, no-cache",
 }
+CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
@@ -3504,7 +3505,7 @@ def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
     """Return an error, and write a line to the log. That line has neither the query,
     which may contain a key, nor the token of a console address."""
     environ = bottle.request.environ
-    path = re.sub(r"(/dir/)[^/]+", r"\1...", environ.get("PATH_INFO", ""))
+    path = re.sub(r"(?i)(/dir/+)[^/]+", r"\1...", environ.get("PATH_INFO", ""))
     call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
     log.log(logging.INFO if status < 500 else logging.ERROR, "%s", loggable(line))
@@ -3623,7 +3624,14 @@ class Web:
         return caller
 
     def _console(self) -> Caller:
-        """Return whose console address or Basic authentication this is."""
+        """Return whose console address or Basic authentication this is.
+
+        :raises NotFound: the path that was sent begins with another spelling of /dir/,
+            such as //d%69r/, in which a proxy's log would not mask the token.
+        """
+        target = bottle.request.environ.get("REQUEST_URI", "/dir")
+        if not CONSOLE_TARGET.match(target):
+            raise NotFound(HTTP_ERRORS[404][1])
         token = bottle.request.path.split("/")[2:3]
         caller = (
             self.store.queue.address_holder(hash_token(token[0])) if token else None
@@ -4184,11 +4192,14 @@ class ConsoleCalls(Calls):
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
         directory = self._current_directory().only(caller.entry)
         path = f"/dir{path}".removeprefix(caller.base)
-        if path in ("", "/index.json"):
+        place = "/".join(filter(None, path.split("/")))  # some programs double slashes
+        if path == "" or place == "index.json":
             return self._index(caller.base, directory)
-        if path.endswith("/"):
-            return directory_answer(directory.names(path.strip("/")))
-        entry = directory.find(path)
+        if place in directory.folders and path.endswith("/"):
+            return directory_answer(directory.folders[place])
+        if place in directory.folders:
+            return json_answer(b"", 301, {"Location": f"{place}/"})
+        entry = directory.find(place)
         if entry["type"] == "url":
             return json_answer(b"", 302, {"Location": entry["source"]})
         served = self._served(caller.item) if caller.item else None
@@ -4220,6 +4231,9 @@ class ConsoleCalls(Calls):
             return self._directory
 
 
+PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
+
+
 class Directory:
     """What is below a console address: each entry once, with a `safe_name` of its
     own."""
@@ -4249,14 +4263,15 @@ class Directory:
         return Directory(self.version, found)
 
     def index(self, base: str) -> bytes:
-        """Return the list of files in the form of Tinfoil's index.json, made once for
-        each base: programs that do not read it share one body in memory."""
+        """Return the list of packages in the form of Tinfoil's index.json, made once
+        for each base: programs that do not read it share one body in memory."""
         if base not in self._indexes:
             if len(self._indexes) >= MAX_INDEXES:
                 self._indexes.clear()
             files = [
                 {"url": shop_address(base, entry), "size": entry["size"]}
                 for entry in self.entries
+                if entry["file_type"] in PACKAGES
             ]
             index = {"files": files, "success": f"{len(files)} files"}
             self._indexes[base] = json.dumps(index).encode()
@@ -4269,22 +4284,22 @@ class Directory:
             raise Problem("The entry is a link, or its file is gone.")
         return str(found["safe_name"])
 
-    def names(self, folder: str) -> list[str]:
-        """Return the file names in a folder, one folder per file type, or, for "", the
-        folders. :raises NotFound: there is no such folder."""
+    @functools.cached_property
+    def folders(self) -> dict[str, list[str]]:
+        """The names in each folder: one folder for each file type, "all", and "" for
+        the top folder. That does not list "all", or mirrors would copy files twice."""
         files = [entry for entry in self.entries if entry["type"] == "filepath"]
-        if not folder:
-            return sorted({f"{entry['file_type']}/" for entry in files})
-        names = [entry["safe_name"] for entry in files if entry["file_type"] == folder]
-        if not names:
-            raise NotFound("There is no such folder.")
-        return names
+        found: dict[str, list[str]] = {}
+        for entry in files:
+            found.setdefault(entry["file_type"], []).append(entry["safe_name"])
+        top = [f"{file_type}/" for file_type in sorted(found)]
+        return {**found, "": top, "all": [entry["safe_name"] for entry in files]}
 
     def find(self, path: str) -> Mapping[str, Any]:
-        """Return the entry at "/name" or "/folder/name". :raises NotFound:"""
-        _, *folder, name = path.split("/")
+        """Return the entry at "name" or "folder/name". :raises NotFound:"""
+        *folder, name = path.split("/")
         entry = self._by_name.get(name.casefold())
-        if entry is None or folder not in ([], [entry["file_type"]]):
+        if entry is None or folder not in ([], [entry["file_type"]], ["all"]):
             raise NotFound("There is no such file.")
         return entry
 
@@ -4304,12 +4319,17 @@ def file_name(row: Mapping[str, Any]) -> str:
     return safe_name(name if name.lower().endswith(ending) else name + ending)
 
 
+def quoted_name(name: str) -> str:
+    """Return a name percent-encoded, also the H of "http"."""
+    quoted = urllib.parse.quote(name, safe="/")
+    return re.sub("(?i)h(?=ttp)", lambda found: f"%{ord(found[0]):X}", quoted)
+
+
 def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
     """Return a page that programs on consoles can parse: one relative link per line,
-    `href` its first attribute."""
+    `href` its first attribute, and no "http" in it, which would be another server."""
     links = [
-        f'<a href="{urllib.parse.quote(name, safe="/")}">{html.escape(name)}</a><br>'
-        for name in names
+        f'<a href="{quoted_name(name)}">{html.escape(name)}</a><br>' for name in names
     ]
     page = "<!doctype html>\n<title>catalogd</title>\n<body>\n{}\n</body>\n"
     return conditional(page.format("\n".join(links)).encode(), DIRECTORY_HEADERS)

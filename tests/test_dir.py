@@ -1,6 +1,7 @@
 """Addresses without a key: what programs on a console browse and pull."""
 
 import base64
+import contextlib
 import html
 import http.client
 import json
@@ -229,8 +230,145 @@ def test_a_link_is_in_the_index_with_its_name_and_redirects(
     assert "href" not in browser.get(f"/dir/{token}/").text
 
 
+def test_the_index_has_only_what_a_program_can_install(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    token: str,
+) -> None:
+    for name in ("a.nsp", "b.nsz", "c.xci", "d.XCZ", "e.nro"):
+        library.add(name)
+    scanner.scan()
+    facts = {"name": "Save", "description": "", "version": ""}
+    store.entries.add_link("https://example.org/x", 7, "zip", facts, by="anna")
+    index = browser.get(f"/dir/{token}/index.json").json
+    names = [file["url"].rpartition("/")[2] for file in index["files"]]
+    assert names == ["a.nsp", "b.nsz", "c.xci", "d.XCZ"]
+    assert "nro/" in browser.get(f"/dir/{token}/").text
+
+
+def test_one_folder_has_all_files(
+    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+) -> None:
+    for name in ("one.nsp", "two.xci", "three.nro"):
+        library.add(name)
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/all/").text
+    links = re.findall(r'<a href="([^"]*)">', page)
+    assert links == ["one.nsp", "three.nro", "two.xci"]
+    assert browser.get(f"/dir/{token}/all/two.xci").body == b"two.xci"
+    assert "all/" not in browser.get(f"/dir/{token}/").text  # or mirrors copy twice
+
+
+def test_a_link_never_contains_http(
+    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+) -> None:
+    """Some programs take such a link for the address of another server."""
+    library.add("From http HTTPS Http.nsp", b"0123456789")
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/all/").text
+    [link] = re.findall(r'<a href="([^"]*)">', page)
+    assert "http" not in link.lower()
+    assert browser.get(f"/dir/{token}/all/{link}").body == b"0123456789"
+
+
+@pytest.mark.parametrize("folder", ["nsp", "all", "/nsp"])
+def test_a_folder_without_its_slash_leads_to_it(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    folder: str,
+) -> None:
+    library.add("game.nsp")
+    scanner.scan()
+    answer = browser.get(f"/dir/{token}/{folder}")
+    assert answer.status_int == 301
+    assert "game.nsp" in answer.follow().text
+
+
+# A base address with a slash at its end, and a path with one at its start, make two.
+SLASHES = [
+    ("//", "href"),
+    ("///", "href"),
+    ("//nsp/", "href"),
+    ("/nsp//", "href"),
+    ("//all//", "href"),
+    ("//nsp/game.nsp", "0123456789"),
+    ("//nsp//game.nsp", "0123456789"),
+    ("/game.nsp/", "0123456789"),
+    ("//game.nsp//", "0123456789"),
+    ("//index.json", "files"),
+    ("/index.json/", "files"),
+]
+
+
+@pytest.mark.parametrize(("path", "found"), SLASHES)
+@pytest.mark.parametrize("is_basic", [False, True])
+def test_empty_parts_of_a_path_are_ignored(
+    service: catalogd.Web,
+    serve: Serve,
+    library: Library,
+    scanner: catalogd.Scanner,
+    key: str,
+    token: str,
+    path: str,
+    found: str,
+    is_basic: bool,
+) -> None:
+    library.add("game.nsp", b"0123456789")
+    scanner.scan()
+    base, headers = f"{serve(service)}/dir", basic("anna", key)
+    if not is_basic:
+        base, headers = f"{base}/{token}", {}
+    assert found in call("GET", f"{base}{path}", **headers)[2].decode()
+
+
+# Proxies mask "/dir/TOKEN" in their logs, and would not know these.
+SPELLINGS = [
+    ("//dir/{}/", 404),
+    ("/d%69r/{}/", 404),
+    ("/%64ir/{}/game.nsp", 404),
+    ("/dir%2F{}/", 404),
+    ("/dir%2f{}%2Fgame.nsp", 404),
+    ("//host/dir/{}/", 404),
+    ("http://host//dir/{}/", 404),
+    ("http://host/d%69r/{}/", 404),
+    ("//[/dir/{}/", 404),
+    ("/DIR/{}/", 404),
+    ("/dir//{}/", 401),
+    ("/dir/./{}/", 401),
+    ("/dir/%2F{}/", 401),
+    ("/dir/{}?x", 200),
+    ("/dir/{}/", 200),
+    ("http://host/dir/{}/", 200),
+    ("/dir/{}%2Fgame.nsp", 200),
+]
+
+
+@pytest.mark.parametrize(("target", "status"), SPELLINGS)
+def test_a_console_address_has_one_spelling(
+    service: catalogd.Web,
+    serve: Serve,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    target: str,
+    status: int,
+) -> None:
+    library.add("game.nsp")
+    scanner.scan()
+    host = urllib.parse.urlsplit(serve(service)).netloc
+    connection = http.client.HTTPConnection(host, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", target.format(token))
+        assert connection.getresponse().status == status
+
+
 @pytest.mark.parametrize(
-    "place", ["nothing.nsp", "xci/", "xci/game.nsp", "api/shop/sections", "a/b/c.nsp"]
+    "place",
+    ["nothing.nsp", "xci/", "xci", "xci/game.nsp", "api/shop/sections", "a/b/c.nsp"],
 )
 def test_what_is_not_there_is_404(
     browser: webtest.TestApp,
@@ -294,12 +432,24 @@ def test_the_key_of_another_account_is_refused(
     browser.get("/dir/", headers=basic("bert", key), status=401)
 
 
+@pytest.mark.parametrize(
+    ("path", "logged"),
+    [
+        ("/dir/{}/nothing.nsp", "404 GET /dir/.../nothing.nsp"),
+        ("/dir//{}/nothing.nsp", "401 GET /dir//.../nothing.nsp"),
+        ("/Dir/{}", "404 GET /Dir/..."),
+    ],
+)
 def test_a_token_is_not_written_to_the_log(
-    browser: webtest.TestApp, token: str, caplog: pytest.LogCaptureFixture
+    browser: webtest.TestApp,
+    token: str,
+    caplog: pytest.LogCaptureFixture,
+    path: str,
+    logged: str,
 ) -> None:
     caplog.set_level("INFO")
-    browser.get(f"/dir/{token}/nothing.nsp", status=404)
-    assert "/dir/.../nothing.nsp" in caplog.text
+    browser.get(path.format(token), status="*")
+    assert logged in caplog.text
     assert token not in caplog.text
 
 
