@@ -4093,8 +4093,8 @@ class QueueCalls(Calls):
         name, source = row["name"], row["source"]
         if self.settings.sources == "url":
             name = file_name(row)
-            if row["type"] == "filepath":
-                source = f"{self.base_url()}/api/download/{row['entry']}"
+            # Also for a link: clients send the key to this address.
+            source = f"{self.base_url()}/api/download/{row['entry']}"
         return {
             "queue_item_id": row["id"],
             "entry_id": row["entry"],

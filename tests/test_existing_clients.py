@@ -149,6 +149,22 @@ def test_a_transfer_over_usb_is_a_head_and_a_range_for_each_block(
     assert store.queue.items(store.accounts.id_of("anna"))[0]["status"] == "completed"
 
 
+def test_a_link_does_not_get_the_key_of_a_client(
+    client: Client, store: catalogd.Store
+) -> None:
+    """A client sends its key to `entry_source`, and drops it on a redirect."""
+    facts = {"name": "Far", "description": "", "version": ""}
+    far = "https://example.org/far.nsp"
+    entry = store.entries.add_link(far, 7, "nsp", facts, by="anna")
+    store.queue.send(store.accounts.id_of("anna"), entry)
+    assert client.report(client.claim(), status="completed")[0] == 200
+    item = client.claim()
+    assert (item["entry_name"], item["entry_size"]) == ("Far.nsp", 7)
+    assert item["entry_source"].startswith(f"{client.base_url}/api/download/")
+    status, headers, _ = client.ask("HEAD", item["entry_source"])
+    assert (status, headers["Location"]) == (302, far)
+
+
 def test_cancelling_stops_the_client_which_then_reports_failed(
     client: Client, store: catalogd.Store
 ) -> None:

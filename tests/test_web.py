@@ -552,7 +552,7 @@ def test_the_name_of_a_file_in_the_queue_is_safe(
         ("a" * 300, "nsp", "a" * 251 + ".nsp"),
     ],
 )
-def test_the_source_of_a_link_stays_its_address(
+def test_the_source_of_a_link_is_an_address_that_redirects(
     by_url: webtest.TestApp,
     store: catalogd.Store,
     name: str,
@@ -564,8 +564,10 @@ def test_the_source_of_a_link_stays_its_address(
     link = store.entries.add_link(address, 0, file_type, said, by="anna")
     by_url.post_json("/api/send-to-switch", {"entry_id": link})
     found = pending(by_url)[1]
-    assert (found["entry_source"], found["entry_name"]) == (address, file_name)
+    source = f"http://localhost:80/api/download/{link}"
+    assert (found["entry_source"], found["entry_name"]) == (source, file_name)
     assert found["entry_size"] == 0
+    assert by_url.get(urllib.parse.urlsplit(source).path).location == address
 
 
 def test_a_client_signs_in_for_a_key_of_its_own(
