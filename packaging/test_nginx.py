@@ -303,6 +303,44 @@ def test_both_logs_have_the_address_of_the_client(site: Site) -> None:
     wait_for(lambda: re.search(seen, site.log("catalogd.log")))
 
 
+@pytest.fixture
+def token(site: Site, cookie: str) -> str:
+    """The token of anna's console address."""
+    origin = f"https://localhost:{site.port}"
+    answer = site.call("POST", "/games/web/dir", Cookie=cookie, Origin=origin)
+    return str(json.loads(answer.body)["token"])
+
+
+def test_a_console_address_serves_a_file_and_its_folders(
+    site: Site, token: str
+) -> None:
+    base = f"/games/dir/{token}"
+    page = site.call("GET", f"{base}/nsp/").body.decode()
+    [link] = re.findall('href="(Pok[^"]*)"', page)
+    assert site.call("GET", f"{base}//nsp/{link}").body == CONTENT
+    folder = site.call("GET", f"{base}/nsp").headers["Location"]
+    path = urllib.parse.urlsplit(urllib.parse.urljoin(f"{base}/nsp", folder)).path
+    assert path == f"{base}/nsp/"
+
+
+# nginx decodes all of these before it passes them on.
+ABOVE = ("/games/dir/", "/games//dir/", "//games/d%69r/", "/games/x/../dir%2F")
+BELOW = ("", "/", "/all", "//nsp/nothing.nsp", "/dir/nothing.nsp", "/index.json?x")
+
+
+def test_no_log_has_the_token_of_a_console_address(site: Site, token: str) -> None:
+    for above in ABOVE:
+        for below in BELOW:
+            answer = site.call("GET", f"{above}{token}{below}")
+            assert answer.status in (200, 301, 404)
+    site.call("GET", "/games/last")
+    wait_for(lambda: "/games/last" in site.log("catalogd.log"))
+    masked = '"GET /games/dir/.../index.json" 200 '
+    assert site.log("catalogd.log").count(masked) == len(ABOVE)
+    for path in site.folder.glob("*.log"):
+        assert token not in path.read_text(), path
+
+
 def test_no_log_has_a_key(site: Site) -> None:
     site.call("GET", f"/games/api/nothing?api_key={site.key}")
     wait_for(lambda: "/games/api/nothing" in site.log("catalogd.log"))
