@@ -4054,6 +4054,30 @@ def make_link(
     return entries.add_link(url, size, kind and safe_name(kind), said, by)
 
 
+def is_public(url: str) -> bool:
+    """Return whether all addresses of a URL's host are global ones.
+
+    :raises OSError: the host has none.
+    """
+    found = socket.getaddrinfo(urllib.parse.urlsplit(url).hostname, None)
+    return all(ipaddress.ip_address(place[0]).is_global for *_, place in found)
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Redirects of a link, which may lead into a private network, or to this machine,
+    only if the link itself does."""
+
+    def __init__(self, link: str) -> None:
+        self._is_public = is_public(link)
+
+    def redirect_request(self, request: Any, *answer: Any) -> Any:
+        """:raises ValueError: the redirect is not allowed."""
+        url = answer[-1]
+        if not is_web_address(url) or (self._is_public and not is_public(url)):
+            raise ValueError("It redirects to a forbidden address.")
+        return urllib.request.Request(url, method="HEAD")
+
+
 def remote_size(url: str, patience: float = 10) -> int:
     """Return the Content-Length that a server gives for an address, or 0.
 
@@ -4061,7 +4085,8 @@ def remote_size(url: str, patience: float = 10) -> int:
     """
     request = urllib.request.Request(url, method="HEAD")
     try:
-        with urllib.request.urlopen(request, timeout=patience) as answer:
+        opener = urllib.request.build_opener(Redirects(url))
+        with opener.open(request, timeout=patience) as answer:
             length = answer.headers.get("Content-Length", "")
     except (OSError, http.client.HTTPException, ValueError) as error:
         log.info("The size of a link is not known: %s", error)

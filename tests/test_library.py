@@ -3,14 +3,17 @@
 import base64
 import contextlib
 import hashlib
+import http.client
 import http.server
+import io
 import json
 import os
 import socket
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import webtest
@@ -158,12 +161,16 @@ def test_other_addresses_are_no_links(url: str, admin: webtest.TestApp) -> None:
 
 
 class Remote(http.server.BaseHTTPRequestHandler):
-    """A server that tells the size of a file, or does not."""
+    """A server that tells the size of a file, or does not, or redirects to the path
+    after "/to/"."""
+
+    calls: ClassVar[list[str]] = []
 
     def do_HEAD(self) -> None:
-        if self.path == "/moved":
+        self.calls.append(self.path)
+        if self.path.startswith("/to/"):
             self.send_response(302)
-            self.send_header("Location", "/file.nsp")
+            self.send_header("Location", self.path.removeprefix("/to/"))
         elif self.path == "/missing":
             self.send_response(404)
         else:
@@ -172,8 +179,6 @@ class Remote(http.server.BaseHTTPRequestHandler):
                 length = "much" if self.path == "/wrong" else "12345"
                 self.send_header("Content-Length", length)
         self.end_headers()
-
-    do_GET = do_HEAD
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing."""
@@ -193,7 +198,12 @@ def remote() -> Iterator[str]:
     ("path", "size"),
     [
         ("file.nsp", 12345),
-        ("moved", 12345),
+        ("to//file.nsp", 12345),
+        ("to//to//file.nsp", 12345),
+        ("to/ftp://127.0.0.1/file.nsp", 0),
+        ("to/file:///etc/passwd", 0),
+        ("to//to/ftp://127.0.0.1/file.nsp", 0),
+        ("to/http://[/file.nsp", 0),
         ("missing", 0),
         ("silent", 0),
         ("wrong", 0),
@@ -204,6 +214,71 @@ def test_the_size_of_a_link_is_asked_for(
 ) -> None:
     admin.post_json("/web/links", {"url": f"{remote}/{path}", "name": "A"})
     assert entries(store)[0]["size"] == size
+
+
+HOSTS = {
+    "example.org": ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"],
+    "other.example.org": ["93.184.215.15"],
+    "nas.local": ["192.168.1.5", "fd00::5"],
+    "both.example.org": ["93.184.215.14", "127.0.0.1"],
+    "zone.local": ["fe80::1%lo"],
+    "mapped.example.org": ["::ffff:127.0.0.1"],
+    "zero.example.org": ["0.0.0.0"],
+}
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the resolver know these hosts, and nothing else."""
+
+    def getaddrinfo(host: str, *_: object) -> list[Any]:
+        if host not in HOSTS:
+            raise socket.gaierror("no such host")
+        return [(0, 0, 0, "", (address, 0)) for address in HOSTS[host]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+@pytest.mark.parametrize(
+    ("link", "place", "is_followed"),
+    [
+        ("example.org", "http://other.example.org:81/b", True),
+        ("example.org", "http://nas.local/b", False),
+        ("example.org", "http://both.example.org/b", False),
+        ("example.org", "http://zone.local/b", False),
+        ("example.org", "http://mapped.example.org/b", False),
+        ("example.org", "http://zero.example.org/b", False),
+        ("example.org", "http://unknown.example.org/b", False),
+        ("example.org", "ftp://other.example.org/b", False),
+        ("nas.local", "http://nas.local:81/b", True),
+        ("nas.local", "http://example.org/b", True),
+        ("nas.local", "ftp://nas.local/b", False),
+    ],
+)
+@pytest.mark.usefixtures("names")
+def test_only_a_link_into_the_home_network_is_redirected_into_it(
+    link: str, place: str, is_followed: bool
+) -> None:
+    request = urllib.request.Request(f"http://{link}/a", method="HEAD")
+    redirects = catalogd.Redirects(request.full_url)
+    answer = (io.BytesIO(), 302, "Found", http.client.HTTPMessage())
+    with (
+        contextlib.nullcontext()
+        if is_followed
+        else pytest.raises((OSError, ValueError))
+    ):
+        found = redirects.redirect_request(request, *answer, place)
+        assert (found.full_url, found.get_method()) == (place, "HEAD")
+
+
+def test_a_redirect_into_the_home_network_is_not_called(
+    remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = remote.replace("127.0.0.1", "localhost")
+    monkeypatch.setattr(catalogd, "is_public", lambda url: not url.startswith(home))
+    Remote.calls.clear()
+    assert catalogd.remote_size(f"{remote}/to/{home}/file.nsp") == 0
+    assert len(Remote.calls) == 1
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
