@@ -3569,7 +3569,7 @@ class Web:
 
     def runs(self, method: str, path: str) -> str:
         """Return the name of the threads that answer a call, as its route says."""
-        call = {"REQUEST_METHOD": method, "PATH_INFO": path}
+        call = {"REQUEST_METHOD": method, "PATH_INFO": "/" + path.lstrip("/")}
         try:
             return str(self.app.router.match(call)[0].config["runs"])
         except bottle.HTTPError:  # no such address or method

@@ -482,6 +482,13 @@ def test_unknown_fields_are_ignored(client: webtest.TestApp, item: str) -> None:
     assert report(client, item, eta=[1, {}], entry_id=None)["success"] is True
 
 
+@pytest.mark.parametrize("path", ["/api/download/x", "//api/download/x"])
+def test_a_download_has_a_thread_of_its_own_however_it_is_spelled(
+    service: catalogd.Web, path: str
+) -> None:
+    assert service.runs("GET", path) == catalogd.OWN_THREAD
+
+
 # For clients that fetch entry_source themselves
 
 
