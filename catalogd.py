@@ -510,6 +510,8 @@ def check(name: str, field: Field, value: Any) -> Any:
     if field.type is str:
         return check_text(name, field, value)
     types = (int, float) if field.type is float else (field.type,)
+    if field.type is int and type(value) is float and value.is_integer():
+        value = int(value)  # to JSON 1.0 is a whole number
     if type(value) not in types:  # isinstance would take a bool for an int
         raise Problem(f"The field {name} must be a {TYPE_NAMES[field.type]}.")
     if not field.low <= value <= field.high:

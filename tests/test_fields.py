@@ -33,6 +33,14 @@ def test_a_good_value_is_returned_as_it_is(field: str, value: Any) -> None:
     assert found == {"queue_item_id": "a", field: value}
 
 
+@pytest.mark.parametrize("text", [b"481210.0", b"4.8121e5", b"481210"])
+def test_a_whole_number_may_be_written_with_a_fraction(text: bytes) -> None:
+    body = b'{"queue_item_id": "a", "bytes_transferred": %b}' % text
+    found = catalogd.parse(catalogd.PROGRESS, body)
+    assert found["bytes_transferred"] == 481210
+    assert type(found["bytes_transferred"]) is int
+
+
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
@@ -46,6 +54,8 @@ def test_a_good_value_is_returned_as_it_is(field: str, value: Any) -> None:
         ("progress_percent", [50], "must be a number"),
         ("bytes_transferred", -1, "must be from 0 to 9223372036854775807"),
         ("bytes_transferred", 2**63, "must be from 0 to 9223372036854775807"),
+        ("bytes_transferred", 2.0**63, "must be from 0 to 9223372036854775807"),
+        ("bytes_transferred", -1.0, "must be from 0 to 9223372036854775807"),
         ("bytes_transferred", 1.5, "must be a whole number"),
         ("bytes_transferred", False, "must be a whole number"),
         ("transfer_speed", 2.0**63, "must be from 0 to 9223372036854775807"),
