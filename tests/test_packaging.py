@@ -44,25 +44,52 @@ def script_metadata(path: pathlib.Path) -> dict[str, Any]:
     return tomllib.loads("\n".join(row[2:] for row in rows))
 
 
-def test_the_inline_metadata_has_the_packages_of_setup_cfg() -> None:
+def requirements(text: str) -> set[tuple[str, str, str]]:
+    """Return each bound in lines such as `a>=1,<2`: the package, `>=` or `<`, and the
+    version. A package without a bound has two empty texts."""
+    found = set()
+    for line in text.split():
+        [name] = re.findall(r"^[\w-]+", line)
+        bounds = re.findall(r"([<>]=?)([\d.]+)", line) or [("", "")]
+        found |= {(name, sign, version) for sign, version in bounds}
+    return found
+
+
+def debian_relations(field: str) -> set[tuple[str, str, str]]:
+    """Return each bound on a package of Python in a field of the control file, in the
+    form of `requirements`."""
+    control = (TOP / "packaging/debian/control").read_text()
+    [text] = re.findall(rf"(?m)^{field}: (.*(?:\n .*)*)", control)
+    found = re.findall(r"\bpython3-([\w-]+)(?: \((>=|<<) ([\d.]+)\))?", text)
+    return {(name, sign.replace("<<", "<"), version) for name, sign, version in found}
+
+
+def test_the_service_needs_the_same_packages_in_each_form() -> None:
     metadata = script_metadata(TOP / "catalogd.py")
     options = setup_cfg()["options"]
-    assert metadata["dependencies"] == options["install_requires"].split()
-    assert metadata["requires-python"] == options["python_requires"]
+    needed = requirements(options["install_requires"])
+    assert ("waitress", "<", "4") in needed
+    assert requirements("\n".join(metadata["dependencies"])) == needed
+    assert debian_relations("Depends") == needed
 
 
-def test_the_client_is_started_with_nothing_that_is_optional() -> None:
+def test_the_client_needs_a_part_of_these_packages() -> None:
     metadata = script_metadata(TOP / "send_to_switch.py")
-    options = setup_cfg()["options"]
-    assert set(metadata["dependencies"]) <= set(options["install_requires"].split())
-    assert metadata["requires-python"] == options["python_requires"]
+    needed = requirements(setup_cfg()["options"]["install_requires"])
+    assert requirements("\n".join(metadata["dependencies"])) <= needed
 
 
-def test_the_debian_package_requires_the_versions_of_setup_cfg() -> None:
+def test_what_is_optional_is_suggested_by_the_debian_package() -> None:
+    [optional] = setup_cfg()["options.extras_require"].values()
+    assert debian_relations("Suggests") == requirements(optional)
+
+
+def test_each_form_needs_the_same_python() -> None:
+    python = setup_cfg()["options"]["python_requires"]
+    for name in ("catalogd.py", "send_to_switch.py"):
+        assert script_metadata(TOP / name)["requires-python"] == python
     control = (TOP / "packaging/debian/control").read_text()
-    named = dict(re.findall(r"python3-(\w+) \(>= ([\d.]+)\)", control))
-    needed = re.findall(r"(\w+)>=([\d.]+)", setup_cfg()["options"]["install_requires"])
-    assert named == dict(needed)
+    assert f"python3 ({python.replace('>=', '>= ')})" in control
 
 
 @pytest.mark.parametrize(
