@@ -2,6 +2,7 @@
 
 import contextlib
 import email.utils
+import errno
 import gzip
 import hashlib
 import http.client
@@ -15,6 +16,7 @@ import time
 import urllib.parse
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import bottle
 import pytest
@@ -472,29 +474,45 @@ class Hidden:
         return catalogd.OWN_THREAD
 
 
-@pytest.mark.parametrize("sendfile", [True, False])
-def test_what_has_left_is_known(
+def refuse(error: int) -> Callable[..., int]:
+    """Return what `os.sendfile` is for a file system that does not have it."""
+
+    def sendfile(*arguments: Any) -> int:
+        raise OSError(error, os.strerror(error))
+
+    return sendfile
+
+
+@pytest.mark.parametrize(
+    "sendfile",
+    [getattr(os, "sendfile", None), None, refuse(errno.EINVAL), refuse(errno.ENOSYS)],
+    ids=["sendfile", "none", "EINVAL", "ENOSYS"],
+)
+def test_a_file_arrives_whole_and_what_has_left_is_known(
     library: Library,
     settings: catalogd.Settings,
     serve: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
-    sendfile: bool,
+    sendfile: Callable[..., int] | None,
 ) -> None:
-    if not sendfile:
-        monkeypatch.delattr(os, "sendfile")
-    content = os.urandom(3_000_000)
+    if sendfile:
+        monkeypatch.setattr(os, "sendfile", sendfile)
+    else:
+        monkeypatch.delattr(os, "sendfile", raising=False)
+    content = os.urandom(catalogd.MAX_PIECE_BYTES + 3_000_000)
     hidden = Hidden(library.add("a.nsp", content), settings)
     address = serve(hidden)
     games = Games(address, "", library, None)  # type: ignore[arg-type]
     with contextlib.closing(games.connection):
-        games.ask("/file", Range="bytes=10-19")
+        assert games.ask("/file", Range="bytes=10-19").body == content[10:20]
         wait_for(lambda: hidden.served.ranges == [(10, 20)])
         games.ask("/file", "HEAD")
-        games.ask("/file", Range="bytes=1000-1999")
-        games.ask("/file", Range="bytes=1500-2499")
+        assert games.ask("/file", Range="bytes=1000-1999").body == content[1000:2000]
+        assert games.ask("/file", Range="bytes=1500-2499").body == content[1500:2500]
         wait_for(lambda: hidden.served.ranges == [(10, 20), (1000, 2500)])
-        games.ask("/file")
-        wait_for(lambda: hidden.served.bytes == 3_000_000)
+        assert games.ask("/file").body == content
+        wait_for(lambda: hidden.served.bytes == len(content))
+        assert games.ask("/file", Range="bytes=-7").body == content[-7:]
 
 
 # Limits
