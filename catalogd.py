@@ -1109,6 +1109,7 @@ class Checksum(NamedTuple):
 
     id: str
     path: str
+    folder: str
     size: int
     mtime: int
     sha256: str | None
@@ -1888,8 +1889,9 @@ class Entries:
         """
         some = "AND id IN (SELECT value FROM json_each(:ids))" if entries else ""
         rows = self.database.rows(
-            "SELECT id, source AS path, size, mtime, CASE WHEN sha256_size = size"
-            " AND sha256_mtime = mtime THEN sha256 END AS sha256 FROM entries"
+            "SELECT id, source AS path, folder, size, mtime,"
+            " CASE WHEN sha256_size = size AND sha256_mtime = mtime THEN sha256 END"
+            " AS sha256 FROM entries"
             f" WHERE type = 'filepath' AND state = 'here' {some} ORDER BY sort_name",
             {"ids": json.dumps([*entries])},
         )
@@ -2227,6 +2229,7 @@ class Store:
 # (`compare`, which never touches a disk), and the thread that does both.
 
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
+JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 
 
 class Folder(NamedTuple):
@@ -2278,7 +2281,8 @@ def walk(
         tick(walker.count)
         path = walker.waiting.pop()
         try:
-            walker.read_folder(path)
+            if not is_link(path):  # a junction, or made a link just now
+                walker.read_folder(path)
         except OSError:
             walker.tree.unreadable.append(path)
     return walker.tree
@@ -2558,16 +2562,13 @@ def absolute(folder: str) -> str:
     return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
 
 
-def open_file(path: str, kind: type[io.FileIO] = io.FileIO) -> Any:
-    """Open a regular file for reading, as an object of this kind. It never follows a
-    link or waits for a pipe.
+def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
+    """Open a regular file below a library folder, as an object of this kind. Below that
+    folder it follows no link, and it waits for no pipe.
 
     :raises OSError: it is none, or cannot be read.
     """
-    flags = os.O_RDONLY
-    for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-        flags |= getattr(os, flag, 0)
-    file = kind(os.open(path, flags), "rb")
+    file = kind(open_below(folder, pathlib.PurePath(path).relative_to(folder)), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(f"{path} is not a file")
@@ -2579,6 +2580,36 @@ def content_digest(*parts: bytes) -> str:
     return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 
 
+def open_below(folder: str, path: pathlib.PurePath) -> int:
+    """Open a relative path to read, and return its file descriptor. Each part is opened
+    in the one before: any part may be replaced by a link at any time.
+
+    :raises OSError: a part is a link, or cannot be read.
+    """
+    flags = os.O_RDONLY
+    for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, flag, 0)
+    if os.open not in os.supports_dir_fd:  # Windows
+        for part in (path, *path.parents[:-1]):
+            if is_link(os.path.join(folder, part)):
+                raise OSError(f"{part} is a link")
+        return os.open(os.path.join(folder, path), flags)
+    with contextlib.ExitStack() as opened:
+        place = os.open(folder, os.O_RDONLY)  # it may be a link itself
+        opened.callback(os.close, place)
+        for name in path.parts[:-1]:
+            place = os.open(name, flags, dir_fd=place)
+            opened.callback(os.close, place)
+        return os.open(path.name, flags, dir_fd=place)
+
+
+def is_link(path: str) -> bool:
+    """Return whether a path is a symbolic link or, on Windows, a junction."""
+    found = os.lstat(path)
+    tag = getattr(found, "st_reparse_tag", 0)  # which only Windows has
+    return stat.S_ISLNK(found.st_mode) or tag == JUNCTION
+
+
 def sample(file: io.FileIO, size: int) -> str:
     """Return a digest of a file's size and of both its ends: the same for equal files,
     and cheap at any size."""
@@ -2588,14 +2619,14 @@ def sample(file: io.FileIO, size: int) -> str:
     return content_digest(str(size).encode(), first, file.read(SAMPLE_BYTES) or b"")
 
 
-def sha256(path: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
-    """Return size, mtime and hexadecimal SHA-256 of a file.
+def sha256(path: str, folder: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
+    """Return size, mtime and hexadecimal SHA-256 of a file below a library folder.
 
     :param tick: is called with the number of bytes of each part that was read.
     :raises OSError: it cannot be read.
     """
     digest = hashlib.sha256()
-    with open_file(path) as file:
+    with open_file(path, folder) as file:
         now = os.fstat(file.fileno())
         while block := file.read(1024 * 1024):
             digest.update(block)
@@ -2789,7 +2820,7 @@ class Scanner:
     def _content(self, file: FoundFile) -> FileContent | None:
         """Return what the open file tells, or None where it grows or has an error."""
         try:
-            with open_file(file.path) as handle:
+            with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
                 if not self._is_quiet(file.path, now, self._watched):
                     return None
@@ -3970,9 +4001,10 @@ class LibraryCalls(Calls):
         entry = self.entries.get(entry_id)
         if entry["type"] == "url":
             return json_answer(b"", 302, {"Location": entry["source"]})
+        file = self.entries.checksum(entry_id)
         if self.settings.accel_redirect and is_behind_proxy():
-            return redirected_file_answer(entry["source"], self.settings.accel_redirect)
-        return file_answer(entry["source"], self.entries.checksum(entry_id))
+            return redirected_file_answer(file, self.settings.accel_redirect)
+        return file_answer(file)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     def page_download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
@@ -4230,7 +4262,7 @@ class ConsoleCalls(Calls):
         if entry["type"] == "url":
             return json_answer(b"", 302, {"Location": entry["source"]})
         served = self._served(caller.item) if caller.item else None
-        return file_answer(entry["source"], self.entries.checksum(entry["id"]), served)
+        return file_answer(self.entries.checksum(entry["id"]), served)
 
     def _served(self, item: str) -> Served:
         """Return what was served of a queue item since it got its address, or since the
@@ -4408,34 +4440,30 @@ def with_versions(page: str, assets: Mapping[str, tuple[str, bytes]]) -> str:
     return page
 
 
-def open_content(path: str) -> Content:
+def open_content(known: Checksum) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read."""
     try:
-        return open_file(path, Content)
+        return open_file(known.path, known.folder, Content)
     except OSError as error:
         raise NotFound("The entry's file cannot be read now.") from error
 
 
-def file_answer(
-    path: str, known: Checksum, served: Served | None = None
-) -> bottle.HTTPResponse:
+def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPResponse:
     """Return a file, or the part of it that the request asks for.
 
     :param served: gets the bytes that were sent, as they are sent.
     :raises NotFound: it is gone, or cannot be read.
     """
-    file = open_content(path)
+    file = open_content(known)
     file.served = served
     try:
-        return opened_file_answer(file, os.path.basename(path), known)
+        return opened_file_answer(file, known)
     except BaseException:
         file.close()
         raise
 
 
-def opened_file_answer(
-    file: io.FileIO, name: str, known: Checksum
-) -> bottle.HTTPResponse:
+def opened_file_answer(file: io.FileIO, known: Checksum) -> bottle.HTTPResponse:
     now = os.fstat(file.fileno())
     etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
     modified = last_modified(now)
@@ -4445,7 +4473,7 @@ def opened_file_answer(
         raise ChangedSince("The file is not the one that was asked for.")
     headers = {
         **FILE_HEADERS,
-        "Content-Disposition": attachment(name),
+        "Content-Disposition": attachment(os.path.basename(known.path)),
         "Accept-Ranges": "bytes",
         "ETag": etag,
         "Last-Modified": email.utils.formatdate(modified, usegmt=True),
@@ -4470,16 +4498,16 @@ def is_behind_proxy() -> bool:
     return "HTTP_X_FORWARDED_FOR" in bottle.request.environ
 
 
-def redirected_file_answer(path: str, location: str) -> bottle.HTTPResponse:
+def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file, its validators and its ranges.
 
     :raises NotFound: it is gone, or cannot be read.
     """
-    open_content(path).close()
+    open_content(known).close()
     headers = {
         **FILE_HEADERS,
-        "Content-Disposition": attachment(os.path.basename(path)),
-        "X-Accel-Redirect": location + urllib.parse.quote(path),
+        "Content-Disposition": attachment(os.path.basename(known.path)),
+        "X-Accel-Redirect": location + urllib.parse.quote(known.path),
     }
     return bottle.HTTPResponse(b"", 200, headers)
 
@@ -8235,7 +8263,7 @@ def compare_content(store: Store, known: Checksum, tick: Callable[[int], None]) 
     :param tick: is called with the number of bytes of each part that was read.
     """
     try:
-        size, mtime, found = sha256(known.path, tick)
+        size, mtime, found = sha256(known.path, known.folder, tick)
     except OSError:
         return "unreadable"
     if (size, mtime) != (known.size, known.mtime):

@@ -8,6 +8,7 @@ import hashlib
 import http.client
 import json
 import os
+import pathlib
 import re
 import resource
 import sys
@@ -92,7 +93,7 @@ def test_any_time_of_a_file_can_be_told(games: Games, mtime: int) -> None:
         os.utime(path, (mtime, mtime))
     except OverflowError:
         pytest.skip("this file system has no such times")
-    file = catalogd.open_file(path, catalogd.Content)
+    file = catalogd.open_file(path, str(games.library.folder), catalogd.Content)
     with contextlib.closing(file):
         assert catalogd.last_modified(os.fstat(file.fileno())) >= 0
 
@@ -102,6 +103,80 @@ def test_a_file_that_is_gone_is_404(games: Games) -> None:
     (games.library.folder / "a.nsp").unlink()
     answer = games.ask(path)
     assert (answer.status, json.loads(answer.body)["error"]) == (404, "not_found")
+
+
+@pytest.fixture
+def secret(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A file outside of the library, in a folder of its own."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "a.nsp").write_bytes(b"secret")
+    return tmp_path / "outside" / "a.nsp"
+
+
+@pytest.fixture(params=["dir_fd", "no dir_fd"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that opens files step by step, and one that does not, as Windows."""
+    if request.param == "no dir_fd":
+        monkeypatch.setattr(os, "supports_dir_fd", set())
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize("swapped", ["x/y/a.nsp", "x/y", "x"])
+def test_what_is_swapped_for_a_link_is_not_served(
+    games: Games, secret: pathlib.Path, swapped: str
+) -> None:
+    """Not before the next scan either."""
+    path = games.add("x/y/a.nsp", b"public")
+    own = games.library.folder / swapped
+    (secret.parent / "y").symlink_to(secret.parent)
+    own.rename(f"{own}.aside")
+    own.symlink_to(secret if swapped.endswith(".nsp") else secret.parent)
+    assert (games.library.folder / "x/y/a.nsp").read_bytes() == b"secret"
+    answer = games.ask(path)
+    assert (answer.status, json.loads(answer.body)["error"]) == (404, "not_found")
+    own.unlink()
+    own.with_name(f"{own.name}.aside").rename(own)
+    assert games.ask(path).body == b"public"
+
+
+@pytest.mark.usefixtures("system")
+def test_a_library_folder_may_be_a_link(games: Games, tmp_path: pathlib.Path) -> None:
+    path = games.add("x/a.nsp", b"public")
+    games.library.folder.rename(tmp_path / "disk")
+    games.library.folder.symlink_to(tmp_path / "disk")
+    assert games.ask(path).body == b"public"
+
+
+def test_a_link_that_comes_and_goes_leads_nowhere(
+    library: Library, secret: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    path = library.add("x/a.nsp", b"public")
+    own, aside, link = library.folder / "x", tmp_path / "aside", tmp_path / "link"
+    link.symlink_to(secret.parent)
+    over = threading.Event()
+
+    def swap() -> None:
+        while not over.is_set():
+            own.rename(aside)
+            link.rename(own)
+            own.rename(link)
+            aside.rename(own)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    found = set()
+    end = time.monotonic() + 1
+    try:
+        while time.monotonic() < end:
+            with (
+                contextlib.suppress(OSError),
+                catalogd.open_file(path, str(library.folder)) as file,
+            ):
+                found.add(file.read())
+    finally:
+        over.set()
+        thread.join()
+    assert found == {b"public"}
 
 
 NAMES = [
@@ -465,9 +540,10 @@ class Hidden:
         self.served = catalogd.Served()
         self.settings = settings
         self.app = bottle.Bottle()
-        known = catalogd.Checksum("id", path, 0, 0, None)
+        folder = os.path.dirname(path)
+        known = catalogd.Checksum("id", path, folder, 0, 0, None)
         self.app.route(
-            "/file", callback=lambda: catalogd.file_answer(path, known, self.served)
+            "/file", callback=lambda: catalogd.file_answer(known, self.served)
         )
 
     def runs(self, method: str, path: str) -> str:

@@ -292,10 +292,10 @@ def test_files_on_a_disk_that_sleeps_hold_up_nothing_else(
     open_file, awake = catalogd.open_file, threading.Event()
     waiting = []
 
-    def open_slowly(path: str, *kind: Any) -> Any:
+    def open_slowly(path: str, *how: Any) -> Any:
         waiting.append(path)
         awake.wait(30)
-        return open_file(path, *kind)
+        return open_file(path, *how)
 
     monkeypatch.setattr(catalogd, "open_file", open_slowly)
     with contextlib.ExitStack() as stack:

@@ -274,6 +274,7 @@ def test_a_library_is_scanned_without_the_functions_that_windows_lacks(
     for name in FALLBACKS:
         module, attribute = name.split(".")
         monkeypatch.delattr(sys.modules[module], attribute, raising=False)
+    monkeypatch.setattr(os, "supports_dir_fd", set())
     monkeypatch.setattr(sys, "platform", "win32")
     data = str(tmp_path / "data")
     ini = tmp_path / "catalogd.ini"
@@ -335,7 +336,7 @@ def test_the_file_name_of_a_link_is_never_a_device_of_windows(
 
 def test_a_device_is_not_a_file() -> None:
     with pytest.raises(OSError, match="is not a file"):
-        catalogd.open_file(os.devnull)
+        catalogd.open_file(os.devnull, os.path.dirname(os.devnull))
 
 
 # systemd ----------------------------------------------------------------------

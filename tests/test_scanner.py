@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -379,6 +379,43 @@ def test_links_pipes_and_devices_are_no_entries(library: Library) -> None:
     assert names(library) == ["a.nsp"]
 
 
+class Status(NamedTuple):
+    """What Windows tells of a path."""
+
+    st_mode: int
+    st_reparse_tag: int
+
+
+def test_junctions_of_windows_are_neither_walked_nor_opened(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add("a.nsp")
+    path = library.add("junction/b.nsp")
+    tags = {"junction": 0xA0000003, "a.nsp": 0x80000013}  # of deduplicated files
+    monkeypatch.setattr(os, "supports_dir_fd", set())
+    monkeypatch.setattr(
+        os, "lstat", lambda path: Status(0, tags.get(os.path.basename(path), 0))
+    )
+    assert names(library) == ["a.nsp"]
+    with catalogd.open_file(f"{library.folder}/a.nsp", str(library.folder)) as file:
+        assert file.read() == b"a.nsp"
+    with pytest.raises(OSError, match="junction is a link"):
+        catalogd.open_file(path, str(library.folder))
+
+
+def test_a_folder_that_is_swapped_for_a_link_is_not_walked(library: Library) -> None:
+    """It is swapped after its folder was read."""
+    library.add("b/c.nsp")
+    library.add("a.nsp")
+
+    def swap(count: int) -> None:
+        (library.folder / "b").rename(library.folder.parent / "outside")
+        (library.folder / "b").symlink_to(library.folder.parent / "outside")
+
+    tree = catalogd.walk(str(library.folder), ["nsp"], swap)
+    assert [os.path.basename(file.path) for file in tree.files()] == ["a.nsp"]
+
+
 def test_a_folder_with_an_extension_is_a_folder(library: Library) -> None:
     library.add("split.nsp/00.nsp")
     assert names(library) == ["split.nsp/00.nsp"]
@@ -687,7 +724,7 @@ def test_a_file_that_cannot_be_opened_is_logged_once_and_tried_again(
 ) -> None:
     library.add("a.nsp")
 
-    def refuse(path: str) -> Any:
+    def refuse(path: str, folder: str) -> Any:
         raise PermissionError(13, "Permission denied", path)
 
     with monkeypatch.context() as patch:
@@ -1072,10 +1109,10 @@ def test_a_scan_stops_when_it_is_told_to(
     looking, go_on = threading.Event(), threading.Event()
     real = catalogd.open_file
 
-    def slow(path: str) -> Any:
+    def slow(path: str, folder: str) -> Any:
         looking.set()
         go_on.wait(20)
-        return real(path)
+        return real(path, folder)
 
     monkeypatch.setattr(catalogd, "open_file", slow)
     library.add("b.nsp")
@@ -1129,4 +1166,4 @@ def test_only_regular_files_are_opened(tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     for name in ("pipe", "link", ".", "missing"):
         with pytest.raises(OSError):
-            catalogd.open_file(str(tmp_path / name))
+            catalogd.open_file(str(tmp_path / name), str(tmp_path))

@@ -423,7 +423,7 @@ def test_the_version_of_the_list_goes_up_with_each_change(
 ) -> None:
     link = add_link(store, "B")
     known = add_file(store, "A")
-    checksum = catalogd.Checksum(known.id, known.file.path, 3, 4, "0" * 64)
+    checksum = catalogd.Checksum(known.id, known.file.path, "/games", 3, 4, "0" * 64)
     versions = [store.entries.version()]
     for change in (
         lambda: store.entries.edit(known.id, {"name": "C"}),
@@ -465,7 +465,7 @@ def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
     store: catalogd.Store,
 ) -> None:
     known = add_file(store, "A")
-    none = catalogd.Checksum(known.id, "/games/A.NSP", 3, 4, None)
+    none = catalogd.Checksum(known.id, "/games/A.NSP", "/games", 3, 4, None)
     assert store.entries.checksums() == store.entries.checksums([known.id]) == [none]
     store.entries.set_checksum(none._replace(sha256="0" * 64))
     assert store.entries.checksum(known.id).sha256 == "0" * 64
