@@ -3541,13 +3541,8 @@ def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
     path = re.sub(r"(?i)(/dir/+)[^/]+", r"\1...", environ.get("PATH_INFO", ""))
     call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
-    log.log(logging.INFO if status < 500 else logging.ERROR, "%s", loggable(line))
+    log.log(logging.INFO if status < 500 else logging.ERROR, "%s", line)
     return json_answer(error_body(code, message), status, headers)
-
-
-def loggable(line: str) -> str:
-    """Return a text as one line without keys: a client may send one anywhere."""
-    return KEY_SHAPE.sub(f"{KEY_PREFIX}...", repr(line)[1:-1])
 
 
 def request_header(name: str, default: str = "") -> str:
@@ -7857,6 +7852,26 @@ def stopped_with_its_window() -> Iterator[None]:
         windows.kernel32.SetConsoleCtrlHandler(handler, False)
 
 
+def printable(text: str) -> str:
+    """Return a text as one line for a log or a terminal. It may come from outside: a
+    client may send a key anywhere, and a file name may have lines and commands to a
+    terminal in it."""
+    text = KEY_SHAPE.sub(f"{KEY_PREFIX}...", text)
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+class LogFormatter(logging.Formatter):
+    """Gives each record a line, and the lines of a traceback an indentation, so that
+    none of them can pass for a record."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).splitlines()
+        return "\n".join(f"    {printable(line)}" for line in lines)
+
+
 class LogThread(logging.Handler):
     """Writes log lines to standard error in a thread, so that no answer waits for the
     reader of a pipe or for a console in which text is selected. Lines that find
@@ -7864,7 +7879,7 @@ class LogThread(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter(LOG_FORMAT))
+        self.setFormatter(LogFormatter(LOG_FORMAT))
         # A file of its own: Python's end waits for whoever writes to sys.stderr.
         self._stream = os.fdopen(os.dup(2), "w", errors="backslashreplace")
         self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
@@ -8071,7 +8086,7 @@ class ProgressLine:
         if self.is_terminal and now - self.drawn >= 0.1:
             self.drawn = now
             rate = done / (now - self.began)
-            self.stream.write(f"\r\x1b[K{text}, {rate:.0f} {unit}")
+            self.stream.write(f"\r\x1b[K{printable(text)}, {rate:.0f} {unit}")
             self.stream.flush()
 
     def end(self) -> None:
@@ -8241,7 +8256,7 @@ def verify(args: argparse.Namespace) -> None:
 
 def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
     """Verify one file, and print and return the result."""
-    name = cell_text(os.path.basename(known.path))
+    name = os.path.basename(known.path)
     done = 0
 
     def tick(count: int) -> None:
@@ -8252,7 +8267,7 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
 
     result = compare_content(store, known, tick)
     line.end()
-    print(f"{result:10}  {known.id}  {cell_text(known.path)}")
+    print(f"{result:10}  {known.id}  {printable(known.path)}")
     return result
 
 
@@ -8291,7 +8306,9 @@ def example(args: argparse.Namespace) -> None:
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -> None:
     """:param none: what to print instead of a table without rows."""
-    body = [[cell_text(cell) for cell in row] for row in rows]
+    body = [
+        ["-" if cell is None else printable(str(cell)) for cell in row] for row in rows
+    ]
     if not body:
         print(none)
         return
@@ -8300,12 +8317,6 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -
     for row in table:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
-
-
-def cell_text(value: Any) -> str:
-    """Return a value without control characters, which would move the cursor."""
-    text = "-" if value is None else str(value)
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def parser() -> Parser:
@@ -8338,7 +8349,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: the command's words (default: those of the process).
     """
-    logging.basicConfig(format=LOG_FORMAT)
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogFormatter(LOG_FORMAT))
+    logging.basicConfig(handlers=[handler])
     log.setLevel(logging.INFO)
     if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -8349,7 +8362,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser().parse_args(["serve", "--open", *argv] if clicked else argv)
         args.run(args)
     except Problem as problem:
-        print(f"catalogd: {problem}", file=sys.stderr)
+        print(f"catalogd: {printable(str(problem))}", file=sys.stderr)
         if clicked:
             wait_for_reader()
         return 2

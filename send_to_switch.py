@@ -155,8 +155,7 @@ class Settings:
         values = read_ini(ini)
         for field in dataclasses.fields(cls):
             name = f"SEND_TO_SWITCH_{field.name.upper()}"
-            value = options.get(field.name) or os.environ.get(name)
-            if value:
+            if value := options.get(field.name) or os.environ.get(name):
                 values[field.name] = value
         values["verify"] = str(values.get("verify", "")).lower() in TRUE
         return cls(**values)
@@ -188,8 +187,7 @@ def import_optional(name: str) -> Any:
 
 def own_folder(kind: str) -> str:
     """Return the program's folder for its "config" or its "state"."""
-    platformdirs = import_optional("platformdirs")
-    if platformdirs:
+    if platformdirs := import_optional("platformdirs"):
         folder_of = getattr(platformdirs, f"user_{kind}_dir")
         return str(folder_of(PROGRAM, appauthor=False))
     home = os.path.expanduser(os.path.join("~", f".{PROGRAM}"))
@@ -316,6 +314,11 @@ def duration_text(seconds: float) -> str:
     """Return a duration for a person, such as "3 min 20 s"."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def printable(text: str) -> str:
+    """Return a text as one line, in which nothing steers the terminal."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def error_text(error: BaseException) -> str:
@@ -499,9 +502,7 @@ class Server:
         if answer.status != 304:
             rows = self._checked(answer).get("queue") or ()
             try:
-                items = [
-                    Item(**{key: row[key] for key in Item._fields}) for row in rows
-                ]
+                items = [Item(*[row[key] for key in Item._fields]) for row in rows]
             except (KeyError, TypeError) as error:
                 message = f"{self.address} answers with a queue of an unknown form."
                 raise Problem(message) from error
@@ -554,18 +555,17 @@ class Screen:
         if text != self._last:
             self._last = text
             encoding = self.out.encoding or "utf-8"
-            text = text.encode(encoding, "replace").decode(encoding)
+            text = printable(text).encode(encoding, "replace").decode(encoding)
             print(text, file=self.out, flush=True)
 
     def start_progress(self, name: str, done: int, size: int | None) -> None:
         """Show from now on how far the file is. `size` is None where unknown."""
         self.end_progress()
-        tqdm = import_optional("tqdm")
-        if tqdm and self.err.isatty():
+        if (tqdm := import_optional("tqdm")) and self.err.isatty():
             tqdm.tqdm.monitor_interval = 0  # it would leave a thread behind
             form = {"unit": "B", "unit_scale": True, "leave": False, "ncols": 79}
-            names = {"desc": name, "initial": done, "total": size, "file": self.err}
-            self._bar = tqdm.tqdm(**names, **form)
+            state = {"initial": done, "total": size, "file": self.err}
+            self._bar = tqdm.tqdm(desc=printable(name), **state, **form)
 
     def advance(self, count: int, text: str) -> None:
         """Move the bar by so many bytes; on a terminal without one, say the text."""
@@ -1639,7 +1639,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         return send(args, settings)
     except Problem as problem:
-        print(f"{PROGRAM}: {problem}", file=sys.stderr)
+        print(f"{PROGRAM}: {printable(str(problem))}", file=sys.stderr)
         return problem.exit_code
     except KeyboardInterrupt:
         return 130

@@ -647,6 +647,30 @@ def test_a_terminal_shows_a_bar_that_goes_away(size: int | None) -> None:
     assert terminal.getvalue().endswith("\r")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb: sent.\x1b[2J\r", r"a\nb: sent.\x1b[2J\r"),
+        ("\u202egnp.exe\x9b2J\u2028\udcff", r"\u202egnp.exe\x9b2J\u2028\udcff"),
+        ("Pokémon ポケモン 🎮", "Pokémon ポケモン 🎮"),
+    ],
+)
+def test_what_comes_from_outside_steers_no_terminal(
+    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither in a line, nor in the name of a bar, nor in the last problem."""
+    out, terminal = io.StringIO(), Terminal()
+    screen = send_to_switch.Screen(out, terminal)
+    screen.say(text)
+    assert out.getvalue() == f"{shown}\n"
+    screen.start_progress(text, 500, 1000)
+    screen.end_progress()
+    assert f"{shown}: " in terminal.getvalue()
+    assert send_to_switch.main(["--server", f"http://{text}/", "--to", text]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
+
+
 def test_a_bar_leaves_no_thread_behind() -> None:
     threads = threading.active_count()
     screen = send_to_switch.Screen(err=Terminal())

@@ -504,5 +504,55 @@ def test_the_log_says_how_many_lines_were_dropped(
     assert re.search(r"(?m)^[678] log lines were dropped\.$", log)
 
 
+FORGERIES = {
+    "a name\n2026-01-01 ERROR forged": r"a name\n2026-01-01 ERROR forged",
+    "\x1b[2J\x9b2J\r\t\0\x7f": r"\x1b[2J\x9b2J\r\t\x00\x7f",
+    "\u202egnp.exe\u2066\u200f": r"\u202egnp.exe\u2066\u200f",  # bidi
+    "a\x85b\u2028c\u2029d": r"a\x85b\u2028c\u2029d",  # lines, to str.splitlines
+    "\udcff\U000e0001": r"\udcff\U000e0001",
+    f"?api_key={catalogd.new_key()}&x": "?api_key=catalogd_...&x",
+    "Pokémon ポケモン 🎮": "Pokémon ポケモン 🎮",
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), FORGERIES.items())
+def test_what_comes_from_outside_forges_no_log_line_and_steers_no_terminal(
+    text: str, shown: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.closing(catalogd.LogThread()) as thread:
+        thread.emit(log_record(text))
+    [line] = capfd.readouterr().err.splitlines()
+    assert line.endswith(f" INFO {shown}")
+
+
+def test_a_traceback_is_indented_line_by_line(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    record = log_record("It failed.")
+    try:
+        raise ValueError("a\n2026-01-01 ERROR forged \x1b[2J")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    with contextlib.closing(catalogd.LogThread()) as thread:
+        thread.emit(record)
+    first, *lines = capfd.readouterr().err.splitlines()
+    assert first.endswith(" INFO It failed.")
+    assert all(line.startswith("    ") for line in lines)
+    assert lines[-1] == r"    2026-01-01 ERROR forged \x1b[2J"
+
+
+def test_a_path_forges_no_line_in_the_log_of_the_service(
+    start: Callable[..., Service], home: pathlib.Path
+) -> None:
+    service = start()
+    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+    with contextlib.closing(call):
+        call.request("GET", "/%0a2026-01-01%20ERROR%20forged%1b%5b2J")
+        assert call.getresponse().status == 404
+    lines = [line for line in service.stop()[2].splitlines() if "forged" in line]
+    assert len(lines) == 1
+    assert r" INFO 404 GET /\n2026-01-01 ERROR forged\x1b[2J from " in lines[0]
+
+
 def log_record(message: str) -> logging.LogRecord:
     return catalogd.log.makeRecord("catalogd", 20, "", 0, message, (), None)

@@ -1390,7 +1390,7 @@ def test_a_refusal_is_one_line_in_the_log(
     caplog.set_level(logging.INFO)
     client.get("/a%0Ab", params={"api_key": "hidden"}, status=404)
     (record,) = caplog.records
-    assert record.getMessage() == (
+    assert catalogd.LogFormatter().format(record) == (
         "404 GET /a\\nb from 192.168.1.7: There is nothing at this address."
     )
 
