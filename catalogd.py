@@ -785,7 +785,7 @@ MIN_PASSWORD_LENGTH = 8  # characters
 NOT_TEXT = "The password has a character that is not text."
 SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.2 s
 KEY_PREFIX = "catalogd_"
-KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]+")
+KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{16,}")  # or a part of a key
 
 
 def normalized(text: str) -> str:

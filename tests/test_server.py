@@ -511,6 +511,8 @@ FORGERIES = {
     "a\x85b\u2028c\u2029d": r"a\x85b\u2028c\u2029d",  # lines, to str.splitlines
     "\udcff\U000e0001": r"\udcff\U000e0001",
     f"?api_key={catalogd.new_key()}&x": "?api_key=catalogd_...&x",
+    f"/{catalogd.new_key()[:-20]}": "/catalogd_...",  # a path is cut to be logged
+    "/srv/catalogd_games/a.nsp": "/srv/catalogd_games/a.nsp",
     "Pokémon ポケモン 🎮": "Pokémon ポケモン 🎮",
 }
 
