@@ -1129,17 +1129,28 @@ Row = dict[str, Any]  # by column; of entries: facts and overrides are dictionar
 Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def entry_json(row: Row) -> str:
     """Return the Entry of the interface, as JSON."""
-    entry = {name: row[name] for name in ("id", "name", "source", "type", "file_type")}
-    entry |= {name: row[name] for name in ("size", "created_at", "created_by")}
-    metadata = {**row["facts"], **row.get("overrides", {})}
-    del metadata["name"]
+    metadata = row["facts"] | row.get("overrides", {})
+    name = metadata.pop("name")
     checked = (row.get("sha256_size"), row.get("sha256_mtime"))
     if checked == (row["size"], row.get("mtime")):
         metadata["sha256"] = row["sha256"]
-    entry["metadata"] = metadata
-    return json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+    entry = {
+        "id": row["id"],
+        "name": name,
+        "source": row["source"],
+        "type": row["type"],
+        "file_type": row["file_type"],
+        "size": row["size"],
+        "created_at": row["created_at"],
+        "created_by": row["created_by"],
+        "metadata": metadata,
+    }
+    return ENCODER.encode(entry)
 
 
 def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
@@ -1176,8 +1187,16 @@ def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
 
 def file_columns(file: FoundFile, content: FileContent | None) -> Row:
     """Return the columns that a found file gives, and its content where it was read."""
-    columns: Row = {**file._asdict(), "state": "here", "gone_at": None}
-    columns["source"] = columns.pop("path")
+    columns: Row = {
+        "source": file.path,
+        "folder": file.folder,
+        "size": file.size,
+        "mtime": file.mtime,
+        "inode": file.inode,
+        "volume": file.volume,
+        "state": "here",
+        "gone_at": None,
+    }
     if content:
         columns["file_type"] = file_type(file.path)
         columns["facts_version"] = FACTS_VERSION
@@ -1691,10 +1710,11 @@ class Accounts:
                 uses = self._uses.copy()
                 db.executemany(sql, [(*use, key) for key, use in uses.items()])
             with self._uses_lock:
-                for key, (written, _) in uses.items():
-                    count, last = self._uses.pop(key)
-                    if count > written:
-                        self._uses[key] = (count - written, last)
+                left = {
+                    key: (count - uses.get(key, (0, ""))[0], last)
+                    for key, (count, last) in self._uses.items()
+                }
+                self._uses = {key: use for key, use in left.items() if use[0]}
 
     # Sessions
 

@@ -1049,10 +1049,10 @@ def test_a_file_that_cannot_be_read_again_holds_up_no_other(
 ) -> None:
     real = catalogd.open_file
 
-    def broken(path: str) -> Any:
+    def broken(path: str, folder: str) -> Any:
         if path.endswith("/1.nsp"):
             raise OSError(5, "broken")
-        return real(path)
+        return real(path, folder)
 
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "open_file", broken)

@@ -1050,6 +1050,22 @@ def test_figures_do_not_wait_for_a_writer_and_are_written_after_it(
     assert row["reported_at"] == catalogd.stamp(clock.now - 100)
 
 
+@pytest.mark.parametrize("report", [{"status": "completed"}, {"release": True}])
+def test_a_report_with_a_status_waits_for_a_writer_and_is_then_refused(
+    store: catalogd.Store,
+    anna: int,
+    entry: str,
+    report: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    item = make(store, anna, entry, "processing")
+    monkeypatch.setattr(catalogd, "MAX_WRITE_WAIT_SECONDS", 0.1)
+    with locked(store), pytest.raises(catalogd.Busy):
+        store.queue.report(anna, item, report)
+    assert store.waiting()["reports"] == 0
+    assert status(store, anna) == ["processing"]
+
+
 def test_figures_beside_a_writer_are_refused_as_always(
     store: catalogd.Store, anna: int, entry: str, another: Any
 ) -> None:
@@ -1267,7 +1283,10 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
         "session": accounts.session_holder(catalogd.hash_token("anna's cookie")),
         "address": queue.address_holder(catalogd.hash_token("annasitem")),
         "browse": queue.browse_token(ben),
-        "checksums": entries.checksums(),
+        "checksums": [
+            [known.id, known.path, known.size, known.mtime, known.sha256]
+            for known in entries.checksums()
+        ],
         "counts": [entries.count(), queue.count()],
         "icon": len(entries.icon(menu["id"])),
         "items": {str(account): queue.items(account) for account in (anna, ben)},
