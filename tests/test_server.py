@@ -4,6 +4,7 @@ that hold the database."""
 import contextlib
 import dataclasses
 import http.client
+import json
 import logging
 import os
 import pathlib
@@ -462,6 +463,77 @@ def write_lock(folder: str) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
+
+
+def post(games: Games, path: str, fields: dict[str, Any]) -> tuple[int, Any, Any]:
+    """Return status, headers and JSON of a POST over a connection of its own."""
+    call = http.client.HTTPConnection(games.host, games.port, timeout=30)
+    headers = {
+        "Authorization": f"Bearer {games.key}",
+        "Content-Type": "application/json",
+    }
+    with contextlib.closing(call):
+        call.request("POST", path, json.dumps(fields), headers)
+        answer = call.getresponse()
+        return answer.status, answer.headers, json.loads(answer.read())
+
+
+@short_and_long(seconds=(11, 70))
+def test_a_program_that_holds_the_write_lock_stops_no_reader(
+    games: Games, store: catalogd.Store, seconds: int
+) -> None:
+    path = games.add("a.nsp", b"content")
+    account = store.accounts.id_of("anna")
+    store.queue.send(account, path.rpartition("/")[2])
+    (item,) = store.queue.items(account)
+    report = {"queue_item_id": item["id"], "progress_percent": 7}
+    refused: list[tuple[int, Any, Any]] = []
+
+    def write() -> None:
+        fields = {"queue_item_id": item["id"], "status": "completed"}
+        refused.append(post(games, "/api/send-queue/progress", fields))
+
+    writers = [threading.Thread(target=write) for _ in range(6)]
+    with write_lock(store.database.folder):
+        end = time.monotonic() + seconds
+        for writer in writers:
+            writer.start()
+        while time.monotonic() < end:
+            began = time.monotonic()
+            for read in ("/healthz", "/api/list", "/api/send-queue", path):
+                assert games.ask(read).status == 200
+            assert post(games, "/api/send-queue/progress", report)[0] == 200
+            assert catalogd.answers((games.host, games.port), 5)  # the watchdog is fed
+            assert time.monotonic() - began < 3
+            time.sleep(0.1)
+        waiting = json.loads(games.ask("/healthz").body)["waiting"]
+        assert waiting["reports"] == 1
+        for writer in writers:
+            writer.join()
+    for status, headers, body in refused:
+        assert (status, body["error"]) == (503, "busy")
+        assert headers["Retry-After"]
+    wait_for(lambda: store.queue.items(account)[0]["percent"] == 7)
+
+
+def test_programs_that_do_not_read_an_index_share_one_in_memory(
+    games: Games, store: catalogd.Store
+) -> None:
+    facts = {"name": "n" * 400, "description": "", "version": ""}
+    for number in range(1000):
+        url = f"https://example.org/{number}/{'x' * 3000}"
+        store.entries.add_link(url, 1, "nsp", facts, "anna")
+    token = catalogd.new_token()
+    store.queue.set_browse_token(store.accounts.id_of("anna"), token)
+    size = len(games.ask(f"/dir/{token}/index.json").body)
+    assert size > 3_000_000
+    before = resident()
+    with contextlib.ExitStack() as stack:
+        for _ in range(150):
+            client = stack.enter_context(games.connect())
+            client.sendall(games.request(f"/dir/{token}/index.json"))
+            assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+        assert resident() - before < 20 * size
 
 
 # The log
