@@ -1,6 +1,7 @@
-"""The server over real sockets: heads, deadlines, limits, stops, and other processes
-that hold the database."""
+"""The server over real sockets: heads, deadlines, limits, stops, fuzz, and other
+processes that hold the database."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import http.client
@@ -29,7 +30,8 @@ import catalogd
 from conftest import Games, Library, short_and_long, wait_for
 
 ADJUSTMENTS = waitress.adjustments.Adjustments(
-    max_request_header_size=catalogd.MAX_HEAD_BYTES
+    max_request_header_size=catalogd.MAX_HEAD_BYTES,
+    clear_untrusted_proxy_headers=True,
 )
 
 
@@ -452,6 +454,154 @@ def test_a_stop_damages_no_download(
             assert all(content.startswith(got) for got in client.got)
 
 
+# Requests by the thousand
+
+
+def requests(home: pathlib.Path) -> list[bytes]:
+    """Return requests of each kind that leave the connection open."""
+    download = f"/api/download/{(home / 'entry').read_text()}"
+    lines: list[tuple[str, ...]] = [
+        ("GET /healthz",),
+        ("GET /",),
+        ("GET /api/list",),
+        ("GET /api/list?name=caf%C3%A9", "Accept-Encoding: gzip"),
+        ("GET /api/send-queue", "If-None-Match: *"),
+        ("GET /nowhere/%41",),
+        ("GET /dir/wrong/",),
+        ("OPTIONS /api/list",),
+        (f"HEAD {download}",),
+        (f"GET {download}", "If-None-Match: *"),
+        (f"GET {download}", "Range: bytes=7-7"),
+        (f"GET {download}", "Range: bytes=-100000"),
+        (f"GET {download}", "Range: bytes=99999999-"),
+        (f"GET {download}", 'If-Match: "other"'),
+    ]
+    found = ["\r\n".join([f"{first} HTTP/1.1", *rest, ""]) for first, *rest in lines]
+    post = (
+        "POST /api/send-queue/progress HTTP/1.1\r\nContent-Type: application/json\r\n"
+    )
+    found += [f"{post}Content-Length: 2\r\n", f"{post}Transfer-Encoding: chunked\r\n"]
+    bodies = [b""] * len(lines) + [b"{}", b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"]
+    common = f"Host: x\r\nAuthorization: Bearer {(home / 'key').read_text()}\r\n\r\n"
+    heads = [f"{head}{common}".encode() for head in found]
+    return [head + body for head, body in zip(heads, bodies, strict=True)]
+
+
+def exchange(port: int, *parts: bytes) -> bytes:
+    """Send the parts, and nothing more. Return what is answered, at most a mebibyte."""
+    found = b""
+    source = (f"127.0.0.{random.randrange(2, 255)}", 0)  # each address has its ports
+    with (
+        socket.create_connection(("127.0.0.1", port), 30, source) as client,
+        contextlib.suppress(ConnectionError),
+    ):
+        for part in parts:
+            client.sendall(part)
+        client.shutdown(socket.SHUT_WR)
+        while len(found) < 2**20 and (part := client.recv(65536)):
+            found += part
+    return found
+
+
+PIECES = [
+    *(b"\r\n", b"\n", b"\r", b"\0", b"\xff", b" ", b"\t", b":", b",", b";", b'"', b"{"),
+    *(
+        b"/",
+        b"//",
+        b"/../",
+        b"?",
+        b"#",
+        b"%",
+        b"%00",
+        b"%0d%0a",
+        b"0",
+        b"-1",
+        b"9" * 30,
+    ),
+    *(b"HTTP/1.0", b"HTTP/9.9", b"bytes=0-0,-1", b"bytes=-", b"x" * 5000, b"[" * 500),
+    *(b"\r\nHost: y", b"\r\nContent-Length: 5", b"\r\nTransfer-Encoding: chunked"),
+    *(b"\r\nConnection: close", b"\r\nExpect: 100-continue", b"\r\n folded", b""),
+]
+
+
+def mangled(chance: random.Random, seeds: list[bytes]) -> bytes:
+    """Return one of the requests, or two of them, with some of its bytes changed."""
+    data = bytearray(b"".join(chance.choices(seeds, k=chance.choice((1, 1, 2)))))
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        at = chance.randrange(len(data) + 1)
+        piece = chance.choice([*PIECES, chance.randbytes(2), bytes(data[at : at + 40])])
+        data[at : at + chance.choice((0, 0, 1, 1, 4, 40))] = piece
+    return bytes(data)
+
+
+def memory(process: "subprocess.Popen[str]") -> int:
+    """Return the bytes of memory that a process has."""
+    pages = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@short_and_long(connections=(10_000, 100_000))
+def test_no_bytes_at_all_upset_the_service(
+    start: Callable[..., Service], home: pathlib.Path, connections: int
+) -> None:
+    """Each connection is answered or closed, without an error of the server's own."""
+    key = (home / "key").read_bytes()
+    seeds = requests(home)
+    with open(home / "log", "w") as log:
+        service = start(stderr=log)
+    assert all(exchange(service.port, seed) for seed in seeds)
+    before = memory(service.process)
+
+    def send(number: int) -> int:
+        data = mangled(random.Random(number), seeds)
+        try:
+            answer = exchange(service.port, data)
+        except TimeoutError:
+            pytest.fail(f"neither answered nor closed: {data!r}")
+        assert re.match(rb"HTTP/1\.[01] (?!500)|$", answer), (data, answer[:1000])
+        assert key not in answer, data
+        return bool(answer)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answered = sum(pool.map(send, range(connections)))
+    assert answered > connections / 2
+    assert catalogd.answers(("127.0.0.1", service.port), 5)
+    assert memory(service.process) - before < 50e6
+    code, took, _ = service.stop()
+    assert (code, took < 3) == (0, True)
+    lines = (home / "log").read_text()
+    assert "Traceback" not in lines
+    assert " ERROR " not in lines
+    assert key.decode() not in lines
+
+
+@short_and_long(connections=(100, 1000))
+def test_pipelined_requests_are_answered_as_single_ones(
+    start: Callable[..., Service], home: pathlib.Path, connections: int
+) -> None:
+    """50 answers a connection, compared byte by byte."""
+    port = start().port
+    seeds = requests(home)
+
+    def undated(answers: bytes) -> bytes:
+        return re.sub(rb"\r\nDate: [^\r]+", b"", answers)
+
+    alone = {seed: undated(exchange(port, seed)) for seed in seeds}
+    assert all(alone.values())
+
+    def send(number: int) -> None:
+        chance = random.Random(number)
+        chosen = chance.choices(seeds, k=50)
+        data = b"".join(chosen)
+        cuts = sorted(chance.choices(range(len(data)), k=chance.randrange(20)))
+        spans = zip([0, *cuts], [*cuts, len(data)], strict=True)
+        answers = undated(exchange(port, *(data[at:end] for at, end in spans)))
+        assert answers == b"".join(alone[request] for request in chosen)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(send, range(connections))) == [None] * connections
+
+
 # The database
 
 
@@ -582,8 +732,8 @@ FORGERIES = {
     "\u202egnp.exe\u2066\u200f": r"\u202egnp.exe\u2066\u200f",  # bidi
     "a\x85b\u2028c\u2029d": r"a\x85b\u2028c\u2029d",  # lines, to str.splitlines
     "\udcff\U000e0001": r"\udcff\U000e0001",
-    f"?api_key={catalogd.new_key()}&x": "?api_key=catalogd_...&x",
-    f"/{catalogd.new_key()[:-20]}": "/catalogd_...",  # a path is cut to be logged
+    f"?api_key=catalogd_{'aB3-_' * 9}&x": "?api_key=catalogd_...&x",
+    f"/catalogd_{'aB3-_' * 4}": "/catalogd_...",  # a path is cut to be logged
     "/srv/catalogd_games/a.nsp": "/srv/catalogd_games/a.nsp",
     "Pokémon ポケモン 🎮": "Pokémon ポケモン 🎮",
 }
