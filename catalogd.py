@@ -3611,6 +3611,7 @@ class Web:
         )
         self.calls = {type(subject).__name__: subject for subject in subjects}
         self.app = App()
+        self._router = self.app.router
         for rule in ROUTES:
             answer = functools.partial(self._answer, rule)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
@@ -3619,7 +3620,7 @@ class Web:
         """Return the name of the threads that answer a call, as its route says."""
         call = {"REQUEST_METHOD": method, "PATH_INFO": "/" + path.lstrip("/")}
         try:
-            return str(self.app.router.match(call)[0].config["runs"])
+            return str(self._router.match(call)[0].config["runs"])
         except bottle.HTTPError:  # no such address or method
             return "workers"
 

@@ -385,6 +385,27 @@ def test_systemd_is_notified_with_the_numbers_of_entries_and_items(
     assert beats == [["READY=1", "WATCHDOG=1", status]] * 2
 
 
+def test_an_error_of_the_database_does_not_end_the_heartbeat(
+    systemd: Systemd,
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> int:
+        raise catalogd.StorageFailed("The database cannot be used.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(service.store.queue, "count", fail)
+        with catalogd.heartbeat(Address(serve(service)), service):
+            assert systemd.receive()[2] == "STATUS=The database cannot be used."
+            broken.undo()
+            monkeypatch.setenv("NOTIFY_SOCKET", str(systemd.link.getsockname()))
+            while (
+                systemd.receive()[2] != "STATUS=0 entries to download, 0 items queued"
+            ):
+                continue
+
+
 def test_systemd_is_notified_when_the_service_stops(
     systemd: Systemd, service: catalogd.Web, serve: Callable[[catalogd.Web], str]
 ) -> None:

@@ -921,7 +921,7 @@ def test_signing_out_leads_to_the_sign_in_view(
 def test_signing_out_forgets_what_the_account_had(
     anna: Any, store: catalogd.Store
 ) -> None:
-    store.add_account("ben", catalogd.hash_password(PASSWORD))
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     anna.goto("#settings")
     make_key(anna)
     button(anna, "Sign out").click()
