@@ -60,7 +60,6 @@ import time
 import unicodedata
 import urllib.parse
 import urllib.request
-import weakref
 import webbrowser
 import zlib
 from collections.abc import (
@@ -68,7 +67,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    MutableMapping,
     Sequence,
 )
 from typing import Any, NamedTuple, NoReturn, TextIO
@@ -544,9 +542,10 @@ def is_text(text: str) -> bool:
 
 
 TARGET = rb"(?:/|\*|https?://)[^ \x00-\x1f\x7f]*"
-REQUEST_LINE = re.compile(rb"[A-Z]+ %b(?: HTTP/[0-9]\.[0-9])?" % TARGET)
+REQUEST_LINE = re.compile(rb"[A-Z]+ %b(?: HTTP/1\.[01])?" % TARGET)
 FIELD_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*")
-LENGTHS = {b"transfer-encoding", b"content-length"}
+HOST = re.compile(rb"[\w.~%:\[\]-]*")
+CLOSE = re.compile(rb"(?i)connection:(?:[^,]*,)*\s*close\s*(?:,.*)?")
 
 
 def checked_head(head: bytes) -> bytes:
@@ -557,13 +556,24 @@ def checked_head(head: bytes) -> bytes:
     :raises ValueError: it is malformed.
     """
     line, *fields = head.rstrip(b"\r\n").split(b"\r\n")
-    names = [field.partition(b":")[0].lower() for field in fields]
     is_whole = REQUEST_LINE.fullmatch(line) and all(map(FIELD_LINE.fullmatch, fields))
-    has_host = names.count(b"host") == (b"host" in names or line.endswith(b" HTTP/1.1"))
-    if not (is_whole and has_host) or {*names} >= LENGTHS:
+    pairs = [tuple(map(bytes.strip, field.split(b":", 1))) for field in fields]
+    if any(map(CLOSE.fullmatch, fields)):  # waitress does not find it in a list
+        pairs = [pair for pair in pairs if pair[0].lower() != b"connection"]
+        pairs.append((b"Connection", b"close"))
+    is_http_1_1 = line.endswith(b" HTTP/1.1")
+    if not is_whole or not has_one_host(pairs, is_http_1_1):
         raise ValueError("The head of the request is malformed.")
-    lines = [b":".join(map(bytes.strip, field.split(b":", 1))) for field in fields]
-    return b"\r\n".join([line, *lines, b"", b""])
+    names = {name.lower() for name, _ in pairs}
+    is_1_1_alone = is_http_1_1 and b"content-length" not in names
+    if b"transfer-encoding" in names and not is_1_1_alone:
+        raise ValueError("The length of the body is not certain.")
+    return b"\r\n".join([line, *map(b":".join, pairs), b"", b""])
+
+
+def has_one_host(pairs: Sequence[tuple[bytes, ...]], is_http_1_1: bool) -> bool:
+    hosts = [value for name, value in pairs if name.lower() == b"host"]
+    return all(map(HOST.fullmatch, hosts)) and len(hosts) in (is_http_1_1, 1)
 
 
 # Names ------------------------------------------------------------------------
@@ -902,7 +912,10 @@ class Throttle:
 def address_subject(address: str) -> str:
     """Return what counts as one address: of global IPv6 the network of 64 bits, in
     which a single machine can choose any."""
-    ip = ipaddress.ip_address(address)
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:  # a proxy may forward any word
+        return address
     if ip.version == 4 or ip.is_link_local or ip.is_private:
         return address
     return str(ipaddress.ip_network((ip, 64), strict=False))
@@ -3134,8 +3147,16 @@ class Content(io.FileIO):
         """Send the next bytes, and count them as they leave.
 
         :raises OSError: the client is gone or takes nothing for the socket's time-out,
-            or the file cannot be read or ends before.
+            or the file cannot be read or ends before, which is logged.
         """
+        try:
+            self._send(sock, size)
+        except OSError as error:
+            if not isinstance(error, ConnectionError | TimeoutError):
+                log.warning("A download was cut off: %s.", error.strerror or error)
+            raise
+
+    def _send(self, sock: socket.socket, size: int) -> None:
         start = self.tell()
         stop = start + size
         while start < stop:
@@ -3157,7 +3178,8 @@ class Content(io.FileIO):
 # All that touches waitress: its main loop accepts connections and reads requests,
 # groups of threads answer them, and each download has a thread of its own.
 
-OWN_THREAD = "own thread"
+Runs = Callable[[str, str], str]  # gives the threads that answer a method and path:
+OWN_THREAD = "own thread"  # that, "workers", or a name in THREAD_GROUPS
 THREAD_GROUPS = {  # threads of each; `[server] threads` is the number of "workers"
     "lists": 1,  # one makes the list that the others wait for
     "passwords": 1,  # one costly hash at a time
@@ -3167,14 +3189,14 @@ THREAD_GROUPS = {  # threads of each; `[server] threads` is the number of "worke
 MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
-DRAIN_SECONDS = 5  # that a client may go on sending after a refusal
-STOP_SECONDS = 2  # that a stop waits for calls to end
+MAX_DRAIN_SECONDS = 5  # how long a refused client may keep sending
+MAX_STOP_SECONDS = 2  # how long a stop waits for threads to end
 UNLIMITED = 1 << 40  # bytes
-FORWARDED = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
+PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
 
 
 class RequestParser(waitress.parser.HTTPRequestParser):
-    path = ""  # waitress logs it, also that of a request without one
+    command = path = ""  # also of a request whose head is malformed
 
     def received(self, data: bytes) -> int:
         consumed: int = super().received(data)
@@ -3186,47 +3208,41 @@ class RequestParser(waitress.parser.HTTPRequestParser):
         try:
             super().parse_header(checked_head(header_plus))
             self.path.encode("latin-1").decode("utf-8")
-        except ValueError as error:  # also a length of 5000 digits, a host of "["
+        except ValueError as error:  # int() and urlsplit() raise it too
             raise waitress.parser.ParsingError(str(error)) from error
 
 
-class ErrorTask(waitress.task.Task):
-    """The answer to a request that was not understood. It quotes nothing of the
-    request, since a key may be anywhere in it."""
-
-    complete = True
+class ErrorTask(waitress.task.ErrorTask):
+    """The answer to a malformed request. It quotes nothing: a key may be anywhere."""
 
     def execute(self) -> None:
         error = self.request.error
         log.info("%d from %s: %s", error.code, self.channel.addr[0], error.reason)
         self.status = f"{error.code} {error.reason}"
-        self.response_headers = [*JSON_HEADERS.items(), ("Connection", "close")]
+        self.response_headers = [*JSON_HEADERS.items()]
+        self.request.headers["CONNECTION"] = "close"
         body = error_body(*HTTP_ERRORS[error.code])
         self.content_length = len(body)
-        self.write(body)
+        self.write(b"" if self.request.command == "HEAD" else body)
         self.close_on_finish = self.channel.refused = True
 
 
 class Task(waitress.task.WSGITask):
-    close_on_finish = False
-
     def finish(self) -> None:
         """Keep the connection after an answer without a body, which waitress closes."""
         bodyless = self.request.command == "HEAD" or not self.has_body
         asked = self.request.headers.get("CONNECTION", "").lower()
         keep = bodyless and self.version == "1.1" and asked != "close"
-        if keep:
-            self.response_headers.append(("Connection", "keep-alive"))
+        self.response_headers += [("Connection", "keep-alive")] if keep else []
         super().finish()
-        self.close_on_finish = self.close_on_finish and not keep
+        if keep:
+            self.close_on_finish = False
 
 
 class Channel(waitress.channel.HTTPChannel):
     """A connection. The main loop leaves it alone while a thread answers its request.
-
-    Only a thread that sends a file waits for the client. Of pipelined requests one is
-    answered when the answer before it has left.
-    """
+    Only a thread that sends a file waits for the client: a pipelined request is held
+    until the answer before it has left."""
 
     task_class, error_task_class, parser_class = Task, ErrorTask, RequestParser
     request: Any = None  # the one that is being read
@@ -3237,18 +3253,18 @@ class Channel(waitress.channel.HTTPChannel):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.waiting_since = self.request_began = self.sent_at = time.monotonic()
+        self.subject = address_subject(self.addr[0])
+        self.request_began = -math.inf
+        self.waiting_since = self.sent_at = time.monotonic()
         self.server.make_room(self)
 
     def received(self, data: bytes) -> bool:
-        before = self.request
-        received = not self.draining and bool(super().received(data))
-        if self.request is not before:
+        if self.request_began < self.waiting_since:
             self.request_began = time.monotonic()
-        return received
+        return not self.draining and bool(super().received(data))
 
     def writable(self) -> bool:
-        is_answered = self.requests and not self.held and not self.will_close
+        is_answered = self.requests and not self.held
         return not is_answered and bool(super().writable())
 
     def handle_write(self) -> None:
@@ -3277,8 +3293,7 @@ class Channel(waitress.channel.HTTPChannel):
         return not self.requests and not self.total_outbufs_len
 
     def check_deadlines(self, now: float) -> None:
-        """Refuse a request that takes too long to arrive. Hang up on a client that
-        does not read its answer, or does not ask again."""
+        """Refuse a request, or hang up on a client, that takes too long."""
         timeout = self.adj.channel_timeout
         if not self.is_waiting():
             if self.total_outbufs_len and now - self.sent_at > timeout:
@@ -3288,25 +3303,29 @@ class Channel(waitress.channel.HTTPChannel):
             seconds = MAX_BODY_SECONDS if in_body else MAX_HEAD_SECONDS
             if now - max(self.request_began, self.waiting_since) > seconds:
                 self.request.error = waitress.utilities.Error("")
-                self.request.error.code, self.request.error.reason = 408, "Timeout"
+                self.request.error.code = 408
+                self.request.error.reason = "Request Timeout"
                 self.requests, self.request = [self.request], None
                 self.server.add_task(self)
-        elif now - self.waiting_since > (DRAIN_SECONDS if self.draining else timeout):
+        elif now - self.waiting_since > (
+            MAX_DRAIN_SECONDS if self.draining else timeout
+        ):
             self.hang_up()
-
-    # Called by the thread that answers
 
     def service(self) -> None:
         super().service()
         self.waiting_since = time.monotonic()
 
     def send(self, data: bytes, do_close: bool = True) -> int:
-        sent: int = super().send(data, do_close)
+        is_loop = threading.get_ident() == self.server.loop_thread
+        sent: int = super().send(data, do_close and is_loop)
         self.sent_at = time.monotonic() if sent else self.sent_at
         return sent
 
     def write_soon(self, data: Any) -> int:
-        """Take bytes to send, or send a file now."""
+        """Queue bytes to send, or send a file and wait for the client."""
+        if self.will_close:
+            raise waitress.channel.ClientDisconnected
         file = getattr(data, "file", None)
         if not isinstance(file, Content):
             return int(super().write_soon(data))
@@ -3317,12 +3336,11 @@ class Channel(waitress.channel.HTTPChannel):
             with file:
                 file.send(self.socket, len(data))
         except OSError as error:
-            if not isinstance(error, ConnectionError | TimeoutError):
-                log.warning("A download was cut off: %s.", error.strerror or error)
             self.hang_up()
             raise waitress.channel.ClientDisconnected from error
         finally:
             self.socket.settimeout(0)
+            self.waiting_since = time.monotonic()
         return len(data)
 
 
@@ -3332,23 +3350,15 @@ class Server(waitress.server.TcpWSGIServer):
     channel_class = Channel
 
     def __init__(
-        self,
-        sock: socket.socket,
-        app: Callable[..., Any],
-        settings: Settings,
-        runs: Callable[[str, str], str],
+        self, sock: socket.socket, app: Any, settings: Settings, runs: Runs
     ) -> None:
-        """
-        :param sock: it listens at the address.
-        :param runs: gives the threads that answer a method and path: "workers", a name
-            in THREAD_GROUPS, or OWN_THREAD.
-        """
+        """:param sock: it listens at the address."""
         self._settings = settings
         self._runs = runs
-        self._crowded = ""  # the address that reached its share last
-        self._next_check = 0.0
-        self._is_stopping = False
-        self._stop_was_told = threading.Event()
+        self._crowded: set[str] = set()  # addresses that reached their share
+        self.loop_thread = 0
+        self._next_check, self._is_stopping = 0.0, False
+        self._trigger_pulled = threading.Event()
         super().__init__(
             app,
             _sock=sock,
@@ -3362,61 +3372,77 @@ class Server(waitress.server.TcpWSGIServer):
                 channel_timeout=settings.timeout,
                 clear_untrusted_proxy_headers=True,
                 trusted_proxy=settings.trusted_proxy or "none",
-                trusted_proxy_headers=FORWARDED,
+                trusted_proxy_headers=PROXY_HEADERS,
             ),
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
             bind_socket=False,
         )
-        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it is no news
-        self._own_threads: MutableMapping[threading.Thread, Channel]
-        self._own_threads = weakref.WeakKeyDictionary()
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+        self._lock = threading.Lock()  # of _own_threads
+        self._own_threads: dict[threading.Thread, Channel] = {}
         self._groups: dict[str, Any] = {}
         for name, count in {**THREAD_GROUPS, "workers": settings.threads}.items():
             self._groups[name] = waitress.task.ThreadedTaskDispatcher()
             self._groups[name].set_thread_count(count)
 
-    def run(self) -> None:
-        """Serve until `stop` is called and all threads have ended."""
+    def run(self) -> bool:
+        """Serve until `stop` is called. Return whether all threads have ended."""
+        self.loop_thread = threading.get_ident()
         while not self._is_stopping:
             waitress.wasyncore.loop(1, use_poll=True, map=self._map, count=1)
-        for thread, channel in list(self._own_threads.items()):
-            if thread.is_alive() and channel.connected:
-                channel.hang_up()
-        self._stop_was_told.wait()
-        if self._end_threads():
+        self._trigger_pulled.wait()  # it must not be pulled after it is closed
+        if has_ended := self._end_threads():
             waitress.wasyncore.close_all(self._map)
-        else:  # what the thread uses stays open until the process ends
-            log.warning("Stopped while a call was waiting, probably for a disk.")
+        return has_ended
 
     def stop(self) -> None:
         """End `run`. Any thread may call it, and a signal handler."""
-        self._is_stopping = True
-        self.pull_trigger()
-        self._stop_was_told.set()
+        if not self._is_stopping:
+            self._is_stopping = True
+            self.pull_trigger()
+            self._trigger_pulled.set()
 
     def _end_threads(self) -> bool:
-        deadline = time.monotonic() + STOP_SECONDS
-        for thread in list(self._own_threads):
+        deadline = time.monotonic() + MAX_STOP_SECONDS
+        with self._lock:
+            downloads = {**self._own_threads}
+        for channel in filter(lambda channel: channel.connected, downloads.values()):
+            channel.hang_up()
+        for thread in downloads:
             thread.join(max(deadline - time.monotonic(), 0))
         for group in self._groups.values():
             group.shutdown(timeout=max(deadline - time.monotonic(), 0))
-        own = [thread for thread in self._own_threads if thread.is_alive()]
-        return not own and not any(group.threads for group in self._groups.values())
+        busy = [group for group in self._groups.values() if group.threads]
+        return not busy and not self._own_threads
 
     def add_task(self, channel: Channel) -> None:
-        """Have the first of a connection's requests answered."""
+        """Pass a connection's first request to the threads that answer it."""
         request = channel.requests[0]
         runs = "workers" if request.error else self._runs(request.command, request.path)
-        if self._is_stopping:
-            channel.hang_up()
-        elif channel.total_outbufs_len:
+        if channel.total_outbufs_len:
             channel.held = True
         elif runs == OWN_THREAD:
-            thread = threading.Thread(target=channel.service, name=runs, daemon=True)
-            self._own_threads[thread] = channel
-            thread.start()
+            self._start_thread(channel)
         else:
             self._groups[runs].add_task(channel)
+
+    def _start_thread(self, channel: Channel) -> None:
+        thread = threading.Thread(target=self._answer, args=(channel,), daemon=True)
+        thread.name = OWN_THREAD
+        with self._lock:
+            if not self._is_stopping:
+                thread.start()
+                self._own_threads[thread] = channel
+
+    def _answer(self, channel: Channel) -> None:
+        try:
+            channel.service()
+        finally:
+            with self._lock:
+                del self._own_threads[threading.current_thread()]
+
+    def handle_error(self) -> None:
+        log.exception("A connection could not be accepted.")
 
     def readable(self) -> bool:
         now = time.monotonic()
@@ -3427,29 +3453,24 @@ class Server(waitress.server.TcpWSGIServer):
         return bool(self.accepting)
 
     def fix_addr(self, addr: Any) -> Any:
-        """The address of a client, in IPv4 if that is what it uses."""
-        return (addr[0].removeprefix("::ffff:"), *addr[1:])
+        return (addr[0].removeprefix("::ffff:"), *addr[1:])  # IPv4 as such
 
     def make_room(self, newcomer: Channel) -> None:
-        """Where an address has more than its share of connections, or all are too many,
-        end the one that has been waiting for a request longest."""
+        """End the connection that waits longest, of a crowded address or of all."""
         address, limit = newcomer.addr[0], self._settings.connections
         channels = [one for one in self.active_channels.values() if not one.hung_up]
-        crowd = [channel for channel in channels if channel.addr[0] == address]
-        is_exempt = ipaddress.ip_address(address).is_loopback
-        is_exempt = is_exempt or address == self._settings.trusted_proxy
+        crowd = [one for one in channels if one.subject == newcomer.subject]
+        is_exempt = address == self._settings.trusted_proxy
+        is_exempt |= ipaddress.ip_address(address).is_loopback
         if len(crowd) > max(limit // 4, 1) and not is_exempt:
             channels = crowd
-            if address != self._crowded:
-                log.warning(
-                    "%s has a quarter of all connections, and gets no more. If"
-                    " it is a reverse proxy, name it in trusted_proxy.",
-                    address,
-                )
-                self._crowded = address
+            if newcomer.subject not in self._crowded:
+                self._crowded.add(newcomer.subject)
+                message = "%s has a quarter of all connections. Set trusted_proxy to it"
+                log.warning(f"{message} if it is a reverse proxy.", address)
         elif len(channels) <= limit:
             return
-        waiting = [channel for channel in channels if channel.is_waiting()]
+        waiting = filter(Channel.is_waiting, channels)
         min(waiting, key=lambda channel: channel.waiting_since).hang_up()
 
 
@@ -7959,9 +7980,13 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
         if open:
             webbrowser.open(page)
         with heartbeat(server, web):
-            server.run()
+            has_ended = server.run()
     finally:
         scanner.stop()
+    if not has_ended:
+        log.warning("Stopped while a call was waiting, probably for a disk.")
+        logging.shutdown()
+        os._exit(0)  # the thread may wait for ever, and uses what others would close
 
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import itertools
+import logging
 import os
 import pathlib
 import re
@@ -820,12 +821,14 @@ class Ending:
 
     effective_port = 6069
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, has_ended: bool = True) -> None:
         self.number = number
+        self.has_ended = has_ended
         self.stopped = False
 
-    def run(self) -> None:
+    def run(self) -> bool:
         signal.raise_signal(self.number)
+        return self.has_ended
 
     def stop(self) -> None:
         self.stopped = True
@@ -854,6 +857,23 @@ def test_a_signal_ends_the_scanner_and_the_server(
     assert server.stopped
     with opened(data) as store, store.database.exclusive("serve"):
         pass
+
+
+def test_a_call_that_does_not_end_does_not_keep_the_process(
+    data: pathlib.Path,
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+    no_handlers: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Ending(signal.SIGTERM, has_ended=False)
+    monkeypatch.setattr(catalogd, "listen", lambda web: server)
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    catalogd.main(["serve", str(library.folder)])
+    assert codes == [0]
+    assert "Stopped while a call was waiting" in caplog.text
 
 
 def test_a_signal_while_it_starts_ends_it(

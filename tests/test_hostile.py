@@ -270,7 +270,7 @@ def test_a_client_that_asks_before_it_sends_nothing_is_answered(
 def test_a_client_that_does_not_stop_sending_is_cut_off(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd, "DRAIN_SECONDS", 0.5)
+    monkeypatch.setattr(catalogd, "MAX_DRAIN_SECONDS", 0.5)
     with target.connect() as connection, pytest.raises(ConnectionError):
         connection.sendall(b"\x00\r\n\r\n")
         while True:

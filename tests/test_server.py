@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import sqlite3
+import struct
 import subprocess
 import sys
 import threading
@@ -117,10 +118,54 @@ def test_a_slow_head_delays_nobody(games: Games) -> None:
         ),
         (b"GET / HTTP/1.1 \r\nHost: x", 400),
         (b"GET ftp://x/ HTTP/1.1\r\nHost: x", 400),
+        (b"GET / HTTP/2.0\r\nHost: x", 400),
+        (b"GET / HTTP/1.1\r\nHost: a b", 400),
+        (b"GET / HTTP/1.1\r\nHost: a/c?", 400),
+        (b"GET / HTTP/1.1\r\nHost: [::1]:6069", 200),
+        (b"GET / HTTP/1.0\r\nTransfer-Encoding: chunked", 400),
     ],
 )
 def test_a_head_is_taken_or_refused_by_the_book(head: bytes, status: int) -> None:
     assert parse(head + b"\r\n\r\n") == status
+
+
+@pytest.mark.parametrize("value", ["close", "TE, close", "close, TE", "Close ,TE"])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_client_may_ask_to_close_in_a_list(
+    games: Games, method: str, value: str
+) -> None:
+    request = f"{method} /healthz HTTP/1.1\r\nHost: x\r\nConnection: {value}\r\n\r\n"
+    with games.connect() as client:
+        client.sendall(request.encode())
+        answer = until_closed(client)
+    assert b"\r\nConnection: close\r\n" in answer
+
+
+@pytest.mark.parametrize("value", ["keep-alive", "closet, TE", "TE"])
+def test_other_words_keep_the_connection(games: Games, value: str) -> None:
+    for _ in range(2):
+        assert games.ask("/healthz", Connection=value).status == 200
+    assert games.connection.sock is not None
+
+
+def test_the_refusal_of_a_head_has_no_body_for_head(games: Games) -> None:
+    request = b"HEAD / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n"
+    with games.connect() as client:
+        client.sendall(request)
+        answer = until_closed(client)
+    assert answer.startswith(b"HTTP/1.1 501 ")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_a_refusal_names_one_connection_option(games: Games) -> None:
+    head = (
+        b"POST / HTTP/1.0\r\nConnection: Keep-Alive\r\nContent-Length: 999999\r\n\r\n"
+    )
+    with games.connect() as client:
+        client.sendall(head)
+        answer = until_closed(client)
+    assert answer.startswith(b"HTTP/1.0 413 ")
+    assert answer.lower().count(b"\r\nconnection:") == 1
 
 
 # Deadlines
@@ -153,7 +198,7 @@ def test_a_request_that_takes_too_long_is_answered_408(
             client.sendall(bytes([byte]))
         answer = until_closed(client)
     assert answer.startswith(b"HTTP/1.")
-    assert b" 408 Timeout\r\n" in answer
+    assert b" 408 Request Timeout\r\n" in answer
     assert b'"error": "timeout"' in answer
 
 
@@ -165,6 +210,23 @@ def test_a_head_may_take_its_time_again_on_a_kept_connection(
     for _ in range(4):
         time.sleep(0.7)
         assert games.ask("/healthz").status == 200
+
+
+def test_empty_lines_do_not_put_the_deadline_off(
+    games: Games, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_HEAD_SECONDS", 1)
+    with games.connect() as client:
+        client.settimeout(0.2)
+        client.sendall(b"\r")
+        end = time.monotonic() + 10
+        answer = b""
+        while not answer and time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                client.sendall(b"\n\r\n\r")
+            with contextlib.suppress(TimeoutError):
+                answer = client.recv(1000)
+    assert b" 408 Request Timeout\r\n" in answer
 
 
 @pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
@@ -601,6 +663,84 @@ def test_pipelined_requests_are_answered_as_single_ones(
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         assert list(pool.map(send, range(connections))) == [None] * connections
+
+
+def test_a_second_stop_touches_nothing_that_was_closed(service: catalogd.Web) -> None:
+    server = catalogd.listen(service)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    server.stop()
+    thread.join()
+    with open(os.devnull, "wb"):  # it has the number of a descriptor that was closed
+        server.stop()
+
+
+def test_an_error_while_a_connection_is_accepted_does_not_end_the_service(
+    games: Games, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(server: catalogd.Server, newcomer: catalogd.Channel) -> None:
+        raise RuntimeError("on purpose")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(catalogd.Server, "make_room", fail)
+        with games.connect():
+            wait_for(lambda: "on purpose" in caplog.text)
+    assert games.ask("/healthz").status == 200
+
+
+def test_a_thread_that_answers_closes_no_connection(
+    games: Games, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The main loop does, which alone uses the sockets of idle connections."""
+    closed: list[int] = []
+    close = catalogd.Channel.handle_close
+
+    def noted(channel: catalogd.Channel) -> None:
+        closed.append(threading.get_ident() - channel.server.loop_thread)
+        close(channel)
+
+    monkeypatch.setattr(catalogd.Channel, "handle_close", noted)
+    head = games.request("/healthz") + b"POST /web/login HTTP/1.1\r\nHost: x\r\n"
+    head += b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+    for _ in range(200):
+        with games.connect() as client:
+            client.sendall(head)
+            linger = struct.pack("ii", 1, 0)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    wait_for(lambda: len(closed) >= 200)
+    assert set(closed) == {0}
+
+
+def test_a_stop_that_a_call_holds_up_ends_the_process(
+    service: catalogd.Web,
+    games: Games,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing that the call uses is closed: its disk may never answer."""
+    path = games.add("a.nsp")
+    monkeypatch.setattr(catalogd, "MAX_STOP_SECONDS", 0.2)
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hang(*parts: Any) -> Any:
+        asked.set()
+        go_on.wait(30)
+        raise OSError("gone")
+
+    monkeypatch.setattr(catalogd, "open_file", hang)
+    server = catalogd.listen(service)
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: ended.append(server.run()))
+    thread.start()
+    with socket.create_connection((games.host, server.effective_port)) as client:
+        client.sendall(games.request(path))
+        asked.wait(30)
+        server.stop()
+        thread.join()
+    assert ended == [False]
+    go_on.set()
+    wait_for(lambda: not server._own_threads)
+    waitress.wasyncore.close_all(server._map)  # in place of the end of the process
 
 
 # The database
