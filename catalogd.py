@@ -1002,6 +1002,7 @@ CREATE TABLE queue (
     cleared INTEGER NOT NULL DEFAULT 0, -- 1: kept only to tell what was sent
     created_at TEXT NOT NULL,
     reported_at TEXT,                  -- last report of the client that sends it
+    key TEXT REFERENCES keys ON DELETE SET NULL, -- of that client
     client TEXT                        -- what that client calls itself, if it does
 ) STRICT;
 
@@ -1060,7 +1061,7 @@ TRANSITIONS: dict[str, dict[str, str]] = {
 }
 NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
     **{"status": "pending", "percent": 0, "bytes": 0, "speed": 0, "error": ""},
-    **{"reported_at": None, "client": None, "cleared": 0},
+    **{"reported_at": None, "key": None, "client": None, "cleared": 0},
 }
 REPORT_COLUMNS = {
     "now": "reported_at",
@@ -1069,6 +1070,7 @@ REPORT_COLUMNS = {
     "transfer_speed": "speed",
     "error_message": "error",
 }
+OWNED = "Another client sends the item."
 IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
 
 
@@ -1227,6 +1229,20 @@ def known_file(row: sqlite3.Row) -> KnownFile:
     columns = dict(row)
     file = FoundFile(**{name: columns.pop(name) for name in FoundFile._fields})
     return KnownFile(file=file, **columns)
+
+
+def update_item(db: sqlite3.Connection, item: str, columns: Row) -> None:
+    """
+    :raises NotFound: the key was revoked just now.
+    :raises Conflict: it would be the second open item of its entry.
+    """
+    sql = ", ".join(f"{name} = :{name}" for name in columns)
+    sql = f"UPDATE queue SET {sql} WHERE id = :id"
+    try:
+        with storage_problems():
+            db.execute(sql, {**columns, "id": item})
+    except sqlite3.IntegrityError as error:
+        raise Conflict("The entry is queued again in another item.") from error
 
 
 def caller(row: Row | None) -> Caller | None:
@@ -1689,10 +1705,18 @@ class Accounts:
         return keys
 
     def revoke_key(self, key: str, account: int | None = None) -> None:
-        """:raises NotFound: the account, or with None nobody, has such a key."""
-        sql = "DELETE FROM keys WHERE id = ? AND account = coalesce(?, account)"
-        if not self.database.write(sql, (key, account)):
-            raise NotFound(f"There is no key {key}.")
+        """Remove it. The items that it sends are pending again, without an address.
+
+        :raises NotFound: the account, or with None nobody, has such a key.
+        """
+        with self.database.writing() as db:
+            items = "SELECT id FROM queue WHERE key = ? AND status = 'processing'"
+            db.execute(f"DELETE FROM addresses WHERE item IN ({items})", (key,))
+            for row in db.execute(items, (key,)).fetchall():
+                update_item(db, row["id"], NEW_ITEM)
+            sql = "DELETE FROM keys WHERE id = ? AND account = coalesce(?, account)"
+            if not db.execute(sql, (key, account)).rowcount:
+                raise NotFound(f"There is no key {key}.")
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
@@ -2012,11 +2036,13 @@ class Queue:
             )
         return bool(done.rowcount)
 
-    def pending(self, account: int, client: str | None = None) -> list[Row]:
+    def pending(
+        self, account: int, client: str | None = None, key: str | None = None
+    ) -> list[Row]:
         """Return the items that a client may take now, first in, first out. A client
-        that names itself also gets those that it began to send: that it asks means
-        that it lost them in a crash."""
-        items = self._items(account, "AND is_open", client)
+        that names itself also gets those that it began to send with the same key: that
+        it asks means that it lost them in a crash."""
+        items = self._items(account, "AND is_open", client, key)
         takeable = ("pending", "here")
         return [item for item in items if (item["status"], item["state"]) == takeable]
 
@@ -2025,16 +2051,21 @@ class Queue:
         return self._items(account)
 
     def _items(
-        self, account: int, condition: str = "", client: str | None = None
+        self,
+        account: int,
+        condition: str = "",
+        client: str | None = None,
+        key: str | None = None,
     ) -> list[Row]:
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
             "SELECT queue.id, entry, name, type, source, file_type, entries.size,"
             " state, queue.created_at, percent, bytes, speed, error, reported_at,"
-            f" place, status, {IS_SILENT} OR client = :client AS is_stale"
+            f" place, status, {IS_SILENT} OR client = :client"
+            " AND coalesce(key, :key) IS :key AS is_stale"
             " FROM queue JOIN entries ON entries.id = entry WHERE"
             f" account = :account AND NOT cleared {condition} ORDER BY +place",
-            {"account": account, "client": client, **self._silence()},
+            {"account": account, "client": client, "key": key, **self._silence()},
         )
         for item in items:
             if item.pop("is_stale"):
@@ -2051,76 +2082,72 @@ class Queue:
     # What clients report
 
     def report(self, account: int, item: str, report: Mapping[str, Any]) -> str:
-        """Take a client's report, and return the item's status after it.
+        """Take a client's report, and return the item's status after it. The first key
+        that reports on an item owns it until it ends or is stale.
 
         Figures without a status come every two seconds and are soon outdated: they
         wait neither for the disk nor for other writers, but are kept in memory then.
 
+        :param report: the fields of PROGRESS, and as `key` the id of the client's key.
         :raises NotFound: the account has no such item.
-        :raises Conflict: the item's status does not allow it, or another client, which
-            names itself as this one does, sends the item.
+        :raises Conflict: the item's status does not allow it, or another key owns it,
+            or another client, which names itself as this one does, sends it.
         """
-        key = (account, item)
-        report = {**self._kept.get(key, {}), **report}
-        report["now"] = stamp(self.database.clock())
+        place = (account, item)
+        kept = self._kept.get(place, report)
+        if kept.get("key") != report.get("key"):
+            raise Conflict(OWNED)
+        report = {**kept, **report, "now": stamp(self.database.clock())}
         lasts = "status" in report or "release" in report
         try:
             wait = MAX_WRITE_WAIT_SECONDS if lasts else 0
             with self.database.writing(wait, durable=lasts) as db:
                 status = self._take(db, account, item, report)
-                self._kept.pop(key, None)
+                self._kept.pop(place, None)
         except Busy:
             if lasts:
                 raise
             with self.database.reading() as db:
                 status = self._next_status(self._item(db, account, item), report)
-            self._kept[key] = report
+            self._kept[place] = report
             self.database.defer(self._write_kept)
         return status
 
     def _write_kept(self, wait: float) -> None:
         with self.database.writing(wait, durable=False) as db:
             kept = self._kept.copy()
-            for (account, item), report in kept.items():
+            for place, report in kept.items():
                 with contextlib.suppress(NotFound, Conflict):  # it has ended since
-                    self._take(db, account, item, report)
-        for key, report in kept.items():
-            if self._kept.get(key) is report:
-                self._kept.pop(key, None)
+                    self._take(db, *place, report)
+        for place, report in kept.items():
+            if self._kept.get(place) is report:
+                self._kept.pop(place, None)
 
     def _take(
         self, db: sqlite3.Connection, account: int, item: str, report: Mapping[str, Any]
     ) -> str:
         status = self._next_status(self._item(db, account, item), report)
         if status == "pending":
-            self._update(db, item, NEW_ITEM)
+            update_item(db, item, NEW_ITEM)
         elif status == "cancelled":  # the client has stopped
-            self._update(db, item, {"reported_at": None})
+            update_item(db, item, {"reported_at": None})
         else:
-            columns = {"status": status, "client": report.get("client")}
+            columns = {"status": status, "key": report.get("key")}
+            columns["client"] = report.get("client")
             for field in REPORT_COLUMNS.keys() & report.keys():
                 columns[REPORT_COLUMNS[field]] = report[field]
             no_error = {} if status == "failed" else {"error": ""}
-            self._update(db, item, columns | no_error)
+            update_item(db, item, columns | no_error)
         return status
-
-    @staticmethod
-    def _update(db: sqlite3.Connection, item: str, columns: Row) -> None:
-        sql = ", ".join(f"{name} = :{name}" for name in columns)
-        try:
-            db.execute(
-                f"UPDATE queue SET {sql} WHERE id = :id", {**columns, "id": item}
-            )
-        except sqlite3.IntegrityError as error:
-            raise Conflict("The entry is queued again in another item.") from error
 
     @staticmethod
     def _next_status(row: sqlite3.Row, report: Mapping[str, Any]) -> str:
         """Return an item's status after a report. :raises Conflict: there is none."""
         status, client = row["status"], report.get("client")
-        is_sent = status == "processing" and not row["is_silent"]
-        if is_sent and client not in (None, row["client"]):
-            raise Conflict("Another client sends the item.")
+        is_other = row["key"] not in (None, report.get("key"))
+        is_other |= client not in (None, row["client"])
+        if is_other and status == "processing" and not row["is_silent"]:
+            raise Conflict(OWNED)
         event = report.get("status", "figures")
         if report.get("release") and "release" in TRANSITIONS[status]:
             event = "release"
@@ -2130,7 +2157,7 @@ class Queue:
 
     def _item(self, db: sqlite3.Connection, account: int, item: str) -> sqlite3.Row:
         row: sqlite3.Row | None = db.execute(
-            f"SELECT status, client, entry, {IS_SILENT} AS is_silent FROM queue"
+            f"SELECT status, key, client, entry, {IS_SILENT} AS is_silent FROM queue"
             " WHERE id = :id AND account = :account",
             {"id": item, "account": account, **self._silence()},
         ).fetchone()
@@ -2154,7 +2181,7 @@ class Queue:
         with self.database.writing() as db:
             if "retry" not in TRANSITIONS[self._item(db, account, item)["status"]]:
                 raise Conflict("The item is in the queue.")
-            self._update(db, item, NEW_ITEM)
+            update_item(db, item, NEW_ITEM)
 
     def cancel(self, account: int, item: str) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
@@ -2162,7 +2189,7 @@ class Queue:
             events = TRANSITIONS[self._item(db, account, item)["status"]]
             if "cancel" not in events:
                 raise Conflict("The item has ended.")
-            self._update(db, item, {"status": events["cancel"]})
+            update_item(db, item, {"status": events["cancel"]})
 
     def to_top(self, account: int, item: str) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
@@ -2202,15 +2229,18 @@ class Queue:
                 sql = "INSERT INTO addresses (digest, account, token) VALUES (?, ?, ?)"
                 db.execute(sql, (hash_token(token), account, token))
 
-    def add_item_address(self, account: int, item: str, digest: bytes) -> str:
+    def add_item_address(
+        self, account: int, item: str, digest: bytes, key: str | None = None
+    ) -> str:
         """Make an address for a queue item, which replaces an earlier one, and return
         the id of the item's entry. It works while a client reports on the item.
 
         :raises NotFound: the account has no such item.
-        :raises Conflict: no client sends it.
+        :raises Conflict: no client sends it, or one with another key does.
         """
         with self.database.writing() as db:
             row = self._item(db, account, item)
+            self._next_status(row, {"key": key})
             if row["status"] != "processing":
                 raise Conflict("The item is not being sent.")
             sql = "INSERT OR REPLACE INTO addresses (digest, account, item)"
@@ -4181,7 +4211,8 @@ class QueueCalls(Calls):
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         self._last_calls[caller.account] = self.clock()
-        rows = self.queue.pending(caller.account, bottle.request.query.get("client"))
+        client = bottle.request.query.get("client")
+        rows = self.queue.pending(caller.account, client, caller.credential)
         items = [self._item(row) for row in rows]
         return conditional(success_body({"queue": items}))
 
@@ -4206,6 +4237,7 @@ class QueueCalls(Calls):
         self._last_calls[caller.account] = self.clock()
         if "transfer_speed" in body:
             body["transfer_speed"] = round(body["transfer_speed"])
+        body["key"] = caller.credential
         status = self.queue.report(caller.account, body["queue_item_id"], body)
         return {"message": f"The item is {status}."}
 
@@ -4260,7 +4292,9 @@ class ConsoleCalls(Calls):
     @route("POST /api/send-queue/<item>/address", access="key")
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
-        entry = self.queue.add_item_address(caller.account, item, hash_token(token))
+        entry = self.queue.add_item_address(
+            caller.account, item, hash_token(token), caller.credential
+        )
         name = self._current_directory().name(entry)
         self.served.pop(item, None)
         return {"address": self._address(f"/dir/{token}", name)}

@@ -748,6 +748,98 @@ def test_a_client_that_was_alive_after_all_takes_its_item_back(
     assert store.queue.pending(anna) == []
 
 
+def keys(store: catalogd.Store, account: int) -> tuple[str, str]:
+    """The ids of two keys."""
+    one, two = (store.accounts.add_key(account, k, k.encode()) for k in ("1", "2"))
+    return one, two
+
+
+def test_the_first_key_that_reports_on_an_item_owns_it_until_it_ends(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    one, two = keys(store, anna)
+    item = send(store, anna, entry)
+    store.queue.report(anna, item, {"status": "processing", "key": one})
+    before = store.queue.items(anna)
+    reports = [{"status": name} for name in catalogd.STATUSES]
+    for report in (*reports, {"release": True}, {"progress_percent": 9}):
+        with pytest.raises(catalogd.Conflict, match="Another client"):
+            store.queue.report(anna, item, {**report, "key": two})
+    with pytest.raises(catalogd.Conflict, match="Another client"):
+        store.queue.add_item_address(anna, item, b"digest", two)
+    assert store.queue.items(anna) == before
+    store.queue.report(anna, item, {"status": "failed", "key": one})
+    store.queue.report(anna, item, {"status": "processing", "key": two})
+    with pytest.raises(catalogd.Conflict, match="Another client"):
+        store.queue.report(anna, item, {"status": "completed", "key": one})
+
+
+def test_a_key_owns_an_item_until_it_is_stale(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock
+) -> None:
+    one, two = keys(store, anna)
+    item = send(store, anna, entry)
+    store.queue.report(anna, item, {"progress_percent": 1, "key": one})
+    clock.now += 301
+    store.queue.report(anna, item, {"status": "processing", "key": two})
+    with pytest.raises(catalogd.Conflict, match="Another client"):
+        store.queue.report(anna, item, {"progress_percent": 2, "key": one})
+
+
+def test_an_item_that_was_lost_in_a_crash_is_shown_to_its_own_key_alone(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    one, two = keys(store, anna)
+    item = send(store, anna, entry)
+    claim = {"status": "processing", "client": "switch", "key": one}
+    store.queue.report(anna, item, claim)
+    assert names(store.queue.pending(anna, "switch", one)) == ["Celeste"]
+    assert store.queue.pending(anna, "switch", two) == []
+    assert store.queue.pending(anna, "other", one) == []
+
+
+def test_figures_that_are_kept_own_the_item_too(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    one, two = keys(store, anna)
+    item = send(store, anna, entry)
+    with store.database.writing():
+        store.queue.report(anna, item, {"progress_percent": 5, "key": one})
+        with pytest.raises(catalogd.Conflict, match="Another client"):
+            store.queue.report(anna, item, {"progress_percent": 6, "key": two})
+
+
+def test_a_revoked_key_frees_its_item_at_once(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    one, two = keys(store, anna)
+    item = send(store, anna, entry)
+    done = send(store, anna, add_link(store, "Done"))
+    report = {"status": "processing", "progress_percent": 5, "key": one}
+    store.queue.report(anna, item, report)
+    store.queue.report(anna, done, {"status": "completed", "key": one})
+    store.queue.add_item_address(anna, item, b"address", one)
+    with pytest.raises(catalogd.NotFound):
+        store.accounts.revoke_key(one, anna + 1)
+    assert status(store, anna) == ["processing", "completed"]
+    store.accounts.revoke_key(one, anna)
+    assert status(store, anna) == ["pending", "completed"]
+    assert store.queue.pending(anna)[0]["percent"] == 0
+    store.queue.report(anna, item, {"status": "processing", "key": two})
+    assert store.queue.address_holder(b"address") is None
+
+
+def test_a_report_of_a_key_that_was_revoked_just_now_changes_nothing(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    one, _ = keys(store, anna)
+    item = send(store, anna, entry)
+    store.accounts.revoke_key(one)
+    with pytest.raises(catalogd.NotFound, match="was removed just now"):
+        store.queue.report(anna, item, {"status": "processing", "key": one})
+    assert status(store, anna) == ["pending"]
+
+
 @pytest.mark.parametrize("before", ["pending", "processing"])
 def test_what_is_in_the_queue_already_is_not_added(
     store: catalogd.Store, anna: int, entry: str, clock: Clock, before: str

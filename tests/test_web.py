@@ -344,6 +344,24 @@ def test_a_transfer_from_its_start_to_its_end(
     assert only_item(store)["status"] == "completed"
 
 
+def test_another_key_s_report_on_an_item_changes_nothing(
+    client: webtest.TestApp, item: str, store: catalogd.Store
+) -> None:
+    other = catalogd.new_key()
+    store.accounts.add_key(1, "other", catalogd.hash_token(other))
+    report(client, item, status="processing", progress_percent=5)
+    body = {"queue_item_id": item, "status": "failed", "error_message": "lost the race"}
+    headers = bearer(other)
+    for path in ("/api/send-queue/progress", "/api/send-queue/update"):
+        client.post_json(path, body, headers=headers, status=409)
+    address = f"/api/send-queue/{item}/address"
+    client.post(address, headers=headers, status=409)
+    assert client.get("/api/send-queue?client=a", headers=headers).json["queue"] == []
+    (row,) = store.queue.items(1)
+    assert (row["status"], row["percent"], row["error"]) == ("processing", 5, "")
+    report(client, item, status="completed")
+
+
 def test_a_completed_item_is_final(client: webtest.TestApp, item: str) -> None:
     report(client, item, status="completed")
     assert report(client, item, expect=409, progress_percent=1)["error"] == "conflict"
