@@ -940,7 +940,8 @@ CREATE TABLE keys (
     digest BLOB NOT NULL UNIQUE,       -- hash_token of the key
     created_at TEXT NOT NULL,
     last_used_at TEXT,
-    requests INTEGER NOT NULL DEFAULT 0
+    requests INTEGER NOT NULL DEFAULT 0,
+    by_login INTEGER NOT NULL DEFAULT 0 -- 1: made by a client's login, see KEY_LIVES
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -999,16 +1000,24 @@ CREATE TABLE queue (
     bytes INTEGER NOT NULL DEFAULT 0,
     speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
     error TEXT NOT NULL DEFAULT '',
-    cleared INTEGER NOT NULL DEFAULT 0, -- 1: kept only to tell what was sent
     created_at TEXT NOT NULL,
     reported_at TEXT,                  -- last report of the client that sends it
     key TEXT REFERENCES keys ON DELETE SET NULL, -- of that client
-    client TEXT                        -- what that client calls itself, if it does
+    client TEXT,                       -- what that client calls itself, if it does
+    ended_at TEXT                      -- when it was completed, failed or cancelled
 ) STRICT;
 
 CREATE INDEX queue_order ON queue (account, place);
 CREATE INDEX queue_entry ON queue (entry);
 CREATE UNIQUE INDEX queue_open ON queue (account, entry) WHERE is_open;
+
+CREATE TABLE sent (                    -- outlives the queue's items
+    entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
+    account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
+    version TEXT NOT NULL,             -- metadata.version of the entry at that time
+    sent_at TEXT NOT NULL,             -- when it was completed last
+    PRIMARY KEY (entry, account)
+) STRICT;
 
 CREATE TABLE addresses (
     digest BLOB PRIMARY KEY,           -- hash_token of the token in the address
@@ -1035,10 +1044,23 @@ UPGRADES = {
         "ALTER TABLE entries RENAME COLUMN listing TO entry_json",
         "ALTER TABLE entries ADD COLUMN facts_version INTEGER NOT NULL DEFAULT 1",
         "UPDATE counters SET name = 'list'",
+        "CREATE TABLE sent AS SELECT entry, account, '' AS version,"
+        " max(coalesce(reported_at, created_at)) AS sent_at FROM queue"
+        " WHERE status = 'completed' GROUP BY entry, account",
+        "DELETE FROM queue WHERE cleared",
+        "DELETE FROM addresses WHERE item NOT IN (SELECT id FROM queue)",
+        "ALTER TABLE queue ADD COLUMN ended_at TEXT",
+        "UPDATE queue SET ended_at = coalesce(reported_at, created_at)"
+        " WHERE status NOT IN ('pending', 'processing')",
+        "ALTER TABLE keys ADD COLUMN by_login INTEGER NOT NULL DEFAULT 0",
+        "UPDATE keys SET by_login = label = 'signed in by a client'",
     ),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
+LOGIN_KEY_DAYS = 90  # without use
+FINISHED_DAYS = 90  # that finished items are kept for, and
+MAX_FINISHED = 1000  # so many of an account
 KEY_USES_SECONDS = 3600  # between two writes of what keys were used
 MAX_WRITE_WAIT_SECONDS = 10
 MAX_CLOSE_WAIT_SECONDS = 0.9  # for each kind of deferred write
@@ -1061,7 +1083,7 @@ TRANSITIONS: dict[str, dict[str, str]] = {
 }
 NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
     **{"status": "pending", "percent": 0, "bytes": 0, "speed": 0, "error": ""},
-    **{"reported_at": None, "key": None, "client": None, "cleared": 0},
+    **{"reported_at": None, "key": None, "client": None, "ended_at": None},
 }
 REPORT_COLUMNS = {
     "now": "reported_at",
@@ -1070,6 +1092,9 @@ REPORT_COLUMNS = {
     "transfer_speed": "speed",
     "error_message": "error",
 }
+KEY_LIVES = (  # one that a client's login made ends when it is not used
+    "(NOT by_login OR coalesce(last_used_at, keys.created_at) >= :unused_since)"
+)
 OWNED = "Another client sends the item."
 IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
 
@@ -1403,6 +1428,10 @@ class Database:
             self._writer.execute("PRAGMA legacy_alter_table = OFF")
             self._writer.execute("PRAGMA foreign_keys = ON")
 
+    def time(self, days_ago: float = 0) -> str:
+        """Return a time as it is stored."""
+        return stamp(self.clock() - days_ago * 86400)
+
     def _pragma(self, name: str) -> int:
         return int(self._writer.execute(f"PRAGMA {name}").fetchone()[name])
 
@@ -1603,9 +1632,6 @@ class Accounts:
         if self._uses:
             self.database.defer(self._write_uses)
 
-    def _now(self) -> str:
-        return stamp(self.database.clock())
-
     def add(self, name: str, password: str, admin: bool = False) -> int:
         """Add an account, and return its id. The first one is an admin.
 
@@ -1617,7 +1643,7 @@ class Accounts:
                 row = db.execute(
                     "INSERT INTO accounts (name, password, admin, created_at) VALUES"
                     " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
-                    (name, password, admin, self._now()),
+                    (name, password, admin, self.database.time()),
                 ).fetchone()
             except sqlite3.IntegrityError as error:
                 raise Conflict(f"There is an account {name} already.") from error
@@ -1681,23 +1707,33 @@ class Accounts:
 
     # Keys
 
-    def add_key(self, account: int, label: str, digest: bytes) -> str:
-        """Add a key, and return its id."""
-        row = (new_id(), account, label, digest, self._now())
-        sql = "INSERT INTO keys (id, account, label, digest, created_at)"
-        self.database.write(f"{sql} VALUES (?, ?, ?, ?, ?)", row)
+    def add_key(
+        self, account: int, label: str, digest: bytes, by_login: bool = False
+    ) -> str:
+        """Add a key, and return its id.
+
+        :param by_login: whether it ends after LOGIN_KEY_DAYS without use.
+        """
+        row = (new_id(), account, label, digest, self.database.time(), by_login)
+        sql = "INSERT INTO keys (id, account, label, digest, created_at, by_login)"
+        self.database.write(f"{sql} VALUES (?, ?, ?, ?, ?, ?)", row)
         return row[0]
+
+    def _unused_since(self) -> str:
+        """Return the parameter of KEY_LIVES."""
+        return self.database.time(LOGIN_KEY_DAYS)
 
     def keys(self, account: int | None = None) -> list[Row]:
         """Return the keys of one account or of all, with their uses."""
         sql = (
             "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
             " last_used_at, requests FROM keys JOIN accounts ON accounts.id = account"
-            " WHERE account = coalesce(?, account)"
+            f" WHERE account = coalesce(:account, account) AND {KEY_LIVES}"
             " ORDER BY keys.created_at, keys.id"
         )
+        values = {"account": account, "unused_since": self._unused_since()}
         with self._listing_lock:
-            keys = self.database.rows(sql, (account,))
+            keys = self.database.rows(sql, values)
             uses = self._uses.copy()
         for key in keys:
             count, last = uses.get(key["id"], (0, key["last_used_at"]))
@@ -1720,9 +1756,12 @@ class Accounts:
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
-        sql = "SELECT account, name, admin, keys.id AS credential FROM keys"
-        sql += " JOIN accounts ON accounts.id = account WHERE digest = ?"
-        row = self.database.row(sql, (digest,))
+        row = self.database.row(
+            "SELECT account, name, admin, keys.id AS credential FROM keys"
+            " JOIN accounts ON accounts.id = account"
+            f" WHERE digest = :digest AND {KEY_LIVES}",
+            {"digest": digest, "unused_since": self._unused_since()},
+        )
         if row:
             self._count_use(row["credential"])
         return caller(row)
@@ -1755,22 +1794,16 @@ class Accounts:
 
     # Sessions
 
-    def _oldest(self) -> str:
-        """Return the time since which sessions that have not expired were made."""
-        return stamp(self.database.clock() - SESSION_DAYS * 86400)
-
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
-        with self.database.writing() as db:
-            db.execute("DELETE FROM sessions WHERE created_at < ?", (self._oldest(),))
-            row = (new_id(), account, digest, browser, self._now())
-            db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
+        row = (new_id(), account, digest, browser, self.database.time())
+        self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
         row = self.database.row(
             "SELECT account, name, admin, sessions.id AS credential FROM sessions"
             " JOIN accounts ON accounts.id = account"
             " WHERE digest = ? AND sessions.created_at >= ?",
-            (digest, self._oldest()),
+            (digest, self.database.time(SESSION_DAYS)),
         )
         return caller(row)
 
@@ -1778,11 +1811,19 @@ class Accounts:
         """Return where the account is signed in, the newest first."""
         sql = "SELECT id, browser, created_at FROM sessions WHERE account = ?"
         sql += " AND created_at >= ? ORDER BY created_at DESC, id"
-        return self.database.rows(sql, (account, self._oldest()))
+        return self.database.rows(sql, (account, self.database.time(SESSION_DAYS)))
 
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
         self.database.write(sql, (session, account))
+
+    def drop_old(self) -> None:
+        """Drop the sessions and keys that have ended by themselves."""
+        with self.database.writing() as db:
+            since = self.database.time(SESSION_DAYS)
+            db.execute("DELETE FROM sessions WHERE created_at < ?", (since,))
+            sql = f"DELETE FROM keys WHERE NOT {KEY_LIVES}"
+            db.execute(sql, {"unused_since": self._unused_since()})
 
 
 class Entries:
@@ -1798,7 +1839,7 @@ class Entries:
 
     def _new(self) -> Row:
         """Return columns that are the same in all new entries."""
-        now = stamp(self.database.clock())
+        now = self.database.time()
         return {"state": "here", "created_at": now, "facts_version": FACTS_VERSION}
 
     @staticmethod
@@ -1878,6 +1919,7 @@ class Entries:
         return self._known_files(
             "overrides = '{}' AND sample IN (SELECT value FROM json_each(?))"
             " AND NOT EXISTS (SELECT 1 FROM queue WHERE entry = entries.id)"
+            " AND NOT EXISTS (SELECT 1 FROM sent WHERE entry = entries.id)"
             " ORDER BY created_at, source",
             json.dumps([*samples]),
         )
@@ -1904,7 +1946,7 @@ class Entries:
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
-        now = stamp(self.database.clock())
+        now = self.database.time()
         with self.database.writing() as db:
             for batch in batches(changes.updated):
                 self._update(db, {known.id: found for known, *found in batch})
@@ -2011,7 +2053,7 @@ class Queue:
 
     def _silence(self) -> dict[str, str]:
         """Return the parameter of IS_SILENT."""
-        return {"silent_since": stamp(self.database.clock() - self.stale_after)}
+        return {"silent_since": self.database.time(self.stale_after / 86400)}
 
     def waiting(self) -> int:
         """Return how many items have figures that are not written yet."""
@@ -2032,7 +2074,7 @@ class Queue:
                 "INSERT INTO queue (id, account, entry, created_at, place)"
                 " SELECT ?1, ?2, ?3, ?4, coalesce(max(place), 0) + 1 FROM queue"
                 " WHERE account = ?2 ON CONFLICT DO NOTHING",
-                (new_id(), account, entry, stamp(self.database.clock())),
+                (new_id(), account, entry, self.database.time()),
             )
         return bool(done.rowcount)
 
@@ -2064,7 +2106,7 @@ class Queue:
             f" place, status, {IS_SILENT} OR client = :client"
             " AND coalesce(key, :key) IS :key AS is_stale"
             " FROM queue JOIN entries ON entries.id = entry WHERE"
-            f" account = :account AND NOT cleared {condition} ORDER BY +place",
+            f" account = :account {condition} ORDER BY +place",
             {"account": account, "client": client, "key": key, **self._silence()},
         )
         for item in items:
@@ -2075,8 +2117,7 @@ class Queue:
 
     def sent(self, account: int) -> list[str]:
         """Return the ids of the entries that the account has sent at any time."""
-        sql = "SELECT DISTINCT entry FROM queue WHERE account = ?"
-        sql += " AND status = 'completed' ORDER BY entry"
+        sql = "SELECT entry FROM sent WHERE account = ? ORDER BY entry"
         return [row["entry"] for row in self.database.rows(sql, (account,))]
 
     # What clients report
@@ -2097,7 +2138,7 @@ class Queue:
         kept = self._kept.get(place, report)
         if kept.get("key") != report.get("key"):
             raise Conflict(OWNED)
-        report = {**kept, **report, "now": stamp(self.database.clock())}
+        report = {**kept, **report, "now": self.database.time()}
         lasts = "status" in report or "release" in report
         try:
             wait = MAX_WRITE_WAIT_SECONDS if lasts else 0
@@ -2126,7 +2167,8 @@ class Queue:
     def _take(
         self, db: sqlite3.Connection, account: int, item: str, report: Mapping[str, Any]
     ) -> str:
-        status = self._next_status(self._item(db, account, item), report)
+        row = self._item(db, account, item)
+        status = self._next_status(row, report)
         if status == "pending":
             update_item(db, item, NEW_ITEM)
         elif status == "cancelled":  # the client has stopped
@@ -2134,10 +2176,19 @@ class Queue:
         else:
             columns = {"status": status, "key": report.get("key")}
             columns["client"] = report.get("client")
+            if status != row["status"]:
+                columns["ended_at"] = None if status == "processing" else report["now"]
             for field in REPORT_COLUMNS.keys() & report.keys():
                 columns[REPORT_COLUMNS[field]] = report[field]
             no_error = {} if status == "failed" else {"error": ""}
             update_item(db, item, columns | no_error)
+        if status == "completed" != row["status"]:
+            db.execute(
+                "INSERT OR REPLACE INTO sent SELECT id, ?,"
+                " json_extract(entry_json, '$.metadata.version'), ?"
+                " FROM entries WHERE id = ?",
+                (account, report["now"], row["entry"]),
+            )
         return status
 
     @staticmethod
@@ -2189,7 +2240,8 @@ class Queue:
             events = TRANSITIONS[self._item(db, account, item)["status"]]
             if "cancel" not in events:
                 raise Conflict("The item has ended.")
-            update_item(db, item, {"status": events["cancel"]})
+            now = self.database.time()
+            update_item(db, item, {"status": events["cancel"], "ended_at": now})
 
     def to_top(self, account: int, item: str) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
@@ -2201,16 +2253,22 @@ class Queue:
 
     def clear(self, account: int) -> None:
         """Drop the items that ended. A cancelled one stays while a client may still
-        report on it, so that it is told to stop. A completed one is hidden, to
-        remember what was sent."""
-        with self.database.writing() as db:
-            db.execute(
-                "DELETE FROM queue WHERE account = :account AND (status = 'failed'"
-                f" OR status = 'cancelled' AND {IS_SILENT})",
-                {"account": account, **self._silence()},
-            )
-            sql = "UPDATE queue SET cleared = 1 WHERE account = ? AND status = ?"
-            db.execute(sql, (account, "completed"))
+        report on it, so that it is told to stop."""
+        self.database.write(
+            "DELETE FROM queue WHERE account = :account AND NOT is_open"
+            f" AND (status != 'cancelled' OR {IS_SILENT})",
+            {"account": account, **self._silence()},
+        )
+
+    def drop_old(self) -> None:
+        """Drop the items that ended long ago, or before many others of the account."""
+        newest_first = "PARTITION BY account ORDER BY ended_at DESC, place DESC"
+        numbered = f"SELECT id, row_number() OVER ({newest_first}) AS number FROM queue"
+        self.database.write(
+            "DELETE FROM queue WHERE ended_at < ? OR id IN"
+            f" (SELECT id FROM ({numbered} WHERE NOT is_open) WHERE number > ?)",
+            (self.database.time(FINISHED_DAYS), MAX_FINISHED),
+        )
 
     # Console addresses
 
@@ -2281,6 +2339,11 @@ class Store:
     def waiting(self) -> dict[str, int]:
         """Return how many reports and writers wait for another writer."""
         return {"reports": self.queue.waiting(), "writers": self.database.waiting()}
+
+    def drop_old(self) -> None:
+        """Drop what is kept only for a time, for which SQLite looks at little."""
+        self.accounts.drop_old()
+        self.queue.drop_old()
 
     def close(self) -> None:
         self.accounts.close()
@@ -2749,6 +2812,7 @@ class Scanner:
     outdated_seconds = 60  # between two batches
 
     def __init__(self, store: Store, settings: Settings) -> None:
+        self.store = store
         self.database = store.database
         self.entries = store.entries
         self.settings = settings
@@ -2779,7 +2843,7 @@ class Scanner:
         with self.database.exclusive("scan", wait=60):
             self._tick = tick
             self._told_before, self._told = self._told, set()
-            started = stamp(self.database.clock())
+            started = self.database.time()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, looked=0, started=started
             )
@@ -2788,7 +2852,7 @@ class Scanner:
                 changes = self._compare(trees)
             finally:
                 self.state.scanning = False
-            self.state.finished = stamp(self.database.clock())
+            self.state.finished = self.database.time()
         return changes
 
     def _step(self) -> None:
@@ -2943,6 +3007,8 @@ class Scanner:
         while not self._stopping:
             with logged_problems("The scan failed"):
                 self._scan_and_log()
+            with logged_problems("What is old could not be dropped"):
+                self.store.drop_old()
             self._scan_due = time.monotonic() + self.settings.scan_interval
             spare_memory()
             while not self._stopping and not self._wait():
@@ -3863,7 +3929,8 @@ class SignInCalls(Calls):
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self._check_login(body["username"], body["password"])
         key = new_key()
-        self.accounts.add_key(account, "signed in by a client", hash_token(key))
+        label = "signed in by a client"
+        self.accounts.add_key(account, label, hash_token(key), by_login=True)
         return {"api_key": key}
 
     def _check_login(self, name: str, password: str) -> int:

@@ -850,7 +850,7 @@ def test_a_key_that_is_revoked_in_mid_transfer_stops_it_and_keeps_the_item(
     sender.target = Scripted(revoke)
     with pytest.raises(send_to_switch.BadKey):
         sender.send_next()
-    assert home.item(item)["status"] == "processing"  # until it is stale
+    assert home.item(item)["status"] == "pending"
 
 
 def test_an_item_that_another_client_claimed_is_skipped(
@@ -945,7 +945,8 @@ def test_an_item_that_was_cleared_in_mid_transfer_is_no_problem(
     sender = home.sender(f"folder:{card}")
 
     def clear() -> None:
-        home.store.queue.report(home.anna, item, {"status": "failed"})
+        key = home.store.accounts.keys(home.anna)[0]["id"]
+        home.store.queue.report(home.anna, item, {"status": "failed", "key": key})
         home.store.queue.clear(home.anna)
 
     when_sent(sender, 2_999_999, clear)

@@ -324,9 +324,34 @@ def test_a_session_ends_after_thirty_days(
     assert store.accounts.session_holder(b"old") is not None
     clock.now += 1
     assert store.accounts.session_holder(b"old") is None
-    store.accounts.add_session(anna, b"new", "browser")
-    clock.now -= 1
-    assert store.accounts.session_holder(b"old") is None  # its row is gone
+    store.drop_old()
+    assert store.database.value("SELECT 1 FROM sessions") is None
+
+
+def test_a_key_of_a_client_s_login_ends_after_ninety_days_without_use(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    store.accounts.add_key(anna, "page", b"page")
+    for digest in (b"used", b"unused"):
+        store.accounts.add_key(anna, digest.decode(), digest, by_login=True)
+    clock.now += 90 * 86400
+    assert store.accounts.key_holder(b"used") is not None
+    wait_for(lambda: not store.accounts._uses)
+    for days, left in ((0, ["page", "unused", "used"]), (1, ["page", "used"])):
+        clock.now += days
+        store.drop_old()
+        labels = [row["label"] for row in store.accounts.keys(None)]
+        assert sorted(labels) == left
+    assert store.accounts.key_holder(b"unused") is None
+
+
+def test_a_key_that_has_ended_is_refused_before_it_is_dropped(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    store.accounts.add_key(anna, "login", b"1", by_login=True)
+    clock.now += 90 * 86400 + 1
+    assert store.accounts.key_holder(b"1") is None
+    assert store.accounts.keys() == []
 
 
 def test_a_session_is_ended_by_its_own_account(
@@ -981,6 +1006,73 @@ def test_a_cancelled_item_of_a_client_that_is_silent_is_cleared(
     assert store.queue.items(anna) == []
 
 
+def test_what_was_sent_stays_known_when_the_queue_is_cleared(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    known = add_file(store, "A")
+    make(store, anna, add_link(store, "B"), "failed")
+    for _ in range(2):
+        item = make(store, anna, known.id, "completed")
+        clock.now += 60
+        store.queue.report(anna, item, {"status": "completed"})  # repeated
+        assert store.queue.sent(anna) == [known.id]
+        store.queue.clear(anna)
+        assert store.queue.items(anna) == []
+    assert store.database.rows("SELECT * FROM sent") == [
+        {
+            "entry": known.id,
+            "account": anna,
+            "version": "1",
+            "sent_at": catalogd.stamp(clock.now - 60),
+        }
+    ]
+    store.entries.edit(known.id, {"version": "2"})
+    assert store.database.value("SELECT version FROM sent") == "1"
+
+
+@pytest.mark.parametrize("before", ENDED)
+def test_an_item_is_dropped_ninety_days_after_it_ended(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock, before: str
+) -> None:
+    waiting = send(store, anna, add_link(store, "waiting"))
+    again = make(store, anna, add_link(store, "again"), "failed")
+    clock.now += 86400
+    store.queue.report(anna, again, {"status": "processing"})
+    make(store, anna, entry, before)
+    clock.now += 90 * 86400
+    for seconds, left in ((0, 3), (1, 2)):
+        clock.now += seconds
+        store.drop_old()
+        assert len(store.queue.items(anna)) == left
+    assert {row["id"] for row in store.queue.items(anna)} == {waiting, again}
+    assert store.queue.sent(anna) == ([entry] if before == "completed" else [])
+
+
+def test_the_newest_thousand_finished_items_of_an_account_are_kept(
+    store: catalogd.Store, anna: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert catalogd.MAX_FINISHED == 1000
+    monkeypatch.setattr(catalogd, "MAX_FINISHED", 3)
+    ben = store.accounts.add("ben", "hash")
+    for number, before in enumerate([*ENDED, *ENDED]):
+        clock.now += number // 2  # two at a time
+        make(store, anna, add_link(store, str(number)), before)
+    send(store, anna, add_link(store, "waiting"))
+    make(store, ben, add_link(store, "ben's"), "failed")
+    store.drop_old()
+    assert names(store.queue.items(anna)) == ["3", "4", "5", "waiting"]
+    assert names(store.queue.items(ben)) == ["ben's"]
+
+
+def test_a_copy_that_was_sent_keeps_its_own_entry(
+    store: catalogd.Store, anna: int
+) -> None:
+    sent, free = add_file(store, "A"), add_file(store, "B")
+    make(store, anna, sent.id, "completed")
+    store.queue.clear(anna)
+    assert store.entries.copies(["sample"]) == [free]
+
+
 # The file
 
 
@@ -1426,6 +1518,33 @@ def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
         assert store.queue.send(anna, entry["id"])
         with pytest.raises(catalogd.NotFound):  # foreign keys are on again
             store.accounts.add_key(99, "nobody's", b"")
+
+
+def test_an_upgrade_tells_when_items_ended_and_which_keys_a_login_made(
+    released: pathlib.Path,
+) -> None:
+    with contextlib.closing(sqlite3.connect(released / "catalogd.db")) as db, db:
+        row = "('login', 1, 'signed in by a client', x'00', '2023-11-14', NULL, 0)"
+        db.execute(f"INSERT INTO keys VALUES {row}")
+        cleared = "SELECT id FROM queue WHERE cleared"
+        sql = f"INSERT INTO addresses SELECT x'00', 2, id, NULL FROM ({cleared})"
+        assert db.execute(sql).rowcount == 1
+    with opened(str(released), at_release) as store:
+        rows = store.database.rows("SELECT status, ended_at FROM queue")
+        ended = {row["status"]: row["ended_at"] for row in rows}
+        sql = "SELECT id FROM keys WHERE by_login"
+        assert store.database.rows(sql) == [{"id": "login"}]
+        sent = store.database.rows("SELECT version, sent_at FROM sent ORDER BY 2")
+    assert ended == {
+        "pending": None,
+        "processing": None,
+        "completed": "2023-11-14T22:30:40",
+        "failed": "2023-11-14T22:30:50",
+        "cancelled": "2023-11-14T22:31:00",
+    }
+    assert [row["sent_at"][-8:] for row in sent] == ["22:30:40", "22:31:20"]
+    assert {row["version"] for row in sent} == {""}  # unknown
+    assert is_whole(str(released / "catalogd.db"))
 
 
 def test_all_entries_are_rendered_again_by_an_upgrade(

@@ -606,6 +606,16 @@ def test_a_client_signs_in_for_a_key_of_its_own(
     assert not browser.cookies
 
 
+def test_only_the_key_of_a_client_s_login_ends_when_it_is_not_used(
+    browser: webtest.TestApp, key: str, clock: Clock
+) -> None:
+    fields = {"username": "anna", "password": PASSWORD}
+    of_login = browser.post_json("/api/auth/login", fields).json["api_key"]
+    clock.now += 90 * 86400 + 1
+    browser.get("/api/list", headers=bearer(of_login), status=401)
+    browser.get("/api/list", headers=bearer(key))
+
+
 def test_a_client_with_a_wrong_password_gets_no_key(
     browser: webtest.TestApp, key: str
 ) -> None:
