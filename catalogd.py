@@ -1056,6 +1056,14 @@ UPGRADES = {
         "UPDATE keys SET by_login = label = 'signed in by a client'",
     ),
 }
+STORED_TIMES = (  # those that are compared with the clock: table and column
+    ("keys", "created_at"),
+    ("keys", "last_used_at"),
+    ("sessions", "created_at"),
+    ("entries", "gone_at"),
+    ("queue", "reported_at"),
+    ("queue", "ended_at"),
+)
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
 LOGIN_KEY_DAYS = 90  # without use
@@ -1360,6 +1368,7 @@ class Database:
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
         self.clock = clock
+        self._latest = ""  # the last time that was told, or the latest in the file
         self._lock = threading.Lock()  # held by the thread that writes
         self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
@@ -1385,6 +1394,11 @@ class Database:
                 self._writer.execute("PRAGMA cache_size = -8000")  # KiB, first scan
                 self._writer.execute("PRAGMA wal_autocheckpoint = 4000")  # pages
                 self._prepare()
+                times = " UNION ALL ".join(
+                    f"SELECT max({column}) AS time FROM {table}"
+                    for table, column in STORED_TIMES
+                )
+                self._latest = self.value(f"SELECT max(time) FROM ({times})") or ""
         except OSError as error:
             message = f"{self.folder}: cannot be used: {error.strerror}."
             raise Problem(message) from error
@@ -1429,8 +1443,19 @@ class Database:
             self._writer.execute("PRAGMA foreign_keys = ON")
 
     def time(self, days_ago: float = 0) -> str:
-        """Return a time as it is stored."""
+        """Return a time as it is stored. Where the clock was set back, also while the
+        program did not run, what is stored and lies in the future becomes now."""
+        now = stamp(self.clock())
+        if now < self._latest:
+            self.defer(self._correct_times)
+        self._latest = now
         return stamp(self.clock() - days_ago * 86400)
+
+    def _correct_times(self, wait: float) -> None:
+        with self.writing(wait) as db:
+            for table, column in STORED_TIMES:
+                sql = f"UPDATE {table} SET {column} = ?1 WHERE {column} > ?1"
+                db.execute(sql, (stamp(self.clock()),))
 
     def _pragma(self, name: str) -> int:
         return int(self._writer.execute(f"PRAGMA {name}").fetchone()[name])
@@ -2185,7 +2210,7 @@ class Queue:
         if status == "completed" != row["status"]:
             db.execute(
                 "INSERT OR REPLACE INTO sent SELECT id, ?,"
-                " json_extract(entry_json, '$.metadata.version'), ?"
+                " coalesce(json_extract(entry_json, '$.metadata.version'), ''), ?"
                 " FROM entries WHERE id = ?",
                 (account, report["now"], row["entry"]),
             )
@@ -2865,12 +2890,12 @@ class Scanner:
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         if (
             self._last == (found, self.entries.version(), self._last.time)
-            and now - self._last.time < self.compare_seconds
+            and 0 <= now - self._last.time < self.compare_seconds
         ):
             return Changes()
         self._has_skipped = False
         self._watched, self.growing = self.growing, {}
-        forget_before = stamp(now - self.settings.forget_after * 86400)
+        forget_before = self.database.time(self.settings.forget_after)
         known, copies = self.entries.files(), self.entries.copies
         changes = self._write(compare(known, trees, self._read, forget_before, copies))
         if not self._has_skipped:
@@ -4322,7 +4347,8 @@ class QueueCalls(Calls):
         its last call. That is left out while one is, so that equal queues have equal
         bodies."""
         last = self._last_calls.get(caller.account)
-        is_here = self.clock() - (last or self._started) < CLIENT_SECONDS
+        # abs: a clock that was set back must not make it be here for hours
+        is_here = abs(self.clock() - (last or self._started)) < CLIENT_SECONDS
         fetched = None if is_here or last is None else stamp(last)
         return {"client_here": is_here, "last_fetched": fetched}
 

@@ -253,6 +253,16 @@ def test_the_queue_has_the_time_of_the_last_call_of_a_client(
     assert client_state(signed_in) == (False, since)
 
 
+def test_a_client_is_missing_although_the_clock_was_set_back(
+    signed_in: webtest.TestApp, key: str, clock: Clock
+) -> None:
+    signed_in.get(f"/api/send-queue?api_key={key}")
+    clock.now -= 5 * 3600
+    assert client_state(signed_in)[0] is False
+    signed_in.get(f"/api/send-queue?api_key={key}")
+    assert client_state(signed_in)[0] is True
+
+
 def test_a_report_is_a_call_of_a_client(
     signed_in: webtest.TestApp, key: str, clock: Clock
 ) -> None:
@@ -274,40 +284,30 @@ def test_polls_of_a_client_do_not_change_the_etag_of_the_queue(
     assert len(etags) == 1
 
 
-def sent_item(store: catalogd.Store) -> tuple[str, str]:
-    """Return the ids of a sent entry and of its queue item."""
+def sent_entry(store: catalogd.Store) -> str:
+    """Return the id of an entry that was sent."""
     entry = store.entries.add_link(
         "http://example.org/a", 1, "nsp", {"name": "A"}, by="anna"
     )
     store.queue.send(1, entry)
     (item,) = store.queue.items(1)
     store.queue.report(1, item["id"], {"status": "completed"})
-    return entry, item["id"]
+    return entry
 
 
 def test_sent_entries_are_known_after_the_queue_was_cleared(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
-    entry, _ = sent_item(store)
+    entry = sent_entry(store)
     signed_in.post("/web/queue/clear")
     assert signed_in.get("/web/queue").json["queue"] == []
     assert signed_in.get("/web/sent").json["entries"] == [entry]
 
 
-def test_a_cleared_item_that_is_retried_is_in_the_queue_again(
-    signed_in: webtest.TestApp, store: catalogd.Store
-) -> None:
-    _, item = sent_item(store)
-    signed_in.post("/web/queue/clear")
-    signed_in.post(f"/web/queue/{item}/retry")
-    (row,) = signed_in.get("/web/queue").json["queue"]
-    assert (row["id"], row["status"]) == (item, "pending")
-
-
 def test_entries_sent_by_another_account_are_not_marked(
     signed_in: webtest.TestApp, member: webtest.TestApp, store: catalogd.Store
 ) -> None:
-    sent_item(store)
+    sent_entry(store)
     assert member.get("/web/sent").json["entries"] == []
 
 

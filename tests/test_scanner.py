@@ -657,6 +657,25 @@ def test_an_unplugged_disk_forgets_nothing_ever(
     assert ids_by_name(store) == before
 
 
+def test_folders_are_compared_again_by_a_clock_that_was_set_back(
+    library: Library,
+    scanner: catalogd.Scanner,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library.add("a.nsp")
+    scanner.scan()
+    compared: list[Any] = []
+    compare = catalogd.compare
+    monkeypatch.setattr(
+        catalogd, "compare", lambda *given: compared.append(given) or compare(*given)
+    )
+    for seconds, times in ((60, 0), (-3600, 1), (60, 1), (3600, 2)):
+        clock.now += seconds
+        scanner.scan()
+        assert len(compared) == times
+
+
 def test_a_copy_to_another_library_and_a_removal_keep_the_id(
     tmp_path: pathlib.Path, store: catalogd.Store, clock: Clock
 ) -> None:

@@ -1073,6 +1073,78 @@ def test_a_copy_that_was_sent_keeps_its_own_entry(
     assert store.entries.copies(["sample"]) == [free]
 
 
+# A clock that was set back
+
+
+@pytest.fixture(params=["in a run", "between two runs"])
+def set_back(
+    request: pytest.FixtureRequest, store: catalogd.Store, clock: Clock
+) -> Iterator[Callable[[], catalogd.Store]]:
+    """Sets the clock back by five hours; gives the store that is used after it."""
+    with contextlib.ExitStack() as stack:
+
+        def set_back() -> catalogd.Store:
+            store.database.time()
+            clock.now -= 5 * 3600
+            used = store
+            if request.param == "between two runs":
+                store.close()
+                used = stack.enter_context(opened(store.database.folder, clock))
+            used.database.time()  # as every poll and every scan asks for it
+            wait_for(lambda: not used.database._deferred)
+            with used.database.writing():  # the thread has written
+                pass
+            return used
+
+        yield set_back
+
+
+def test_the_item_of_a_client_that_died_is_pending_although_the_clock_was_set_back(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock, set_back: Any
+) -> None:
+    make(store, anna, entry, "processing")
+    store = set_back()
+    assert store.queue.pending(anna) == []
+    clock.now += 301
+    assert names(store.queue.pending(anna)) == ["Celeste"]
+
+
+def test_a_session_from_the_future_ends_as_one_of_today(
+    store: catalogd.Store, anna: int, clock: Clock, set_back: Any
+) -> None:
+    store.accounts.add_session(anna, b"digest", "browser")
+    store = set_back()
+    assert store.accounts.session_holder(b"digest") is not None
+    clock.now += 30 * 86400 + 1
+    assert store.accounts.session_holder(b"digest") is None
+
+
+def test_all_times_that_are_compared_with_the_clock_become_now(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock, set_back: Any
+) -> None:
+    store.accounts.add_session(anna, b"digest", "browser")
+    store.accounts.add_key(anna, "login", b"1", by_login=True)
+    store.accounts.key_holder(b"1")
+    wait_for(lambda: not store.accounts._uses)
+    store.entries.apply(catalogd.Changes(gone=[add_file(store, "A")]))
+    make(store, anna, entry, "completed")
+    database = set_back().database
+    now = catalogd.stamp(clock.now)
+    for table, column in catalogd.STORED_TIMES:
+        sql = f"SELECT DISTINCT {column} FROM {table} WHERE {column} NOT NULL"
+        assert database.rows(sql) == [{column: now}]
+
+
+def test_a_clock_that_goes_on_writes_nothing(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    with opened(store.database.folder, clock) as other:
+        for _ in range(3):
+            clock.now += 0.4
+            other.queue.pending(anna)
+        assert other.database._thread is None
+
+
 # The file
 
 
