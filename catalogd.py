@@ -90,15 +90,34 @@ log = logging.getLogger("catalogd")
 # Each field is an option. The INI file, its example and its checks come from here.
 
 
-def option(section: str, default: Any, help: str, **checks: Any) -> Any:
+def option(
+    section: str, default: Any, help: str, parse: Callable[[str], Any] = str
+) -> Any:
     """Return a field of Settings.
 
-    :param checks: `low` and `high`, the bounds of a number; `choices`, the words that
-        are allowed; `parse`, which converts the INI file's text where the type of the
-        default does not.
+    :param parse: converts the INI file's text. The message of its ValueError continues
+        a sentence that begins with the text.
     """
-    metadata = {"section": section, "help": help, **checks}
+    metadata = {"section": section, "help": help, "parse": parse}
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
+    """Return a parser of an `int` or a `float` within bounds."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            raise ValueError(f"is not a {TYPE_NAMES[kind]}") from None
+        if not low <= value <= high:  # also rejects NaN
+            raise ValueError(f"is not from {low} to {high}")
+        return value
+
+    return parse
+
+
+PORT = number(int, 0, 65535)
 
 
 def lines(text: str) -> tuple[str, ...]:
@@ -106,10 +125,7 @@ def lines(text: str) -> tuple[str, ...]:
 
 
 def extensions(text: str) -> tuple[str, ...]:
-    """Return file extensions, in lower case and without dots.
-
-    :raises ValueError: one of them has other characters than letters and digits.
-    """
+    """Return file extensions, in lower case and without dots. :raises ValueError:"""
     words = text.lower().replace(",", " ").split()
     found = tuple(word.removeprefix(".") for word in words)
     if not found or not all(word.isalnum() for word in found):
@@ -118,10 +134,7 @@ def extensions(text: str) -> tuple[str, ...]:
 
 
 def web_address(text: str) -> str:
-    """Return an address without the slash at its end; it may be empty.
-
-    :raises ValueError: it is not an address, or no path can be appended to it.
-    """
+    """Return "" or an address to which a path can be appended. :raises ValueError:"""
     if text and (not is_web_address(text) or "?" in text or "#" in text):
         raise ValueError("is not an address such as https://games.example.org")
     return text.rstrip("/")
@@ -138,10 +151,7 @@ def is_web_address(text: str) -> bool:
 
 
 def ip_address(text: str) -> str:
-    """Return an IP address in its shortest form; it may be empty.
-
-    :raises ValueError: it is not an IP address.
-    """
+    """Return "" or an IP address in its shortest form. :raises ValueError:"""
     try:
         return text and str(ipaddress.ip_address(text))
     except ValueError:
@@ -149,13 +159,18 @@ def ip_address(text: str) -> str:
 
 
 def location(text: str) -> str:
-    """Return a location of nginx without the slash at its end; it may be empty.
-
-    :raises ValueError: it is `/`, or has characters that nginx gives a meaning.
-    """
+    """Return "" or a path without characters that nginx gives a meaning, and without
+    the slash at its end. :raises ValueError:"""
     if text and not re.fullmatch(r"(/[\w.-]+)+/?", text, re.ASCII):
         raise ValueError("is not a path such as /catalogd-files")
     return text.rstrip("/")
+
+
+def source_kind(text: str) -> str:
+    """:raises ValueError: it is not one of the two."""
+    if text not in ("path", "url"):
+        raise ValueError("is not one of path, url")
+    return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,80 +179,79 @@ class Settings:
     in days."""
 
     folders: tuple[str, ...] = option(
-        "library", (), "Library folders, one on each line, indented.", parse=lines
+        "library", (), "Library folders, one on each line, indented.", lines
     )
     extensions: tuple[str, ...] = option(
         "library",
         ("nsp", "nsz", "xci", "xcz", "nro"),
         "Extensions of the files that are listed.",
-        parse=extensions,
+        extensions,
     )
     scan_interval: float = option(
-        "library", 60.0, "Seconds between scans.", low=1, high=30 * 86400
+        "library", 60.0, "Seconds between scans.", number(float, 1, 30 * 86400)
     )
     settle: float = option(
         "library",
         2.0,
         "Seconds without a change after which a file that is being copied is listed.",
-        low=0,
-        high=86400,
+        number(float, 0, 86400),
     )
     forget_after: float = option(
         "library",
         30.0,
         "Days that a deleted file is remembered, in case it comes back.",
-        low=0,
-        high=36500,
+        number(float, 0, 36500),
     )
     host: str = option("server", "", "Address to listen on; empty for all interfaces.")
-    port: int = option("server", 6069, "TCP port to listen on.", low=0, high=65535)
+    port: int = option("server", 6069, "TCP port to listen on.", PORT)
     base_url: str = option(
         "server",
         "",
         "Public address of the service, such as https://example.org/games, where a\n"
         "reverse proxy gives it another address than clients connect to.",
-        parse=web_address,
+        web_address,
     )
     trusted_proxy: str = option(
         "server",
         "",
         "IP address of the reverse proxy whose X-Forwarded-* headers are trusted.",
-        parse=ip_address,
+        ip_address,
     )
     accel_redirect: str = option(
         "server",
         "",
         "Internal location, such as /catalogd-files, from which nginx sends the files\n"
         "itself (X-Accel-Redirect). Needs trusted_proxy.",
-        parse=location,
+        location,
     )
     threads: int = option(
-        "server", 4, "Worker threads that answer calls.", low=1, high=64
+        "server", 4, "Worker threads that answer calls.", number(int, 1, 64)
     )
     connections: int = option(
-        "server", 1000, "Connections that may be open at a time.", low=1, high=50_000
+        "server",
+        1000,
+        "Connections that may be open at a time.",
+        number(int, 1, 50_000),
     )
     timeout: int = option(
         "server",
         120,
         "Seconds without traffic after which a connection is closed, for example\n"
         "because the client stopped reading. It can resume with a new connection.",
-        low=1,
-        high=86400,
+        number(int, 1, 86400),
     )
     stale_after: float = option(
         "queue",
         300.0,
         "Seconds without a report after which an item in processing is pending again.",
-        low=1,
-        high=30 * 86400,
+        number(float, 1, 30 * 86400),
     )
     sources: str = option(
         "queue",
         "path",
         "The entry_source of a file in the queue: its path on the server, or the url\n"
         "to download it, for clients that fetch entry_source themselves.",
-        choices=("path", "url"),
+        source_kind,
     )
 
     def __post_init__(self) -> None:
@@ -250,39 +264,24 @@ class Settings:
 
         :raises Problem: it cannot be read, has an unknown key or a bad value.
         """
-        ini = configparser.ConfigParser(interpolation=None, default_section="")
-        try:
-            with open(path, encoding="utf-8-sig") as file:
-                ini.read_file(file)
-        except OSError as error:
-            raise Problem(f"{path}: cannot be read: {error.strerror}.") from error
-        except (configparser.Error, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())
-            raise Problem(f"{path}: is not an INI file: {reason}") from error
-        values: dict[str, Any] = {}
-        for name, section in ini.items():
-            values.update(cls._section(path, name, section))
-        return cls(**values)
-
-    @classmethod
-    def _section(cls, path: str, name: str, keys: Mapping[str, str]) -> dict[str, Any]:
-        fields = {
-            field.name: field
-            for field in dataclasses.fields(cls)
-            if field.metadata["section"] == name
-        }
-        if not fields and name:  # configparser adds a section without a name
-            raise Problem(f"{path}: [{name}]: unknown section. {SEE_EXAMPLE}")
         values = {}
-        for key, text in keys.items():
-            where = f"{path}: [{name}] {key}"
-            if key not in fields:
-                raise Problem(f"{where}: unknown option. {SEE_EXAMPLE}")
-            try:
-                values[key] = parse_option(fields[key], text.strip())
-            except ValueError as error:
-                raise Problem(f"{where}: {text.strip()!r} {error}.") from error
-        return values
+        for section, keys in read_ini(path).items():
+            options = {
+                field.name: field.metadata["parse"]
+                for field in dataclasses.fields(cls)
+                if field.metadata["section"] == section
+            }
+            if not options:
+                raise Problem(f"{path}: [{section}]: unknown section. {SEE_EXAMPLE}")
+            for key, text in keys.items():
+                where = f"{path}: [{section}] {key}"
+                if key not in options:
+                    raise Problem(f"{where}: unknown option. {SEE_EXAMPLE}")
+                try:
+                    values[key] = options[key](text.strip())
+                except ValueError as error:
+                    raise Problem(f"{where}: {text.strip()!r} {error}.") from error
+        return cls(**values)
 
     @classmethod
     def example(cls) -> str:
@@ -301,27 +300,18 @@ class Settings:
 SEE_EXAMPLE = "'catalogd example' lists all options."
 
 
-def parse_option(field: "dataclasses.Field[Any]", text: str) -> Any:
-    """Return an option's value.
-
-    :raises ValueError: the text is not a value of this option. The message continues
-        a sentence that begins with the text.
-    """
-    checks = field.metadata
-    if "parse" in checks:
-        return checks["parse"](text)
-    if checks.get("choices") and text not in checks["choices"]:
-        raise ValueError(f"is not one of {', '.join(checks['choices'])}")
-    if isinstance(field.default, str):
-        return text
-    number: Any = field.type
+def read_ini(path: str) -> dict[str, dict[str, str]]:
+    """Return the text of each option, by section. :raises Problem:"""
+    ini = configparser.ConfigParser(interpolation=None, default_section="")
     try:
-        value = number(text)
-    except ValueError:
-        raise ValueError(f"is not a {TYPE_NAMES[number]}") from None
-    if not checks["low"] <= value <= checks["high"]:  # also rejects NaN
-        raise ValueError(f"is not from {checks['low']} to {checks['high']}")
-    return value
+        with open(path, encoding="utf-8-sig") as file:
+            ini.read_file(file)
+    except OSError as error:
+        raise Problem(f"{path}: cannot be read: {error.strerror}.") from error
+    except (configparser.Error, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise Problem(f"{path}: is not an INI file: {reason}") from error
+    return {section: dict(ini[section]) for section in ini.sections()}
 
 
 def format_option(value: Any) -> str:
@@ -817,14 +807,10 @@ def password_matches(password: str, stored: str | None) -> bool:
     :param stored: None where the account does not exist. The answer takes as long
         then, so that its time does not tell which accounts exist.
     """
-    n, r, p, salt, expected = (stored or unknown_password()).split("$")[1:]
-    found = hashlib.scrypt(
-        normalized(password).encode(),
-        salt=base64.b64decode(salt),
-        n=int(n),
-        r=int(r),
-        p=int(p),
-    )
+    _, *costs, salt, expected = (stored or unknown_password()).split("$")
+    n, r, p = map(int, costs)
+    word, salted = normalized(password).encode(), base64.b64decode(salt)
+    found = hashlib.scrypt(word, salt=salted, n=n, r=r, p=p)
     return hmac.compare_digest(found, base64.b64decode(expected)) and bool(stored)
 
 
@@ -7790,9 +7776,8 @@ def command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
 
 
 def port_number(text: str) -> int:
-    fields = {field.name: field for field in dataclasses.fields(Settings)}
     try:
-        return int(parse_option(fields["port"], text))
+        return int(PORT(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
@@ -7864,23 +7849,17 @@ def become_owner(folder: str) -> None:
     owner = os.stat(folder)
     if owner.st_uid == 0:
         return
+    groups = [owner.st_gid]
+    with contextlib.suppress(KeyError):  # a user without a name, as in a container
+        # One of its groups may be what allows it to read the library.
+        groups = os.getgrouplist(pathlib.Path(folder).owner(), owner.st_gid)
     try:
-        os.setgroups(groups_of_owner(folder))
+        os.setgroups(groups)
         os.setgid(owner.st_gid)
         os.setuid(owner.st_uid)
     except OSError as error:
         message = f"{folder}: cannot act as its owner: {error.strerror}."
         raise Problem(message) from error
-
-
-def groups_of_owner(folder: str) -> list[int]:
-    """Return all groups of the owner, since one of them may be what allows it to read
-    the library."""
-    group = os.stat(folder).st_gid
-    try:
-        return os.getgrouplist(pathlib.Path(folder).owner(), group)
-    except KeyError:  # a user without a name, as in a container
-        return [group]
 
 
 @command(
@@ -7910,18 +7889,14 @@ def serve(args: argparse.Namespace) -> None:
 
 def listen(web: Web) -> Server:
     """:raises Problem: the address cannot be bound."""
-    settings = web.settings
-    limit = connection_limit(settings.connections)
+    limit = connection_limit(web.settings.connections)
+    settings = dataclasses.replace(web.settings, connections=limit)
     sock = open_socket(settings.host, settings.port)
-    settings = dataclasses.replace(settings, connections=limit)
     return Server(sock, web.app, settings, web.runs)
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on a host, or, where it is empty, on all interfaces.
-
-    :raises Problem: the address cannot be bound.
-    """
+    """A socket that listens on a host, or for "" on all interfaces. :raises Problem:"""
     try:
         if not host and socket.has_dualstack_ipv6():
             ipv6 = socket.AF_INET6
@@ -7982,10 +7957,7 @@ def is_bundled() -> bool:
 
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     """Find mistyped folders. One that was served before is on a disk that is not
-    connected now.
-
-    :raises Problem: a folder does not exist, and never had an entry.
-    """
+    connected now. :raises Problem: a folder does not exist, and never had an entry."""
     missing = {path for path in library_folders(folders) if not os.path.isdir(path)}
     for path in missing.difference(item.file.folder for item in store.entries.files()):
         raise Problem(f"{path}: no such folder.")
@@ -8083,22 +8055,18 @@ class LogThread(logging.Handler):
 def log_thread() -> Iterator[None]:
     """While the block runs, have a LogThread write what goes to standard error."""
     root = logging.getLogger()
-    before = [one for one in root.handlers if type(one) is logging.StreamHandler]
+    before = root.handlers
+    others = [one for one in before if type(one) is not logging.StreamHandler]
     with contextlib.closing(LogThread()) as thread:
-        root.handlers = [one for one in root.handlers if one not in before]
-        root.addHandler(thread)
+        root.handlers = [*others, thread]
         try:
             yield
         finally:
-            root.removeHandler(thread)
-            root.handlers += before
+            root.handlers = before
 
 
 def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
-    """Serve until a signal ends it.
-
-    :param open: open the page in a browser of this machine.
-    """
+    """Serve until a signal ends it. :param open: show the page in a browser here."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
     scanner.start()
@@ -8159,9 +8127,7 @@ def status(web: Web) -> str:
 
 def answers(address: tuple[str, int], timeout: float) -> bool:
     """Return whether the service at a host and port answers `GET /healthz` with 200.
-
-    :param timeout: seconds for the connection and for each part of the answer.
-    """
+    The timeout is in seconds, for the connection and for each part of the answer."""
     call = http.client.HTTPConnection(*address, timeout=timeout)
     with contextlib.closing(call):
         try:
@@ -8259,22 +8225,18 @@ class ProgressLine:
         if self.is_terminal and now - self.drawn >= 0.1:
             self.drawn = now
             rate = done / (now - self.began)
-            self.stream.write(f"\r\x1b[K{printable(text)}, {rate:.0f} {unit}")
-            self.stream.flush()
+            line = f"\r\x1b[K{printable(text)}, {rate:.0f} {unit}"
+            print(line, end="", file=self.stream, flush=True)
 
     def end(self) -> None:
         """Clear the line, and begin to measure the rate anew."""
         self.began = time.monotonic()
         if self.is_terminal:
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+            print("\r\x1b[K", end="", file=self.stream, flush=True)
 
 
 def read_password(args: argparse.Namespace) -> str:
-    """Return the password of standard input or of two prompts.
-
-    :raises Problem: there is none, it is too short, or the two differ.
-    """
+    """Return the password of standard input or of two prompts. :raises Problem:"""
     try:
         if args.password_stdin:
             return check_password(sys.stdin.readline().rstrip("\r\n"))
@@ -8351,9 +8313,8 @@ def key_add(args: argparse.Namespace) -> None:
     label = check("label", KEY["label"], args.label)
     key = new_key()
     with open_store(args) as store:
-        store.accounts.add_key(
-            store.accounts.id_of(args.account), label, hash_token(key)
-        )
+        account = store.accounts.id_of(args.account)
+        store.accounts.add_key(account, label, hash_token(key))
     print(key)
 
 
@@ -8417,10 +8378,8 @@ def verify(args: argparse.Namespace) -> None:
     """Read files and compare them with their stored checksums."""
     with open_store(args) as store:
         line = ProgressLine(sys.stderr)
-        results = [
-            verify_file(store, known, line)
-            for known in store.entries.checksums(args.ids)
-        ]
+        checksums = store.entries.checksums(args.ids)
+        results = [verify_file(store, known, line) for known in checksums]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
     if "damaged" in results:
@@ -8502,19 +8461,12 @@ def parser() -> Parser:
             help = GROUPS[group]
             added = groups[""].add_parser(group, help=help, description=help)
             groups[group] = added.add_subparsers(metavar="COMMAND", required=True)
-        added = groups[group].add_parser(
-            name, help=run.__doc__, description=run.__doc__
-        )
+        help = run.__doc__ or ""
+        added = groups[group].add_parser(name, help=help, description=help)
         added.set_defaults(run=run)
         for argument, rules in (*arguments, *common_arguments()):
             added.add_argument(argument, **rules)
     return top
-
-
-def wait_for_reader() -> None:
-    """Keep the window of a double-clicked program open: it closes when that ends."""
-    with contextlib.suppress(EOFError):
-        input("Press Enter to close this window. ")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -8536,8 +8488,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.run(args)
     except Problem as problem:
         print(f"catalogd: {printable(str(problem))}", file=sys.stderr)
-        if clicked:
-            wait_for_reader()
+        with contextlib.suppress(EOFError):
+            if clicked:  # the window closes when the program ends
+                input("Press Enter to close this window. ")
         return 2
     except KeyboardInterrupt:
         return 130
