@@ -3108,10 +3108,9 @@ class Reply(NamedTuple):
 
 def matches(header: str, etag: str, weak: bool) -> bool:
     """Whether an If-Match or If-None-Match header has the strong `etag`."""
-    if header.strip() == "*":
-        return True
     tags = re.findall(r'(W/)?("[^"]*")', header)
-    return any(tag == etag and (weak or not prefix) for prefix, tag in tags)
+    is_tag = ("", etag) in tags or (weak and ("W/", etag) in tags)
+    return is_tag or header.strip() == "*"
 
 
 def http_date(text: str | None) -> float | None:
@@ -3123,23 +3122,15 @@ def http_date(text: str | None) -> float | None:
         return None
 
 
-def precondition(headers: Mapping[str, str], etag: str, modified: int) -> int:
-    """The status by RFC 9110 section 13.2.2: 200 to go on, 304 or 412.
-
-    :param headers: those of the request that are there, by lower-case name.
-    :param modified: the file's time in seconds.
-    """
-    if "if-match" in headers:
-        if not matches(headers["if-match"], etag, weak=False):
-            return 412
-    else:
-        until = http_date(headers.get("if-unmodified-since"))
-        if until is not None and modified > until:
-            return 412
-    if "if-none-match" in headers:
-        return 304 if matches(headers["if-none-match"], etag, weak=True) else 200
-    since = http_date(headers.get("if-modified-since"))
-    return 200 if since is None or modified > since else 304
+def is_same(
+    tags: str | None, date: str | None, etag: str, modified: int, weak: bool
+) -> bool | None:
+    """Whether a header has the file's ETag, or, where it was not sent, another one has
+    a date that the file is not newer than. None where neither was sent."""
+    if tags is not None:
+        return matches(tags, etag, weak)
+    seconds = http_date(date)
+    return None if seconds is None else modified <= seconds
 
 
 def is_current(condition: str | None, etag: str, modified: int) -> bool:
@@ -3163,10 +3154,7 @@ RANGE = re.compile(r"bytes=(?:(\d+)-(\d*)|-(\d+))", re.ASCII | re.IGNORECASE)
 
 def byte_range(header: str, size: int) -> tuple[int, int] | None:
     """First byte and the one after the last; None where the header is to be ignored:
-    it is malformed, or asks for several ranges.
-
-    :raises NoSuchRange: none of the bytes exists.
-    """
+    it is malformed, or asks for several ranges. :raises NoSuchRange:"""
     found = RANGE.fullmatch(header.strip())
     if found is None:
         return None
@@ -3175,7 +3163,7 @@ def byte_range(header: str, size: int) -> tuple[int, int] | None:
         start, stop = max(size - bounded(tail), 0), size
     else:
         start, stop = bounded(first), bounded(last) + 1 if last else size
-    if (last and stop <= start) or (tail and not size):  # all of nothing has no name
+    if (last and stop <= start) or (tail and not size):  # ignored by RFC 9110
         return None
     if start >= size:
         raise NoSuchRange(size)
@@ -3189,17 +3177,24 @@ def bounded(digits: str) -> int:
 
 
 def evaluate(
-    headers: Mapping[str, str], etag: str, modified: int, size: int, method: str
+    sent: Callable[[str], str | None], etag: str, modified: int, size: int, method: str
 ) -> Reply:
-    """What a request for a file gets. Raises NoSuchRange."""
-    status = precondition(headers, etag, modified)
-    whole = Reply(status, 0, size)
-    if status != 200 or method != "GET" or "range" not in headers:
-        return whole
-    if not is_current(headers.get("if-range"), etag, modified):
-        return whole
-    found = byte_range(headers["range"], size)
-    return Reply(206, *found) if found else whole
+    """What a request for a file gets, by RFC 9110 section 13.2.2.
+
+    :param sent: returns a header of the request.
+    :param modified: the file's time in seconds.
+    :raises NoSuchRange: none of the bytes that it asks for exists.
+    """
+    wanted, until = sent("If-Match"), sent("If-Unmodified-Since")
+    if is_same(wanted, until, etag, modified, weak=False) is False:
+        return Reply(412, 0, size)
+    known, since = sent("If-None-Match"), sent("If-Modified-Since")
+    if is_same(known, since, etag, modified, weak=True):
+        return Reply(304, 0, size)
+    found = None
+    if method == "GET" and is_current(sent("If-Range"), etag, modified):
+        found = byte_range(sent("Range") or "", size)
+    return Reply(206, *found) if found else Reply(200, 0, size)
 
 
 def attachment(name: str) -> str:
@@ -3598,7 +3593,6 @@ PAGE_HEADERS = {
     " form-action 'self'; frame-ancestors 'none'; object-src 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-DIRECTORY_HEADERS = {**JSON_HEADERS, "Content-Type": "text/html; charset=utf-8"}
 HTTP_ERRORS = {  # code and message by status, for errors of bottle and waitress
     400: ("bad_request", "The request is malformed."),
     404: ("not_found", "There is nothing at this address."),
@@ -3608,11 +3602,6 @@ HTTP_ERRORS = {  # code and message by status, for errors of bottle and waitress
     431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
     500: ("internal_error", "Something went wrong in the server. Its log has details."),
     501: ("not_implemented", "No transfer encoding other than chunked is supported."),
-}
-FILE_HEADERS = {
-    **JSON_HEADERS,
-    "Content-Type": "application/octet-stream",
-    "Cache-Control": "private, no-cache",
 }
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
@@ -3645,10 +3634,7 @@ ROUTES: list[Route] = []
 
 
 def route(
-    rule: str,
-    access: str,
-    fields: Mapping[str, Field] | None = None,
-    runs: str = "",
+    rule: str, access: str, fields: Mapping[str, Field] | None = None, runs: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a method answer `rule`, such as "GET /api/list".
 
@@ -3693,20 +3679,9 @@ def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
     return json_answer(error_body(code, message), status, headers)
 
 
-def request_header(name: str, default: str = "") -> str:
-    """Return a header decoded as Latin-1. bottle's own way fails if it is not UTF-8."""
-    key = "HTTP_" + name.upper().replace("-", "_")
-    return str(bottle.request.environ.get(key, default))
-
-
-def request_headers() -> dict[str, str]:
-    """Return the headers by lower-case name."""
-    environ = bottle.request.environ
-    return {
-        name[5:].replace("_", "-").lower(): value
-        for name, value in environ.items()
-        if name.startswith("HTTP_")
-    }
+def request_header(name: str, default: Any = "") -> Any:
+    """Return a header as Latin-1. bottle's other ways fail where it is not UTF-8."""
+    return bottle.request.headers.raw(name, default)
 
 
 class App(bottle.Bottle):
@@ -3761,9 +3736,8 @@ class Web:
                 arguments.append(parse(rule.fields, request_body()))
             answer = rule.answer(*arguments, **parts)
         except Problem as problem:
-            return error_answer(
-                problem.status, problem.code, str(problem), **problem.headers
-            )
+            code, message = problem.code, str(problem)
+            return error_answer(problem.status, code, message, **problem.headers)
         except bottle.HTTPError:  # a body that bottle could not read
             raise
         except Exception:
@@ -3774,15 +3748,13 @@ class Web:
         return json_answer(success_body(answer))
 
     def _admit(self, access: str) -> Caller:
-        """Return who calls.
-
-        :raises BadKey, BadAddress, SignedOut, Forbidden: the caller may not.
-        """
+        """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
         if access == "dir":
             return self._console()
-        key = sent_key() if "key" in access else None
-        if key is not None:
-            return self._key_holder(key)
+        if "key" in access and (key := sent_key()) is not None:
+            if caller := self.store.accounts.key_holder(hash_token(key)):
+                return caller
+            raise BadKey("The API key is not valid.")
         caller = session_holder(self.store.accounts) if access != "key" else None
         if caller is None and "key" in access:
             raise BadKey("The API key is missing.")
@@ -3794,27 +3766,17 @@ class Web:
             raise Forbidden("Only an admin may do this.")
         return caller
 
-    def _key_holder(self, key: str) -> Caller:
-        caller = self.store.accounts.key_holder(hash_token(key))
-        if caller is None:
-            raise BadKey("The API key is not valid.")
-        return caller
-
     def _console(self) -> Caller:
         """Return whose console address or Basic authentication this is.
 
         :raises NotFound: the path that was sent begins with another spelling of /dir/,
             such as //d%69r/, in which a proxy's log would not mask the token.
         """
-        target = bottle.request.environ.get("REQUEST_URI", "/dir")
-        if not CONSOLE_TARGET.match(target):
+        if not CONSOLE_TARGET.match(bottle.request.environ.get("REQUEST_URI", "/dir")):
             raise NotFound(HTTP_ERRORS[404][1])
-        token = bottle.request.path.split("/")[2:3]
-        caller = (
-            self.store.queue.address_holder(hash_token(token[0])) if token else None
-        )
-        if caller is not None:
-            return caller._replace(base=f"/dir/{token[0]}")
+        for token in bottle.request.path.split("/")[2:3]:
+            if caller := self.store.queue.address_holder(hash_token(token)):
+                return caller._replace(base=f"/dir/{token}")
         name, key = bottle.request.auth or ("", "")
         caller = self.store.accounts.key_holder(hash_token(key))
         if caller is None or caller.name.casefold() != name.casefold():
@@ -3843,31 +3805,23 @@ def sent_key() -> str | None:
     scheme, _, key = request_header("Authorization").partition(" ")
     if scheme.lower() == "bearer":
         return str(key.strip())
-    found: str | None = bottle.request.query.get("api_key")
-    return found
+    return bottle.request.query.get("api_key")
 
 
 def session_holder(accounts: Accounts) -> Caller | None:
-    for cookie in sent_cookies(request_header("Cookie")):
-        if holder := accounts.session_holder(hash_token(cookie)):
+    """Return who is signed in. Other programs on the same host may set cookies of the
+    same name, and such that the standard library cannot parse."""
+    for cookie in request_header("Cookie").split(";"):
+        name, _, value = cookie.strip().partition("=")
+        digest = hash_token(value.strip('"'))
+        if name == COOKIE and (holder := accounts.session_holder(digest)):
             return holder
     return None
 
 
-def sent_cookies(header: str) -> Iterator[str]:
-    """Yield the values of all cookies with our name. Other programs on the same host
-    may use that name too, and send cookies that the standard library cannot parse."""
-    for cookie in header.split(";"):
-        name, _, value = cookie.strip().partition("=")
-        if name == COOKIE and value:
-            yield value.strip('"')
-
-
 def reject_other_sites(settings: Settings) -> None:
     """Protect sessions: a page of another site could use them in the same browser.
-
-    :raises Forbidden: the browser says that such a page made the call.
-    """
+    :raises Forbidden: the browser says that such a page made the call."""
     site = request_header("Sec-Fetch-Site", "same-origin")
     host = bottle.request.urlparts.netloc
     public = urllib.parse.urlsplit(settings.base_url).netloc or host
@@ -3899,9 +3853,7 @@ class SignInCalls(Calls):
         super().__init__(store, settings)
         self.setup_code = setup_code
         self.account_throttle, self.address_throttle = Throttle(), Throttle()
-        self._good: dict[
-            tuple[int, str], bool
-        ] = {}  # account and address, oldest first
+        self._good: dict[tuple[int, str], bool] = {}  # by account and address
         self._lock = threading.Lock()  # one costly check at a time
 
     @route("GET /web/me", access="open")
@@ -3951,7 +3903,10 @@ class SignInCalls(Calls):
         with self._lock:
             account, stored = self.accounts.credentials(name) or (0, None)
             subjects = [(self.address_throttle, address)]
-            if not self._was_good(account, address):  # else others could lock it out
+            caller = session_holder(self.accounts)
+            has_session = caller is not None and caller.account == account
+            # Who signed in from here before cannot be locked out by others.
+            if not has_session and (account, address) not in self._good:
                 # The hash, since a new password begins anew.
                 subjects.append((self.account_throttle, stored or name.casefold()))
             for throttle, subject in subjects:
@@ -3965,12 +3920,6 @@ class SignInCalls(Calls):
             for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
                 del self._good[oldest]
         return account
-
-    def _was_good(self, account: int, address: str) -> bool:
-        """Return whether the account was signed in from here before."""
-        caller = session_holder(self.accounts)
-        has_session = caller is not None and caller.account == account
-        return has_session or (account, address) in self._good
 
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)
@@ -4000,15 +3949,14 @@ class SignInCalls(Calls):
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"])
-        self.accounts.set_password(
-            caller.account, hash_password(new), keep=caller.credential
-        )
+        password = hash_password(new)
+        self.accounts.set_password(caller.account, password, keep=caller.credential)
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
         rows = self.accounts.sessions(caller.account)
-        found = [{**row, "current": row["id"] == caller.credential} for row in rows]
-        return {"sessions": found}
+        current = caller.credential
+        return {"sessions": [{**row, "current": row["id"] == current} for row in rows]}
 
     @route("DELETE /web/sessions/<session>", access="session")
     def end_session(self, caller: Caller, session: str) -> None:
@@ -4040,23 +3988,15 @@ class AccountCalls(Calls):
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
-        account = self.accounts.add(name, password, body.get("admin", False))
-        return {"id": account}
+        return {"id": self.accounts.add(name, password, body.get("admin", False))}
 
-    @route(
-        "POST /web/accounts/<account>",
-        access="admin",
-        fields=ACCOUNT_CHANGES,
-        runs="passwords",
-    )
+    @route("POST /web/accounts/<account>", "admin", ACCOUNT_CHANGES, "passwords")
     def change_account(
-        self, caller: Caller, body: Mapping[str, Any], account: str
+        self, caller: Caller, body: dict[str, Any], account: str
     ) -> None:
         if "password" in body:
-            password = hash_password(check_password(body["password"]))
-            self.accounts.set_password(
-                account_id(account), password, keep=caller.credential
-            )
+            new = hash_password(check_password(body["password"]))
+            self.accounts.set_password(account_id(account), new, caller.credential)
         if "admin" in body:
             self.accounts.set_admin(account_id(account), body["admin"])
 
@@ -4082,9 +4022,7 @@ class EntryList:
     def __init__(self, version: int, body: bytes) -> None:
         self.version = version
         self.body = body
-
-    def etag(self, coding: str = "") -> str:
-        return f'"{self.process}-{self.version:x}{coding}"'
+        self.etag = f"{self.process}-{version:x}"
 
     @functools.cached_property
     def zipped(self) -> bytes:
@@ -4103,57 +4041,46 @@ class LibraryCalls(Calls):
     def __init__(self, store: Store, settings: Settings, scanner: Scanner) -> None:
         super().__init__(store, settings)
         self.scanner = scanner
-        self._lists: dict[str, EntryList] = {}  # by what their bodies begin with
+        self._lists: dict[bool, EntryList] = {}  # for clients, and full for the page
         self._lock = threading.Lock()
 
     @route("GET /api/list", access="key", runs="lists")
-    def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
-        return self._list_answer('{"entries": ', self.entries.list_json)
+    def entry_list(self, caller: Caller, full: bool = False) -> bottle.HTTPResponse:
+        found = self._list(full)
+        headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
+        if not accepts_gzip(request_header("Accept-Encoding")):
+            return conditional(found.body, headers, f'"{found.etag}"')
+        headers["Content-Encoding"] = "gzip"
+        return conditional(found.zipped, headers, f'"{found.etag}-gzip"')
 
     @route("GET /web/entries", access="session", runs="lists")
     def page_list(self, caller: Caller) -> bottle.HTTPResponse:
-        opening = '{"success": true, "entries": '
-        return self._list_answer(
-            opening, functools.partial(self.entries.list_json, full=True)
-        )
+        return self.entry_list(caller, full=True)
 
-    def _list_answer(
-        self, opening: str, read: Callable[[str, str], bytes]
-    ) -> bottle.HTTPResponse:
-        """:param opening: the JSON before the entries."""
-        found = self.prepared_list(opening, read)
-        headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
-        if not accepts_gzip(request_header("Accept-Encoding")):
-            return conditional(found.body, headers, found.etag())
-        headers["Content-Encoding"] = "gzip"
-        return conditional(found.zipped, headers, found.etag("-gzip"))
-
-    def prepared_list(
-        self, opening: str, read: Callable[[str, str], bytes]
-    ) -> EntryList:
+    def _list(self, full: bool) -> EntryList:
         """Return a list that is read once for each version of the entries. Other calls
         for it wait meanwhile, since an answer must not be older than its call."""
         with self._lock:
             version = self.entries.version()
-            found = self._lists.get(opening)
+            found = self._lists.get(full)
             if found is None or found.version != version:
-                found = EntryList(version, read(opening, "}"))
-                self._lists[opening] = found
+                success = '"success": true, ' if full else ""
+                body = self.entries.list_json(f'{{{success}"entries": ', "}", full)
+                found = self._lists[full] = EntryList(version, body)
             return found
 
+    @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         entry = self.entries.get(entry_id)
         if entry["type"] == "url":
             return json_answer(b"", 302, {"Location": entry["source"]})
         file = self.entries.checksum(entry_id)
-        if self.settings.accel_redirect and is_behind_proxy():
+        # waitress removes this header from calls that the trusted proxy did not make.
+        is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
+        if self.settings.accel_redirect and is_behind_proxy:
             return redirected_file_answer(file, self.settings.accel_redirect)
         return file_answer(file)
-
-    @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
-    def page_download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        return self.download(caller, entry_id)
 
     @route("GET /api/entries/<entry_id>/info", access="key")
     def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
@@ -4161,11 +4088,8 @@ class LibraryCalls(Calls):
 
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        headers = {
-            **JSON_HEADERS,
-            "Content-Type": "image/jpeg",
-            "Cache-Control": "private, max-age=31536000, immutable",
-        }
+        cached = {"Cache-Control": "private, max-age=31536000, immutable"}
+        headers = {**JSON_HEADERS, "Content-Type": "image/jpeg", **cached}
         return conditional(self.entries.icon(entry_id), headers)
 
     @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
@@ -4187,12 +4111,9 @@ class LibraryCalls(Calls):
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         state = dataclasses.asdict(self.scanner.state)
+        states = {True: "offline", False: "online"}
         state["folders"] = [
-            {
-                "path": path,
-                "state": "offline" if files is None else "online",
-                "files": files or 0,
-            }
+            {"path": path, "state": states[files is None], "files": files or 0}
             for path, files in state["folders"].items()
         ]
         return state
@@ -4200,13 +4121,6 @@ class LibraryCalls(Calls):
     @route("POST /web/scan", access="admin")
     def rescan(self, caller: Caller) -> None:
         self.scanner.rescan()
-
-
-def check_url(url: str) -> str:
-    """Return a web address as ASCII. :raises Problem: it is not one."""
-    if not is_web_address(url):
-        raise Problem(f"{url!r} is not an http or https address.")
-    return urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")
 
 
 def make_link(
@@ -4225,7 +4139,9 @@ def make_link(
     :param size: in bytes; None to ask the server of the address.
     :raises Problem: the address is not one of the web.
     """
-    url = check_url(url)
+    if not is_web_address(url):
+        raise Problem(f"{url!r} is not an http or https address.")
+    url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
     kind = file_type or os.path.splitext(urllib.parse.urlsplit(url).path)[1]
     kind = kind.lstrip(".").lower()
     said = {"name": name, "description": description, "version": version}
@@ -4234,10 +4150,7 @@ def make_link(
 
 
 def is_public(url: str) -> bool:
-    """Return whether all addresses of a URL's host are global ones.
-
-    :raises OSError: the host has none.
-    """
+    """Return whether all addresses of a URL's host are global. :raises OSError:"""
     found = socket.getaddrinfo(urllib.parse.urlsplit(url).hostname, None)
     return all(ipaddress.ip_address(place[0]).is_global for *_, place in found)
 
@@ -4376,7 +4289,8 @@ class ConsoleCalls(Calls):
         )
         name = self._current_directory().name(entry)
         self.served.pop(item, None)
-        return {"address": self._address(f"/dir/{token}", name)}
+        quoted = urllib.parse.quote(name, safe="")
+        return {"address": f"{self.base_url()}/dir/{token}/{quoted}"}
 
     @route("GET /api/send-queue/<item>/address", access="key")
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
@@ -4403,7 +4317,8 @@ class ConsoleCalls(Calls):
         path = f"/dir{path}".removeprefix(caller.base)
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
         if path == "" or place == "index.json":
-            return self._index(caller.base, directory)
+            with self._lock:
+                return conditional(directory.index(self.base_url() + caller.base))
         if place in directory.folders and path.endswith("/"):
             return directory_answer(directory.folders[place])
         if place in directory.folders:
@@ -4422,21 +4337,18 @@ class ConsoleCalls(Calls):
             self.served.pop(oldest, None)
         return served
 
-    def _index(self, base: str, directory: "Directory") -> bottle.HTTPResponse:
-        with self._lock:
-            return conditional(directory.index(self.base_url() + base))
-
-    def _address(self, base: str, name: str) -> str:
-        return f"{self.base_url()}{base}/{urllib.parse.quote(name, safe='')}"
-
     def _current_directory(self) -> "Directory":
         """Return a directory that is made once for each version of the entries, not
         for each range of a file."""
         with self._lock:
             version = self.entries.version()
             if version != self._directory.version:
+                # The oldest are named first, so that names stay the same.
                 rows = self.entries.downloadable()
-                self._directory = Directory.named(version, rows)
+                files = [(row["id"], file_name(row)) for row in rows]
+                names = distinct_names(files, MAX_CONSOLE_NAME_BYTES)
+                named = [{**row, "safe_name": names[row["id"]]} for row in rows]
+                self._directory = Directory(version, named)
             return self._directory
 
 
@@ -4454,22 +4366,11 @@ class Directory:
         self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
         self._indexes: dict[str, bytes] = {}
 
-    @classmethod
-    def named(cls, version: int, rows: Sequence[Mapping[str, Any]]) -> "Directory":
-        """Return a directory of entries without names.
-
-        :param rows: in the order of their creation, so that names stay the same.
-        """
-        files = ((row["id"], file_name(row)) for row in rows)
-        names = distinct_names(files, MAX_CONSOLE_NAME_BYTES)
-        return cls(version, [{**row, "safe_name": names[row["id"]]} for row in rows])
-
     def only(self, entry: str | None) -> "Directory":
         """Return a directory of one entry, or, for None, this one."""
         if entry is None:
             return self
-        found = [self._by_id[entry]] if entry in self._by_id else []
-        return Directory(self.version, found)
+        return Directory(self.version, filter(None, [self._by_id.get(entry)]))
 
     def index(self, base: str) -> bytes:
         """Return the list of packages in the form of Tinfoil's index.json, made once
@@ -4537,11 +4438,12 @@ def quoted_name(name: str) -> str:
 def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
     """Return a page that programs on consoles can parse: one relative link per line,
     `href` its first attribute, and no "http" in it, which would be another server."""
-    links = [
-        f'<a href="{quoted_name(name)}">{html.escape(name)}</a><br>' for name in names
-    ]
-    page = "<!doctype html>\n<title>catalogd</title>\n<body>\n{}\n</body>\n"
-    return conditional(page.format("\n".join(links)).encode(), DIRECTORY_HEADERS)
+    rows = "".join(
+        f'<a href="{quoted_name(name)}">{html.escape(name)}</a><br>\n' for name in names
+    )
+    page = f"<!doctype html>\n<title>catalogd</title>\n<body>\n{rows}</body>\n"
+    kind = {"Content-Type": "text/html; charset=utf-8"}
+    return conditional(page.encode(), {**JSON_HEADERS, **kind})
 
 
 def content_etag(body: bytes) -> str:
@@ -4567,11 +4469,8 @@ def conditional(
 
 
 def asset_route(name: str, kind: str, body: bytes) -> None:
-    """Serve a part of the page. An address that names its content, as the page's own
-    do, may be cached for ever.
-
-    :param kind: its Content-Type.
-    """
+    """Serve a part of the page, of the Content-Type `kind`. An address that names its
+    content, as the page's own do, may be cached for ever."""
     etag = content_etag(body)
 
     @route(f"GET /{name}", access="open")
@@ -4598,11 +4497,19 @@ def open_content(known: Checksum) -> Content:
         raise NotFound("The entry's file cannot be read now.") from error
 
 
+def file_headers(known: Checksum) -> dict[str, str]:
+    return {
+        **JSON_HEADERS,
+        "Content-Type": "application/octet-stream",
+        "Cache-Control": "private, no-cache",
+        "Content-Disposition": attachment(os.path.basename(known.path)),
+    }
+
+
 def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPResponse:
-    """Return a file, or the part of it that the request asks for.
+    """Return a file, or the part of it that the request asks for. :raises NotFound:
 
     :param served: gets the bytes that were sent, as they are sent.
-    :raises NotFound: it is gone, or cannot be read.
     """
     file = open_content(known)
     file.served = served
@@ -4617,13 +4524,12 @@ def opened_file_answer(file: io.FileIO, known: Checksum) -> bottle.HTTPResponse:
     now = os.fstat(file.fileno())
     etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
     modified = last_modified(now)
-    method = bottle.request.method
-    reply = evaluate(request_headers(), etag, modified, now.st_size, method)
+    sent, method = bottle.request.headers.raw, bottle.request.method
+    reply = evaluate(sent, etag, modified, now.st_size, method)
     if reply.status == 412:
         raise ChangedSince("The file is not the one that was asked for.")
     headers = {
-        **FILE_HEADERS,
-        "Content-Disposition": attachment(os.path.basename(known.path)),
+        **file_headers(known),
         "Accept-Ranges": "bytes",
         "ETag": etag,
         "Last-Modified": email.utils.formatdate(modified, usegmt=True),
@@ -4642,24 +4548,11 @@ def opened_file_answer(file: io.FileIO, known: Checksum) -> bottle.HTTPResponse:
     return bottle.HTTPResponse(file, reply.status, headers)
 
 
-def is_behind_proxy() -> bool:
-    """Return whether the trusted proxy made this call: waitress removes this header
-    from all others."""
-    return "HTTP_X_FORWARDED_FOR" in bottle.request.environ
-
-
 def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPResponse:
-    """Return headers that make nginx send a file, its validators and its ranges.
-
-    :raises NotFound: it is gone, or cannot be read.
-    """
+    """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
     open_content(known).close()
-    headers = {
-        **FILE_HEADERS,
-        "Content-Disposition": attachment(os.path.basename(known.path)),
-        "X-Accel-Redirect": location + urllib.parse.quote(known.path),
-    }
-    return bottle.HTTPResponse(b"", 200, headers)
+    internal = {"X-Accel-Redirect": location + urllib.parse.quote(known.path)}
+    return bottle.HTTPResponse(b"", 200, {**file_headers(known), **internal})
 
 
 # Page -------------------------------------------------------------------------

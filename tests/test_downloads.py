@@ -284,9 +284,8 @@ CONDITIONS = [
 
 @pytest.mark.parametrize(("headers", "status"), CONDITIONS)
 def test_conditions_by_the_table(headers: dict[str, str], status: int) -> None:
-    given = {name.lower(): value for name, value in headers.items()}
     try:
-        reply = catalogd.evaluate(given, ETAG, LONG_AGO, SIZE, "GET")
+        reply = catalogd.evaluate(headers.get, ETAG, LONG_AGO, SIZE, "GET")
     except catalogd.NoSuchRange as problem:
         assert problem.status == status
     else:
