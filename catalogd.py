@@ -260,10 +260,7 @@ class Settings:
 
     @classmethod
     def read(cls, path: str) -> "Settings":
-        """Return the settings of an INI file.
-
-        :raises Problem: it cannot be read, has an unknown key or a bad value.
-        """
+        """Return the settings of an INI file. :raises Problem: they are wrong."""
         values = {}
         for section, keys in read_ini(path).items():
             options = {
@@ -481,9 +478,7 @@ def reject_constant(name: str) -> NoReturn:
 
 def check_all(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of these fields that are there and not None.
-
-    :raises Problem: a field, which the message names, is missing or has a bad value.
-    """
+    :raises Problem: a field, which the message names, is missing or has a bad value."""
     found = {}
     for name, field in fields.items():
         if values.get(name) is not None:
@@ -3098,14 +3093,6 @@ def summary(changes: Changes) -> str:
 # Validators and ranges by RFC 9110, names by RFC 6266, and how bytes leave.
 
 
-class Reply(NamedTuple):
-    """What a conditional or a range request gets: `start` and `stop` are bytes."""
-
-    status: int
-    start: int
-    stop: int
-
-
 def matches(header: str, etag: str, weak: bool) -> bool:
     """Whether an If-Match or If-None-Match header has the strong `etag`."""
     tags = re.findall(r'(W/)?("[^"]*")', header)
@@ -3141,14 +3128,6 @@ def is_current(condition: str | None, etag: str, modified: int) -> bool:
     return http_date(condition) == modified and modified < time.time() - 1
 
 
-LAST_DATE = 253402300799  # the last second of the year 9999
-
-
-def last_modified(file: os.stat_result) -> int:
-    """Its time in seconds, or the nearest that can be told."""
-    return min(max(int(file.st_mtime), 0), LAST_DATE)
-
-
 RANGE = re.compile(r"bytes=(?:(\d+)-(\d*)|-(\d+))", re.ASCII | re.IGNORECASE)
 
 
@@ -3178,8 +3157,9 @@ def bounded(digits: str) -> int:
 
 def evaluate(
     sent: Callable[[str], str | None], etag: str, modified: int, size: int, method: str
-) -> Reply:
-    """What a request for a file gets, by RFC 9110 section 13.2.2.
+) -> tuple[int, int, int]:
+    """Return the status that a request for a file gets by RFC 9110 section 13.2.2, the
+    first byte and the one after the last.
 
     :param sent: returns a header of the request.
     :param modified: the file's time in seconds.
@@ -3187,14 +3167,14 @@ def evaluate(
     """
     wanted, until = sent("If-Match"), sent("If-Unmodified-Since")
     if is_same(wanted, until, etag, modified, weak=False) is False:
-        return Reply(412, 0, size)
+        return 412, 0, size
     known, since = sent("If-None-Match"), sent("If-Modified-Since")
     if is_same(known, since, etag, modified, weak=True):
-        return Reply(304, 0, size)
+        return 304, 0, size
     found = None
     if method == "GET" and is_current(sent("If-Range"), etag, modified):
         found = byte_range(sent("Range") or "", size)
-    return Reply(206, *found) if found else Reply(200, 0, size)
+    return (206, *found) if found else (200, 0, size)
 
 
 def attachment(name: str) -> str:
@@ -3606,6 +3586,7 @@ HTTP_ERRORS = {  # code and message by status, for errors of bottle and waitress
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
+LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
 MAX_INDEXES = 8  # console addresses whose index.json is kept in memory
@@ -4102,7 +4083,7 @@ class LibraryCalls(Calls):
 
     @route("POST /web/links", access="admin", fields=LINK, runs="links")
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        return {"id": make_link(self.entries, by=caller.name, **body)}
+        return {"id": make_link(self.entries, caller.name, body)}
 
     @route("DELETE /web/links/<entry_id>", access="admin")
     def remove_link(self, caller: Caller, entry_id: str) -> None:
@@ -4123,29 +4104,22 @@ class LibraryCalls(Calls):
         self.scanner.rescan()
 
 
-def make_link(
-    entries: Entries,
-    by: str,
-    url: str,
-    name: str,
-    size: int | None = None,
-    file_type: str = "",
-    description: str = "",
-    version: str = "",
-) -> str:
+def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     """Add an entry that is a link, and return its id.
 
     :param by: the name of the account that adds it.
-    :param size: in bytes; None to ask the server of the address.
+    :param values: of the fields in LINK. Without a size, the address's server is asked.
     :raises Problem: the address is not one of the web.
     """
+    url = values["url"]
     if not is_web_address(url):
         raise Problem(f"{url!r} is not an http or https address.")
     url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
-    kind = file_type or os.path.splitext(urllib.parse.urlsplit(url).path)[1]
+    path = urllib.parse.urlsplit(url).path
+    kind = values.get("file_type") or os.path.splitext(path)[1]
     kind = kind.lstrip(".").lower()
-    said = {"name": name, "description": description, "version": version}
-    size = remote_size(url) if size is None else size
+    said = {name: values.get(name, "") for name in ENTRY_CHANGES}
+    size = values["size"] if "size" in values else remote_size(url)
     return entries.add_link(url, size, kind and safe_name(kind), said, by)
 
 
@@ -4171,10 +4145,8 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def remote_size(url: str, patience: float = 10) -> int:
-    """Return the Content-Length that a server gives for an address, or 0.
-
-    :param patience: seconds that the server may be silent.
-    """
+    """Return the Content-Length that a server gives for an address, or 0. It may be
+    silent for `patience` in seconds."""
     request = urllib.request.Request(url, method="HEAD")
     try:
         opener = urllib.request.build_opener(Redirects(url))
@@ -4223,6 +4195,7 @@ class QueueCalls(Calls):
             "created_at": row["created_at"],
         }
 
+    @route("POST /api/send-queue/update", access="key", fields=UPDATE)
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         self._last_calls[caller.account] = self.clock()
@@ -4231,10 +4204,6 @@ class QueueCalls(Calls):
         body["key"] = caller.credential
         status = self.queue.report(caller.account, body["queue_item_id"], body)
         return {"message": f"The item is {status}."}
-
-    @route("POST /api/send-queue/update", access="key", fields=UPDATE)
-    def update(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        return self.progress(caller, body)
 
     @route("GET /web/queue", access="session")
     def all_items(self, caller: Caller) -> bottle.HTTPResponse:
@@ -4453,10 +4422,8 @@ def content_etag(body: bytes) -> str:
 def conditional(
     body: bytes, headers: Mapping[str, str] = JSON_HEADERS, etag: str = ""
 ) -> bottle.HTTPResponse:
-    """Return a body, or 304 to a caller that has it already.
-
-    :param etag: of the body (default: made from its content).
-    """
+    """Return a body, or 304 to a caller that has it already. The default ETag is made
+    from the content."""
     etag = etag or content_etag(body)
     headers = {**headers, "ETag": etag}
     if headers["Cache-Control"] == "no-store":
@@ -4511,41 +4478,33 @@ def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPRes
 
     :param served: gets the bytes that were sent, as they are sent.
     """
-    file = open_content(known)
-    file.served = served
-    try:
-        return opened_file_answer(file, known)
-    except BaseException:
-        file.close()
-        raise
-
-
-def opened_file_answer(file: io.FileIO, known: Checksum) -> bottle.HTTPResponse:
-    now = os.fstat(file.fileno())
-    etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
-    modified = last_modified(now)
-    sent, method = bottle.request.headers.raw, bottle.request.method
-    reply = evaluate(sent, etag, modified, now.st_size, method)
-    if reply.status == 412:
-        raise ChangedSince("The file is not the one that was asked for.")
-    headers = {
-        **file_headers(known),
-        "Accept-Ranges": "bytes",
-        "ETag": etag,
-        "Last-Modified": email.utils.formatdate(modified, usegmt=True),
-        "Content-Length": str(reply.stop - reply.start),
-    }
-    if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
-        checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
-        headers["Repr-Digest"] = f"sha-256=:{checksum}:"  # RFC 9530
-    if reply.status == 304:
-        file.close()
-        return bottle.HTTPResponse(b"", 304, headers)
-    if reply.status == 206:
-        span = f"bytes {reply.start}-{reply.stop - 1}/{now.st_size}"
-        headers["Content-Range"] = span
-    file.seek(reply.start)
-    return bottle.HTTPResponse(file, reply.status, headers)
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(open_content(known))
+        file.served = served
+        now = os.fstat(file.fileno())
+        etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
+        modified = min(max(int(now.st_mtime), 0), LAST_DATE)
+        sent, method = bottle.request.headers.raw, bottle.request.method
+        status, start, stop = evaluate(sent, etag, modified, now.st_size, method)
+        if status == 412:
+            raise ChangedSince("The file is not the one that was asked for.")
+        headers = {
+            **file_headers(known),
+            "Accept-Ranges": "bytes",
+            "ETag": etag,
+            "Last-Modified": email.utils.formatdate(modified, usegmt=True),
+            "Content-Length": str(stop - start),
+        }
+        if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
+            checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
+            headers["Repr-Digest"] = f"sha-256=:{checksum}:"  # RFC 9530
+        if status == 304:
+            return bottle.HTTPResponse(b"", 304, headers)
+        if status == 206:
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{now.st_size}"
+        file.seek(start)
+        opened.pop_all()  # the server closes it
+    return bottle.HTTPResponse(file, status, headers)
 
 
 def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPResponse:
@@ -7709,11 +7668,8 @@ def read_settings(args: argparse.Namespace) -> Settings:
     path = args.config or default_config_file()
     is_named = args.config or os.environ.get("CATALOGD_CONFIG")
     settings = Settings.read(path) if is_named or os.path.exists(path) else Settings()
-    over = {
-        name: value
-        for name, value in vars(args).items()
-        if name in ("host", "port") and value is not None
-    }
+    given = {name: getattr(args, name, None) for name in ("host", "port")}
+    over: Any = {name: value for name, value in given.items() if value is not None}
     folders = (*settings.folders, *getattr(args, "folders", ()))
     return dataclasses.replace(settings, folders=folders, **over)
 
@@ -7733,10 +7689,7 @@ def open_store(
 
 def become_owner(folder: str) -> None:
     """As root, become the user who owns a folder, and create no file there that the
-    service, which runs as that user, cannot open.
-
-    :raises Problem: the system does not allow it.
-    """
+    service, which runs as that user, cannot open. :raises Problem:"""
     if sys.platform == "win32" or os.geteuid() != 0 or not os.path.isdir(folder):
         return
     owner = os.stat(folder)
@@ -7823,10 +7776,7 @@ def connection_limit(wanted: int) -> int:
 
 def folder_beside_program() -> str:
     """Return the folder that a double click on a bundled program serves: `Games`
-    beside it, created if necessary.
-
-    :raises Problem: the program is not bundled, or the folder cannot be created.
-    """
+    beside it, created if necessary. :raises Problem:"""
     if not is_bundled():
         raise Problem(
             "No library folder is set. Run 'catalogd serve /path/to/games', or list"
@@ -8252,7 +8202,7 @@ def link_add(args: argparse.Namespace) -> None:
     values = check_all(LINK, vars(args))
     with open_store(args) as store:
         admins = [user["name"] for user in store.accounts.all() if user["admin"]]
-        print(make_link(store.entries, by=(*admins, SCANNER)[0], **values))
+        print(make_link(store.entries, (*admins, SCANNER)[0], values))
 
 
 @command("link remove", argument("id", "as 'catalogd link add' printed it"))
@@ -8280,9 +8230,10 @@ def verify(args: argparse.Namespace) -> None:
 
 
 def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
-    """Verify one file, and print and return the result."""
-    name = os.path.basename(known.path)
-    done = 0
+    """Compare a file with its checksum, and print and return the result: "ok",
+    "damaged", "new" (the checksum was stored only now), "changed" (the next scan will
+    see it) or "unreadable"."""
+    name, done = os.path.basename(known.path), 0
 
     def tick(count: int) -> None:
         nonlocal done
@@ -8290,28 +8241,21 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
         percent = 100 * done // max(known.size, 1)
         line.draw(f"{name} {percent} %", done / 1e6, "MB/s")
 
-    result = compare_content(store, known, tick)
-    line.end()
-    print(f"{result:10}  {known.id}  {printable(known.path)}")
-    return result
-
-
-def compare_content(store: Store, known: Checksum, tick: Callable[[int], None]) -> str:
-    """Return "ok", "damaged", "new" (the checksum was stored only now), "changed" (the
-    next scan will see it) or "unreadable".
-
-    :param tick: is called with the number of bytes of each part that was read.
-    """
     try:
         size, mtime, found = sha256(known.path, known.folder, tick)
     except OSError:
-        return "unreadable"
-    if (size, mtime) != (known.size, known.mtime):
-        return "changed"
-    if known.sha256 is None:
-        store.entries.set_checksum(known._replace(sha256=found))
-        return "new"
-    return "ok" if found == known.sha256 else "damaged"
+        result = "unreadable"
+    else:
+        if (size, mtime) != (known.size, known.mtime):
+            result = "changed"
+        elif known.sha256 is None:
+            store.entries.set_checksum(known._replace(sha256=found))
+            result = "new"
+        else:
+            result = "ok" if found == known.sha256 else "damaged"
+    line.end()
+    print(f"{result:10}  {known.id}  {printable(known.path)}")
+    return result
 
 
 @command("backup", argument("file", "where to; an earlier copy is replaced"))
@@ -8364,9 +8308,7 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 2 after a mistake, 130 on Ctrl-C.
-
-    :param argv: the command's words (default: those of the process).
-    """
+    The command's words are by default those of the process."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter(LOG_FORMAT))
     logging.basicConfig(handlers=[handler])
