@@ -90,14 +90,9 @@ log = logging.getLogger("catalogd")
 # Each field is an option. The INI file, its example and its checks come from here.
 
 
-def option(
-    section: str, default: Any, help: str, parse: Callable[[str], Any] = str
-) -> Any:
-    """Return a field of Settings.
-
-    :param parse: converts the INI file's text. The message of its ValueError continues
-        a sentence that begins with the text.
-    """
+def option(section: str, default: Any, help: str, parse: Any = str) -> Any:
+    """Return a field of Settings. `parse` converts the INI file's text: the message of
+    its ValueError continues a sentence that begins with the text."""
     metadata = {"section": section, "help": help, "parse": parse}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -115,9 +110,6 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
         return value
 
     return parse
-
-
-PORT = number(int, 0, 65535)
 
 
 def lines(text: str) -> tuple[str, ...]:
@@ -203,7 +195,7 @@ class Settings:
         number(float, 0, 36500),
     )
     host: str = option("server", "", "Address to listen on; empty for all interfaces.")
-    port: int = option("server", 6069, "TCP port to listen on.", PORT)
+    port: int = option("server", 6069, "TCP port to listen on.", number(int, 0, 65535))
     base_url: str = option(
         "server",
         "",
@@ -262,6 +254,7 @@ class Settings:
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
         values = {}
+        hint = "'catalogd example' lists all options."
         for section, keys in read_ini(path).items():
             options = {
                 field.name: field.metadata["parse"]
@@ -269,11 +262,11 @@ class Settings:
                 if field.metadata["section"] == section
             }
             if not options:
-                raise Problem(f"{path}: [{section}]: unknown section. {SEE_EXAMPLE}")
+                raise Problem(f"{path}: [{section}]: unknown section. {hint}")
             for key, text in keys.items():
                 where = f"{path}: [{section}] {key}"
                 if key not in options:
-                    raise Problem(f"{where}: unknown option. {SEE_EXAMPLE}")
+                    raise Problem(f"{where}: unknown option. {hint}")
                 try:
                     values[key] = options[key](text.strip())
                 except ValueError as error:
@@ -292,9 +285,6 @@ class Settings:
             rows += [f"# {line}" for line in field.metadata["help"].splitlines()]
             rows += [f"{field.name} = {format_option(field.default)}".rstrip()]
         return "\n".join(rows) + "\n"
-
-
-SEE_EXAMPLE = "'catalogd example' lists all options."
 
 
 def read_ini(path: str) -> dict[str, dict[str, str]]:
@@ -458,10 +448,7 @@ LINK = {
 
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
     """Return the known fields of a JSON object that are there and not null.
-
-    :raises Problem: the body is not a JSON object, or a field, which the message
-        names, is missing or has a bad value.
-    """
+    :raises Problem: the body is not a JSON object, or see check_all."""
     try:
         values = json.loads(body.decode("utf-8"), parse_constant=reject_constant)
     except (ValueError, RecursionError):
@@ -534,12 +521,9 @@ CLOSE = re.compile(rb"(?i)connection:(?:[^,]*,)*\s*close\s*(?:,.*)?")
 
 
 def checked_head(head: bytes) -> bytes:
-    """Check the head of a request by RFC 9112 (sections 3.2, 5.2 and 6.1) in linear
-    time: waitress's patterns take quadratic time for some lines.
-
-    :returns: the head without white space around its values.
-    :raises ValueError: it is malformed.
-    """
+    """Return the head of a request without white space around its values. The check by
+    RFC 9112 (sections 3.2, 5.2 and 6.1) takes linear time: waitress's patterns take
+    quadratic time for some lines. :raises ValueError: it is malformed."""
     line, *fields = head.rstrip(b"\r\n").split(b"\r\n")
     is_whole = REQUEST_LINE.fullmatch(line) and all(map(FIELD_LINE.fullmatch, fields))
     pairs = [tuple(map(bytes.strip, field.split(b":", 1))) for field in fields]
@@ -797,11 +781,8 @@ def hash_password(password: str) -> str:
 
 
 def password_matches(password: str, stored: str | None) -> bool:
-    """Return whether a password has the stored hash.
-
-    :param stored: None where the account does not exist. The answer takes as long
-        then, so that its time does not tell which accounts exist.
-    """
+    """Return whether a password has the stored hash. That is None where the account
+    does not exist; the answer takes as long, or its time would tell which do."""
     _, *costs, salt, expected = (stored or unknown_password()).split("$")
     n, r, p = map(int, costs)
     word, salted = normalized(password).encode(), base64.b64decode(salt)
@@ -852,12 +833,9 @@ def hash_token(secret: str) -> bytes:
 
 
 class Throttle:
-    """Delays for wrong passwords: the first are free, then each doubles the wait.
-
-    A subject is an account or an address. Where there are too many, new ones share one
-    wait, so that a flood of them makes none forgotten. Not safe to use from two threads
-    at once.
-    """
+    """Delays for wrong passwords: the first are free, then each doubles the wait. A
+    subject is an account or an address. Where there are too many, new ones share one
+    wait, so that a flood of them makes none forgotten. Not thread-safe."""
 
     free_tries = 5
     max_seconds = 300.0
@@ -3186,12 +3164,8 @@ def attachment(name: str) -> str:
 
 
 class Served:
-    """Which bytes of a file have left, over any number of connections.
-
-    Give one to `file_answer`, as often as the same file is asked for, and read
-    `ranges` and `bytes` at any time. What has left was taken by the system's network
-    stack; a little of it may still be lost on the way.
-    """
+    """Which bytes of a file have left, over any number of connections. What has left
+    was taken by the system's network stack; a little may still be lost on the way."""
 
     most = 1000  # separate ranges that are told apart; what comes after is not counted
 
@@ -3242,18 +3216,17 @@ class Content(io.FileIO):
         start = self.tell()
         stop = start + size
         while start < stop:
-            sent = self._send_piece(sock, start, min(stop - start, MAX_PIECE_BYTES))
+            size = min(stop - start, MAX_PIECE_BYTES)
+            if hasattr(os, "sendfile"):
+                sent = sock.sendfile(self, start, size)
+            else:
+                self.seek(start)
+                sent = sock.send(self.read(min(size, MAX_READ_BYTES)) or b"")
             if not sent:
                 raise OSError(f"the file ends at byte {start}")
             if self.served is not None:
                 self.served.add(start, start + sent)
             start += sent
-
-    def _send_piece(self, sock: socket.socket, start: int, size: int) -> int:
-        if hasattr(os, "sendfile"):
-            return sock.sendfile(self, start, size)
-        self.seek(start)
-        return sock.send(self.read(min(size, MAX_READ_BYTES)) or b"")
 
 
 # Server -----------------------------------------------------------------------
@@ -3594,13 +3567,11 @@ LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
 class Route(NamedTuple):
-    """An address of the service.
-
-    `subject` is the class that has the method `answer`. `access` is "open", "key",
-    "session", "admin" (a session of one), "key or session", or "dir" (a token in the
-    path, or Basic authentication with an account's name and key). `fields` are those of
-    its JSON body. `runs` names the threads that answer it, see Server.
-    """
+    """An address of the service. `subject` is the class that has the method `answer`.
+    `access` is "open", "key", "session", "admin" (a session of one), "key or session",
+    or "dir" (a token in the path, or Basic authentication with an account's name and
+    key). `fields` are those of its JSON body. `runs` names the threads that answer it,
+    see Server."""
 
     method: str
     path: str
@@ -3617,12 +3588,10 @@ ROUTES: list[Route] = []
 def route(
     rule: str, access: str, fields: Mapping[str, Field] | None = None, runs: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a method answer `rule`, such as "GET /api/list".
-
-    It is called with the caller (unless the route is open), the fields (if there are
-    any), and the variable parts of the path by name. It returns the fields to answer
-    beside "success", None if there are none, or a bottle.HTTPResponse.
-    """
+    """Make a method answer `rule`, such as "GET /api/list". It is called with the
+    caller (unless the route is open), the fields (if there are any), and the variable
+    parts of the path by name. It returns the fields to answer beside "success", None if
+    there are none, or a bottle.HTTPResponse."""
 
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
@@ -3643,10 +3612,8 @@ def error_body(code: str, message: str) -> bytes:
     return json.dumps(body).encode()
 
 
-def json_answer(
-    body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
-) -> bottle.HTTPResponse:
-    return bottle.HTTPResponse(body, status, {**JSON_HEADERS, **(headers or {})})
+def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPResponse:
+    return bottle.HTTPResponse(body, status, {**JSON_HEADERS, **headers})
 
 
 def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
@@ -3657,7 +3624,7 @@ def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
     call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
     log.log(logging.INFO if status < 500 else logging.ERROR, "%s", line)
-    return json_answer(error_body(code, message), status, headers)
+    return json_answer(error_body(code, message), status, **headers)
 
 
 def request_header(name: str, default: Any = "") -> Any:
@@ -3686,14 +3653,8 @@ class Web:
         self.settings = settings
         self.scanner = scanner
         self.setup_code = secrets.token_urlsafe(16)
-        subjects = (
-            SignInCalls(store, settings, self.setup_code),
-            AccountCalls(store, settings),
-            LibraryCalls(store, settings, scanner),
-            QueueCalls(store, settings),
-            ConsoleCalls(store, settings),
-        )
-        self.calls = {type(subject).__name__: subject for subject in subjects}
+        subjects = (SignInCalls, AccountCalls, LibraryCalls, QueueCalls, ConsoleCalls)
+        self.calls: dict[str, Any] = {kind.__name__: kind(self) for kind in subjects}
         self.app = App()
         self._router = self.app.router
         for rule in ROUTES:
@@ -3748,11 +3709,9 @@ class Web:
         return caller
 
     def _console(self) -> Caller:
-        """Return whose console address or Basic authentication this is.
-
-        :raises NotFound: the path that was sent begins with another spelling of /dir/,
-            such as //d%69r/, in which a proxy's log would not mask the token.
-        """
+        """Return whose console address or Basic authentication this is. Other
+        spellings of /dir/, such as //d%69r/, are refused: a proxy's log would not mask
+        the token in them. :raises NotFound, BadAddress:"""
         if not CONSOLE_TARGET.match(bottle.request.environ.get("REQUEST_URI", "/dir")):
             raise NotFound(HTTP_ERRORS[404][1])
         for token in bottle.request.path.split("/")[2:3]:
@@ -3814,12 +3773,12 @@ def reject_other_sites(settings: Settings) -> None:
 class Calls:
     """Base of the classes that answer calls. Each has one subject."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self.accounts = store.accounts
-        self.entries = store.entries
-        self.queue = store.queue
-        self.settings = settings
-        self.clock = store.database.clock
+    def __init__(self, web: Web) -> None:
+        self.accounts = web.store.accounts
+        self.entries = web.store.entries
+        self.queue = web.store.queue
+        self.settings = web.settings
+        self.clock = web.store.database.clock
 
     def base_url(self) -> str:
         """Return the address of the service, for addresses in answers."""
@@ -3830,9 +3789,9 @@ class Calls:
 class SignInCalls(Calls):
     """Setup, passwords and sessions."""
 
-    def __init__(self, store: Store, settings: Settings, setup_code: str) -> None:
-        super().__init__(store, settings)
-        self.setup_code = setup_code
+    def __init__(self, web: Web) -> None:
+        super().__init__(web)
+        self.setup_code = web.setup_code
         self.account_throttle, self.address_throttle = Throttle(), Throttle()
         self._good: dict[tuple[int, str], bool] = {}  # by account and address
         self._lock = threading.Lock()  # one costly check at a time
@@ -3972,9 +3931,7 @@ class AccountCalls(Calls):
         return {"id": self.accounts.add(name, password, body.get("admin", False))}
 
     @route("POST /web/accounts/<account>", "admin", ACCOUNT_CHANGES, "passwords")
-    def change_account(
-        self, caller: Caller, body: dict[str, Any], account: str
-    ) -> None:
+    def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
         if "password" in body:
             new = hash_password(check_password(body["password"]))
             self.accounts.set_password(account_id(account), new, caller.credential)
@@ -4019,9 +3976,9 @@ def accepts_gzip(header: str) -> bool:
 class LibraryCalls(Calls):
     """Entries, their files and icons, and scans."""
 
-    def __init__(self, store: Store, settings: Settings, scanner: Scanner) -> None:
-        super().__init__(store, settings)
-        self.scanner = scanner
+    def __init__(self, web: Web) -> None:
+        super().__init__(web)
+        self.scanner = web.scanner
         self._lists: dict[bool, EntryList] = {}  # for clients, and full for the page
         self._lock = threading.Lock()
 
@@ -4055,7 +4012,7 @@ class LibraryCalls(Calls):
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         entry = self.entries.get(entry_id)
         if entry["type"] == "url":
-            return json_answer(b"", 302, {"Location": entry["source"]})
+            return json_answer(b"", 302, Location=entry["source"])
         file = self.entries.checksum(entry_id)
         # waitress removes this header from calls that the trusted proxy did not make.
         is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
@@ -4092,9 +4049,12 @@ class LibraryCalls(Calls):
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         state = dataclasses.asdict(self.scanner.state)
-        states = {True: "offline", False: "online"}
         state["folders"] = [
-            {"path": path, "state": states[files is None], "files": files or 0}
+            {
+                "path": path,
+                "state": "offline" if files is None else "online",
+                "files": files or 0,
+            }
             for path, files in state["folders"].items()
         ]
         return state
@@ -4145,8 +4105,8 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def remote_size(url: str, patience: float = 10) -> int:
-    """Return the Content-Length that a server gives for an address, or 0. It may be
-    silent for `patience` in seconds."""
+    """Return the Content-Length that a server gives for an address, or 0.
+    :param patience: seconds that the server may be silent."""
     request = urllib.request.Request(url, method="HEAD")
     try:
         opener = urllib.request.build_opener(Redirects(url))
@@ -4161,8 +4121,8 @@ def remote_size(url: str, patience: float = 10) -> int:
 class QueueCalls(Calls):
     """The caller's send queue, for clients and for the page."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        super().__init__(store, settings)
+    def __init__(self, web: Web) -> None:
+        super().__init__(web)
         self._started = self.clock()
         self._last_calls: dict[int, float] = {}  # of clients, by account
 
@@ -4244,8 +4204,8 @@ class QueueCalls(Calls):
 class ConsoleCalls(Calls):
     """Console addresses: files for a program on the console, which has no key."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        super().__init__(store, settings)
+    def __init__(self, web: Web) -> None:
+        super().__init__(web)
         self.served: dict[str, Served] = {}  # by queue item, the oldest first
         self._directory = Directory(-1, [])
         self._lock = threading.Lock()
@@ -4291,10 +4251,10 @@ class ConsoleCalls(Calls):
         if place in directory.folders and path.endswith("/"):
             return directory_answer(directory.folders[place])
         if place in directory.folders:
-            return json_answer(b"", 301, {"Location": f"{place}/"})
+            return json_answer(b"", 301, Location=f"{place}/")
         entry = directory.find(place)
         if entry["type"] == "url":
-            return json_answer(b"", 302, {"Location": entry["source"]})
+            return json_answer(b"", 302, Location=entry["source"])
         served = self._served(caller.item) if caller.item else None
         return file_answer(self.entries.checksum(entry["id"]), served)
 
@@ -4339,7 +4299,8 @@ class Directory:
         """Return a directory of one entry, or, for None, this one."""
         if entry is None:
             return self
-        return Directory(self.version, filter(None, [self._by_id.get(entry)]))
+        found = [self._by_id[entry]] if entry in self._by_id else []
+        return Directory(self.version, found)
 
     def index(self, base: str) -> bytes:
         """Return the list of packages in the form of Tinfoil's index.json, made once
@@ -4474,10 +4435,8 @@ def file_headers(known: Checksum) -> dict[str, str]:
 
 
 def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPResponse:
-    """Return a file, or the part of it that the request asks for. :raises NotFound:
-
-    :param served: gets the bytes that were sent, as they are sent.
-    """
+    """Return a file, or the part of it that the request asks for. `served` gets the
+    bytes that were sent, as they are sent. :raises NotFound:"""
     with contextlib.ExitStack() as opened:
         file = opened.enter_context(open_content(known))
         file.served = served
@@ -7629,7 +7588,7 @@ def command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
 
 def port_number(text: str) -> int:
     try:
-        return int(PORT(text))
+        return int(number(int, 0, 65535)(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
@@ -7662,9 +7621,7 @@ def common_arguments() -> list[Argument]:
 
 def read_settings(args: argparse.Namespace) -> Settings:
     """Return the settings of the INI file, with those of the command line over them.
-
-    :raises Problem: the INI file is wrong, or is missing although it was named.
-    """
+    :raises Problem: the INI file is wrong, or is missing although it was named."""
     path = args.config or default_config_file()
     is_named = args.config or os.environ.get("CATALOGD_CONFIG")
     settings = Settings.read(path) if is_named or os.path.exists(path) else Settings()
@@ -7909,7 +7866,7 @@ def log_thread() -> Iterator[None]:
 
 
 def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
-    """Serve until a signal ends it. :param open: show the page in a browser here."""
+    """Serve until a signal ends it. :param open: show the page in a browser."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
     scanner.start()
@@ -8042,12 +7999,10 @@ def scan(args: argparse.Namespace) -> None:
         raise Problem(
             f"No library folder is set. List folders in {default_config_file()}."
         )
-    line = ProgressLine(sys.stderr)
-    with open_store(args, settings) as store:
-        try:
-            changes = Scanner(store, settings).scan(line.scan)
-        finally:
-            line.end()
+    with open_store(args, settings) as store, contextlib.ExitStack() as stack:
+        line = ProgressLine(sys.stderr)
+        stack.callback(line.end)
+        changes = Scanner(store, settings).scan(line.scan)
     print(f"{summary(changes)}.")
 
 
@@ -8281,9 +8236,8 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -
     if not body:
         print(none)
         return
-    table = [list(head), *body]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    for row in (head, *body):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         print("  ".join(cells).rstrip())
 
