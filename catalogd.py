@@ -26,7 +26,6 @@ Commands   the command line
 import _thread
 import argparse
 import base64
-import concurrent.futures
 import configparser
 import contextlib
 import ctypes
@@ -594,13 +593,9 @@ def file_facts(path: str, file: io.FileIO, size: int) -> FileFacts:
     """Return the facts of name and header, of which the header knows better."""
     header = FileFacts({})
     if reader := HEADERS.get(file_type(path)):
-        with contextlib.suppress(OutOfBounds):
+        with contextlib.suppress(EOFError):
             header = reader(Window(file, size))
     return FileFacts({**name_facts(path), **header.facts}, header.icon)
-
-
-class OutOfBounds(Exception):
-    """A header points to bytes that are not in the file, or to too many."""
 
 
 class Window:
@@ -614,14 +609,14 @@ class Window:
         self.left = self.max_bytes
 
     def read(self, offset: int, length: int) -> bytes:
-        """:raises OutOfBounds: the bytes are not there, or are too many."""
+        """:raises EOFError: the bytes are not there, or are too many."""
         if length > self.left or offset + length > self.size:
-            raise OutOfBounds
+            raise EOFError
         self.left -= length
         self.file.seek(offset)
         found = self.file.read(length) or b""
         if len(found) < length:
-            raise OutOfBounds
+            raise EOFError
         return found
 
 
@@ -642,7 +637,7 @@ def nro_facts(window: Window) -> FileFacts:
     whole = program + max(ends, default=0x38)
     facts: dict[str, Any] = {"complete": window.size >= whole}
     (icon_at, icon_size), (nacp_at, nacp_size), _ = sections
-    with contextlib.suppress(OutOfBounds):
+    with contextlib.suppress(EOFError):
         facts |= nacp_facts(window.read(program + nacp_at, min(nacp_size, 0x4000)))
         icon = window.read(program + icon_at, icon_size)
         if icon.startswith(b"\xff\xd8\xff"):
@@ -1537,9 +1532,7 @@ class Database:
         """Return why some are still deferred."""
         problems = []
         for write in [*self._deferred]:
-            self._deferred.discard(
-                write
-            )  # first, as it may be deferred again meanwhile
+            self._deferred.discard(write)  # first, as it may be deferred again
             try:
                 write(wait)
             except Problem as problem:
@@ -1703,21 +1696,16 @@ class Accounts:
         self.database.write(f"{sql} VALUES (?, ?, ?, ?, ?, ?)", row)
         return row[0]
 
-    def _unused_since(self) -> str:
-        """Return the parameter of KEY_LIVES."""
-        return self.database.time(LOGIN_KEY_DAYS)
-
     def keys(self, account: int | None = None) -> list[Row]:
         """Return the keys of one account or of all, with their uses."""
         sql = (
             "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
             " last_used_at, requests FROM keys JOIN accounts ON accounts.id = account"
-            f" WHERE account = coalesce(:account, account) AND {KEY_LIVES}"
+            " WHERE account = coalesce(?, account)"
             " ORDER BY keys.created_at, keys.id"
         )
-        values = {"account": account, "unused_since": self._unused_since()}
         with self._listing_lock:
-            keys = self.database.rows(sql, values)
+            keys = self.database.rows(sql, (account,))
             uses = self._uses.copy()
         for key in keys:
             count, last = uses.get(key["id"], (0, key["last_used_at"]))
@@ -1744,7 +1732,7 @@ class Accounts:
             "SELECT account, name, admin, keys.id AS credential FROM keys"
             " JOIN accounts ON accounts.id = account"
             f" WHERE digest = :digest AND {KEY_LIVES}",
-            {"digest": digest, "unused_since": self._unused_since()},
+            {"digest": digest, "unused_since": self.database.time(LOGIN_KEY_DAYS)},
         )
         if row:
             self._count_use(row["credential"])
@@ -1800,14 +1788,6 @@ class Accounts:
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
         self.database.write(sql, (session, account))
-
-    def drop_old(self) -> None:
-        """Drop the sessions and keys that have ended by themselves."""
-        with self.database.writing() as db:
-            since = self.database.time(SESSION_DAYS)
-            db.execute("DELETE FROM sessions WHERE created_at < ?", (since,))
-            sql = f"DELETE FROM keys WHERE NOT {KEY_LIVES}"
-            db.execute(sql, {"unused_since": self._unused_since()})
 
 
 class Entries:
@@ -2068,21 +2048,19 @@ class Queue:
         """Return the items that a client may take now, first in, first out. A client
         that names itself also gets those that it began to send with the same key: that
         it asks means that it lost them in a crash."""
-        items = self._items(account, "AND is_open", client, key)
+        items = self.items(account, True, client, key)
         takeable = ("pending", "here")
         return [item for item in items if (item["status"], item["state"]) == takeable]
 
-    def items(self, account: int) -> list[Row]:
-        """Return all items of the account's queue, those that ended too."""
-        return self._items(account)
-
-    def _items(
+    def items(
         self,
         account: int,
-        condition: str = "",
+        only_open: bool = False,
         client: str | None = None,
         key: str | None = None,
     ) -> list[Row]:
+        """Return the items of the account's queue, by default those that ended too.
+        Those that a client may take are pending, as in `pending`."""
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
             "SELECT queue.id, entry, name, type, source, file_type, entries.size,"
@@ -2090,7 +2068,7 @@ class Queue:
             f" place, status, {IS_SILENT} OR client = :client"
             " AND coalesce(key, :key) IS :key AS is_stale"
             " FROM queue JOIN entries ON entries.id = entry WHERE"
-            f" account = :account {condition} ORDER BY +place",
+            f" account = :account {'AND is_open' if only_open else ''} ORDER BY +place",
             {"account": account, "client": client, "key": key, **self._silence()},
         )
         for item in items:
@@ -2244,16 +2222,6 @@ class Queue:
             {"account": account, **self._silence()},
         )
 
-    def drop_old(self) -> None:
-        """Drop the items that ended long ago, or before many others of the account."""
-        newest_first = "PARTITION BY account ORDER BY ended_at DESC, place DESC"
-        numbered = f"SELECT id, row_number() OVER ({newest_first}) AS number FROM queue"
-        self.database.write(
-            "DELETE FROM queue WHERE ended_at < ? OR id IN"
-            f" (SELECT id FROM ({numbered} WHERE NOT is_open) WHERE number > ?)",
-            (self.database.time(FINISHED_DAYS), MAX_FINISHED),
-        )
-
     # Console addresses
 
     def browse_token(self, account: int) -> str | None:
@@ -2325,9 +2293,22 @@ class Store:
         return {"reports": self.queue.waiting(), "writers": self.database.waiting()}
 
     def drop_old(self) -> None:
-        """Drop what is kept only for a time, for which SQLite looks at little."""
-        self.accounts.drop_old()
-        self.queue.drop_old()
+        """Drop the sessions and keys that have ended by themselves, and the items that
+        ended long ago or before many others of their account."""
+        ago = self.database.time
+        newest_first = "PARTITION BY account ORDER BY ended_at DESC, place DESC"
+        numbered = f"SELECT id, row_number() OVER ({newest_first}) AS number FROM queue"
+        finished = (
+            "ended_at < ? OR id IN"
+            f" (SELECT id FROM ({numbered} WHERE NOT is_open) WHERE number > ?)"
+        )
+        with self.database.writing() as db:
+            sql = "DELETE FROM sessions WHERE created_at < ?"
+            db.execute(sql, (ago(SESSION_DAYS),))
+            sql = f"DELETE FROM keys WHERE NOT {KEY_LIVES}"
+            db.execute(sql, {"unused_since": ago(LOGIN_KEY_DAYS)})
+            sql = f"DELETE FROM queue WHERE {finished}"
+            db.execute(sql, (ago(FINISHED_DAYS), MAX_FINISHED))
 
     def close(self) -> None:
         self.accounts.close()
@@ -2342,12 +2323,15 @@ SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 
 
+FileRow = tuple[str, int, int, int]  # name, size in bytes, mtime in ns, inode
+
+
 class Folder(NamedTuple):
-    """A folder's files: name, size in bytes, mtime in nanoseconds, and inode."""
+    """A folder's files."""
 
     path: str
     volume: str
-    rows: list[tuple[str, int, int, int]]
+    rows: list[FileRow]
 
 
 class Tree(NamedTuple):
@@ -2409,7 +2393,7 @@ class Walker:
         self.volumes: dict[int, str] = {}  # by device number
 
     def read_folder(self, path: str) -> None:
-        rows: list[tuple[str, int, int, int]] = []
+        rows: list[FileRow] = []
         self.tree.folders.append(Folder(path, volume_name(path, self.volumes), rows))
         with os.scandir(path) as found:
             shown = [row for row in found if not row.name.startswith(HIDDEN)]
@@ -2421,9 +2405,7 @@ class Walker:
                 self.waiting.append(row.path)
         self.count += len(rows)
 
-    def _add_file(
-        self, row: "os.DirEntry[str]", rows: list[tuple[str, int, int, int]]
-    ) -> None:
+    def _add_file(self, row: "os.DirEntry[str]", rows: list[FileRow]) -> None:
         try:
             now = row.stat(follow_symlinks=False)
             if not now.st_ino:  # as on Windows
@@ -2770,14 +2752,6 @@ class ScanState:
     """The number of files by library folder; None where it is offline."""
 
 
-class LastScan(NamedTuple):
-    """What the last scan found, to tell whether another one can find anything else."""
-
-    contents_hash: int = 0
-    list_version: int = -1
-    time: float = 0.0
-
-
 class Growing(NamedTuple):
     """A file that is not served while it grows."""
 
@@ -2806,7 +2780,8 @@ class Scanner:
         self._watched: dict[str, Growing] = {}  # those of the scan before
         self._has_skipped = False  # whether a file could not be read in this scan
         self._listed = time.monotonic()  # when the list changed last
-        self._last = LastScan()
+        self._compared = (0, -1)  # by the last scan: hash of the folders, list version
+        self._compared_at = 0.0
         self._told: set[str] = set()  # log lines of this scan, and of the one
         self._told_before: set[str] = set()  # before: each is said only once
         self._icons: dict[str, bytes] = {}
@@ -2847,10 +2822,8 @@ class Scanner:
     def _compare(self, trees: Mapping[str, Tree | None]) -> Changes:
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
-        if (
-            self._last == (found, self.entries.version(), self._last.time)
-            and 0 <= now - self._last.time < self.compare_seconds
-        ):
+        is_recent = 0 <= now - self._compared_at < self.compare_seconds
+        if is_recent and self._compared == (found, self.entries.version()):
             return Changes()
         self._has_skipped = False
         self._watched, self.growing = self.growing, {}
@@ -2858,7 +2831,8 @@ class Scanner:
         known, copies = self.entries.files(), self.entries.copies
         changes = self._write(compare(known, trees, self._read, forget_before, copies))
         if not self._has_skipped:
-            self._last = LastScan(found, self.entries.version(), now)
+            self._compared = (found, self.entries.version())
+            self._compared_at = now
         return changes
 
     def _write(self, changes: Changes) -> Changes:
@@ -2868,29 +2842,18 @@ class Scanner:
         if any(changes._replace(added=())):
             self.entries.apply(changes)
         added: list[tuple[FoundFile, None]] = []
-        with concurrent.futures.ThreadPoolExecutor(1) as writer:
-            writing: concurrent.futures.Future[None] | None = None
-            for batch in batches(changes.added):
-                read = [(file, content or self._read(file)) for file, content in batch]
-                rows = [(file, content) for file, content in read if content]
-                added += [(file, None) for file, _ in rows]
-                self._write_icons()
-                if writing:
-                    writing.result()
-                last = batch[-1] is changes.added[-1]
-                writing = writer.submit(self.entries.add_files, rows, self._due(last))
-            if writing:
-                writing.result()
+        for batch in batches(changes.added):
+            read = [(file, content or self._read(file)) for file, content in batch]
+            rows = [(file, content) for file, content in read if content]
+            added += [(file, None) for file, _ in rows]
+            self._write_icons()
+            # Each change of the list costs those who poll it.
+            is_due = time.monotonic() - self._listed >= self.list_seconds
+            is_last = batch[-1] is changes.added[-1]
+            self.entries.add_files(rows, is_due or is_last)
+            if is_due:
+                self._listed = time.monotonic()
         return changes._replace(added=added)
-
-    def _due(self, last: bool) -> bool:
-        """Return whether the list is to change now; each change costs those who poll
-        it."""
-        now = time.monotonic()
-        due = last or now - self._listed >= self.list_seconds
-        if due:
-            self._listed = now
-        return due
 
     def _tree(self, folder: str) -> Tree | None:
         before = self.state.files
@@ -3034,8 +2997,8 @@ class Scanner:
             self._write_icons()
             version = self.entries.version()
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
-            if self._last.list_version == version:  # the folders are as they were
-                self._last = self._last._replace(list_version=version + 1)
+            if self._compared[1] == version:  # the folders are as they were
+                self._compared = (self._compared[0], version + 1)
         self._outdated_after = known[-1].id
 
     def _has_settled(self) -> bool:
