@@ -2849,8 +2849,8 @@ class Scanner:
             self._write_icons()
             # Each change of the list costs those who poll it.
             is_due = time.monotonic() - self._listed >= self.list_seconds
-            is_last = batch[-1] is changes.added[-1]
-            self.entries.add_files(rows, is_due or is_last)
+            is_due |= batch[-1] is changes.added[-1]
+            self.entries.add_files(rows, is_due)
             if is_due:
                 self._listed = time.monotonic()
         return changes._replace(added=added)

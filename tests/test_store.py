@@ -798,6 +798,13 @@ def test_the_first_key_that_reports_on_an_item_owns_it_until_it_ends(
         store.queue.report(anna, item, {"status": "completed", "key": one})
 
 
+def test_an_item_that_is_not_being_sent_gets_no_address(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    with pytest.raises(catalogd.Conflict, match="not being sent"):
+        store.queue.add_item_address(anna, send(store, anna, entry), b"digest")
+
+
 def test_a_key_owns_an_item_until_it_is_stale(
     store: catalogd.Store, anna: int, entry: str, clock: Clock
 ) -> None:
