@@ -592,10 +592,8 @@ def test_the_page_is_opened_with_the_option(
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
 
     class Server(Address):
-        def run(self) -> None:
-            pass
-
-        close = run
+        def run(self) -> bool:
+            return True
 
     catalogd.run(Server("http://x:81"), service.scanner, service, open=True)
     assert opened == [f"http://127.0.0.1:81/#setup={service.setup_code}"]
