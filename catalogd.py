@@ -558,7 +558,7 @@ TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE
 
 
 class FileFacts(NamedTuple):
-    """The name and metadata of an Entry, as a file tells them, and its icon."""
+    """The name and metadata of an Entry, read from a file, and its icon."""
 
     facts: dict[str, Any]
     icon: bytes = b""  # a JPEG
@@ -590,7 +590,7 @@ def name_facts(path: str) -> dict[str, Any]:
 
 
 def file_facts(path: str, file: io.FileIO, size: int) -> FileFacts:
-    """Return the facts of name and header, of which the header knows better."""
+    """Return the facts of name and header; the header wins."""
     header = FileFacts({})
     if reader := HEADERS.get(file_type(path)):
         with contextlib.suppress(EOFError):
@@ -976,8 +976,8 @@ CREATE TABLE sent (                    -- outlives the queue's items
 CREATE TABLE addresses (
     digest BLOB PRIMARY KEY,           -- hash_token of the token in the address
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
-    item TEXT UNIQUE REFERENCES queue ON DELETE CASCADE, -- NULL: to browse all
-    token TEXT                         -- only to browse all: the page shows it again
+    item TEXT UNIQUE REFERENCES queue ON DELETE CASCADE, -- NULL: the account's own
+    token TEXT                         -- only of the account's own: the page shows it
 ) STRICT;
 
 CREATE UNIQUE INDEX addresses_to_browse ON addresses (account) WHERE item IS NULL;
@@ -1035,7 +1035,7 @@ BATCH = 250  # entries that are written at once
 OPEN = {"figures": "processing", "release": "pending", "cancel": "cancelled"}
 OPEN |= {status: status for status in STATUSES}
 FAILED = {"figures": "failed", "failed": "failed", "processing": "processing"}
-STOPPED = {"completed": "cancelled", "failed": "cancelled"}  # the client's last word
+STOPPED = {"completed": "cancelled", "failed": "cancelled"}  # the client's last report
 TRANSITIONS: dict[str, dict[str, str]] = {
     "pending": OPEN,
     "processing": {**OPEN, "stale": "pending"},
@@ -1078,7 +1078,7 @@ class Caller(NamedTuple):
 
 
 class FoundFile(NamedTuple):
-    """What a folder tells of a file, without opening it."""
+    """A file as its folder lists it, without opening it."""
 
     path: str
     folder: str  # library folder
@@ -1089,7 +1089,7 @@ class FoundFile(NamedTuple):
 
 
 class FileContent(NamedTuple):
-    """What an open file tells."""
+    """The sample and the facts of an opened file."""
 
     sample: str
     facts: dict[str, Any]
@@ -1387,7 +1387,9 @@ class Database:
         current = (SCHEMA_VERSION, APPLICATION_ID)
         if (self._pragma("user_version"), self._pragma("application_id")) == current:
             return
-        with self.exclusive("upgrade", wait=60):  # nobody waits to change to WAL
+        with self.exclusive(
+            "upgrade", wait=60
+        ):  # SQLite does not wait there for a lock
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
             self._writer.execute("PRAGMA legacy_alter_table = ON")  # and only them
@@ -2782,8 +2784,8 @@ class Scanner:
         self._listed = time.monotonic()  # when the list changed last
         self._compared = (0, -1)  # by the last scan: hash of the folders, list version
         self._compared_at = 0.0
-        self._told: set[str] = set()  # log lines of this scan, and of the one
-        self._told_before: set[str] = set()  # before: each is said only once
+        self._warnings: set[str] = set()  # of this scan, and of the one before: each
+        self._previous_warnings: set[str] = set()  # is logged once
         self._icons: dict[str, bytes] = {}
         self._tick: Callable[[ScanState], None] = lambda state: None
         self._scan_due = 0.0  # monotonic times
@@ -2801,7 +2803,7 @@ class Scanner:
         """
         with self.database.exclusive("scan", wait=60):
             self._tick = tick
-            self._told_before, self._told = self._told, set()
+            self._previous_warnings, self._warnings = self._warnings, set()
             started = self.database.time()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, looked=0, started=started
@@ -2866,23 +2868,23 @@ class Scanner:
             tree = walk(folder, self.settings.extensions, count)
         except OSError as error:
             self.state.folders[folder] = None
-            self._tell(folder, f"is offline: {error.strerror}. Its entries wait.")
+            self._warn(folder, f"is offline: {error.strerror}. Its entries are kept.")
             return None
         if self.state.folders.get(folder, 0) is None:
             log.info("%s is back.", folder)
         self.state.folders[folder] = tree.total()
         self.state.files = before + tree.total()
         for path in tree.unreadable:
-            self._tell(path, "cannot be read. The entries in it wait.")
+            self._warn(path, "cannot be read. The entries in it wait.")
         for path in tree.misnamed:
-            self._tell(path, "is not served: its name is not valid UTF-8. Rename it.")
+            self._warn(path, "is not served: its name is not valid UTF-8. Rename it.")
         return tree
 
-    def _tell(self, path: str, what: str) -> None:
+    def _warn(self, path: str, what: str) -> None:
         message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self._told_before | self._told:
+        if message not in self._previous_warnings | self._warnings:
             log.warning("%s", message)
-        self._told.add(message)
+        self._warnings.add(message)
 
     def _read(self, file: FoundFile) -> FileContent | None:
         self.state.looked += 1
@@ -2901,7 +2903,7 @@ class Scanner:
                 facts, icon = file_facts(file.path, handle, now.st_size)
                 taken = sample(handle, now.st_size)
         except OSError as error:
-            self._tell(file.path, f"is not served: {error.strerror or error}.")
+            self._warn(file.path, f"is not served: {error.strerror or error}.")
             return None
         return FileContent(taken, {**facts, **self._keep_icon(icon)})
 
@@ -3042,7 +3044,7 @@ def matches(header: str, etag: str, weak: bool) -> bool:
 
 
 def http_date(text: str | None) -> float | None:
-    """Seconds since 1970; None where it is no date."""
+    """Return seconds since 1970, or None if the text is no date."""
     try:
         date = email.utils.parsedate_to_datetime(text or "")
         return date.replace(tzinfo=date.tzinfo or datetime.UTC).timestamp()
@@ -3130,7 +3132,7 @@ class Served:
     """Which bytes of a file have left, over any number of connections. What has left
     was taken by the system's network stack; a little may still be lost on the way."""
 
-    most = 1000  # separate ranges that are told apart; what comes after is not counted
+    max_ranges = 1000  # a separate range beyond these is not counted
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []  # first byte, the one after the last
@@ -3149,7 +3151,7 @@ class Served:
                     apart.append((first, last))
                 else:
                     start, stop = min(first, start), max(last, stop)
-            if len(apart) < self.most:
+            if len(apart) < self.max_ranges:
                 self.ranges = sorted([*apart, (start, stop)])
 
 
@@ -3307,7 +3309,7 @@ class Channel(waitress.channel.HTTPChannel):
             self.socket.shutdown(how)
 
     def is_waiting(self) -> bool:
-        """Whether it is the client's turn to send."""
+        """Return whether it is the client's turn to send."""
         return not self.requests and not self.total_outbufs_len
 
     def check_deadlines(self, now: float) -> None:
@@ -4041,9 +4043,9 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     path = urllib.parse.urlsplit(url).path
     kind = values.get("file_type") or os.path.splitext(path)[1]
     kind = kind.lstrip(".").lower()
-    said = {name: values.get(name, "") for name in ENTRY_CHANGES}
+    facts = {name: values.get(name, "") for name in ENTRY_CHANGES}
     size = values["size"] if "size" in values else remote_size(url)
-    return entries.add_link(url, size, kind and safe_name(kind), said, by)
+    return entries.add_link(url, size, kind and safe_name(kind), facts, by)
 
 
 def is_public(url: str) -> bool:
@@ -7662,7 +7664,7 @@ def listen(web: Web) -> Server:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on a host, or for "" on all interfaces. :raises Problem:"""
+    """Listen on a host, or for "" on all interfaces. :raises Problem:"""
     try:
         if not host and socket.has_dualstack_ipv6():
             ipv6 = socket.AF_INET6
@@ -7678,8 +7680,8 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def connection_limit(wanted: int) -> int:
-    """How many connections fit into this process's limit of open files, which is raised
-    where it can be. One may need two: a socket and a file."""
+    """Return how many connections fit into the limit of open files, which is raised if
+    it can be. One may need two: a socket and a file."""
     try:
         import resource
     except ImportError:  # Windows, where select() takes 512 sockets
@@ -7849,8 +7851,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
-BEAT = 20.0  # seconds between two messages to a systemd that set no watchdog
-PATIENCE = 5.0  # seconds that the service has to answer a call of its own
+HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
+MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself
 
 
 @contextlib.contextmanager
@@ -7873,9 +7875,11 @@ def heartbeat(server: Server, web: Web) -> Iterator[None]:
 
 def beat(server: Server, web: Web, over: threading.Event) -> None:
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
-    interval = watchdog / 3 or BEAT
+    interval = watchdog / 3 or HEARTBEAT_SECONDS
     while not over.is_set():
-        if answers(own_address(server, web.settings), min(interval, PATIENCE)):
+        if answers(
+            own_address(server, web.settings), min(interval, MAX_ANSWER_SECONDS)
+        ):
             notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
         over.wait(interval)
 

@@ -724,7 +724,7 @@ class Download:
     def probe(self) -> None:
         """Ask the server for the facts above.
 
-        :raises ServerAway, BadKey, Failed: there is no file to be had now.
+        :raises ServerAway, BadKey, Failed: the file cannot be downloaded now.
         """
         with self._open({"Range": "bytes=0-0"}) as response:
             headers = response.headers
@@ -829,7 +829,9 @@ def redirect_address(parts: Address, location: str) -> Address:
         new = urllib.parse.urljoin(parts.geturl(), location)
         return split_address(new, "http", "https")
     except (Problem, ValueError) as problem:
-        raise Failed(f"The server redirects to nowhere: {problem}") from problem
+        raise Failed(
+            f"The server's redirect has no valid address: {problem}"
+        ) from problem
 
 
 def check_accepted(response: Response, is_own: bool) -> None:

@@ -169,6 +169,7 @@ def test_a_subject_is_forgotten_after_a_day(
         ("fe80::1%eth0", "fe80::1%eth0"),
         ("fd00::1", "fd00::1"),
         ("::1", "::1"),
+        ("unknown", "unknown"),
     ],
 )
 def test_a_network_of_global_ipv6_counts_as_one_address(

@@ -503,7 +503,7 @@ def test_a_link_that_redirects_to_nowhere_fails(
     far = origin(lambda request: request.reply(302, Location=place))
     item = home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
-    assert "redirects" in home.item(item)["error"]
+    assert "redirect" in home.item(item)["error"]
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -525,11 +525,11 @@ def test_served_ranges_are_joined() -> None:
 
 def test_served_ranges_do_not_grow_without_end() -> None:
     served = catalogd.Served()
-    for start in range(0, 3 * served.most, 2):
+    for start in range(0, 3 * served.max_ranges, 2):
         served.add(start, start + 1)
-    assert len(served.ranges) == served.most
-    served.add(0, 2 * served.most)  # one that joins others is counted still
-    assert served.ranges == [(0, 2 * served.most)]
+    assert len(served.ranges) == served.max_ranges
+    served.add(0, 2 * served.max_ranges)  # one that joins others is counted still
+    assert served.ranges == [(0, 2 * served.max_ranges)]
 
 
 class Hidden:

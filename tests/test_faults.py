@@ -223,7 +223,11 @@ def test_a_disk_that_fails_cuts_the_download_off(
             raise OSError(errno.EIO, "Input/output error")
         return sendfile(out, source, offset, count)
 
+    def fail_too(file: catalogd.Content, count: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
     monkeypatch.setattr(os, "sendfile", fail)
+    monkeypatch.setattr(catalogd.Content, "read", fail_too, raising=False)
     path = games.add("a.nsp", large)
     with Download(games, path) as download:
         body = download.rest()

@@ -438,7 +438,7 @@ def test_a_missing_folder_is_an_error_not_an_empty_tree(library: Library) -> Non
         catalogd.walk(str(library.folder / "missing"), ["nsp"])
 
 
-def test_a_folder_that_cannot_be_read_is_told(
+def test_a_folder_that_cannot_be_read_is_logged(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.add("a.nsp")
@@ -478,7 +478,7 @@ class Row:
     ("problem", "unreadable"),
     [(FileNotFoundError(2, "gone"), []), (OSError(5, "broken"), ["/games/a.nsp"])],
 )
-def test_a_file_that_cannot_be_measured_is_told_unless_it_is_gone(
+def test_a_file_that_cannot_be_measured_is_logged_unless_it_is_gone(
     problem: OSError, unreadable: list[str]
 ) -> None:
     walker = catalogd.Walker("/games", ["nsp"])
@@ -773,7 +773,7 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
         f"{library.folder}/bad cannot be read. The entries in it wait.",
         f"{library.folder}/\\xff.nsp is not served: its name is not valid UTF-8."
         " Rename it.",
-        "/missing is offline: No such file or directory. Its entries wait.",
+        "/missing is offline: No such file or directory. Its entries are kept.",
     ]
     assert scanner.state.folders == {str(library.folder): 0, "/missing": None}
 
@@ -790,7 +790,7 @@ def test_a_disk_that_comes_and_goes_is_logged_each_time(
         scanner.scan()
         os.rename(away, library.folder)
         scanner.scan()
-    offline = "is offline: No such file or directory. Its entries wait."
+    offline = "is offline: No such file or directory. Its entries are kept."
     root = str(library.folder)
     assert caplog.messages == [f"{root} {offline}", f"{root} is back."] * 2
 

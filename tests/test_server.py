@@ -675,6 +675,22 @@ def test_a_second_stop_touches_nothing_that_was_closed(service: catalogd.Web) ->
         server.stop()
 
 
+def test_no_download_begins_after_a_stop(service: catalogd.Web) -> None:
+    server = catalogd.listen(service)
+    server.stop()
+    channel: Any = object()  # that nobody may touch
+    server._start_thread(channel)
+    assert server.run()
+
+
+def test_nothing_is_sent_on_a_connection_that_is_to_be_closed() -> None:
+    """As after an error of the socket, which only the main loop closes."""
+    channel: Any = object.__new__(catalogd.Channel)
+    channel.will_close = True
+    with pytest.raises(waitress.channel.ClientDisconnected):
+        channel.write_soon(b"more")
+
+
 def test_an_error_while_a_connection_is_accepted_does_not_end_the_service(
     games: Games, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
