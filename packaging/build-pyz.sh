@@ -8,7 +8,7 @@ to=$(mkdir -p "${1:-$top/dist}" && cd "${1:-$top/dist}" && pwd)
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
-packages=$(sed -n 's/^# dependencies = \[\(.*\)\]$/\1/p' "$top/catalogd.py" | tr -d '",')
+packages=$(sed -n 's/^# dependencies = \["\(.*\)"\]$/\1/p' "$top/catalogd.py" | sed 's/", "/ /g')
 # Word splitting is intended: each word is a package.
 # shellcheck disable=SC2086
 python3 -m pip install --quiet --disable-pip-version-check --no-compile \

@@ -291,10 +291,6 @@ def test_folders_below_srv_mnt_and_media_are_served(machine: Machine, key: str) 
     entry = json.loads(machine.call(f":6069/api/list?api_key={key}")[1])["entries"][0]
     download = machine.call(f":6069/api/download/{entry['id']}?api_key={key}")
     assert download[1] == "bytes"
-    nices = f"cut -d' ' -f19 /proc/{machine.unit('MainPID')}/task/*/stat"
-    senders = [nice for nice in machine.run("sh", "-c", nices).split() if nice != "0"]
-    assert senders, "idle threads that send files stay for a while"
-    assert set(senders) == {"10"}
 
 
 def test_the_backup_and_restore_of_the_readme_work(machine: Machine, key: str) -> None:

@@ -211,7 +211,6 @@ FALLBACKS = {
     "os.O_NOFOLLOW": "left out of the flags",
     "os.O_NONBLOCK": "left out of the flags: Windows has no named pipes in folders",
     "os.posix_fadvise": "the system decides how far to read ahead",
-    "os.setpriority": "used by threads that need epoll",
     "os.sendfile": "the bytes are read and written",
     "select.epoll": "waitress's own loop waits for the sockets",
     "socket.AF_UNIX": "there is no systemd to talk to",
