@@ -1643,7 +1643,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Problem as problem:
         print(f"{PROGRAM}: {printable(str(problem))}", file=sys.stderr)
         return problem.exit_code
-    except KeyboardInterrupt:
+    except (EOFError, KeyboardInterrupt):  # also of input() in `login`
         return 130
 
 
