@@ -3645,8 +3645,6 @@ class Web:
         except Problem as problem:
             code, message = problem.code, str(problem)
             return error_answer(problem.status, code, message, **problem.headers)
-        except bottle.HTTPError:  # a body that bottle could not read
-            raise
         except Exception:
             log.exception("%s %s failed", rule.method, rule.path)
             return json_answer(error_body(*HTTP_ERRORS[500]), 500)

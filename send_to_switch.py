@@ -829,9 +829,7 @@ def redirect_address(parts: Address, location: str) -> Address:
         new = urllib.parse.urljoin(parts.geturl(), location)
         return split_address(new, "http", "https")
     except (Problem, ValueError) as problem:
-        raise Failed(
-            f"The server's redirect has no valid address: {problem}"
-        ) from problem
+        raise Failed(f"The redirect has no valid address: {problem}") from problem
 
 
 def check_accepted(response: Response, is_own: bool) -> None:
