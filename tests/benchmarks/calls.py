@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -55,23 +54,6 @@ def hello(port: int, folder: str) -> None:
     app.route("/hello", callback=lambda: "hello")
     app.route("/durable", callback=durable)
     waitress.serve(app, host="127.0.0.1", port=port, _quiet=True)
-
-
-def rebuilding(port: int, data: str) -> None:
-    """Serve the service with a list that is built for each call."""
-
-    settings = catalogd.Settings(host="127.0.0.1", port=port)
-    store = catalogd.Store(data)
-    web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
-    library = web.calls["LibraryCalls"]
-    prepared_list = library.prepared_list
-
-    def rebuilt_list(*row: Any) -> catalogd.EntryList:
-        library._lists.clear()
-        return prepared_list(*row)
-
-    library.prepared_list = rebuilt_list
-    catalogd.listen(web).run()
 
 
 def free_port() -> int:
@@ -239,21 +221,6 @@ def small_calls(seconds: float, plain: int, ours: int, key: str, item: str) -> N
         print(f"{name:<24} {one:>20} {eight:>20}")
 
 
-def lists(seconds: float, ours: int, rebuilt: int, key: str) -> None:
-    call = request("GET", "/api/list", key)
-    prepared, built = in_turns(
-        seconds,
-        {
-            "prepared": lambda s: rate(ours, call, 1, s),
-            "built": lambda s: rate(rebuilt, call, 1, s),
-        },
-    )
-    print(f"\nGET /api/list of {ENTRIES} entries, calls a second")
-    print(f"prepared once {prepared:8.1f}")
-    print(f"built for each {built:7.1f}")
-    print(f"ratio {prepared / built:16.1f}")
-
-
 def start(folder: pathlib.Path, key: str) -> tuple[float, float]:
     """Return the seconds from start to first answer, and the MB after some calls."""
     port = free_port()
@@ -281,17 +248,12 @@ def main() -> None:
         folder = pathlib.Path(name)
         key, item = fill(folder)
         starts = [start(folder, key) for _ in range(3)]
-        ours, plain, rebuilt = free_port(), free_port(), free_port()
+        ours, plain = free_port(), free_port()
         stack.enter_context(server(*serve_command(folder, ours)))
         stack.enter_context(server(__file__, "hello", str(plain), name))
-        stack.enter_context(
-            server(__file__, "rebuilding", str(rebuilt), str(folder / "data"))
-        )
         wait_for(ours, "/api/list", key)
         wait_for(plain, "/hello")
-        wait_for(rebuilt, "/api/list", key)
         small_calls(seconds, plain, ours, key, item)
-        lists(seconds, ours, rebuilt, key)
     times, sizes = zip(*starts, strict=True)
     print(
         f"\nstart to first answer, {ENTRIES} entries: {statistics.median(times):.2f} s"
@@ -302,7 +264,5 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["hello"]:
         hello(int(sys.argv[2]), sys.argv[3])
-    elif sys.argv[1:2] == ["rebuilding"]:
-        rebuilding(int(sys.argv[2]), sys.argv[3])
     else:
         main()

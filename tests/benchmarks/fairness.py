@@ -147,7 +147,8 @@ def fill(path: str) -> None:
             )
             facts = catalogd.name_facts(file.path)
             files.append((file, catalogd.FileContent("", facts)))
-        store.entries.add_files(files, listed=True)
+        for batch in catalogd.batches(files):
+            store.entries.add_files(batch, listed=True)
 
 
 def change(path: str, number: int) -> None:

@@ -80,9 +80,9 @@ def memory() -> float:
 class Callers:
     """Threads that call the service's code every few milliseconds during a block."""
 
-    def __init__(self, web: catalogd.Web, store: catalogd.Store) -> None:
+    def __init__(self, store: catalogd.Store) -> None:
         self.account = store.accounts.add("bench", "x")
-        self.store, self.web = store, web
+        self.store = store
         entry = store.entries.add_link(
             "http://x/y.nsp", 1, "nsp", {"name": "y"}, "bench"
         )
@@ -96,9 +96,7 @@ class Callers:
             self.times[name].append(seconds(work))
 
     def _list(self) -> None:
-        self.web.calls["LibraryCalls"].prepared_list(
-            '{"entries": ', self.store.entries.list_json
-        )
+        self.store.entries.list_json()
 
     def _post(self) -> None:
         self.store.queue.report(self.account, self.item, {"status": "processing"})
@@ -134,7 +132,7 @@ def main() -> None:
         before = memory()
         with contextlib.closing(catalogd.Store(data)) as store:
             scanner = catalogd.Scanner(store, settings)
-            callers = Callers(catalogd.Web(store, settings, scanner), store)
+            callers = Callers(store)
             with callers.calling():
                 first = seconds(scanner.scan)
                 again = seconds(scanner.scan)
