@@ -26,6 +26,7 @@ Commands   the command line
 import _thread
 import argparse
 import base64
+import collections
 import configparser
 import contextlib
 import ctypes
@@ -394,12 +395,13 @@ class StorageFull(Problem):
 # What callers may send: one table for each JSON body and one check for all of them,
 # and the check of a request's header fields.
 
-MAX_BODY_BYTES = 64 * 1024
+MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
 
 
 class Field(NamedTuple):
-    """What the value of a JSON field must be. A `float` may also be a whole number."""
+    """What the value of a JSON field must be. A `float` may also be a whole number. A
+    `list` is one of texts."""
 
     type: type
     required: bool = False
@@ -408,19 +410,24 @@ class Field(NamedTuple):
     min_length: int = 0  # characters; a required text has at least one
     max_length: int = 4096
     choices: tuple[str, ...] = ()
+    hex_digits: int = 0  # of a text that is a number, or empty
 
 
-TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean"}
+TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean", list: "list"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
+KINDS = ("base", "update", "add-on", "homebrew")  # of entries
+
 SEND = {"entry_id": Field(str, required=True)}
+SEND_MANY = {"entries": Field(list), "title": Field(str)}
+UNDO_SEND = {"entries": Field(list, required=True)}
 PROGRESS = {
     "queue_item_id": Field(str, required=True),
     "progress_percent": Field(float, high=100),
     "bytes_transferred": Field(int),
     "transfer_speed": Field(float),
     "status": Field(str, choices=STATUSES),
-    "error_message": Field(str, max_length=MAX_BODY_BYTES),
+    "error_message": Field(str, max_length=64 * 1024),
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
 }
@@ -431,16 +438,21 @@ PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
 KEY = {"label": Field(str, required=True, max_length=100)}
 ACCOUNT = {**LOGIN, "admin": Field(bool)}
 ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool)}
-ENTRY_CHANGES = {
+ENTRY_TEXTS = {
     "name": Field(str, min_length=1, max_length=500),
     "description": Field(str, max_length=20_000),
     "version": Field(str, max_length=100),
+}
+ENTRY_CHANGES = {
+    **ENTRY_TEXTS,
+    "kind": Field(str, choices=("", *KINDS)),
+    "base_id": Field(str, hex_digits=16),
 }
 LINK = {
     "url": Field(str, required=True),
     "size": Field(int),
     "file_type": Field(str, max_length=20),
-    **ENTRY_CHANGES,
+    **ENTRY_TEXTS,
     "name": Field(str, required=True, max_length=500),
 }
 
@@ -478,6 +490,8 @@ def check(name: str, field: Field, value: Any) -> Any:
     """Return the value. :raises Problem: the field does not allow it."""
     if field.type is str:
         return check_text(name, field, value)
+    if field.type is list and type(value) is list:
+        return [check_text(name, field, text) for text in value]
     types = (int, float) if field.type is float else (field.type,)
     if field.type is int and type(value) is float and value.is_integer():
         value = int(value)  # to JSON 1.0 is a whole number
@@ -493,6 +507,9 @@ def check_text(name: str, field: Field, value: Any) -> str:
         raise Problem(f"The field {name} must be a string.")
     if field.choices and value not in field.choices:
         raise Problem(f"The field {name} must be one of {', '.join(field.choices)}.")
+    digits = field.hex_digits
+    if digits and not re.fullmatch(f"([0-9A-Fa-f]{{{digits}}})?", value):
+        raise Problem(f"The field {name} must have {digits} hexadecimal digits.")
     if len(value) > field.max_length:
         raise Problem(f"The field {name} is longer than {field.max_length} characters.")
     if "\0" in value or not is_text(value):
@@ -552,6 +569,12 @@ FACTS_VERSION = 1  # goes up when files that are known already should be read ag
 TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
 VERSION = re.compile(r"\[v(\d{1,10})\]", re.IGNORECASE)
 TAG = re.compile(r"\[[^\[\]]*\]")
+GAME_IDS = range(0x0100_0000_0001_0000, 0x0200_0000_0000_0000)  # of base games
+UPDATE_WORDS = re.compile(r"(?i)(?<=\S)[\s-]*\(?\b(?:update|upd|patch)\b[\s\d.v]*\)?$")
+ADD_ON_WORDS = re.compile(  # what stands before an add-on's own name, and that in tags
+    r"(?i)(?<=\S)[\s-]*(?:[\[(]?\b(?:DLC|add-?ons?)[\s#]*(\d*)\b[\s:-]*([^\[\]()]*)[\])]?"
+    r"|\[([^\W\d_][^\[\]]* [^\[\]]*)\])"
+)
 HIDDEN = (".", "~")  # names that start so are never entries, nor
 UNFINISHED = ("part", "tmp", "crdownload")  # what has such an extension
 TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
@@ -587,6 +610,72 @@ def name_facts(path: str) -> dict[str, Any]:
         facts["version"] = found[1]
         facts["patch"] = int(found[1]) // 65536
     return facts
+
+
+def title_facts(title_id: str) -> dict[str, str]:
+    """Return kind and base_id of the part that has this title id, nothing for one that
+    is no game's. The last three digits are 000 for a base, 800 for an update, and else
+    the number of an add-on. Source: "Title list" on switchbrew.org."""
+    base = int(title_id, 16) & ~0xFFF
+    kind = {"000": "base", "800": "update"}.get(title_id[-3:], "add-on")
+    base -= 0x1000 if kind == "add-on" else 0
+    return {"kind": kind, "base_id": f"{base:016X}"} if base in GAME_IDS else {}
+
+
+def part_facts(file_type: str, metadata: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return kind and base_id of an entry, None where they are not known.
+
+    :param metadata: in which an admin's kind and base_id win; "" is none.
+    """
+    known = title_facts(metadata.get("title_id", "0"))
+    if file_type == "nro":
+        known = {"kind": "homebrew"}
+    kind, base = ({**known, **metadata}.get(name) for name in ("kind", "base_id"))
+    is_part = kind not in (None, "", "homebrew")
+    return {
+        "kind": kind or None,
+        "base_id": (base or "").upper() or None if is_part else None,
+    }
+
+
+def part_name(path: str, metadata: Mapping[str, Any]) -> str:
+    """Return a name that tells parts of a title apart, such as "Celeste - Update 3",
+    made from a file's name and the metadata of its entry."""
+    name, kind = str(metadata["name"]), metadata.get("kind")
+    if kind == "update":
+        name = UPDATE_WORDS.sub("", name)
+        return f"{name} - Update {metadata.get('patch', '')}".rstrip()
+    if kind != "add-on":
+        return name
+    stem = os.path.splitext(os.path.basename(path))[0]
+    stem = VERSION.sub(" ", TITLE_ID.sub(" ", stem))
+    parts = ADD_ON_WORDS.sub(r"\0\1\0\2\3 ", stem, count=1).split("\0")
+    game, which, own = (
+        " ".join(TAG.sub(" ", text).split()).strip(" -")
+        for text in (*parts, "", "")[:3]
+    )
+    if not which + own:
+        game, _, own = game.partition(" - ")
+    number = int(metadata.get("title_id", "0")[-3:], 16) or ""
+    return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
+
+
+def part_names(path: str, metadata: Mapping[str, Any]) -> list[str]:
+    """Return the name of a part and, for where others have it too, longer ones."""
+    name = part_name(path, metadata)
+    more = (file_type(path).upper(), os.path.basename(path), path)
+    return [name, *(f"{name} ({text})" for text in more)]
+
+
+def unequal_names(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return, for each of these, the first of its names that no other has."""
+    counts = collections.Counter(
+        name.casefold() for row in names.values() for name in row
+    )
+    return {
+        identity: next((name for name in row if counts[name.casefold()] == 1), row[-1])
+        for identity, row in names.items()
+    }
 
 
 def file_facts(path: str, file: io.FileIO, size: int) -> FileFacts:
@@ -928,13 +1017,22 @@ CREATE TABLE entries (
     created_at TEXT NOT NULL,
     created_by TEXT NOT NULL,
     icon TEXT,                         -- this and the rest: made by derived_columns
-    name TEXT NOT NULL,
+    kind TEXT,                         -- one of KINDS, NULL where it is not known
+    title TEXT NOT NULL,               -- base_id, or the own id where there is none
+    title_id TEXT,
+    number INTEGER NOT NULL,           -- of the version, 0 where that is no number
+    names TEXT NOT NULL,               -- JSON: the shortest first
+    name TEXT NOT NULL,                -- the first of them that no other entry has
     sort_name TEXT NOT NULL,           -- the name, case folded
-    entry_json TEXT NOT NULL           -- the Entry of the interface
+    entry_json TEXT NOT NULL,          -- the Entry of the interface
+    page_json TEXT NOT NULL            -- the same, as the page's list has it
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
 CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
+CREATE INDEX entries_title ON entries
+    (title, state, kind, title_id, number, size, created_at, id);
+CREATE INDEX entries_name ON entries ((names ->> 0) COLLATE NOCASE);
 
 CREATE TABLE icons (
     digest TEXT PRIMARY KEY,           -- as in the entries' metadata.icon
@@ -970,7 +1068,7 @@ CREATE TABLE sent (                    -- outlives the queue's items
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     version TEXT NOT NULL,             -- metadata.version of the entry at that time
     sent_at TEXT NOT NULL,             -- when it was completed last
-    PRIMARY KEY (entry, account)
+    PRIMARY KEY (entry, account, version)
 ) STRICT;
 
 CREATE TABLE addresses (
@@ -987,7 +1085,7 @@ CREATE TABLE counters (
     value INTEGER NOT NULL
 ) STRICT;
 """
-SCHEMA_VERSION = 2  # also goes up when entry_json changes
+SCHEMA_VERSION = 2  # also goes up when derived_columns changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -997,9 +1095,15 @@ UPGRADES = {
         "ALTER TABLE entries RENAME COLUMN typed TO overrides",
         "ALTER TABLE entries RENAME COLUMN listing TO entry_json",
         "ALTER TABLE entries ADD COLUMN facts_version INTEGER NOT NULL DEFAULT 1",
+        "ALTER TABLE entries ADD COLUMN title TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE entries ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN names TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE entries ADD COLUMN page_json TEXT NOT NULL DEFAULT ''",
         "UPDATE counters SET name = 'list'",
-        "CREATE TABLE sent AS SELECT entry, account, '' AS version,"
-        " max(coalesce(reported_at, created_at)) AS sent_at FROM queue"
+        "CREATE TABLE sent AS SELECT entry, account,"
+        " coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,"
+        " max(coalesce(reported_at, queue.created_at)) AS sent_at"
+        " FROM queue JOIN entries ON entries.id = entry"
         " WHERE status = 'completed' GROUP BY entry, account",
         "DELETE FROM queue WHERE cleared",
         "DELETE FROM addresses WHERE item NOT IN (SELECT id FROM queue)",
@@ -1024,6 +1128,7 @@ LOGIN_KEY_DAYS = 90  # without use
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 KEY_USES_SECONDS = 3600  # between two writes of what keys were used
+DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
 MAX_CLOSE_WAIT_SECONDS = 0.9  # for each kind of deferred write
 BATCH = 250  # entries that are written at once
@@ -1057,6 +1162,29 @@ REPORT_COLUMNS = {
 KEY_LIVES = (  # one that a client's login made ends when it is not used
     "(NOT by_login OR coalesce(last_used_at, keys.created_at) >= :unused_since)"
 )
+# What a title offers. Of its parts with one title id that is the latest version, then
+# the largest file, then the oldest entry; the others are copies. Updates that are older
+# than another one, or than the base, are superseded. What is here goes before what is
+# on a disk that is offline. An entry without base_id is a title of its own.
+PARTS = """
+SELECT id, CASE
+    WHEN kind = 'update' AND number < max(number) FILTER (WHERE kind != 'add-on')
+        OVER (PARTITION BY title, state) THEN 'superseded'
+    WHEN row_number() OVER (
+        PARTITION BY title, kind,
+            CASE kind WHEN 'update' THEN number WHEN 'add-on' THEN title_id END
+        ORDER BY state = 'offline', number DESC, size DESC, created_at, id
+    ) > 1 THEN 'copy' END AS part
+FROM entries WHERE state != 'gone'
+"""
+TITLE_ORDER = """
+SELECT id, state FROM (
+    SELECT entries.*, key, min(key) OVER (PARTITION BY title) AS title_key
+    FROM json_each(?) JOIN entries ON entries.id = value
+) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
+"""
+VERSION_SENT = "coalesce(entry_json ->> '$.metadata.version', '')"
+NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
 IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
 
@@ -1127,64 +1255,125 @@ class Changes(NamedTuple):
     forgotten: Sequence[KnownFile] = ()
 
 
-Row = dict[str, Any]  # by column; of entries: facts and overrides are dictionaries
+Row = dict[str, Any]  # by column; of entries: NESTED_COLUMNS are decoded
 Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+NESTED_COLUMNS = ("facts", "overrides", "names")  # of entries: JSON
+PAGE_COLUMNS = ["id", "name", "type", "file_type", "size", "created_at", "state"]
+ENTRY_COLUMNS = ["id", "name", "source", *PAGE_COLUMNS[2:-1], "created_by"]
+PAGE_METADATA = ["kind", "base_id", "title_id", "version", "patch", "author", "icon"]
 
 
-def entry_json(row: Row) -> str:
+def derived_columns(row: Row) -> Row:
+    """Return the columns of an entry that follow from its others."""
+    facts, overrides = row["facts"], row.get("overrides", {})
+    metadata = {**facts, **overrides}
+    metadata |= part_facts(row["file_type"], metadata)
+    names = [metadata["name"]]
+    if row["type"] == "filepath" and "name" not in overrides:
+        names = part_names(row["source"], metadata)
+    name = row["name"] if row.get("name") in names else names[0]
+    versions = (overrides.get("version", ""), facts.get("version", ""))
+    numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
+    named = {**row, "name": name}
+    return {
+        **{name: metadata.get(name) for name in ("kind", "title_id", "icon")},
+        "title": metadata["base_id"] or row["id"],
+        "number": numbers[0] if numbers else 0,
+        "names": names,
+        "name": name,
+        "sort_name": name.casefold(),
+        "entry_json": entry_json(named, metadata),
+        "page_json": page_json(named, metadata),
+    }
+
+
+def entry_json(row: Row, metadata: Row) -> str:
     """Return the Entry of the interface, as JSON."""
-    metadata = row["facts"] | row.get("overrides", {})
-    name = metadata.pop("name")
     checked = (row.get("sha256_size"), row.get("sha256_mtime"))
     if checked == (row["size"], row.get("mtime")):
-        metadata["sha256"] = row["sha256"]
-    entry = {
-        "id": row["id"],
-        "name": name,
-        "source": row["source"],
-        "type": row["type"],
-        "file_type": row["file_type"],
-        "size": row["size"],
-        "created_at": row["created_at"],
-        "created_by": row["created_by"],
-        "metadata": metadata,
-    }
-    return ENCODER.encode(entry)
+        metadata = {**metadata, "sha256": row["sha256"]}
+    entry = {name: row[name] for name in ENTRY_COLUMNS}
+    known = {name: value for name, value in metadata.items() if value is not None}
+    del known["name"]
+    return ENCODER.encode({**entry, "metadata": known})
 
 
-def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Add entries, or replace those with the same ids, by one statement: SQLite works
-    without holding up the threads that answer calls. All rows have the same columns.
+def page_json(row: Row, metadata: Row) -> str:
+    """Return what the page's list has of an entry, without what is empty, as JSON."""
+    entry = {name: row[name] for name in PAGE_COLUMNS}
+    entry |= {name: metadata.get(name) for name in PAGE_METADATA}
+    if metadata.get("complete") is False:
+        entry["complete"] = False
+    known = {name: value for name, value in entry.items() if value not in (None, "")}
+    return ENCODER.encode(known)
+
+
+def write_entries(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    """Add entries, or replace those with the same ids, and give them, and those whose
+    names were or become the same, names of their own. All rows have the same columns.
     """
-    if not rows:
-        return
-    values: list[Any] = []
+    rows, names = [*rows], set()
     for row in rows:
-        row["name"] = row.get("overrides", {}).get("name") or row["facts"]["name"]
-        row["sort_name"] = row["name"].casefold()
-        row["icon"] = row["facts"].get("icon")
-        row["entry_json"] = entry_json(row)
-        values += [json.dumps(v) if isinstance(v, dict) else v for v in row.values()]
-    columns = ", ".join(rows[0])
-    place = f"({', '.join('?' * len(rows[0]))})"
-    places = ", ".join([place] * len(rows))
-    updates = ", ".join(f"{name} = excluded.{name}" for name in rows[0] if name != "id")
-    db.execute(
-        f"INSERT INTO entries ({columns}) VALUES {places}"
-        f" ON CONFLICT (id) DO UPDATE SET {updates}",
-        values,
-    )
+        names.update(row.get("names", ())[:1])
+        row.update(derived_columns(row))
+        names.add(row["names"][0])
+    put_entries(db, rows)
+    tell_apart(db, names)
+
+
+def put_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Write rows by one statement a batch: SQLite works without holding up the threads
+    that answer calls."""
+    for batch in batches(rows):
+        values: list[Any] = []
+        for row in batch:
+            nested = (
+                json.dumps(v) if isinstance(v, (dict, list)) else v
+                for v in row.values()
+            )
+            values += nested
+        columns = ", ".join(batch[0])
+        place = f"({', '.join('?' * len(batch[0]))})"
+        places = ", ".join([place] * len(batch))
+        updates = ", ".join(
+            f"{name} = excluded.{name}" for name in batch[0] if name != "id"
+        )
+        db.execute(
+            f"INSERT INTO entries ({columns}) VALUES {places}"
+            f" ON CONFLICT (id) DO UPDATE SET {updates}",
+            values,
+        )
+
+
+def tell_apart(db: sqlite3.Connection, names: Iterable[str]) -> None:
+    """Give those entries names of their own whose shortest name is one of these."""
+    sql = "SELECT id, name, names FROM entries WHERE state != 'gone'"
+    sql += " AND (names ->> 0) COLLATE NOCASE IN (SELECT value FROM json_each(?))"
+    found = db.execute(sql, (json.dumps([*names]),)).fetchall()
+    old = {row["id"]: row["name"] for row in found}
+    new = unequal_names({row["id"]: json.loads(row["names"]) for row in found})
+    rows = read_entries(db, [entry for entry in new if new[entry] != old[entry]])
+    for row in rows:
+        row.update(derived_columns({**row, "name": new[row["id"]]}))
+    put_entries(db, rows)
 
 
 def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
     sql = "SELECT * FROM entries WHERE id IN (SELECT value FROM json_each(?))"
     rows = [dict(row) for row in db.execute(sql, (json.dumps([*ids]),))]
     for row in rows:
-        row.update({name: json.loads(row[name]) for name in ("facts", "overrides")})
+        row.update({name: json.loads(row[name]) for name in NESTED_COLUMNS})
     return rows
+
+
+def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
+    """Change these columns of entries, which are given by their ids."""
+    for ids in batches([*columns]):
+        rows = read_entries(db, ids)
+        write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
 
 
 def file_columns(file: FoundFile, content: FileContent | None) -> Row:
@@ -1302,15 +1491,9 @@ def storage_problems() -> Iterator[None]:
             raise Busy("The database is busy. Try again.") from error
         if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
             raise NotFound("What this belongs to was removed just now.") from error
-        if name.startswith(DISK_ERRORS):
+        if DISK_ERROR.match(name):
             raise StorageFailed(f"The database cannot be used: {error}.") from error
         raise
-
-
-DISK_ERRORS = tuple(
-    f"SQLITE_{name}"
-    for name in ("CANTOPEN", "CORRUPT", "IOERR", "NOTADB", "PERM", "READONLY")
-)
 
 
 class Database:
@@ -1428,8 +1611,8 @@ class Database:
             for statement in UPGRADES[step]:
                 db.execute(statement)
         adopt_schema(db)
-        for ids in batches([row["id"] for row in db.execute("SELECT id FROM entries")]):
-            write_entries(db, read_entries(db, ids))
+        ids = [row["id"] for row in db.execute("SELECT id FROM entries")]
+        change_entries(db, dict.fromkeys(ids, {}))
         db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0)")
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -1812,15 +1995,21 @@ class Entries:
     def _list_changed(db: sqlite3.Connection) -> None:
         db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
 
-    def list_json(self, before: str = "", after: str = "", full: bool = False) -> bytes:
+    def list_json(
+        self, before: str = "", after: str = "", for_page: bool = False
+    ) -> bytes:
         """Return the entries that can be downloaded now, by name, as a JSON array
         between these texts. SQLite makes all of it, while other threads go on.
 
-        :param full: with entries of disks that are offline, and the state of each.
+        :param for_page: in the page's form, with entries of disks that are offline.
         """
-        entry = "json_set(entry_json, '$.state', state)" if full else "entry_json"
-        states = "'here', 'offline'" if full else "'here'"
-        sql = f"SELECT {entry} AS entry FROM entries WHERE state IN ({states})"
+        sql = "SELECT entry_json AS entry FROM entries WHERE state = 'here'"
+        if for_page:
+            marked = "json_insert(page_json, '$.part', part)"
+            sql = (
+                f"SELECT iif(part IS NULL, page_json, {marked}) AS entry"
+                f" FROM ({PARTS}) JOIN entries USING (id)"
+            )
         body: bytes = self.database.value(
             "SELECT CAST(printf('%s[%s]%s', ?, group_concat(entry, ','), ?) AS BLOB)"
             f" FROM ({sql} ORDER BY sort_name, id)",
@@ -1836,9 +2025,49 @@ class Entries:
         sql = "SELECT entry_json FROM entries WHERE id = ? AND state = 'here'"
         text = self.database.value(sql, (entry,))
         if text is None:
-            raise NotFound("There is no such entry.")
+            raise NotFound(NO_ENTRY)
         found: dict[str, Any] = json.loads(text)
         return found
+
+    def details(self, entry: str) -> dict[str, Row]:
+        """Return the "entry" of the interface with its state, and what the "file" tells
+        of what an admin may change.
+
+        :raises NotFound: there is none, or its file is gone.
+        """
+        with self.database.reading() as db:
+            rows = read_entries(db, [entry])
+        if not rows or rows[0]["state"] == "gone":
+            raise NotFound(NO_ENTRY)
+        found = {**json.loads(rows[0]["entry_json"]), "state": rows[0]["state"]}
+        bare = derived_columns({**rows[0], "overrides": {}})
+        told = {**json.loads(bare["entry_json"])["metadata"], "name": bare["names"][0]}
+        file = {name: told[name] for name in ENTRY_CHANGES if name in told}
+        return {"entry": found, "file": file}
+
+    def tidy(self) -> list[Row]:
+        """Return the files that waste space or will not work, each with a reason and,
+        where it is equal to another file, the id of the entry to keep ("of")."""
+        checksum = "iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL)"
+        return self.database.rows(
+            f"WITH files AS (SELECT *, {checksum} AS checksum,"
+            f" first_value(id) OVER equal AS kept, first_value({checksum}) OVER equal"
+            f" AS kept_checksum FROM entries JOIN ({PARTS}) USING (id)"
+            " WHERE type = 'filepath' AND state = 'here' WINDOW equal AS"
+            " (PARTITION BY sample ORDER BY part IS NOT NULL, created_at, id)),"
+            " bases AS (SELECT title AS base_id, min(name) AS base_name FROM entries"
+            " WHERE kind = 'base' AND state != 'gone' GROUP BY title),"
+            " found AS (SELECT CASE"
+            " WHEN sample IS NULL THEN 'unreadable'"
+            " WHEN facts ->> 'complete' = 0 THEN 'incomplete'"
+            " WHEN id != kept AND coalesce(checksum = kept_checksum, 1) THEN 'equal'"
+            " WHEN part = 'superseded' THEN part"
+            " WHEN kind IN ('update', 'add-on') AND base_name IS NULL THEN 'no base'"
+            " END AS reason, * FROM files LEFT JOIN bases ON base_id = title)"
+            " SELECT reason, id, name, source AS path, size, base_name AS title,"
+            " iif(reason = 'equal', kept, NULL) AS of FROM found"
+            " WHERE reason NOT NULL ORDER BY reason, sort_name, id"
+        )
 
     def downloadable(self) -> list[Row]:
         """Return the entries that can be downloaded now, the oldest first."""
@@ -1861,7 +2090,7 @@ class Entries:
         with self.database.writing() as db:
             rows = read_entries(db, [entry])
             if not rows:
-                raise NotFound("There is no such entry.")
+                raise NotFound(NO_ENTRY)
             old = rows[0]["overrides"]
             rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
             write_entries(db, rows)
@@ -1912,26 +2141,21 @@ class Entries:
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
-        now = self.database.time()
+        gone = {"state": "gone", "gone_at": self.database.time()}
+        offline = {"state": "offline", "gone_at": None}
+        columns = {
+            known.id: file_columns(file, content)
+            for known, file, content in changes.updated
+        }
+        columns |= {known.id: gone for known in changes.gone}
+        columns |= {known.id: offline for known in changes.offline}
         with self.database.writing() as db:
-            for batch in batches(changes.updated):
-                self._update(db, {known.id: found for known, *found in batch})
-            sql = "UPDATE entries SET state = ?, gone_at = ? WHERE id = ?"
-            db.executemany(sql, [("gone", now, known.id) for known in changes.gone])
-            offline = [("offline", None, known.id) for known in changes.offline]
-            db.executemany(sql, offline)
+            change_entries(db, columns)
             sql = "DELETE FROM entries WHERE id = ?"
             db.executemany(sql, [(known.id,) for known in changes.forgotten])
             icons = "SELECT icon FROM entries WHERE icon NOT NULL"
             db.execute(f"DELETE FROM icons WHERE digest NOT IN ({icons})")
             self._list_changed(db)
-
-    @staticmethod
-    def _update(db: sqlite3.Connection, found: Mapping[str, Sequence[Any]]) -> None:
-        rows = read_entries(db, found)
-        for row in rows:
-            row.update(file_columns(*found[row["id"]]))
-        write_entries(db, rows)
 
     def add_icons(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
@@ -1969,13 +2193,10 @@ class Entries:
         return self.checksums([entry])[0]
 
     def set_checksum(self, checksum: Checksum) -> None:
+        columns = {"sha256": checksum.sha256, "sha256_size": checksum.size}
+        columns["sha256_mtime"] = checksum.mtime
         with self.database.writing() as db:
-            rows = read_entries(db, [checksum.id])
-            for row in rows:
-                row["sha256"] = checksum.sha256
-                row["sha256_size"] = checksum.size
-                row["sha256_mtime"] = checksum.mtime
-            write_entries(db, rows)
+            change_entries(db, {checksum.id: columns})
             self._list_changed(db)
 
     # Links
@@ -1996,9 +2217,11 @@ class Entries:
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
         with self.database.writing() as db:
-            sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
-            if not db.execute(sql, (entry,)).rowcount:
+            sql = "DELETE FROM entries WHERE id = ? AND type = 'url' RETURNING name"
+            row = db.execute(sql, (entry,)).fetchone()
+            if row is None:
                 raise NotFound(f"There is no link {entry}.")
+            tell_apart(db, [row["name"]])
             self._list_changed(db)
 
 
@@ -2034,15 +2257,65 @@ class Queue:
 
         :raises NotFound: there is no such entry that can be downloaded now.
         """
+        done = self.send_all(account, [entry])
+        for failure in done["failed"]:
+            raise NotFound(failure["message"])
+        return bool(done["added"])
+
+    def send_all(self, account: int, entries: Iterable[str]) -> dict[str, list[Any]]:
+        """Queue entries, those of a title one after the other: base, updates, add-ons.
+
+        Return the ids that were "added" and, in the same order, those that are pending
+        or processing "already"; and what "failed", each as entry_id and message.
+        """
+        entries = [*dict.fromkeys(entries)]
         with self.database.writing() as db:
-            self.entries.get(entry)  # which cannot go before the block has ended
+            rows = db.execute(TITLE_ORDER, (json.dumps(entries),))
+            states = {row["id"]: row["state"] for row in rows}
+            here = [entry for entry in states if states[entry] == "here"]
+            place = "SELECT coalesce(max(place), 0) FROM queue WHERE account = ?1"
             done = db.execute(
                 "INSERT INTO queue (id, account, entry, created_at, place)"
-                " SELECT ?1, ?2, ?3, ?4, coalesce(max(place), 0) + 1 FROM queue"
-                " WHERE account = ?2 ON CONFLICT DO NOTHING",
-                (new_id(), account, entry, self.database.time()),
+                f" SELECT lower(hex(randomblob(8))), ?1, value, ?2, ({place}) + key + 1"
+                " FROM json_each(?3) WHERE true ON CONFLICT DO NOTHING RETURNING entry",
+                (account, self.database.time(), json.dumps(here)),
             )
-        return bool(done.rowcount)
+            added = {row["entry"] for row in done}
+        messages = {"offline": "Its disk is offline.", "here": ""}
+        why = {
+            entry: messages.get(states.get(entry, ""), NO_ENTRY) for entry in entries
+        }
+        return {
+            "added": [entry for entry in here if entry in added],
+            "already": [entry for entry in here if entry not in added],
+            "failed": [{"entry_id": e, "message": why[e]} for e in entries if why[e]],
+        }
+
+    def send_title(self, account: int, title: str) -> dict[str, list[Any]]:
+        """Queue what a title offers and the account was not sent yet; all that it
+        offers, if all was. Return what `send_all` returns.
+
+        :param title: base id or, of an entry without one, the entry's id.
+        :raises NotFound: there is no such title.
+        """
+        rows = self.database.rows(
+            "SELECT id, EXISTS (SELECT 1 FROM sent WHERE entry = id AND account = ?"
+            f" AND sent.version = {VERSION_SENT}) AS is_sent"
+            f" FROM ({PARTS} AND title = ?) JOIN entries USING (id) WHERE part IS NULL",
+            (account, title),
+        )
+        if not rows:
+            raise NotFound("There is no such title.")
+        unsent = [row["id"] for row in rows if not row["is_sent"]]
+        return self.send_all(account, unsent or [row["id"] for row in rows])
+
+    def undo_send(self, account: int, entries: Sequence[str]) -> None:
+        """Drop the account's items of these entries that are still pending."""
+        self.database.write(
+            "DELETE FROM queue WHERE account = ? AND status = 'pending'"
+            " AND entry IN (SELECT value FROM json_each(?))",
+            (account, json.dumps(entries)),
+        )
 
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
@@ -2079,10 +2352,10 @@ class Queue:
                 item["status"] = TRANSITIONS[status].get("stale", status)
         return items
 
-    def sent(self, account: int) -> list[str]:
-        """Return the ids of the entries that the account has sent at any time."""
-        sql = "SELECT entry FROM sent WHERE account = ? ORDER BY entry"
-        return [row["entry"] for row in self.database.rows(sql, (account,))]
+    def sent(self, account: int) -> list[Row]:
+        """Return what the account has sent at any time: entry, version and time."""
+        sql = "SELECT entry, version, sent_at FROM sent WHERE account = ?"
+        return self.database.rows(f"{sql} ORDER BY sent_at, entry, version", (account,))
 
     # What clients report
 
@@ -2148,8 +2421,7 @@ class Queue:
             update_item(db, item, columns | no_error)
         if status == "completed" != row["status"]:
             db.execute(
-                "INSERT OR REPLACE INTO sent SELECT id, ?,"
-                " coalesce(json_extract(entry_json, '$.metadata.version'), ''), ?"
+                f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT}, ?"
                 " FROM entries WHERE id = ?",
                 (account, report["now"], row["entry"]),
             )
@@ -2206,6 +2478,14 @@ class Queue:
                 raise Conflict("The item has ended.")
             now = self.database.time()
             update_item(db, item, {"status": events["cancel"], "ended_at": now})
+
+    def cancel_waiting(self, account: int) -> None:
+        """Cancel the items that no client sends."""
+        self.database.write(
+            "UPDATE queue SET status = 'cancelled', ended_at = :now"
+            f" WHERE account = :account AND is_open AND {IS_SILENT}",
+            {"account": account, "now": self.database.time(), **self._silence()},
+        )
 
     def to_top(self, account: int, item: str) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
@@ -3597,6 +3877,9 @@ def request_header(name: str, default: Any = "") -> Any:
     return bottle.request.headers.raw(name, default)
 
 
+bottle.BaseRequest.MEMFILE_MAX = MAX_BODY_BYTES  # it would leave larger files open
+
+
 class App(bottle.Bottle):
     """Bottle, with its own errors (no such path, no such method) as JSON."""
 
@@ -3942,12 +4225,12 @@ class LibraryCalls(Calls):
     def __init__(self, web: Web) -> None:
         super().__init__(web)
         self.scanner = web.scanner
-        self._lists: dict[bool, EntryList] = {}  # for clients, and full for the page
+        self._lists: dict[bool, EntryList] = {}  # for clients, and for the page
         self._lock = threading.Lock()
 
     @route("GET /api/list", access="key", runs="lists")
-    def entry_list(self, caller: Caller, full: bool = False) -> bottle.HTTPResponse:
-        found = self._list(full)
+    def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
+        found = self._list(for_page)
         headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
         if not accepts_gzip(request_header("Accept-Encoding")):
             return conditional(found.body, headers, f'"{found.etag}"')
@@ -3956,18 +4239,18 @@ class LibraryCalls(Calls):
 
     @route("GET /web/entries", access="session", runs="lists")
     def page_list(self, caller: Caller) -> bottle.HTTPResponse:
-        return self.entry_list(caller, full=True)
+        return self.entry_list(caller, for_page=True)
 
-    def _list(self, full: bool) -> EntryList:
+    def _list(self, for_page: bool) -> EntryList:
         """Return a list that is read once for each version of the entries. Other calls
         for it wait meanwhile, since an answer must not be older than its call."""
         with self._lock:
             version = self.entries.version()
-            found = self._lists.get(full)
+            found = self._lists.get(for_page)
             if found is None or found.version != version:
-                success = '"success": true, ' if full else ""
-                body = self.entries.list_json(f'{{{success}"entries": ', "}", full)
-                found = self._lists[full] = EntryList(version, body)
+                success = '"success": true, ' if for_page else ""
+                body = self.entries.list_json(f'{{{success}"entries": ', "}", for_page)
+                found = self._lists[for_page] = EntryList(version, body)
             return found
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
@@ -3992,6 +4275,16 @@ class LibraryCalls(Calls):
         cached = {"Cache-Control": "private, max-age=31536000, immutable"}
         headers = {**JSON_HEADERS, "Content-Type": "image/jpeg", **cached}
         return conditional(self.entries.icon(entry_id), headers)
+
+    @route("GET /web/entries/<entry_id>", access="session")
+    def details(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        return self.entries.details(entry_id)
+
+    @route("GET /web/tidy", access="admin")
+    def tidy(self, caller: Caller) -> dict[str, Any]:
+        files = self.entries.tidy()
+        known = [{n: v for n, v in file.items() if v is not None} for file in files]
+        return {"files": known, "bytes": sum(file["size"] for file in files)}
 
     @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
     def edit(self, caller: Caller, body: dict[str, str], entry_id: str) -> None:
@@ -4041,7 +4334,7 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     path = urllib.parse.urlsplit(url).path
     kind = values.get("file_type") or os.path.splitext(path)[1]
     kind = kind.lstrip(".").lower()
-    facts = {name: values.get(name, "") for name in ENTRY_CHANGES}
+    facts = {name: values.get(name, "") for name in ENTRY_TEXTS}
     size = values["size"] if "size" in values else remote_size(url)
     return entries.add_link(url, size, kind and safe_name(kind), facts, by)
 
@@ -4094,6 +4387,18 @@ class QueueCalls(Calls):
         is_new = self.queue.send(caller.account, body["entry_id"])
         return {"message": "Added to the queue." if is_new else "Already in the queue."}
 
+    @route("POST /web/send", access="session", fields=SEND_MANY)
+    def send_many(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        if ("title" in body) == ("entries" in body):
+            raise Problem("The body must have either entries or a title.")
+        if "title" in body:
+            return self.queue.send_title(caller.account, body["title"])
+        return self.queue.send_all(caller.account, body["entries"])
+
+    @route("POST /web/send/undo", access="session", fields=UNDO_SEND)
+    def undo_send(self, caller: Caller, body: Mapping[str, Any]) -> None:
+        self.queue.undo_send(caller.account, body["entries"])
+
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         self._last_calls[caller.account] = self.clock()
@@ -4145,7 +4450,11 @@ class QueueCalls(Calls):
 
     @route("GET /web/sent", access="session")
     def sent(self, caller: Caller) -> dict[str, Any]:
-        return {"entries": self.queue.sent(caller.account)}
+        return {"sent": self.queue.sent(caller.account)}
+
+    @route("POST /web/queue/cancel", access="session")
+    def cancel_waiting(self, caller: Caller) -> None:
+        self.queue.cancel_waiting(caller.account)
 
     @route("POST /web/queue/<item>/retry", access="session")
     def retry(self, caller: Caller, item: str) -> None:

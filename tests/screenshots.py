@@ -159,7 +159,7 @@ def nro(name: str, version: str, icon: bytes) -> bytes:
 
 def describe(store: catalogd.Store) -> None:
     texts = {name: (version, text) for name, version, text in games()}
-    for row in json.loads(store.entries.list_json(full=True)):
+    for row in json.loads(store.entries.list_json(for_page=True)):
         version, text = texts[row["name"]]
         store.entries.edit(row["id"], {"version": version, "description": text})
     link = {"name": "Yonder Isles", "description": "", "version": "1.0.2"}
@@ -170,7 +170,8 @@ def describe(store: catalogd.Store) -> None:
 def fill_queue(store: catalogd.Store, account: int) -> None:
     """Queue items and bring them to every status, by the calls that clients make."""
     ids = {
-        row["name"]: row["id"] for row in json.loads(store.entries.list_json(full=True))
+        row["name"]: row["id"]
+        for row in json.loads(store.entries.list_json(for_page=True))
     }
     ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
     waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
@@ -438,7 +439,7 @@ ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
 def draw_icons(context: Any, store: catalogd.Store) -> None:
     """Replace the icons by drawings, because a JPEG's noise makes a PNG large."""
     numbers = {game[0]: number for number, game in enumerate(games())}
-    rows = json.loads(store.entries.list_json(full=True))
+    rows = json.loads(store.entries.list_json(for_page=True))
     ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
 
     def answer(route: Any) -> None:

@@ -77,6 +77,23 @@ def test_a_bad_value_is_named_with_its_field(
     assert (error.value.status, error.value.headers) == (400, {})
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"entries": "a"}, "The field entries must be a list."),
+        ({"entries": ["a", 1]}, "The field entries must be a string."),
+        ({"base_id": "0100"}, "The field base_id must have 16 hexadecimal digits."),
+    ],
+)
+def test_lists_and_hexadecimal_numbers_are_checked(
+    value: dict[str, Any], reason: str
+) -> None:
+    fields = {**catalogd.SEND_MANY, **catalogd.ENTRY_CHANGES}
+    with pytest.raises(catalogd.Problem) as error:
+        catalogd.parse(fields, json.dumps(value).encode())
+    assert str(error.value) == reason
+
+
 @pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 def test_a_number_that_is_not_finite_is_refused(body: bytes) -> None:
     with pytest.raises(catalogd.Problem):

@@ -239,12 +239,12 @@ def test_a_strange_origin_is_another_site(target: Target, origin: str) -> None:
 # Bodies
 
 
-@pytest.mark.parametrize("size", [64 * 1024 + 1, MIB, 8 * MIB])
+@pytest.mark.parametrize("size", [catalogd.MAX_BODY_BYTES + 1, MIB, 8 * MIB])
 def test_a_body_that_is_too_large_is_refused(target: Target, size: int) -> None:
     target.refuses(target.post(b" " * size), 413, "too_large")
 
 
-@pytest.mark.parametrize("size", [64 * 1024 + 1, MIB, 8 * MIB])
+@pytest.mark.parametrize("size", [catalogd.MAX_BODY_BYTES + 1, MIB, 8 * MIB])
 def test_a_chunked_body_that_is_too_large_is_refused(target: Target, size: int) -> None:
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (size, b" " * size)
     headers = ("Content-Type: application/json", "Transfer-Encoding: chunked")

@@ -38,6 +38,132 @@ def test_a_name_without_tags_gives_neither() -> None:
     assert {"title_id", "patch"}.isdisjoint(catalogd.name_facts("Celeste.nsp"))
 
 
+BASE = "0100AAAABBBB0000"
+
+
+@pytest.mark.parametrize(
+    ("title_id", "kind", "base_id"),
+    [
+        ("0100AAAABBBB0000", "base", BASE),
+        ("0100AAAABBBB0800", "update", BASE),
+        ("0100AAAABBBB1001", "add-on", BASE),
+        ("0100AAAABBBB100C", "add-on", BASE),
+        ("0100AAAABBBB17FF", "add-on", BASE),
+        ("0100AAAABBBB1801", "add-on", BASE),
+        ("0100AAAABBBB1FFF", "add-on", BASE),
+        ("0100AAAABBBBE000", "base", "0100AAAABBBBE000"),
+        ("0100AAAABBBBE800", "update", "0100AAAABBBBE000"),
+        ("0100AAAABBBBF123", "add-on", "0100AAAABBBBE000"),
+        ("0100AAAABBBC0001", "add-on", "0100AAAABBBBF000"),
+        ("0100000000010000", "base", "0100000000010000"),
+        ("01FFFFFFFFFFF000", "base", "01FFFFFFFFFFF000"),
+        ("0000000000000000", None, None),
+        ("0000000000000800", None, None),
+        ("0000000000000001", None, None),
+        ("0100000000000816", None, None),  # the system's
+        ("0100000000010001", None, None),  # whose base would be the system's
+        ("05001A2B3C4D0000", None, None),  # made up by a program
+        ("FFFFFFFFFFFFFFFF", None, None),
+    ],
+)
+def test_a_title_id_gives_kind_and_base_id(
+    title_id: str, kind: str | None, base_id: str | None
+) -> None:
+    found = catalogd.part_facts("nsp", {"title_id": title_id})
+    assert found == {"kind": kind, "base_id": base_id}
+
+
+@pytest.mark.parametrize(
+    ("file_type", "metadata", "kind", "base_id"),
+    [
+        ("nsp", {}, None, None),
+        ("nro", {}, "homebrew", None),
+        ("nro", {"title_id": BASE}, "homebrew", None),
+        ("nro", {"kind": "base", "base_id": BASE}, "base", BASE),
+        ("nsp", {"title_id": BASE, "kind": "update"}, "update", BASE),
+        ("nsp", {"title_id": BASE, "kind": ""}, None, None),
+        ("nsp", {"title_id": BASE, "kind": "homebrew"}, "homebrew", None),
+        ("nsp", {"title_id": BASE, "base_id": ""}, "base", None),
+        ("nsp", {"kind": "add-on", "base_id": BASE.lower()}, "add-on", BASE),
+        ("nsp", {"base_id": BASE}, None, None),
+    ],
+)
+def test_what_an_admin_typed_wins(
+    file_type: str, metadata: dict[str, str], kind: str | None, base_id: str | None
+) -> None:
+    found = catalogd.part_facts(file_type, metadata)
+    assert found == {"kind": kind, "base_id": base_id}
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("Star Garden [0100AAAABBBB0000][v0]", "Star Garden"),
+        ("Star Garden - Deluxe [0100AAAABBBB0000]", "Star Garden - Deluxe"),
+        ("Patch Quest DLC Edition [0100AAAABBBB0000]", "Patch Quest DLC Edition"),
+        ("Star Garden [0100AAAABBBB0800][v196608]", "Star Garden - Update 3"),
+        ("Star Garden [0100aaaabbbb0800][V65536]", "Star Garden - Update 1"),
+        ("Star Garden [UPD][0100AAAABBBB0800][v0]", "Star Garden - Update 0"),
+        ("Star Garden [0100AAAABBBB0800][v]", "Star Garden - Update"),
+        ("Star Garden [0100AAAABBBB0800]", "Star Garden - Update"),
+        ("Star Garden Update 1.0.3 [0100AAAABBBB0800]", "Star Garden - Update"),
+        ("Star Garden - Update [0100AAAABBBB0800]", "Star Garden - Update"),
+        ("Star Garden (Update) [0100AAAABBBB0800]", "Star Garden - Update"),
+        ("Patch Quest Tales [0100AAAABBBB0800]", "Patch Quest Tales - Update"),
+        ("Star Garden [0100AAAABBBB100C][v0]", "Star Garden - Add-on 12"),
+        ("Star Garden [DLC] [0100AAAABBBB1001]", "Star Garden - Add-on 1"),
+        ("Star Garden DLC 7 [0100AAAABBBB1001]", "Star Garden - Add-on 1"),
+        ("Star Garden - DLC [0100AAAABBBB1001]", "Star Garden - Add-on 1"),
+        ("Star Garden (DLC) [US] [0100AAAABBBB1001]", "Star Garden - Add-on 1"),
+        ("Star - Garden [DLC 3][0100AAAABBBB1001]", "Star - Garden - Add-on 1"),
+        ("Star Garden - Extra Levels [0100AAAABBBB1001]", "Star Garden - Extra Levels"),
+        ("Star Garden - Extra [DLC][0100AAAABBBB1001]", "Star Garden - Extra"),
+        ("Star Garden [DLC Extra] [0100AAAABBBB1001]", "Star Garden - Extra"),
+        ("Star Garden [DLC - Extra][0100AAAABBBB1001]", "Star Garden - Extra"),
+        ("Star Garden (DLC) Extra [0100AAAABBBB1001]", "Star Garden - Extra"),
+        ("Star Garden [DLC 2] Extra [US][0100AAAABBBB1001]", "Star Garden - Extra"),
+        ("Star Garden - DLC - Extra [0100AAAABBBB1001]", "Star Garden - Extra"),
+        (
+            "Star Garden DLC Extra (Part 2) [0100AAAABBBB1001]",
+            "Star Garden - Extra (Part 2)",
+        ),
+        ("Star Garden Add-On: Extra [0100AAAABBBB1001]", "Star Garden - Extra"),
+        ("Star Garden [Extra Levels] [0100AAAABBBB1001]", "Star Garden - Extra Levels"),
+        ("DLC Quest [0100AAAABBBB1001]", "DLC Quest - Add-on 1"),
+        ("[0100AAAABBBB1001][v0]", "[0100AAAABBBB1001][v0] - Add-on 1"),
+        ("Firmware [0100000000000816]", "Firmware"),
+    ],
+)
+def test_a_part_is_named_by_its_own_file(file: str, name: str) -> None:
+    metadata = catalogd.name_facts(f"{file}.nsp")
+    metadata |= catalogd.part_facts("nsp", metadata)
+    assert catalogd.part_name(f"/games/{file}.nsp", metadata) == name
+
+
+def test_an_add_on_without_a_title_id_has_no_number() -> None:
+    assert catalogd.part_name("A.nsp", {"name": "A", "kind": "add-on"}) == "A - Add-on"
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["/1/A.nsp"], ["A"]),
+        (["/1/A.nsp", "/1/B.nsp"], ["A", "B"]),
+        (["/1/A.nsp", "/1/a.xci"], ["A (NSP)", "a (XCI)"]),
+        (
+            ["/1/A.nsp", "/1/A [x].nsp", "/1/A.xci"],
+            ["A (A.nsp)", "A (A [x].nsp)", "A (XCI)"],
+        ),
+        (["/1/A.nsp", "/2/A.nsp"], ["A (/1/A.nsp)", "A (/2/A.nsp)"]),
+    ],
+)
+def test_equal_names_are_told_apart(paths: list[str], names: list[str]) -> None:
+    found = {
+        path: catalogd.part_names(path, catalogd.name_facts(path)) for path in paths
+    }
+    assert list(catalogd.unequal_names(found).values()) == names
+
+
 def facts_of(name: str, content: bytes) -> dict[str, Any]:
     return catalogd.file_facts(name, io.BytesIO(content), len(content)).facts
 

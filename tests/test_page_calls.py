@@ -46,14 +46,14 @@ def test_entries_of_an_unplugged_disk_are_shown_as_offline(
     assert (entry["name"], entry["state"]) == ("Here", "offline")
 
 
-def test_an_entry_in_the_page_is_that_of_the_list_with_its_state(
+def test_the_details_of_an_entry_are_those_of_the_list_with_its_state(
     signed_in: webtest.TestApp, key: str, library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add("Here.nsp")
     scanner.scan()
     (listed,) = signed_in.get(f"/api/list?api_key={key}").json["entries"]
-    (entry,) = signed_in.get("/web/entries").json["entries"]
-    assert entry == {**listed, "state": "here"}
+    details = signed_in.get(f"/web/entries/{listed['id']}").json
+    assert details["entry"] == {**listed, "state": "here"}
 
 
 def test_entries_whose_file_was_deleted_are_not_shown(
@@ -301,14 +301,15 @@ def test_sent_entries_are_known_after_the_queue_was_cleared(
     entry = sent_entry(store)
     signed_in.post("/web/queue/clear")
     assert signed_in.get("/web/queue").json["queue"] == []
-    assert signed_in.get("/web/sent").json["entries"] == [entry]
+    (row,) = signed_in.get("/web/sent").json["sent"]
+    assert row["entry"] == entry
 
 
 def test_entries_sent_by_another_account_are_not_marked(
     signed_in: webtest.TestApp, member: webtest.TestApp, store: catalogd.Store
 ) -> None:
     sent_entry(store)
-    assert member.get("/web/sent").json["entries"] == []
+    assert member.get("/web/sent").json["sent"] == []
 
 
 # The files of the page

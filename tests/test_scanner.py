@@ -556,6 +556,8 @@ def test_a_scan_registers_files(
             "patch": 1,
             "title_id": "0100AAAABBBB0000",
             "complete": True,
+            "kind": "base",
+            "base_id": "0100AAAABBBB0000",
         },
     }
 

@@ -131,11 +131,16 @@ POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
 POST   /web/queue/clear                  session
+POST   /web/queue/cancel                 session
+POST   /web/send                         session
+POST   /web/send/undo                    session
 GET    /web/sent                         session
 GET    /web/scan                         session
 POST   /web/scan                         admin
 POST   /web/links                        admin
 DELETE /web/links/<entry_id>             admin
+GET    /web/tidy                         admin
+GET    /web/entries/<entry_id>           session
 POST   /web/entries/<entry_id>           admin
 POST   /web/entries/<entry_id>/undo      admin
 GET    /web/icons/<entry_id>             session

@@ -1,0 +1,620 @@
+"""Titles: names of parts, what a title offers, what is sent of it, and tidying."""
+
+import json
+import os
+import pathlib
+import time
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+import household
+from conftest import PASSWORD, Clock, Library
+
+BASE = "0100AAAABBBB0000"
+UPDATE = "0100AAAABBBB0800"
+ADD_ON = "0100AAAABBBB1001"
+
+
+@pytest.fixture
+def anna(store: catalogd.Store) -> int:
+    return store.accounts.add("anna", catalogd.hash_password(PASSWORD))
+
+
+@pytest.fixture
+def signed_in(browser: webtest.TestApp, anna: int) -> webtest.TestApp:
+    browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    return browser
+
+
+class Titles:
+    """A library whose files are named by what is before their id."""
+
+    def __init__(self, library: Library, scanner: catalogd.Scanner) -> None:
+        self.library = library
+        self.scanner = scanner
+        self.store = scanner.store
+
+    def add(self, *names: str) -> None:
+        """Add files, all of another size."""
+        count = len(os.listdir(self.library.folder))
+        for number, name in enumerate(names):
+            self.library.add(name, name.encode() + bytes(count + number))
+        self.scanner.scan()
+
+    def page(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(
+            self.store.entries.list_json(for_page=True)
+        )
+        return found
+
+    def names(self) -> list[str]:
+        return [entry["name"] for entry in self.page()]
+
+    def parts(self) -> dict[str, str | None]:
+        """What becomes of each entry when its title is sent, by name."""
+        return {entry["name"]: entry.get("part") for entry in self.page()}
+
+    def id(self, name: str) -> str:
+        return str(next(row["id"] for row in self.page() if row["name"] == name))
+
+    def sent(self, done: dict[str, list[Any]]) -> list[str]:
+        """The names of what was added to a queue."""
+        names = {entry["id"]: entry["name"] for entry in self.page()}
+        return [names[entry] for entry in done["added"]]
+
+    def finish(self, account: int) -> None:
+        for item in self.store.queue.items(account, only_open=True):
+            self.store.queue.report(account, item["id"], {"status": "completed"})
+
+
+@pytest.fixture
+def titles(library: Library, scanner: catalogd.Scanner) -> Titles:
+    return Titles(library, scanner)
+
+
+# Kinds and names
+
+
+def test_an_entry_tells_its_kind_and_its_base(titles: Titles) -> None:
+    titles.add(f"A [{UPDATE.lower()}][v131072].nsp", "B.nro", "C.nsp")
+    rows = {
+        row["name"]: row["metadata"]
+        for row in json.loads(titles.store.entries.list_json())
+    }
+    assert rows["A - Update 2"]["kind"] == "update"
+    assert rows["A - Update 2"]["base_id"] == BASE
+    assert rows["B"]["kind"] == "homebrew"
+    assert {"kind", "base_id"}.isdisjoint(rows["C"])
+
+
+def test_the_page_gets_only_what_it_needs(titles: Titles) -> None:
+    titles.add(f"A [{UPDATE}][v131072].nsp", "B.nsp")
+    update, plain = titles.page()
+    assert update == {
+        "id": update["id"],
+        "name": "A - Update 2",
+        "type": "filepath",
+        "file_type": "nsp",
+        "size": update["size"],
+        "state": "here",
+        "kind": "update",
+        "base_id": BASE,
+        "title_id": UPDATE,
+        "version": "131072",
+        "patch": 2,
+        "created_at": update["created_at"],
+    }
+    of_games = {"kind", "base_id", "title_id", "version", "patch"}
+    assert plain.keys() == update.keys() - of_games
+
+
+def test_names_stay_apart_while_files_come_go_and_are_renamed(titles: Titles) -> None:
+    folder = titles.library.folder
+    titles.add(f"A [{BASE}].nsp")
+    assert titles.names() == ["A"]
+    titles.add(f"A [{BASE}].xci")
+    assert titles.names() == ["A (NSP)", "A (XCI)"]
+    titles.add(f"A [{BASE}][v0].nsp")
+    assert titles.names() == [
+        f"A (A [{BASE}].nsp)",
+        f"A (A [{BASE}][v0].nsp)",
+        "A (XCI)",
+    ]
+    os.rename(folder / f"A [{BASE}][v0].nsp", folder / f"B [{BASE}][v0].nsp")
+    titles.scanner.scan()
+    assert titles.names() == ["A (NSP)", "A (XCI)", "B"]
+    os.remove(folder / f"A [{BASE}].xci")
+    titles.scanner.scan()
+    assert titles.names() == ["A", "B"]
+    titles.store.entries.edit(titles.id("B"), {"name": "a"})
+    assert titles.names() == ["a", "A (NSP)"]
+    titles.store.entries.edit(titles.id("a"), None)
+    assert titles.names() == ["A", "B"]
+
+
+def test_a_link_and_a_file_of_one_name_are_told_apart(titles: Titles) -> None:
+    titles.add("A.nsp")
+    link = titles.store.entries.add_link("http://x/y", 1, "", {"name": "A"}, "anna")
+    assert titles.names() == ["A", "A (NSP)"]
+    titles.store.entries.remove_link(link)
+    assert titles.names() == ["A"]
+
+
+def test_a_file_that_is_back_gets_its_name_back(titles: Titles) -> None:
+    titles.add("A.nsp", "A.xci")
+    os.rename(titles.library.folder / "A.xci", titles.library.folder.parent / "A.xci")
+    titles.scanner.scan()
+    assert titles.names() == ["A"]
+    os.rename(titles.library.folder.parent / "A.xci", titles.library.folder / "A.xci")
+    titles.scanner.scan()
+    assert titles.names() == ["A (NSP)", "A (XCI)"]
+
+
+def test_downloads_and_directories_keep_the_names_of_files(
+    titles: Titles, signed_in: webtest.TestApp, anna: int
+) -> None:
+    name = f"A [{UPDATE}][v131072].nsp"
+    titles.add(name)
+    answer = signed_in.get(f"/web/download/{titles.id('A - Update 2')}")
+    assert name in answer.headers["Content-Disposition"]
+    titles.store.queue.set_browse_token(anna, "token")
+    assert name in signed_in.get("/dir/token/nsp/").text
+
+
+def test_the_kind_changes_with_the_name_of_the_file(titles: Titles) -> None:
+    titles.add(f"A [{BASE}].nsp")
+    before = titles.id("A")
+    folder = titles.library.folder
+    os.rename(folder / f"A [{BASE}].nsp", folder / f"A [{ADD_ON}].nsp")
+    titles.scanner.scan()
+    assert titles.id("A - Add-on 1") == before
+    assert titles.page()[0]["kind"] == "add-on"
+
+
+def test_an_admin_says_what_a_part_is(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.add("A [v65536].nsp")
+    entry = titles.id("A")
+    body = {"kind": "update", "base_id": BASE.lower()}
+    signed_in.post_json(f"/web/entries/{entry}", body)
+    assert titles.names() == ["A - Update 1"]
+    found = signed_in.get(f"/web/entries/{entry}").json
+    assert found["entry"]["metadata"]["base_id"] == BASE
+    assert found["entry"]["state"] == "here"
+    assert found["file"] == {"name": "A", "description": "", "version": "65536"}
+    signed_in.post_json(f"/web/entries/{entry}", {"kind": ""})
+    assert titles.names() == ["A"]
+    assert "kind" not in titles.page()[0]
+
+
+def test_an_edit_form_is_told_what_the_file_says(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.add(f"A [{UPDATE}][v65536].nsp")
+    entry = titles.id("A - Update 1")
+    signed_in.post_json(f"/web/entries/{entry}", {"name": "B", "version": "x"})
+    found = signed_in.get(f"/web/entries/{entry}").json
+    assert found["entry"]["name"] == "B"
+    assert found["file"] == {
+        "name": "A - Update 1",
+        "description": "",
+        "version": "65536",
+        "kind": "update",
+        "base_id": BASE,
+    }
+
+
+def test_an_entry_whose_file_is_gone_has_no_details(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.add("A.nsp")
+    entry = titles.id("A")
+    os.remove(titles.library.folder / "A.nsp")
+    titles.library.add("B.nsp")
+    titles.scanner.scan()
+    signed_in.get(f"/web/entries/{entry}", status=404)
+    signed_in.get("/web/entries/x", status=404)
+
+
+@pytest.mark.parametrize("body", [{"kind": "game"}, {"base_id": "0100"}, {"kind": 1}])
+def test_a_bad_kind_or_base_is_refused(
+    body: dict[str, Any], signed_in: webtest.TestApp
+) -> None:
+    answer = signed_in.post_json("/web/entries/x", body, status=400)
+    assert next(iter(body)) in answer.json["message"]
+
+
+# What a title offers
+
+OFFERS: dict[str, dict[str, str | None]] = {
+    "two bases": {
+        f"A [{BASE}][v0].nsp": "copy",
+        f"A [{BASE}][v65536].xci": None,
+    },
+    "bases of one version": {  # each file is larger than the one before
+        f"A [{BASE}].nsp": "copy",
+        f"A [{BASE}][v].xci": None,
+    },
+    "updates": {
+        f"A [{BASE}][v0].nsp": None,
+        f"A [{UPDATE}][v65536].nsp": "superseded",
+        f"A [{UPDATE}][v131072].nsp": "copy",
+        f"A [{UPDATE}][v131072].nsz": None,
+        f"A [{UPDATE}][v].nsp": "superseded",
+    },
+    "an update older than its base": {
+        f"A [{BASE}][v131072].nsp": None,
+        f"A [{UPDATE}][v65536].nsp": "superseded",
+    },
+    "add-ons": {
+        f"A [{ADD_ON}][v0].nsp": "copy",
+        f"A [{ADD_ON}][v65536].nsp": None,
+        "A [0100AAAABBBB1002][v0].nsp": None,
+    },
+    "ids that are no game's": {
+        "A [0000000000000000].nsp": None,
+        "A [0000000000000000].xci": None,
+        "B [0000000000000800][v0].nsp": None,
+        "B [0000000000000800][v65536].nsp": None,
+    },
+    "no ids": {"A.nsp": None, "A.xci": None, "A.nro": None},
+}
+
+
+@pytest.mark.parametrize("offer", OFFERS.values(), ids=OFFERS.keys())
+def test_a_title_offers_the_latest_of_each_part(
+    offer: dict[str, str | None], titles: Titles
+) -> None:
+    titles.add(*offer)
+    files = {known.id: known.file.path for known in titles.store.entries.files()}
+    parts = {
+        os.path.basename(files[row["id"]]): row.get("part") for row in titles.page()
+    }
+    assert parts == offer
+
+
+def test_what_is_here_is_offered_before_what_is_offline(
+    titles: Titles, settings: catalogd.Settings, tmp_path: pathlib.Path
+) -> None:
+    other = Library(tmp_path / "other")
+    other.add(f"A [{BASE}][v65536].nsp")
+    other.add(f"A [{UPDATE}][v131072].nsp")
+    titles.scanner.folders.append(str(other.folder))
+    titles.add(f"A [{BASE}][v0].xci", f"A [{UPDATE}][v65536].nsp")
+    assert titles.parts()["A - Update 1"] == "superseded"
+    other.folder.rename(tmp_path / "unplugged")
+    titles.scanner.scan()
+    assert titles.parts() == {
+        "A (NSP)": "copy",
+        "A (XCI)": None,
+        "A - Update 1": None,
+        "A - Update 2": None,
+    }
+
+
+# Sending
+
+
+def test_a_title_is_sent_in_order(
+    titles: Titles, anna: int, signed_in: webtest.TestApp
+) -> None:
+    titles.add(
+        "A [0100AAAABBBB1002].nsp",
+        f"A [{ADD_ON}].nsp",
+        f"A [{UPDATE}][v131072].nsp",
+        f"A [{UPDATE}][v65536].nsp",
+        f"A [{BASE}].nsp",
+        "B.nsp",
+    )
+    done = signed_in.post_json("/web/send", {"title": BASE}).json
+    assert titles.sent(done) == ["A", "A - Update 2", "A - Add-on 1", "A - Add-on 2"]
+    assert [row["name"] for row in titles.store.queue.pending(anna)] == titles.sent(
+        done
+    )
+    assert (done["already"], done["failed"]) == ([], [])
+    again = signed_in.post_json("/web/send", {"title": BASE}).json
+    assert (again["already"], again["added"]) == (done["added"], [])
+
+
+def test_of_a_title_only_what_was_not_sent_yet_is_sent(
+    titles: Titles, anna: int, signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    titles.add(f"A [{BASE}].nsp", f"A [{ADD_ON}].nsp")
+    signed_in.post_json("/web/send", {"entries": [titles.id("A")]})
+    titles.finish(anna)
+    done = signed_in.post_json("/web/send", {"title": BASE}).json
+    assert titles.sent(done) == ["A - Add-on 1"]
+    titles.finish(anna)
+    done = signed_in.post_json("/web/send", {"title": BASE}).json
+    assert titles.sent(done) == ["A", "A - Add-on 1"]
+    store.queue.clear(anna)
+    other = store.accounts.add("ben", "hash")
+    assert len(store.queue.send_title(other, BASE)["added"]) == 2
+
+
+def test_what_was_sent_is_told_a_part_and_a_version(
+    titles: Titles, anna: int, signed_in: webtest.TestApp, clock: Clock
+) -> None:
+    name = f"A [{UPDATE}][v65536].nsp"
+    titles.add(name)
+    entry = titles.id("A - Update 1")
+    titles.store.queue.send(anna, entry)
+    titles.finish(anna)
+    signed_in.post_json("/web/queue/clear", {})
+    os.remove(titles.library.folder / name)
+    titles.library.add(name, b"a better dump")
+    titles.scanner.scan()
+    row = {"entry": entry, "version": "65536", "sent_at": catalogd.stamp(clock.now)}
+    assert signed_in.get("/web/sent").json["sent"] == [row]
+    os.rename(
+        titles.library.folder / name,
+        titles.library.folder / f"A [{UPDATE}][v131072].nsp",
+    )
+    titles.scanner.scan()
+    done = titles.store.queue.send_title(anna, BASE)
+    assert done["added"] == [entry]  # a version that was not sent
+    titles.finish(anna)
+    rows = signed_in.get("/web/sent").json["sent"]
+    assert [row["version"] for row in rows] == ["131072", "65536"]
+
+
+def test_many_entries_are_sent_title_after_title(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    other = "0100CCCCBBBB0000"
+    titles.add(
+        f"A [{UPDATE}][v131072].nsp",
+        f"A [{UPDATE}][v65536].nsp",
+        f"A [{BASE}].nsp",
+        f"B [{other}].nsp",
+        f"B [{other[:-4]}1001].nsp",
+        "C.nsp",
+    )
+    names = ["B - Add-on 1", "A - Update 2", "C", "B", "A", "A - Update 1"]
+    ids = [titles.id(name) for name in names]
+    done = signed_in.post_json("/web/send", {"entries": [ids[0], *ids]}).json
+    assert titles.sent(done) == [
+        "B",
+        "B - Add-on 1",
+        "A",
+        "A - Update 1",
+        "A - Update 2",
+        "C",
+    ]
+
+
+def test_a_title_whose_base_is_offline_is_sent_without_it(
+    titles: Titles, tmp_path: pathlib.Path, signed_in: webtest.TestApp
+) -> None:
+    other = Library(tmp_path / "other")
+    other.add(f"A [{BASE}].nsp")
+    titles.scanner.folders.append(str(other.folder))
+    titles.add(f"A [{UPDATE}][v65536].nsp")
+    other.folder.rename(tmp_path / "unplugged")
+    titles.scanner.scan()
+    done = signed_in.post_json("/web/send", {"title": BASE}).json
+    assert titles.sent(done) == ["A - Update 1"]
+    failed = {"entry_id": titles.id("A"), "message": "Its disk is offline."}
+    assert done["failed"] == [failed]
+
+
+def test_a_title_whose_base_is_gone_is_sent_without_it(
+    titles: Titles, anna: int
+) -> None:
+    titles.add(f"A [{BASE}].nsp", f"A [{UPDATE}][v65536].nsp")
+    os.remove(titles.library.folder / f"A [{BASE}].nsp")
+    titles.scanner.scan()
+    done = titles.store.queue.send_title(anna, BASE)
+    assert titles.sent(done) == ["A - Update 1"] and not done["failed"]
+
+
+def test_an_entry_without_an_id_is_a_title_of_its_own(
+    titles: Titles, anna: int
+) -> None:
+    titles.add("A.nsp", "B.nro")
+    for name in ("A", "B"):
+        done = titles.store.queue.send_title(anna, titles.id(name))
+        assert titles.sent(done) == [name]
+
+
+def test_what_cannot_be_sent_does_not_hold_up_the_rest(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.add("A.nsp")
+    body = {"entries": ["none", titles.id("A")]}
+    done = signed_in.post_json("/web/send", body).json
+    assert titles.sent(done) == ["A"]
+    failed = {"entry_id": "none", "message": "There is no such entry."}
+    assert done["failed"] == [failed]
+    signed_in.post_json("/web/send", {"title": "none"}, status=404)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"title": "a", "entries": ["a"]}, {"entries": "a"}, {"entries": [1]}],
+)
+def test_a_malformed_send_is_refused(
+    body: dict[str, Any], signed_in: webtest.TestApp
+) -> None:
+    assert (
+        "entries" in signed_in.post_json("/web/send", body, status=400).json["message"]
+    )
+
+
+def test_ten_thousand_entries_are_sent_by_one_call_in_a_second(
+    store: catalogd.Store, signed_in: webtest.TestApp
+) -> None:
+    row = {"type": "url", "source": "http://x/y", "file_type": "nsp", "size": 1}
+    row |= {"created_by": "anna", "state": "here", "created_at": "", "facts_version": 1}
+    rows = [
+        {**row, "id": f"{n:016x}", "facts": {"name": f"A{n}"}} for n in range(10_000)
+    ]
+    with store.database.writing() as db:
+        catalogd.write_entries(db, rows)
+    began = time.monotonic()
+    done = signed_in.post_json("/web/send", {"entries": [row["id"] for row in rows]})
+    took = time.monotonic() - began
+    assert done.json["added"] == [row["id"] for row in rows]
+    assert took < 1
+
+
+def test_a_send_can_be_undone(
+    titles: Titles, anna: int, signed_in: webtest.TestApp
+) -> None:
+    titles.add("A.nsp", "B.nsp", "C.nsp")
+    ids = [titles.id(name) for name in "ABC"]
+    signed_in.post_json("/web/send", {"entries": ids})
+    store = titles.store
+    first, second, third = store.queue.items(anna)
+    store.queue.report(anna, first["id"], {})
+    signed_in.post_json("/web/send/undo", {"entries": ids[:2]})
+    assert [row["id"] for row in store.queue.items(anna)] == [first["id"], third["id"]]
+
+
+def test_all_that_waits_is_cancelled(
+    titles: Titles, anna: int, signed_in: webtest.TestApp, clock: Clock
+) -> None:
+    titles.add("A.nsp", "B.nsp", "C.nsp")
+    store = titles.store
+    store.queue.send_all(anna, [titles.id(name) for name in "ABC"])
+    stale, sending, _ = (row["id"] for row in store.queue.items(anna))
+    store.queue.report(anna, stale, {})
+    clock.now += 1000
+    store.queue.report(anna, sending, {})
+    signed_in.post_json("/web/queue/cancel", {})
+    items = store.queue.items(anna)
+    assert [row["status"] for row in items] == ["cancelled", "processing", "cancelled"]
+
+
+# Tidying
+
+
+def tidied(app: webtest.TestApp) -> list[tuple[str, str]]:
+    files = app.get("/web/tidy").json["files"]
+    return [(row["reason"], row["name"]) for row in files]
+
+
+def test_a_tidy_library_has_nothing_to_tidy(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.add(
+        f"A [{BASE}].nsp", f"A [{UPDATE}][v65536].nsp", f"A [{BASE}].xci", "B.nro"
+    )
+    assert signed_in.get("/web/tidy").json == {"success": True, "files": [], "bytes": 0}
+
+
+def test_what_can_be_tidied_is_told_with_its_reason(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    titles.add(
+        f"A [{BASE}].nsp",
+        f"A [{UPDATE}][v65536].nsp",
+        f"A [{UPDATE}][v131072].nsp",
+        "B [0100CCCCBBBB0800][v65536].nsp",
+        "C [0100CCCCBBBB1001].nsp",
+    )
+    path = titles.library.add("D.nsp", household.package(BASE, "D", False, 1 << 40))
+    titles.scanner.scan()
+    answer = signed_in.get("/web/tidy").json
+    assert [(row["reason"], row["name"]) for row in answer["files"]] == [
+        ("incomplete", "D"),
+        ("no base", "B - Update 1"),
+        ("no base", "C - Add-on 1"),
+        ("superseded", "A - Update 1"),
+    ]
+    assert answer["bytes"] == sum(row["size"] for row in answer["files"])
+    assert answer["files"][0] == {
+        "reason": "incomplete",
+        "id": titles.id("D"),
+        "name": "D",
+        "path": path,
+        "size": os.path.getsize(path),
+    }
+    assert answer["files"][-1]["title"] == "A"
+
+
+def test_of_equal_files_all_but_one_can_go(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    for name in ("one/A.nsp", "two/A.nsp", "three/A.nsp", "B.nsp"):
+        titles.library.add(name, b"equal")
+    titles.scanner.scan()
+    files = signed_in.get("/web/tidy").json["files"]
+    assert [row["reason"] for row in files] == ["equal"] * 3
+    (kept,) = {row["of"] for row in files}
+    assert kept not in {row["id"] for row in files}
+
+
+def test_of_equal_parts_the_one_that_is_offered_is_kept(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    for name in (f"A [{BASE}][v0].nsp", f"A [{BASE}][v65536].nsp"):
+        titles.library.add(name, b"equal")
+    titles.scanner.scan()
+    offered = next(row["id"] for row in titles.page() if "part" not in row)
+    (file,) = signed_in.get("/web/tidy").json["files"]
+    assert file["of"] == offered
+
+
+def test_files_with_other_checksums_are_not_equal(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    for name, middle in (("A.nsp", b"1"), ("B.nsp", b"2")):
+        titles.library.add(name, bytes(70_000) + middle + bytes(70_000))
+    titles.scanner.scan()
+    assert len(tidied(signed_in)) == 1
+    catalogd.main(["verify", "--data-dir", titles.store.database.folder])
+    assert tidied(signed_in) == []
+
+
+def test_a_member_does_not_tidy(
+    service: catalogd.Web, anna: int, store: catalogd.Store
+) -> None:
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
+    app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
+    app.get("/web/tidy", status=403)
+
+
+# A whole library
+
+
+def test_every_part_of_a_household_has_a_name_of_its_own(
+    titles: Titles, signed_in: webtest.TestApp, anna: int
+) -> None:
+    household.write(titles.library.folder, unit=10)
+    titles.scanner.scan()
+    names = titles.names()
+    assert len(names) == len({name.casefold() for name in names}) == 300
+    reasons = {reason for reason, _ in tidied(signed_in)}
+    assert reasons == {"equal", "incomplete", "no base", "superseded"}
+    (garden,) = [row for row in titles.page() if row["name"] == "Star Garden"]
+    done = signed_in.post_json("/web/send", {"title": garden["base_id"]}).json
+    sent = titles.sent(done)
+    assert sent[0] == "Star Garden" and len(sent) == len(set(sent)) > 14
+
+
+def test_two_thousand_add_ons_of_a_title_take_no_long(
+    titles: Titles, anna: int
+) -> None:
+    base = int(BASE, 16) + 0x1000
+    names = [f"A [{base + number:016X}].nsp" for number in range(1, 2001)]
+    rows = [
+        (
+            catalogd.FoundFile(f"/g/{name}", "/g", n, 1, n, "v"),
+            catalogd.FileContent(name, catalogd.name_facts(name)),
+        )
+        for n, name in enumerate(names)
+    ]
+    store = titles.store
+    began = time.monotonic()
+    for batch in catalogd.batches(rows):
+        store.entries.add_files(batch, listed=True)
+    assert len(set(titles.names())) == 2000
+    assert titles.names()[0] == "A - Add-on 1"
+    assert len(store.queue.send_title(anna, BASE)["added"]) == 2000
+    assert time.monotonic() - began < 3
