@@ -2605,39 +2605,54 @@ SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 
 
-FileRow = tuple[str, int, int, int]  # name, size in bytes, mtime in ns, inode
-
-
-class Folder(NamedTuple):
-    """A folder's files."""
-
-    path: str
-    volume: str
-    rows: list[FileRow]
-
-
-class Tree(NamedTuple):
-    """What is in a library folder, and which paths in it cannot be read."""
+@dataclasses.dataclass
+class Tree:
+    """What is in a library folder."""
 
     library_folder: str
-    folders: list[Folder]
-    unreadable: list[str]
-    misnamed: list[str]  # paths that are no UTF-8, and so cannot be served
-
-    def files(self) -> Iterator[FoundFile]:
-        for path, volume, rows in self.folders:
-            start = os.path.join(path, "")
-            for name, size, mtime, inode in rows:
-                file = start + name
-                yield FoundFile(file, self.library_folder, size, mtime, inode, volume)
-
-    def total(self) -> int:
-        return sum(len(folder.rows) for folder in self.folders)
+    files: list[FoundFile] = dataclasses.field(default_factory=list)
+    volumes: dict[int, str] = dataclasses.field(default_factory=dict)
+    """The names of its file systems, by device number."""
+    unreadable: list[str] = dataclasses.field(default_factory=list)  # paths
+    misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
-        parts = [hash((path, volume, *rows)) for path, volume, rows in self.folders]
-        return hash((self.library_folder, *self.unreadable, *parts))
+        return hash((*self.files, *self.volumes.values(), *self.unreadable))
+
+    def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
+        """Add the files of one folder, and return the paths of the folders in it."""
+        volume = volume_name(path, self.volumes)
+        with os.scandir(path) as found:
+            shown = [row for row in found if not row.name.startswith(HIDDEN)]
+        folders = []
+        for row in shown:
+            wanted = row.name.lower().endswith(endings)
+            if wanted and row.is_file(follow_symlinks=False):
+                self._add_file(row, volume)
+            elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
+                folders.append(row.path)
+        return folders
+
+    def _add_file(self, row: "os.DirEntry[str]", volume: str) -> None:
+        try:
+            now = row.stat(follow_symlinks=False)
+            if not now.st_ino:  # as on Windows
+                now = os.stat(row.path, follow_symlinks=False)
+        except FileNotFoundError:
+            return  # it was removed just now
+        except OSError:
+            self.unreadable.append(row.path)
+            return
+        if self._is_named_well(row):
+            mtime, inode = min(now.st_mtime_ns, MAX_INTEGER), now.st_ino & MAX_INTEGER
+            facts = self.library_folder, now.st_size, mtime, inode, volume
+            self.files.append(FoundFile(row.path, *facts))
+
+    def _is_named_well(self, row: "os.DirEntry[str]") -> bool:
+        if not is_text(row.name):
+            self.misnamed.append(row.path)
+        return is_text(row.name)
 
 
 def walk(
@@ -2648,63 +2663,22 @@ def walk(
     Links and what is neither file nor folder are passed over: what a link leads to
     in the library is found under its own name.
 
-    :param tick: is called with the number of files so far, a folder at a time.
+    :param tick: is called after each folder, with the number of files in it.
     :raises OSError: the folder itself cannot be read. It is not empty then.
     """
-    walker = Walker(folder, set(types).difference(UNFINISHED))
-    walker.read_folder(folder)
-    while walker.waiting:
-        tick(walker.count)
-        path = walker.waiting.pop()
+    endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
+    tree = Tree(folder)
+    waiting = tree.read_folder(folder, endings)
+    tick(len(tree.files))
+    while waiting:
+        path, before = waiting.pop(), len(tree.files)
         try:
             if not is_link(path):  # a junction, or made a link just now
-                walker.read_folder(path)
+                waiting += tree.read_folder(path, endings)
         except OSError:
-            walker.tree.unreadable.append(path)
-    return walker.tree
-
-
-class Walker:
-    """The state of one `walk`."""
-
-    def __init__(self, folder: str, types: Iterable[str]) -> None:
-        self.endings = tuple(f".{type}" for type in types)
-        self.tree = Tree(folder, [], [], [])
-        self.count = 0  # files so far
-        self.waiting: list[str] = []  # folders that are still to be read
-        self.volumes: dict[int, str] = {}  # by device number
-
-    def read_folder(self, path: str) -> None:
-        rows: list[FileRow] = []
-        self.tree.folders.append(Folder(path, volume_name(path, self.volumes), rows))
-        with os.scandir(path) as found:
-            shown = [row for row in found if not row.name.startswith(HIDDEN)]
-        for row in shown:
-            wanted = row.name.lower().endswith(self.endings)
-            if wanted and row.is_file(follow_symlinks=False):
-                self._add_file(row, rows)
-            elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
-                self.waiting.append(row.path)
-        self.count += len(rows)
-
-    def _add_file(self, row: "os.DirEntry[str]", rows: list[FileRow]) -> None:
-        try:
-            now = row.stat(follow_symlinks=False)
-            if not now.st_ino:  # as on Windows
-                now = os.stat(row.path, follow_symlinks=False)
-        except FileNotFoundError:
-            return  # it was removed just now
-        except OSError:
-            self.tree.unreadable.append(row.path)
-            return
-        if self._is_named_well(row):
-            mtime = min(now.st_mtime_ns, MAX_INTEGER)
-            rows.append((row.name, now.st_size, mtime, now.st_ino & MAX_INTEGER))
-
-    def _is_named_well(self, row: "os.DirEntry[str]") -> bool:
-        if not is_text(row.name):
-            self.tree.misnamed.append(row.path)
-        return is_text(row.name)
+            tree.unreadable.append(path)
+        tick(len(tree.files) - before)
+    return tree
 
 
 def volume_name(folder: str, names: dict[int, str]) -> str:
@@ -2737,17 +2711,18 @@ def compare(
     """
     comparison = Comparison(trees, read)
     comparison.pair_unchanged(known)
-    comparison.read_the_rest()
-    comparison.pair_by(lambda file, sample: (file.path, sample))
-    comparison.pair_by(
-        lambda file, sample: (file.volume, file.inode, file.mtime, sample)
-    )
-    comparison.set_offline_aside()
-    comparison.pair_by(lambda file, sample: (file.inode, file.mtime, sample))
-    comparison.pair_by(lambda file, sample: (os.path.basename(file.path), sample))
-    comparison.pair_by(lambda file, sample: sample)
-    comparison.pair_by(lambda file, sample: file.path)
-    comparison.move_to_copies(copies)
+    if comparison.lost:  # otherwise the rest is new, and is read later in batches
+        comparison.read_the_rest()
+        comparison.pair_by(lambda file, sample: (file.path, sample))
+        comparison.pair_by(
+            lambda file, sample: (file.volume, file.inode, file.mtime, sample)
+        )
+        comparison.set_offline_aside()
+        comparison.pair_by(lambda file, sample: (file.inode, file.mtime, sample))
+        comparison.pair_by(lambda file, sample: (os.path.basename(file.path), sample))
+        comparison.pair_by(lambda file, sample: sample)
+        comparison.pair_by(lambda file, sample: file.path)
+        comparison.move_to_copies(copies)
     return comparison.changes(forget_before)
 
 
@@ -2764,110 +2739,90 @@ class Comparison:
     ) -> None:
         self.trees = trees
         self.read = read
-        self.lost: list[KnownFile] = []
+        self.lost: dict[str, KnownFile] = {}  # by id
         self.new = {
-            file.path: file for tree in trees.values() if tree for file in tree.files()
+            file.path: file for tree in trees.values() if tree for file in tree.files
         }
         self.contents: dict[str, FileContent] = {}  # by path
-        self.found: set[tuple[str, str]] = set()  # library folder and volume of pairs
         self.updated: list[tuple[KnownFile, FoundFile, FileContent | None]] = []
         self.offline: list[KnownFile] = []
 
     def pair_unchanged(self, known: Iterable[KnownFile]) -> None:
         """Pair the files that have not changed, without opening them."""
         stable = set()  # volumes where a file has kept its inode
+        changed = []
         for item in known:
             if item.state == "here" and self.new.get(item.file.path) == item.file:
-                self._pair(item, item.file, None)
+                del self.new[item.file.path]
                 stable.add(item.file.volume)
             else:
-                self.lost.append(item)
+                changed.append(item)
         # Files that were here come first: those that are gone get what they leave.
-        self.lost.sort(key=lambda item: (item.state != "here", item.file.path))
+        changed.sort(key=lambda item: (item.state != "here", item.file.path))
+        self.lost = {item.id: item for item in changed}
         self._pair_renumbered(stable)
 
     def _pair_renumbered(self, stable: set[str]) -> None:
         """Ignore the inodes of network drives that number all of them anew, at times
         or even always, so that not all files have to be opened."""
-        alike: dict[str, list[KnownFile]] = {}
-        for item in self.lost:
+        alike: dict[str, dict[str, KnownFile]] = {}  # by volume and path
+        for item in self.lost.values():
             old, new = item.file, self.new.get(item.file.path)
             if new and (old.size, old.mtime) == (new.size, new.mtime):
-                alike.setdefault(new.volume, []).append(item)
-        renumbered = [
-            item
-            for volume, items in alike.items()
-            if volume not in stable and len(items) >= self.min_renumbered
-            for item in items
-        ]
-        paired = set()
-        for item in renumbered:
-            if item.file.path in self.new:  # one of two at the same path is gone
-                self._pair(item, self.new[item.file.path], None)
-                paired.add(item.id)
-        self.lost = [item for item in self.lost if item.id not in paired]
+                alike.setdefault(new.volume, {}).setdefault(new.path, item)
+        for volume, items in alike.items():
+            if volume not in stable and len(items) >= self.min_renumbered:
+                for path, item in items.items():
+                    self._pair(item, self.new[path], None)
 
     def read_the_rest(self) -> None:
         """Read the files that are not paired. Those that grow or cannot be opened stay
-        as they are, known or not. If no file is lost, all are new and are read later,
-        in batches."""
-        if not self.lost:
-            return
+        as they are, known or not."""
         contents = {path: self.read(file) for path, file in self.new.items()}
         self.contents = {path: row for path, row in contents.items() if row}
         self.new = {path: self.new[path] for path in self.contents}
-        self.lost = [item for item in self.lost if contents.get(item.file.path, True)]
+        for item in [*self.lost.values()]:
+            if not contents.get(item.file.path, True):
+                del self.lost[item.id]
 
     def pair_by(self, likeness: Callable[[FoundFile, str | None], Any]) -> None:
         """Pair files that are alike, in the order of the known and of the found
         paths."""
-        if not self.lost or not self.new:
-            return
         waiting: dict[Any, list[FoundFile]] = {}
         for file in sorted(self.new.values(), reverse=True):
             key = likeness(file, self.contents[file.path].sample)
             waiting.setdefault(key, []).append(file)
-        left = []
-        for item in self.lost:
+        for item in [*self.lost.values()]:
             if files := waiting.get(likeness(item.file, item.sample)):
                 file = files.pop()
                 self._pair(item, file, self.contents[file.path])
-            else:
-                left.append(item)
-        self.lost = left
 
     def _pair(
         self, item: KnownFile, file: FoundFile, content: FileContent | None
     ) -> None:
-        del self.new[file.path]
-        self.found.add((item.file.folder, item.file.volume))
-        if content or file != item.file or item.state != "here":
-            self.updated.append((item, file, content))
+        del self.lost[item.id], self.new[file.path]
+        self.updated.append((item, file, content))
 
     def set_offline_aside(self) -> None:
         """Keep the files of a disk that is offline: they cannot have moved."""
-        left = []
-        for item in self.lost:
-            if not self._is_offline(item):
-                left.append(item)
-            elif item.state != "offline":
-                self.offline.append(item)
-        self.lost = left
+        # A volume has another name now where files of it were found again.
+        renamed = {(item.file.folder, item.file.volume) for item, _, _ in self.updated}
+        for item in [*self.lost.values()]:
+            if self._is_offline(item.file, renamed):
+                del self.lost[item.id]
+                if item.state != "offline":
+                    self.offline.append(item)
 
-    def _is_offline(self, item: KnownFile) -> bool:
-        path, folder, volume = item.file.path, item.file.folder, item.file.volume
-        if folder not in self.trees:  # it is no library folder any more
+    def _is_offline(self, file: FoundFile, renamed: set[tuple[str, str]]) -> bool:
+        if file.folder not in self.trees:  # it is no library folder any more
             return False
-        tree = self.trees[folder]
-        if tree is None or not tree.total():
+        tree = self.trees[file.folder]
+        if tree is None or not tree.files:
             return True
-        volumes = {folder.volume for folder in tree.folders}
-        if volume not in volumes and (folder, volume) not in self.found:
+        is_renamed = (file.folder, file.volume) in renamed
+        if file.volume not in tree.volumes.values() and not is_renamed:
             return True
-        return any(
-            path == unreadable or path.startswith(unreadable + os.sep)
-            for unreadable in tree.unreadable
-        )
+        return any(is_below(file.path, unreadable) for unreadable in tree.unreadable)
 
     def move_to_copies(
         self, copies: Callable[[Iterable[str | None]], Iterable[KnownFile]]
@@ -2875,36 +2830,29 @@ class Comparison:
         """Let an entry whose file is lost go on with a younger copy of the file, and
         drop the copy's entry. A move to another disk is a copy and a delete; a scan
         may run in between and make an entry of the copy, without notes and queue."""
-        touched = {item.id for item in (*self.lost, *self.offline)}
+        touched = {*self.lost, *(item.id for item in self.offline)}
         touched.update(item.id for item, _, _ in self.updated)
+        here = [item for item in self.lost.values() if item.state != "gone"]
         twins: dict[str | None, list[KnownFile]] = {}
-        for twin in copies([item.sample for item in self.lost if item.state != "gone"]):
+        for twin in copies([item.sample for item in here]):
             if twin.id not in touched:
                 twins.setdefault(twin.sample, []).append(twin)
-        self.lost = [self._move_to_copy(item, twins) for item in self.lost]
-
-    def _move_to_copy(
-        self, item: KnownFile, twins: Mapping[str | None, list[KnownFile]]
-    ) -> KnownFile:
-        """Return which of the two is lost: the item, or a twin whose file it took."""
-        free = twins.get(item.sample, [])
-        younger = [twin for twin in free if twin.created_at > item.created_at]
-        if item.state == "gone" or not younger:
-            return item
-        twin = younger[0]
-        content = self.read(twin.file)
-        if content is None:
-            return item
-        free.remove(twin)
-        self.updated.append((item, twin.file, content))
-        return twin
+        for item in here:
+            for twin in twins.get(item.sample, []):
+                is_younger = twin.created_at > item.created_at
+                if is_younger and (content := self.read(twin.file)):
+                    twins[item.sample].remove(twin)
+                    self.updated.append((item, twin.file, content))
+                    del self.lost[item.id]
+                    self.lost[twin.id] = twin
+                    break
 
     def changes(self, forget_before: str) -> Changes:
-        gone = [item for item in self.lost if item.state == "gone"]
+        gone = [item for item in self.lost.values() if item.state == "gone"]
         return Changes(
             added=[(file, self.contents.get(path)) for path, file in self.new.items()],
             updated=self.updated,
-            gone=[item for item in self.lost if item.state != "gone"],
+            gone=[item for item in self.lost.values() if item.state != "gone"],
             offline=self.offline,
             forgotten=[item for item in gone if (item.gone_at or "~") < forget_before],
         )
@@ -2915,17 +2863,19 @@ def library_folders(folders: Iterable[str]) -> list[str]:
 
     :raises Problem: the path of one is no Unicode, as JSON and SQLite need it.
     """
-    paths = {os.path.normcase(path): path for path in map(absolute, folders)}
-    for path in paths.values():
+    found: list[str] = []
+    for path in sorted(map(absolute, folders), key=os.path.normcase):
         if not is_text(path):
             raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
-    return [
-        paths[path]
-        for path in sorted(paths)
-        if not any(
-            path.startswith(os.path.join(above, "")) for above in paths if above != path
-        )
-    ]
+        if not any(is_below(path, above) for above in found):
+            found.append(path)
+    return found
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether a path is that of a folder, or of something in it."""
+    path, folder = os.path.normcase(path), os.path.normcase(folder)
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def absolute(folder: str) -> str:
@@ -3034,12 +2984,12 @@ class ScanState:
     """The number of files by library folder; None where it is offline."""
 
 
-class Growing(NamedTuple):
-    """A file that is not served while it grows."""
+class GrowingFile(NamedTuple):
+    """The size and mtime of a file that has changed lately, and is not read yet."""
 
-    size: int
+    size: int  # bytes
     mtime: int  # nanoseconds
-    since: float  # monotonic time from which it had this size and mtime
+    unchanged_since: float  # monotonic seconds
 
 
 class Scanner:
@@ -3058,8 +3008,8 @@ class Scanner:
         self.settings = settings
         self.folders = library_folders(settings.folders)
         self.state = ScanState()
-        self.growing: dict[str, Growing] = {}  # by path
-        self._watched: dict[str, Growing] = {}  # those of the scan before
+        self.growing: dict[str, GrowingFile] = {}  # by path
+        self._growing_before: dict[str, GrowingFile] = {}  # in the last scan
         self._has_skipped = False  # whether a file could not be read in this scan
         self._listed = time.monotonic()  # when the list changed last
         self._compared = (0, -1)  # by the last scan: hash of the folders, list version
@@ -3096,9 +3046,12 @@ class Scanner:
             self.state.finished = self.database.time()
         return changes
 
-    def _step(self) -> None:
+    def _count(self, found: int = 0, read: int = 0) -> None:
+        """Count files. :raises Stopped: the scan should end."""
         if self._stopping:
             raise Stopped
+        self.state.files += found
+        self.state.looked += read
         self._tick(self.state)
 
     def _compare(self, trees: Mapping[str, Tree | None]) -> Changes:
@@ -3107,8 +3060,8 @@ class Scanner:
         is_recent = 0 <= now - self._compared_at < self.compare_seconds
         if is_recent and self._compared == (found, self.entries.version()):
             return Changes()
+        self._growing_before, self.growing = self.growing, {}
         self._has_skipped = False
-        self._watched, self.growing = self.growing, {}
         forget_before = self.database.time(self.settings.forget_after)
         known, copies = self.entries.files(), self.entries.copies
         changes = self._write(compare(known, trees, self._read, forget_before, copies))
@@ -3138,22 +3091,15 @@ class Scanner:
         return changes._replace(added=added)
 
     def _tree(self, folder: str) -> Tree | None:
-        before = self.state.files
-
-        def count(files: int) -> None:
-            self.state.files = before + files
-            self._step()
-
         try:
-            tree = walk(folder, self.settings.extensions, count)
+            tree = walk(folder, self.settings.extensions, self._count)
         except OSError as error:
             self.state.folders[folder] = None
             self._warn(folder, f"is offline: {error.strerror}. Its entries are kept.")
             return None
         if self.state.folders.get(folder, 0) is None:
             log.info("%s is back.", folder)
-        self.state.folders[folder] = tree.total()
-        self.state.files = before + tree.total()
+        self.state.folders[folder] = len(tree.files)
         for path in tree.unreadable:
             self._warn(path, "cannot be read. The entries in it wait.")
         for path in tree.misnamed:
@@ -3167,32 +3113,26 @@ class Scanner:
         self._warnings.add(message)
 
     def _read(self, file: FoundFile) -> FileContent | None:
-        self.state.looked += 1
-        self._step()
-        content = self._content(file)
-        self._has_skipped |= content is None
-        return content
-
-    def _content(self, file: FoundFile) -> FileContent | None:
-        """Return what the open file tells, or None where it grows or has an error."""
+        """Return the file's content, or None where it grows or has an error."""
+        self._count(read=1)
         try:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
-                if not self._is_quiet(file.path, now, self._watched):
-                    return None
-                facts, icon = file_facts(file.path, handle, now.st_size)
-                taken = sample(handle, now.st_size)
+                if self._is_quiet(file.path, now, self._growing_before):
+                    facts, icon = file_facts(file.path, handle, now.st_size)
+                    facts |= self._keep_icon(icon)
+                    return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
             self._warn(file.path, f"is not served: {error.strerror or error}.")
-            return None
-        return FileContent(taken, {**facts, **self._keep_icon(icon)})
+        self._has_skipped = True
+        return None
 
-    def _keep_icon(self, jpeg: bytes) -> dict[str, str]:
+    def _keep_icon(self, image: bytes) -> dict[str, str]:
         """Return the metadata of an icon, and keep it to be written with others."""
-        if not jpeg:
+        if not image:
             return {}
-        digest = content_digest(jpeg)
-        self._icons[digest] = jpeg
+        digest = content_digest(image)
+        self._icons[digest] = image
         if sum(map(len, self._icons.values())) > self.max_icon_bytes:
             self._write_icons()
         return {"icon": digest}
@@ -3203,19 +3143,19 @@ class Scanner:
             self._icons = {}
 
     def _is_quiet(
-        self, path: str, now: os.stat_result, watched: Mapping[str, Growing]
+        self, path: str, now: os.stat_result, growing: Mapping[str, GrowingFile]
     ) -> bool:
         """Return whether a file was left alone for a while: by its mtime, or, where
         that is in the future as on a NAS with another clock, by watching it."""
-        if self.database.clock() - now.st_mtime >= self.settings.settle:
+        monotonic, settle = time.monotonic(), self.settings.settle
+        file = growing.get(path)
+        if file is None or (file.size, file.mtime) != (now.st_size, now.st_mtime_ns):
+            file = GrowingFile(now.st_size, now.st_mtime_ns, monotonic)
+        if self.database.clock() - now.st_mtime >= settle:
             return True
-        monotonic = time.monotonic()
-        seen = watched.get(path)
-        if seen is None or (seen.size, seen.mtime) != (now.st_size, now.st_mtime_ns):
-            seen = Growing(now.st_size, now.st_mtime_ns, monotonic)
-        if monotonic - seen.since >= self.settings.settle:
+        if monotonic - file.unchanged_since >= settle:
             return True
-        self.growing[path] = seen
+        self.growing[path] = file
         return False
 
     # The thread
@@ -3262,7 +3202,7 @@ class Scanner:
             if self._wake.wait(min(left, outdated, growing)):
                 self._wake.clear()
                 return True
-            if self.growing and self._has_settled():
+            if self._has_settled():
                 return True
         return True
 
@@ -3277,10 +3217,7 @@ class Scanner:
                 return
             read = [(item, item.file, self._read(item.file)) for item in known]
             self._write_icons()
-            version = self.entries.version()
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
-            if self._compared[1] == version:  # the folders are as they were
-                self._compared = (self._compared[0], version + 1)
         self._outdated_after = known[-1].id
 
     def _has_settled(self) -> bool:
@@ -3317,7 +3254,7 @@ def summary(changes: Changes) -> str:
 
 
 def matches(header: str, etag: str, weak: bool) -> bool:
-    """Whether an If-Match or If-None-Match header has the strong `etag`."""
+    """Return whether an If-Match or If-None-Match header has the strong `etag`."""
     tags = re.findall(r'(W/)?("[^"]*")', header)
     is_tag = ("", etag) in tags or (weak and ("W/", etag) in tags)
     return is_tag or header.strip() == "*"
@@ -3335,8 +3272,11 @@ def http_date(text: str | None) -> float | None:
 def is_same(
     tags: str | None, date: str | None, etag: str, modified: int, weak: bool
 ) -> bool | None:
-    """Whether a header has the file's ETag, or, where it was not sent, another one has
-    a date that the file is not newer than. None where neither was sent."""
+    """Return whether the header of ETags has the file's, or, where it was not sent, the
+    header of a date has one that the file is not newer than; None without both.
+
+    :param modified: the file's time in seconds.
+    """
     if tags is not None:
         return matches(tags, etag, weak)
     seconds = http_date(date)
@@ -3344,8 +3284,8 @@ def is_same(
 
 
 def is_current(condition: str | None, etag: str, modified: int) -> bool:
-    """Whether an If-Range header has the file as it is: by its ETag, or by its time,
-    if the file was not changed so lately that it could have changed again since."""
+    """Return whether an If-Range header has the file as it is: by its ETag, or by its
+    time, if the file was not changed so lately that it could have changed since."""
     if condition is None or condition == etag:
         return True
     return http_date(condition) == modified and modified < time.time() - 1
@@ -3355,8 +3295,11 @@ RANGE = re.compile(r"bytes=(?:(\d+)-(\d*)|-(\d+))", re.ASCII | re.IGNORECASE)
 
 
 def byte_range(header: str, size: int) -> tuple[int, int] | None:
-    """First byte and the one after the last; None where the header is to be ignored:
-    it is malformed, or asks for several ranges. :raises NoSuchRange:"""
+    """Return the first byte and the one after the last, or None where the header is to
+    be ignored: it is malformed, or asks for several ranges.
+
+    :raises NoSuchRange: none of the bytes exists.
+    """
     found = RANGE.fullmatch(header.strip())
     if found is None:
         return None
@@ -3401,7 +3344,7 @@ def evaluate(
 
 
 def attachment(name: str) -> str:
-    """Content-Disposition for any file name, by RFC 6266."""
+    """Return a Content-Disposition for any file name, by RFC 6266."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^ !#$&+.0-9A-Z\[\]^_`a-z{}~()@,=\'-]", "_", plain)
     exact = urllib.parse.quote(name, safe="", errors="replace")
@@ -3409,10 +3352,10 @@ def attachment(name: str) -> str:
 
 
 class Served:
-    """Which bytes of a file have left, over any number of connections. What has left
-    was taken by the system's network stack; a little may still be lost on the way."""
+    """The bytes of a file that have left, over any number of connections. Those were
+    taken by the system's network stack; a little may still be lost on the way."""
 
-    max_ranges = 1000  # a separate range beyond these is not counted
+    max_ranges = 1000  # separate ones; a range beyond these is not counted
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []  # first byte, the one after the last
@@ -3420,7 +3363,7 @@ class Served:
 
     @property
     def bytes(self) -> int:
-        """How many bytes have left, each counted once."""
+        """The number of bytes that have left, each counted once."""
         return sum(stop - start for start, stop in self.ranges)
 
     def add(self, start: int, stop: int) -> None:
@@ -3524,7 +3467,7 @@ class ErrorTask(waitress.task.ErrorTask):
         body = error_body(*HTTP_ERRORS[error.code])
         self.content_length = len(body)
         self.write(b"" if self.request.command == "HEAD" else body)
-        self.close_on_finish = self.channel.refused = True
+        self.close_on_finish = self.channel.is_refused = True
 
 
 class Task(waitress.task.WSGITask):
@@ -3546,10 +3489,10 @@ class Channel(waitress.channel.HTTPChannel):
 
     task_class, error_task_class, parser_class = Task, ErrorTask, RequestParser
     request: Any = None  # the one that is being read
-    held = False  # a request waits for the answer before it to leave
-    refused = False  # a request was, so that the connection ends
-    draining = False  # what a refused client still sends is dropped
-    hung_up = False
+    is_held = False  # a request waits until the answer before it has left
+    is_refused = False  # a request was refused, and the connection ends
+    is_draining = False  # what a refused client still sends is dropped
+    has_hung_up = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -3561,30 +3504,30 @@ class Channel(waitress.channel.HTTPChannel):
     def received(self, data: bytes) -> bool:
         if self.request_began < self.waiting_since:
             self.request_began = time.monotonic()
-        return not self.draining and bool(super().received(data))
+        return not self.is_draining and bool(super().received(data))
 
     def writable(self) -> bool:
-        is_answered = self.requests and not self.held
+        is_answered = self.requests and not self.is_held
         return not is_answered and bool(super().writable())
 
     def handle_write(self) -> None:
         super().handle_write()
-        if self.held and not self.total_outbufs_len:
-            self.held = False
+        if self.is_held and not self.total_outbufs_len:
+            self.is_held = False
             self.server.add_task(self)
 
     def handle_close(self) -> None:
         """Close the socket. After a refusal wait for the client to close it first: to
         close it with unread data resets it, and the client would not get the answer."""
-        if not self.refused or self.draining or not self.connected:
+        if not self.is_refused or self.is_draining or not self.connected:
             return super().handle_close()
-        self.draining, self.will_close, self.request = True, False, None
+        self.is_draining, self.will_close, self.request = True, False, None
         return self.hang_up(socket.SHUT_WR)
 
     def hang_up(self, how: int = socket.SHUT_RDWR) -> None:
         """End the connection: the main loop notices it and closes the socket, a thread
         that sends a file gets an error."""
-        self.hung_up = how == socket.SHUT_RDWR
+        self.has_hung_up = how == socket.SHUT_RDWR
         with contextlib.suppress(OSError):  # the client was faster
             self.socket.shutdown(how)
 
@@ -3608,7 +3551,7 @@ class Channel(waitress.channel.HTTPChannel):
                 self.requests, self.request = [self.request], None
                 self.server.add_task(self)
         elif now - self.waiting_since > (
-            MAX_DRAIN_SECONDS if self.draining else timeout
+            MAX_DRAIN_SECONDS if self.is_draining else timeout
         ):
             self.hang_up()
 
@@ -3720,7 +3663,7 @@ class Server(waitress.server.TcpWSGIServer):
         request = channel.requests[0]
         runs = "workers" if request.error else self._runs(request.command, request.path)
         if channel.total_outbufs_len:
-            channel.held = True
+            channel.is_held = True
         elif runs == OWN_THREAD:
             self._start_thread(channel)
         else:
@@ -3758,7 +3701,7 @@ class Server(waitress.server.TcpWSGIServer):
     def make_room(self, newcomer: Channel) -> None:
         """End the connection that waits longest, of a crowded address or of all."""
         address, limit = newcomer.addr[0], self._settings.connections
-        channels = [one for one in self.active_channels.values() if not one.hung_up]
+        channels = [one for one in self.active_channels.values() if not one.has_hung_up]
         crowd = [one for one in channels if one.subject == newcomer.subject]
         is_exempt = address == self._settings.trusted_proxy
         is_exempt |= ipaddress.ip_address(address).is_loopback

@@ -6,6 +6,7 @@ knows which content each id was given to first, and holds `compare` to that.
 
 import dataclasses
 import itertools
+import os
 from typing import Any
 
 from hypothesis import given, settings
@@ -116,17 +117,18 @@ class World:
     def tree(self, root: str, empty: bool) -> catalogd.Tree | None:
         disk = self.mounted[root]
         if disk is None:
-            folders = [catalogd.Folder(root, "the empty mount point's", [])]
-            return catalogd.Tree(root, folders, [], []) if empty else None
+            mount_point = catalogd.Tree(root, volumes={0: "the empty mount point's"})
+            return mount_point if empty else None
         volume = self.volume[disk]
-        folders = [catalogd.Folder(root, volume, [])]
-        broken = self.broken if self.broken and self.broken.startswith(root) else None
+        tree = catalogd.Tree(root, volumes={0: volume})
+        if self.broken and self.broken.startswith(root):
+            tree.unreadable.append(self.broken)
         for name, content in self.disks[disk].items():
-            where, _, last = f"{root}/{name}".rpartition("/")
-            if where != broken:
-                row = (last, 1, content.mtime, content.inode)
-                folders.append(catalogd.Folder(where, volume, [row]))
-        return catalogd.Tree(root, folders, [broken] if broken else [], [])
+            path = f"{root}/{name}"
+            if os.path.dirname(path) != self.broken:
+                facts = root, 1, content.mtime, content.inode, volume
+                tree.files.append(FoundFile(path, *facts))
+        return tree
 
     def content(self, file: FoundFile) -> Content:
         disk = self.mounted[file.folder]
@@ -150,7 +152,7 @@ class World:
             list(self.known.values()), trees, self.read, forget_before, self.copies
         )
         self.apply(changes)
-        files = {file for tree in trees.values() if tree for file in tree.files()}
+        files = {file for tree in trees.values() if tree for file in tree.files}
         self.check_every_file_has_one_id(files)
         self.check_nothing_vanished_early(before)
         self.check_what_is_unplugged_waits()

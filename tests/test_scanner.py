@@ -37,14 +37,12 @@ def known(id: str, found: FoundFile, content: str = "", **facts: Any) -> KnownFi
     return KnownFile(id, found, **{**row, "created_at": f"made {id}", **facts})
 
 
-def tree(*files: FoundFile, root: str = ROOT, unreadable: Any = ()) -> catalogd.Tree:
+def tree(
+    *files: FoundFile, root: str = ROOT, volume: str = "disk", unreadable: Any = ()
+) -> catalogd.Tree:
     """A snapshot that has these files; a folder is there even if it is empty."""
-    found = catalogd.Tree(root, [catalogd.Folder(root, "disk", [])], [*unreadable], [])
-    for path, _, size, mtime, inode, volume in files:
-        where, name = os.path.split(path)
-        row = (name, size, mtime, inode)
-        found.folders.append(catalogd.Folder(where, volume, [row]))
-    return found
+    volumes = dict(enumerate({volume, *(file.volume for file in files)}))
+    return catalogd.Tree(root, [*files], volumes, [*unreadable])
 
 
 def compare(
@@ -288,15 +286,13 @@ def test_a_file_that_cannot_be_measured_is_offline() -> None:
 
 def test_the_files_of_another_disk_at_the_same_place_get_ids_of_their_own() -> None:
     other = A._replace(volume="other", size=99)
-    found = tree(other)
-    found.folders[0] = catalogd.Folder(ROOT, "other", [])
+    found = tree(other, volume="other")
     told = compare([known("1", A, "one")], found, contents={A.path: "two"})
     assert told == {"1": "offline", A.path: "new"}
 
 
 def test_the_same_disk_under_another_number_is_the_same_disk() -> None:
-    found = tree(A._replace(volume="other"))
-    found.folders[0] = catalogd.Folder(ROOT, "other", [])
+    found = tree(A._replace(volume="other"), volume="other")
     assert compare([known("1", A), known("2", B)], found) == {"1": A.path, "2": "gone"}
 
 
@@ -347,7 +343,7 @@ def test_a_copy_that_cannot_be_opened_now_is_left_alone() -> None:
 
 def names(library: Library, *types: str) -> list[str]:
     found = catalogd.walk(str(library.folder), types or ("nsp", "nro"))
-    return sorted(os.path.relpath(row.path, library.folder) for row in found.files())
+    return sorted(os.path.relpath(row.path, library.folder) for row in found.files)
 
 
 def test_a_walk_finds_the_files_of_the_wanted_types(library: Library) -> None:
@@ -413,7 +409,7 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_walked(library: Library) -> 
         (library.folder / "b").symlink_to(library.folder.parent / "outside")
 
     tree = catalogd.walk(str(library.folder), ["nsp"], swap)
-    assert [os.path.basename(file.path) for file in tree.files()] == ["a.nsp"]
+    assert [os.path.basename(file.path) for file in tree.files] == ["a.nsp"]
 
 
 def test_a_folder_with_an_extension_is_a_folder(library: Library) -> None:
@@ -447,7 +443,7 @@ def test_a_folder_that_cannot_be_read_is_logged(
     fail_in(monkeypatch, "bad")
     found = catalogd.walk(str(library.folder), ["nsp"])
     assert found.unreadable == [str(library.folder / "bad")]
-    assert found.total() == 2
+    assert len(found.files) == 2
 
 
 def fail_in(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
@@ -481,10 +477,9 @@ class Row:
 def test_a_file_that_cannot_be_measured_is_logged_unless_it_is_gone(
     problem: OSError, unreadable: list[str]
 ) -> None:
-    walker = catalogd.Walker("/games", ["nsp"])
-    rows: list[tuple[str, int, int, int]] = []
-    walker._add_file(Row(problem), rows)  # type: ignore[arg-type]
-    assert (rows, walker.tree.unreadable) == ([], unreadable)
+    tree = catalogd.Tree("/games")
+    tree._add_file(Row(problem), "disk")  # type: ignore[arg-type]
+    assert (tree.files, tree.unreadable) == ([], unreadable)
 
 
 def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
@@ -493,9 +488,9 @@ def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
     path = library.add("a.nsp")
     row = Row(os.stat_result((stat.S_IFREG, 0, 0, 1, 0, 0, 5, 0, 0, 0)))
     row.path = path
-    rows: list[tuple[str, int, int, int]] = []
-    catalogd.Walker("/games", ["nsp"])._add_file(row, rows)  # type: ignore[arg-type]
-    assert rows[0][3] == os.stat(path).st_ino
+    tree = catalogd.Tree("/games")
+    tree._add_file(row, "disk")  # type: ignore[arg-type]
+    assert tree.files[0].inode == os.stat(path).st_ino
 
 
 def test_a_volume_is_named_by_its_device_where_it_has_no_name(
@@ -1096,26 +1091,6 @@ def test_a_file_that_cannot_be_read_again_holds_up_no_other(
     again = catalogd.Scanner(store, newer.settings)  # as after a start
     again._read_outdated()
     assert len(with_newer_fact(store)) == 5
-
-
-@pytest.mark.parametrize("edited", [False, True])
-def test_a_scan_after_files_were_read_again_compares_only_what_others_changed(
-    newer: catalogd.Scanner,
-    store: catalogd.Store,
-    edited: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    newer.scan()
-    if edited:
-        store.entries.edit(ids_by_name(store)["3.nsp"], {"description": "mine"})
-    newer._read_outdated()
-    compared = []
-    real = catalogd.compare
-    monkeypatch.setattr(
-        catalogd, "compare", lambda *row: compared.append(1) or real(*row)
-    )
-    newer.scan()
-    assert len(compared) == edited
 
 
 def test_what_goes_wrong_with_reading_again_is_in_the_log(

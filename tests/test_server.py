@@ -566,24 +566,13 @@ def exchange(port: int, *parts: bytes) -> bytes:
     return found
 
 
-PIECES = [
+FRAGMENTS = [  # that are put into requests to mangle them
     *(b"\r\n", b"\n", b"\r", b"\0", b"\xff", b" ", b"\t", b":", b",", b";", b'"', b"{"),
-    *(
-        b"/",
-        b"//",
-        b"/../",
-        b"?",
-        b"#",
-        b"%",
-        b"%00",
-        b"%0d%0a",
-        b"0",
-        b"-1",
-        b"9" * 30,
-    ),
-    *(b"HTTP/1.0", b"HTTP/9.9", b"bytes=0-0,-1", b"bytes=-", b"x" * 5000, b"[" * 500),
+    *(b"/", b"//", b"/../", b"?", b"#", b"%", b"%00", b"%0d%0a", b"0", b"-1"),
+    *(b"HTTP/1.0", b"HTTP/9.9", b"bytes=0-0,-1", b"bytes=-", b"9" * 30, b"x" * 5000),
     *(b"\r\nHost: y", b"\r\nContent-Length: 5", b"\r\nTransfer-Encoding: chunked"),
     *(b"\r\nConnection: close", b"\r\nExpect: 100-continue", b"\r\n folded", b""),
+    b"[" * 500,
 ]
 
 
@@ -592,8 +581,9 @@ def mangled(chance: random.Random, seeds: list[bytes]) -> bytes:
     data = bytearray(b"".join(chance.choices(seeds, k=chance.choice((1, 1, 2)))))
     for _ in range(chance.choice((1, 1, 2, 5))):
         at = chance.randrange(len(data) + 1)
-        piece = chance.choice([*PIECES, chance.randbytes(2), bytes(data[at : at + 40])])
-        data[at : at + chance.choice((0, 0, 1, 1, 4, 40))] = piece
+        copied = bytes(data[at : at + 40])
+        fragment = chance.choice([*FRAGMENTS, chance.randbytes(2), copied])
+        data[at : at + chance.choice((0, 0, 1, 1, 4, 40))] = fragment
     return bytes(data)
 
 
