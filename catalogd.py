@@ -580,11 +580,20 @@ UNFINISHED = ("part", "tmp", "crdownload")  # what has such an extension
 TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
 
 
+IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+
+
 class FileFacts(NamedTuple):
     """The name and metadata of an Entry, read from a file, and its icon."""
 
     facts: dict[str, Any]
     icon: bytes = b""  # a JPEG
+
+
+def image_type(image: bytes) -> str:
+    """Return the media type that the first bytes tell, "" if it is not one of ours."""
+    types = (IMAGE_TYPES[start] for start in IMAGE_TYPES if image.startswith(start))
+    return next(types, "")
 
 
 def file_type(path: str) -> str:
@@ -729,7 +738,7 @@ def nro_facts(window: Window) -> FileFacts:
     with contextlib.suppress(EOFError):
         facts |= nacp_facts(window.read(program + nacp_at, min(nacp_size, 0x4000)))
         icon = window.read(program + icon_at, icon_size)
-        if icon.startswith(b"\xff\xd8\xff"):
+        if image_type(icon) == "image/jpeg":
             return FileFacts(facts, icon)
     return FileFacts(facts)
 
@@ -1005,6 +1014,7 @@ CREATE TABLE entries (
     mtime INTEGER,                     -- nanoseconds
     inode INTEGER,
     volume TEXT,                       -- file system that the file is on
+    cover TEXT,                        -- digest of path, size, mtime of its cover
     sample TEXT,                       -- digest of size, first and last 64 KiB
     sha256 TEXT,                       -- of the content, once somebody asked for it
     sha256_size INTEGER,               -- the file's size and mtime at that time
@@ -1033,10 +1043,11 @@ CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
 CREATE INDEX entries_title ON entries
     (title, state, kind, title_id, number, size, created_at, id);
 CREATE INDEX entries_name ON entries ((names ->> 0) COLLATE NOCASE);
+CREATE INDEX entries_cover ON entries (facts ->> '$.icon') WHERE cover IS NOT NULL;
 
 CREATE TABLE icons (
-    digest TEXT PRIMARY KEY,           -- as in the entries' metadata.icon
-    jpeg BLOB NOT NULL
+    digest TEXT PRIMARY KEY,           -- of a file's icon, or entries.cover
+    image BLOB NOT NULL                -- a JPEG or PNG
 ) STRICT;
 
 CREATE TABLE queue (
@@ -1085,7 +1096,7 @@ CREATE TABLE counters (
     value INTEGER NOT NULL
 ) STRICT;
 """
-SCHEMA_VERSION = 2  # also goes up when derived_columns changes
+SCHEMA_VERSION = 3  # also goes up when derived_columns changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1095,10 +1106,6 @@ UPGRADES = {
         "ALTER TABLE entries RENAME COLUMN typed TO overrides",
         "ALTER TABLE entries RENAME COLUMN listing TO entry_json",
         "ALTER TABLE entries ADD COLUMN facts_version INTEGER NOT NULL DEFAULT 1",
-        "ALTER TABLE entries ADD COLUMN title TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE entries ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE entries ADD COLUMN names TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE entries ADD COLUMN page_json TEXT NOT NULL DEFAULT ''",
         "UPDATE counters SET name = 'list'",
         "CREATE TABLE sent AS SELECT entry, account,"
         " coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,"
@@ -1112,6 +1119,13 @@ UPGRADES = {
         " WHERE status NOT IN ('pending', 'processing')",
         "ALTER TABLE keys ADD COLUMN by_login INTEGER NOT NULL DEFAULT 0",
         "UPDATE keys SET by_login = label = 'signed in by a client'",
+    ),
+    2: (
+        "ALTER TABLE icons RENAME COLUMN jpeg TO image",
+        "ALTER TABLE entries ADD COLUMN title TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE entries ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN names TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE entries ADD COLUMN page_json TEXT NOT NULL DEFAULT ''",
     ),
 }
 STORED_TIMES = (  # those that are compared with the clock: table and column
@@ -1214,6 +1228,7 @@ class FoundFile(NamedTuple):
     mtime: int  # nanoseconds
     inode: int
     volume: str
+    cover: str | None = None  # digest of path, size and mtime of the image beside it
 
 
 class FileContent(NamedTuple):
@@ -1266,10 +1281,15 @@ ENTRY_COLUMNS = ["id", "name", "source", *PAGE_COLUMNS[2:-1], "created_by"]
 PAGE_METADATA = ["kind", "base_id", "title_id", "version", "patch", "author", "icon"]
 
 
-def derived_columns(row: Row) -> Row:
-    """Return the columns of an entry that follow from its others."""
+def derived_columns(row: Row, covers: set[str]) -> Row:
+    """Return the columns of an entry that follow from its others.
+
+    :param covers: those that are among the icons.
+    """
     facts, overrides = row["facts"], row.get("overrides", {})
     metadata = {**facts, **overrides}
+    if row.get("cover") in covers:
+        metadata["icon"] = row["cover"]
     metadata |= part_facts(row["file_type"], metadata)
     names = [metadata["name"]]
     if row["type"] == "filepath" and "name" not in overrides:
@@ -1316,12 +1336,20 @@ def write_entries(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
     names were or become the same, names of their own. All rows have the same columns.
     """
     rows, names = [*rows], set()
+    covers = known_covers(db, rows)
     for row in rows:
         names.update(row.get("names", ())[:1])
-        row.update(derived_columns(row))
+        row.update(derived_columns(row, covers))
         names.add(row["names"][0])
     put_entries(db, rows)
     tell_apart(db, names)
+
+
+def known_covers(db: sqlite3.Connection, rows: Iterable[Row]) -> set[str]:
+    """Return which covers of these entries are among the icons."""
+    sql = "SELECT digest FROM icons WHERE digest IN (SELECT value FROM json_each(?))"
+    covers = json.dumps([row.get("cover") for row in rows])
+    return {row["digest"] for row in db.execute(sql, (covers,))}
 
 
 def put_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
@@ -1356,9 +1384,15 @@ def tell_apart(db: sqlite3.Connection, names: Iterable[str]) -> None:
     old = {row["id"]: row["name"] for row in found}
     new = unequal_names({row["id"]: json.loads(row["names"]) for row in found})
     rows = read_entries(db, [entry for entry in new if new[entry] != old[entry]])
+    covers = known_covers(db, rows)
     for row in rows:
-        row.update(derived_columns({**row, "name": new[row["id"]]}))
+        row.update(derived_columns({**row, "name": new[row["id"]]}, covers))
     put_entries(db, rows)
+
+
+def content_digest(*parts: bytes) -> str:
+    """Return a hexadecimal digest of the parts as one text."""
+    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
 
 
 def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
@@ -1385,6 +1419,7 @@ def file_columns(file: FoundFile, content: FileContent | None) -> Row:
         "mtime": file.mtime,
         "inode": file.inode,
         "volume": file.volume,
+        "cover": file.cover,
         "state": "here",
         "gone_at": None,
     }
@@ -1396,8 +1431,8 @@ def file_columns(file: FoundFile, content: FileContent | None) -> Row:
 
 
 KNOWN_FILE = (
-    "SELECT id, source AS path, folder, size, mtime, inode, volume, sample, state,"
-    " gone_at, created_at FROM entries WHERE type = 'filepath'"
+    "SELECT id, source AS path, folder, size, mtime, inode, volume, cover, sample,"
+    " state, gone_at, created_at FROM entries WHERE type = 'filepath'"
 )
 
 
@@ -2040,7 +2075,7 @@ class Entries:
         if not rows or rows[0]["state"] == "gone":
             raise NotFound(NO_ENTRY)
         found = {**json.loads(rows[0]["entry_json"]), "state": rows[0]["state"]}
-        bare = derived_columns({**rows[0], "overrides": {}})
+        bare = derived_columns({**rows[0], "overrides": {}}, set())
         told = {**json.loads(bare["entry_json"])["metadata"], "name": bare["names"][0]}
         file = {name: told[name] for name in ENTRY_CHANGES if name in told}
         return {"entry": found, "file": file}
@@ -2153,9 +2188,15 @@ class Entries:
             change_entries(db, columns)
             sql = "DELETE FROM entries WHERE id = ?"
             db.executemany(sql, [(known.id,) for known in changes.forgotten])
-            icons = "SELECT icon FROM entries WHERE icon NOT NULL"
-            db.execute(f"DELETE FROM icons WHERE digest NOT IN ({icons})")
             self._list_changed(db)
+
+    def drop_icons(self) -> None:
+        """Drop the icons that no entry has, neither shown nor behind a cover."""
+        shown = "SELECT icon FROM entries WHERE icon NOT NULL"
+        own = "SELECT facts ->> '$.icon' AS icon FROM entries WHERE cover NOT NULL"
+        own = f"SELECT icon FROM ({own}) WHERE icon NOT NULL"
+        used = f"{shown} UNION ALL {own}"
+        self.database.write(f"DELETE FROM icons WHERE digest NOT IN ({used})", ())
 
     def add_icons(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
@@ -2164,12 +2205,12 @@ class Entries:
             db.executemany(sql, icons.items())
 
     def icon(self, entry: str) -> bytes:
-        """Return a JPEG. :raises NotFound: there is none of this entry."""
-        sql = "SELECT jpeg FROM icons JOIN entries ON digest = icon WHERE id = ?"
-        jpeg: bytes | None = self.database.value(sql, (entry,))
-        if jpeg is None:
+        """Return a JPEG or PNG. :raises NotFound: there is none of this entry."""
+        sql = "SELECT image FROM icons JOIN entries ON digest = icon WHERE id = ?"
+        image: bytes | None = self.database.value(sql, (entry,))
+        if image is None:
             raise NotFound("The entry has no icon.")
-        return jpeg
+        return image
 
     def checksums(self, entries: Sequence[str] = ()) -> list[Checksum]:
         """Return those of these files, or of all that are here.
@@ -2603,6 +2644,9 @@ class Store:
 
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
+COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
+FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
+MAX_COVER_BYTES = 512 * 1024
 
 
 @dataclasses.dataclass
@@ -2615,6 +2659,8 @@ class Tree:
     """The names of its file systems, by device number."""
     unreadable: list[str] = dataclasses.field(default_factory=list)  # paths
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
+    covers: dict[str, str] = dataclasses.field(default_factory=dict)
+    """The paths of images by the `cover` of their files."""
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
@@ -2625,14 +2671,42 @@ class Tree:
         volume = volume_name(path, self.volumes)
         with os.scandir(path) as found:
             shown = [row for row in found if not row.name.startswith(HIDDEN)]
-        folders = []
+        folders, first = [], len(self.files)
         for row in shown:
             wanted = row.name.lower().endswith(endings)
             if wanted and row.is_file(follow_symlinks=False):
                 self._add_file(row, volume)
             elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
                 folders.append(row.path)
+        rows = {row.name.lower(): row for row in shown}
+        if images := {name: rows[name] for name in rows if name.endswith(COVERS)}:
+            self.files[first:] = self._with_covers(self.files[first:], images)
         return folders
+
+    def _with_covers(
+        self, files: Sequence[FoundFile], images: Mapping[str, "os.DirEntry[str]"]
+    ) -> Iterator[FoundFile]:
+        """Yield a folder's files with their covers: each has that of its name, or that
+        of the folder, if all are of one title. The images are by name in lower case."""
+        shared = FOLDER_COVERS if len({title_of(file) for file in files}) == 1 else ()
+        for file in files:
+            stem = os.path.splitext(os.path.basename(file.path))[0].lower()
+            names = [name + end for name in (stem, *shared) for end in COVERS]
+            covers = (self._cover(images[name]) for name in names if name in images)
+            yield file._replace(cover=next(filter(None, covers), None))
+
+    def _cover(self, image: "os.DirEntry[str]") -> str | None:
+        """Return the `cover` of files with this image, or None if it cannot be one."""
+        try:
+            now = image.stat(follow_symlinks=False)
+        except OSError:  # it was removed just now, or its disk has an error
+            return None
+        if not stat.S_ISREG(now.st_mode) or now.st_size > MAX_COVER_BYTES:
+            return None
+        facts = f"{image.path} {now.st_size} {now.st_mtime_ns}"
+        digest = content_digest(facts.encode())
+        self.covers[digest] = image.path
+        return digest
 
     def _add_file(self, row: "os.DirEntry[str]", volume: str) -> None:
         try:
@@ -2653,6 +2727,12 @@ class Tree:
         if not is_text(row.name):
             self.misnamed.append(row.path)
         return is_text(row.name)
+
+
+def title_of(file: FoundFile) -> str:
+    """Return the base id that the file's name gives, or its path."""
+    facts = title_facts(name_facts(file.path).get("title_id", "0"))
+    return facts.get("base_id", file.path)
 
 
 def walk(
@@ -2726,6 +2806,11 @@ def compare(
     return comparison.changes(forget_before)
 
 
+def is_unchanged(item: KnownFile, file: FoundFile) -> bool:
+    """Return whether a known file was found as it was. Its cover may be another."""
+    return item.state == "here" and file._replace(cover=item.file.cover) == item.file
+
+
 class Comparison:
     """Pairs known files with found ones, by one likeness after another: the known
     files that are left are lost, the found ones are new."""
@@ -2752,9 +2837,12 @@ class Comparison:
         stable = set()  # volumes where a file has kept its inode
         changed = []
         for item in known:
-            if item.state == "here" and self.new.get(item.file.path) == item.file:
-                del self.new[item.file.path]
-                stable.add(item.file.volume)
+            file = self.new.get(item.file.path)
+            if file and is_unchanged(item, file):
+                del self.new[file.path]
+                stable.add(file.volume)
+                if file.cover != item.file.cover:
+                    self.updated.append((item, file, None))
             else:
                 changed.append(item)
         # Files that were here come first: those that are gone get what they leave.
@@ -2899,11 +2987,6 @@ def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
     return file
 
 
-def content_digest(*parts: bytes) -> str:
-    """Return a hexadecimal digest of the parts as one text."""
-    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
-
-
 def open_below(folder: str, path: pathlib.PurePath) -> int:
     """Open a relative path to read, and return its file descriptor. Each part is opened
     in the one before: any part may be replaced by a link at any time.
@@ -3016,7 +3099,8 @@ class Scanner:
         self._compared_at = 0.0
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
-        self._icons: dict[str, bytes] = {}
+        self._covers: dict[str, str] = {}  # paths of images to be read, by digest
+        self._icons: dict[str, bytes] = {}  # images to be written, by digest
         self._tick: Callable[[ScanState], None] = lambda state: None
         self._scan_due = 0.0  # monotonic times
         self._outdated_due = 0.0
@@ -3062,6 +3146,9 @@ class Scanner:
             return Changes()
         self._growing_before, self.growing = self.growing, {}
         self._has_skipped = False
+        self._covers = {}
+        for tree in filter(None, trees.values()):
+            self._covers |= tree.covers
         forget_before = self.database.time(self.settings.forget_after)
         known, copies = self.entries.files(), self.entries.copies
         changes = self._write(compare(known, trees, self._read, forget_before, copies))
@@ -3073,6 +3160,9 @@ class Scanner:
     def _write(self, changes: Changes) -> Changes:
         """Write the changes, and return those that were. The new files come in batches:
         a first scan may take long, and they can be seen and sent before it ends."""
+        for item, file, _ in changes.updated:
+            if file.cover != item.file.cover:
+                self._keep_cover(file)
         self._write_icons()
         if any(changes._replace(added=())):
             self.entries.apply(changes)
@@ -3080,7 +3170,9 @@ class Scanner:
         for batch in batches(changes.added):
             read = [(file, content or self._read(file)) for file, content in batch]
             rows = [(file, content) for file, content in read if content]
-            added += [(file, None) for file, _ in rows]
+            for file, _ in rows:
+                added.append((file, None))
+                self._keep_cover(file)
             self._write_icons()
             # Each change of the list costs those who poll it.
             is_due = time.monotonic() - self._listed >= self.list_seconds
@@ -3088,6 +3180,8 @@ class Scanner:
             self.entries.add_files(rows, is_due)
             if is_due:
                 self._listed = time.monotonic()
+        if any(changes):
+            self.entries.drop_icons()
         return changes._replace(added=added)
 
     def _tree(self, folder: str) -> Tree | None:
@@ -3120,18 +3214,30 @@ class Scanner:
                 now = os.fstat(handle.fileno())
                 if self._is_quiet(file.path, now, self._growing_before):
                     facts, icon = file_facts(file.path, handle, now.st_size)
-                    facts |= self._keep_icon(icon)
+                    facts |= self._keep_icon(content_digest(icon), icon)
                     return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
             self._warn(file.path, f"is not served: {error.strerror or error}.")
         self._has_skipped = True
         return None
 
-    def _keep_icon(self, image: bytes) -> dict[str, str]:
+    def _keep_cover(self, file: FoundFile) -> None:
+        """Read a file's cover, to be written with icons, if no other file has it."""
+        path = self._covers.pop(file.cover or "", None)
+        if path is None:
+            return
+        try:
+            with open_file(path, file.folder) as opened:
+                image = opened.read(MAX_COVER_BYTES)
+        except OSError as error:
+            self._warn(path, f"is not shown: {error.strerror or error}.")
+        else:
+            self._keep_icon(file.cover or "", image if image_type(image) else b"")
+
+    def _keep_icon(self, digest: str, image: bytes) -> dict[str, str]:
         """Return the metadata of an icon, and keep it to be written with others."""
         if not image:
             return {}
-        digest = content_digest(image)
         self._icons[digest] = image
         if sum(map(len, self._icons.values())) > self.max_icon_bytes:
             self._write_icons()
@@ -4216,8 +4322,9 @@ class LibraryCalls(Calls):
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         cached = {"Cache-Control": "private, max-age=31536000, immutable"}
-        headers = {**JSON_HEADERS, "Content-Type": "image/jpeg", **cached}
-        return conditional(self.entries.icon(entry_id), headers)
+        image = self.entries.icon(entry_id)
+        headers = {**JSON_HEADERS, "Content-Type": image_type(image), **cached}
+        return conditional(image, headers)
 
     @route("GET /web/entries/<entry_id>", access="session")
     def details(self, caller: Caller, entry_id: str) -> dict[str, Any]:

@@ -348,6 +348,11 @@ def test_the_page_gets_icons(
     assert answer.body == containers.JPEG
     assert answer.headers["Content-Type"] == "image/jpeg"
     assert "immutable" in answer.headers["Cache-Control"]
+    library.add("a.png", b"\x89PNG\r\n\x1a\n and so on")
+    scanner.scan()
+    answer = admin.get(f"/web/icons/{entries(store)[0]['id']}")
+    assert answer.headers["Content-Type"] == "image/png"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
     admin.get("/web/icons/x", status=404)
 
 

@@ -1,6 +1,5 @@
 """The scanner: `walk`, `compare`, and both with a real store."""
 
-import contextlib
 import ctypes
 import dataclasses
 import itertools
@@ -403,10 +402,12 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_walked(library: Library) -> 
     """It is swapped after its folder was read."""
     library.add("b/c.nsp")
     library.add("a.nsp")
+    outside = library.folder.parent / "outside"
 
     def swap(count: int) -> None:
-        (library.folder / "b").rename(library.folder.parent / "outside")
-        (library.folder / "b").symlink_to(library.folder.parent / "outside")
+        if not outside.exists():
+            (library.folder / "b").rename(outside)
+            (library.folder / "b").symlink_to(outside)
 
     tree = catalogd.walk(str(library.folder), ["nsp"], swap)
     assert [os.path.basename(file.path) for file in tree.files] == ["a.nsp"]
@@ -873,8 +874,218 @@ def test_icons_are_kept_and_dropped_with_their_entries(
     scanner.scan()
     clock.now += 31 * 86400
     scanner.scan()
-    with contextlib.closing(store.database._connect()) as db:
-        assert not db.execute("SELECT * FROM icons").fetchall()
+    assert not store.database.rows("SELECT * FROM icons")
+
+
+def test_an_icon_is_kept_that_comes_in_a_scan_which_misses_another_file(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    path = library.add("a.nsp")
+    library.add("b.nsp")
+    scanner.scan()
+    os.remove(path)
+    library.add("c.nro", containers.nro())
+    scanner.scan()
+    assert icon(store, "c.nro") == containers.JPEG
+
+
+# Covers
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+JPEG = b"\xff\xd8\xff and so on"
+BASE, UPDATE = "A [0100ABCD00010000].nsp", "A [0100ABCD00010800].nsp"
+ADD_ON, OTHER = "A [0100ABCD00011005].nsp", "B [0100ABCD00030000].nsp"
+
+
+def icon(store: catalogd.Store, name: str) -> bytes | None:
+    """The icon of the entry with this file name. The list must tell the same of it."""
+    entry = ids_by_name(store)[name]
+    try:
+        image = store.entries.icon(entry)
+    except catalogd.NotFound:
+        image = None
+    assert (image is None) == ("icon" not in store.entries.get(entry)["metadata"])
+    return image
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        ({"A.jpg": JPEG}, JPEG),
+        ({"A.JPEG": JPEG}, JPEG),
+        ({"a.png": PNG}, PNG),
+        ({"A.png": PNG, "A.jpg": JPEG}, JPEG),
+        ({"A.png": PNG, "cover.jpg": JPEG}, PNG),
+        ({"folder.png": PNG}, PNG),
+        ({"Folder.png": PNG, "Cover.jpg": JPEG}, JPEG),
+        ({"B.jpg": JPEG, ".A.jpg": JPEG, "A.gif": JPEG, "covers.jpg": JPEG}, None),
+        ({"A.jpg": b"<svg onload=alert(1)>"}, None),
+        ({"A.jpg": JPEG.ljust(512 * 1024)}, JPEG.ljust(512 * 1024)),
+        ({"A.jpg": JPEG.ljust(512 * 1024 + 1)}, None),
+        ({"A.jpg": JPEG.ljust(512 * 1024 + 1), "cover.png": PNG}, PNG),
+    ],
+)
+def test_an_image_of_its_name_is_the_cover_of_a_file_else_one_of_its_folder(
+    images: dict[str, bytes],
+    expected: bytes | None,
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+) -> None:
+    library.add("game/A.nsp")
+    for name, content in images.items():
+        library.add(f"game/{name}", content)
+    scanner.scan()
+    assert icon(store, "A.nsp") == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ((BASE, UPDATE, ADD_ON), JPEG),
+        ((BASE, OTHER), None),
+        ((BASE, "c.nsp"), None),
+        (("c.nsp", "d.nsp"), None),
+    ],
+)
+def test_a_folder_has_a_cover_only_if_it_holds_one_title(
+    files: tuple[str, ...],
+    expected: bytes | None,
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+) -> None:
+    for name in files:
+        library.add(f"game/{name}")
+    library.add("game/cover.jpg", JPEG)
+    library.add("game/deep/er.nsp")
+    scanner.scan()
+    assert {icon(store, name) for name in files} == {expected}
+    assert icon(store, "er.nsp") is None
+
+
+@pytest.fixture
+def images_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, no file but images may be opened."""
+    real = catalogd.open_file
+
+    def open_image(path: str, folder: str) -> Any:
+        assert path.endswith(catalogd.COVERS), path
+        return real(path, folder)
+
+    return lambda: monkeypatch.setattr(catalogd, "open_file", open_image)
+
+
+def test_covers_come_change_and_go_while_their_files_are_not_opened(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    images_only: Callable[[], None],
+) -> None:
+    library.add("a.nro", containers.nro())
+    library.add("b.nsp")
+    scanner.scan()
+    before, entries = ids_by_name(store), store.entries.list_json()
+    images_only()
+    cover = library.add("a.jpg", JPEG)
+    scanner.scan()
+    assert icon(store, "a.nro") == JPEG
+    metadata = store.entries.get(before["a.nro"])["metadata"]
+    library.add("a.jpg", JPEG + b"!")  # of the same time, and another size
+    scanner.scan()
+    assert icon(store, "a.nro") == JPEG + b"!"
+    assert store.entries.get(before["a.nro"])["metadata"]["icon"] != metadata["icon"]
+    os.utime(cover, (LONG_AGO + 1, LONG_AGO + 1))
+    with open(cover, "r+b") as opened:
+        opened.write(b"nothing")
+    scanner.scan()
+    assert icon(store, "a.nro") == containers.JPEG
+    os.remove(cover)
+    scanner.scan()
+    assert icon(store, "a.nro") == containers.JPEG
+    assert (ids_by_name(store), store.entries.list_json()) == (before, entries)
+    assert len(store.database.rows("SELECT * FROM icons")) == 1
+
+
+def test_a_second_title_in_a_folder_takes_its_cover_away_and_gives_it_back(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    library.add(BASE)
+    library.add("folder.png", PNG)
+    scanner.scan()
+    other = library.add(OTHER)
+    scanner.scan()
+    assert icon(store, BASE) is icon(store, OTHER) is None
+    os.remove(other)
+    scanner.scan()
+    assert icon(store, BASE) == PNG
+
+
+def test_the_cover_moves_with_its_file_and_a_link_is_none(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    path, image = library.add("a.nsp"), library.add("a.png", PNG)
+    library.add("b.nsp")
+    (library.folder / "b.png").symlink_to(image)
+    scanner.scan()
+    assert (icon(store, "a.nsp"), icon(store, "b.nsp")) == (PNG, None)
+    before = ids_by_name(store)["a.nsp"]
+    os.rename(path, library.folder / "c.nsp")
+    os.rename(image, library.folder / "c.png")
+    scanner.scan()
+    assert icon(store, "c.nsp") == PNG
+    assert ids_by_name(store)["c.nsp"] == before
+
+
+def test_the_files_of_an_offline_disk_keep_their_covers(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    images_only: Callable[[], None],
+) -> None:
+    library.add("a.nsp")
+    library.add("a.png", PNG)
+    scanner.scan()
+    entry = ids_by_name(store)["a.nsp"]
+    away = library.folder.with_name("away")
+    os.rename(library.folder, away)
+    scanner.scan()
+    assert not ids_by_name(store)
+    assert store.entries.icon(entry) == PNG
+    os.rename(away, library.folder)
+    scanner.scan()
+    assert icon(store, "a.nsp") == PNG
+
+
+def test_a_cover_that_cannot_be_read_is_logged_and_no_harm(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    library.add("a.nsp")
+    image = library.add("a.png", PNG)
+    real = catalogd.open_file
+
+    def refuse(path: str, folder: str) -> Any:
+        if path == image:
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, folder)
+
+    monkeypatch.setattr(catalogd, "open_file", refuse)
+    for _ in range(2):
+        scanner.scan()
+    assert caplog.messages == [f"{image} is not shown: Permission denied."]
+    assert icon(store, "a.nsp") is None
+
+
+def test_an_image_that_cannot_be_measured_is_no_cover(library: Library) -> None:
+    row: Any = Row(OSError(5, "broken"))
+    row.name = "a.png"
+    tree = catalogd.Tree("/games", [A])
+    assert [*tree._with_covers([A], {"a.png": row})] == [A]
+    assert not tree.covers
 
 
 def test_many_new_files_come_in_batches_and_the_list_changes_seldom(
