@@ -62,13 +62,7 @@ import urllib.parse
 import urllib.request
 import webbrowser
 import zlib
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 import bottle
@@ -150,19 +144,15 @@ def ip_address(text: str) -> str:
         raise ValueError("is not an IP address") from None
 
 
-def location(text: str) -> str:
-    """Return "" or a path without characters that nginx gives a meaning, and without
-    the slash at its end. :raises ValueError:"""
-    if text and not re.fullmatch(r"(/[\w.-]+)+/?", text, re.ASCII):
-        raise ValueError("is not a path such as /catalogd-files")
-    return text.rstrip("/")
+def matching(pattern: str, kind: str) -> Callable[[str], str]:
+    """Return a parser of a text that matches a whole pattern."""
 
+    def parse(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.ASCII):
+            raise ValueError(f"is not {kind}")
+        return text.rstrip("/")
 
-def source_kind(text: str) -> str:
-    """:raises ValueError: it is not one of the two."""
-    if text not in ("path", "url"):
-        raise ValueError("is not one of path, url")
-    return text
+    return parse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +204,7 @@ class Settings:
         "",
         "Internal location, such as /catalogd-files, from which nginx sends the files\n"
         "itself (X-Accel-Redirect). Needs trusted_proxy.",
-        location,
+        matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files"),
     )
     threads: int = option(
         "server", 4, "Worker threads that answer calls.", number(int, 1, 64)
@@ -243,7 +233,7 @@ class Settings:
         "path",
         "The entry_source of a file in the queue: its path on the server, or the url\n"
         "to download it, for clients that fetch entry_source themselves.",
-        source_kind,
+        matching("path|url", "one of path, url"),
     )
 
     def __post_init__(self) -> None:
@@ -253,24 +243,18 @@ class Settings:
     @classmethod
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
+        rows = [(row.metadata, row.name) for row in dataclasses.fields(cls)]
+        options = {(meta["section"], name): meta["parse"] for meta, name in rows}
         values = {}
-        hint = "'catalogd example' lists all options."
-        for section, keys in read_ini(path).items():
-            options = {
-                field.name: field.metadata["parse"]
-                for field in dataclasses.fields(cls)
-                if field.metadata["section"] == section
-            }
-            if not options:
-                raise Problem(f"{path}: [{section}]: unknown section. {hint}")
-            for key, text in keys.items():
-                where = f"{path}: [{section}] {key}"
-                if key not in options:
-                    raise Problem(f"{where}: unknown option. {hint}")
-                try:
-                    values[key] = options[key](text.strip())
-                except ValueError as error:
-                    raise Problem(f"{where}: {text.strip()!r} {error}.") from error
+        for section, key, text in read_ini(path):
+            where = f"{path}: [{section}] {key}"
+            if (section, key) not in options:
+                hint = "'catalogd example' lists all options with their sections."
+                raise Problem(f"{where}: unknown option. {hint}")
+            try:
+                values[key] = options[section, key](text)
+            except ValueError as error:
+                raise Problem(f"{where}: {text!r} {error}.") from error
         return cls(**values)
 
     @classmethod
@@ -287,8 +271,8 @@ class Settings:
         return "\n".join(rows) + "\n"
 
 
-def read_ini(path: str) -> dict[str, dict[str, str]]:
-    """Return the text of each option, by section. :raises Problem:"""
+def read_ini(path: str) -> list[tuple[str, str, str]]:
+    """Return section, key and text of each option. :raises Problem:"""
     ini = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -298,7 +282,7 @@ def read_ini(path: str) -> dict[str, dict[str, str]]:
     except (configparser.Error, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise Problem(f"{path}: is not an INI file: {reason}") from error
-    return {section: dict(ini[section]) for section in ini.sections()}
+    return [(name, *row) for name in ini.sections() for row in ini[name].items()]
 
 
 def format_option(value: Any) -> str:
@@ -461,17 +445,12 @@ def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
     """Return the known fields of a JSON object that are there and not null.
     :raises Problem: the body is not a JSON object, or see check_all."""
     try:
-        values = json.loads(body.decode("utf-8"), parse_constant=reject_constant)
+        values = json.loads(body.decode())
     except (ValueError, RecursionError):
         raise Problem("The body is not valid JSON.") from None
     if not isinstance(values, dict):
         raise Problem("The body is not a JSON object.")
     return check_all(fields, values)
-
-
-def reject_constant(name: str) -> NoReturn:
-    """Reject NaN and Infinity, which Python reads but JSON does not have."""
-    raise ValueError(f"{name} is not JSON")
 
 
 def check_all(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -3852,6 +3831,7 @@ HTTP_ERRORS = {  # code and message by status, for errors of bottle and waitress
 }
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
+ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
@@ -3979,7 +3959,7 @@ class Web:
             return error_answer(problem.status, code, message, **problem.headers)
         except Exception:
             log.exception("%s %s failed", rule.method, rule.path)
-            return json_answer(error_body(*HTTP_ERRORS[500]), 500)
+            return error_answer(500, *HTTP_ERRORS[500])
         if isinstance(answer, bottle.HTTPResponse):
             return answer
         return json_answer(success_body(answer))
@@ -4225,26 +4205,19 @@ class AccountCalls(Calls):
         password = hash_password(check_password(body["password"]))
         return {"id": self.accounts.add(name, password, body.get("admin", False))}
 
-    @route("POST /web/accounts/<account>", "admin", ACCOUNT_CHANGES, "passwords")
+    @route(f"POST {ONE_ACCOUNT}", "admin", ACCOUNT_CHANGES, "passwords")
     def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
         if "password" in body:
             new = hash_password(check_password(body["password"]))
-            self.accounts.set_password(account_id(account), new, caller.credential)
+            self.accounts.set_password(int(account), new, caller.credential)
         if "admin" in body:
-            self.accounts.set_admin(account_id(account), body["admin"])
+            self.accounts.set_admin(int(account), body["admin"])
 
-    @route("DELETE /web/accounts/<account>", access="admin")
+    @route(f"DELETE {ONE_ACCOUNT}", access="admin")
     def remove_account(self, caller: Caller, account: str) -> None:
-        if account_id(account) == caller.account:
+        if int(account) == caller.account:
             raise Conflict("You are signed in with this account.")
-        self.accounts.remove(account_id(account))
-
-
-def account_id(text: str) -> int:
-    """Return the id in an address. :raises NotFound: no account can have it."""
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise NotFound("There is no such account.")
-    return int(text)
+        self.accounts.remove(int(account))
 
 
 class EntryList:
@@ -4698,16 +4671,12 @@ def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
     return conditional(page.encode(), {**JSON_HEADERS, **kind})
 
 
-def content_etag(body: bytes) -> str:
-    return f'"{content_digest(body)}"'
-
-
 def conditional(
     body: bytes, headers: Mapping[str, str] = JSON_HEADERS, etag: str = ""
 ) -> bottle.HTTPResponse:
     """Return a body, or 304 to a caller that has it already. The default ETag is made
     from the content."""
-    etag = etag or content_etag(body)
+    etag = etag or f'"{content_digest(body)}"'
     headers = {**headers, "ETag": etag}
     if headers["Cache-Control"] == "no-store":
         headers["Cache-Control"] = "private, no-cache"
@@ -4721,21 +4690,20 @@ def conditional(
 def asset_route(name: str, kind: str, body: bytes) -> None:
     """Serve a part of the page, of the Content-Type `kind`. An address that names its
     content, as the page's own do, may be cached for ever."""
-    etag = content_etag(body)
+    digest = content_digest(body)
 
     @route(f"GET /{name}", access="open")
     def answer(web: Web) -> bottle.HTTPResponse:
         headers = {**PAGE_HEADERS, "Content-Type": kind}
-        if bottle.request.query.get("v") == etag.strip('"'):
+        if bottle.request.query.get("v") == digest:
             headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        return conditional(body, headers, etag)
+        return conditional(body, headers, f'"{digest}"')
 
 
 def with_versions(page: str, assets: Mapping[str, tuple[str, bytes]]) -> str:
     """Return the page, with the content's name in the addresses of its assets."""
     for name, (_, body) in assets.items():
-        version = content_etag(body).strip('"')
-        page = page.replace(f'"{name}"', f'"{name}?v={version}"')
+        page = page.replace(f'"{name}"', f'"{name}?v={content_digest(body)}"')
     return page
 
 
@@ -7908,17 +7876,16 @@ def command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
     return add
 
 
-def port_number(text: str) -> int:
-    try:
-        return int(number(int, 0, 65535)(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
+def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a parser of a setting, with its messages, for an argument."""
 
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
-def byte_count(text: str) -> int:
-    if not text.isdecimal() or int(text) > MAX_INTEGER:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
-    return int(text)
+    return convert
 
 
 def default_config_file() -> str:
@@ -7994,7 +7961,7 @@ def become_owner(folder: str) -> None:
     argument(
         "--port",
         f"TCP port to listen on (default: the INI file's, else {Settings.port})",
-        type=port_number,
+        type=argument_type(number(int, 0, 65535)),
     ),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
 )
@@ -8234,9 +8201,8 @@ def beat(server: Server, web: Web, over: threading.Event) -> None:
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     interval = watchdog / 3 or HEARTBEAT_SECONDS
     while not over.is_set():
-        if answers(
-            own_address(server, web.settings), min(interval, MAX_ANSWER_SECONDS)
-        ):
+        address = own_address(server, web.settings)
+        if answers(address, min(interval, MAX_ANSWER_SECONDS)):
             notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
         over.wait(interval)
 
@@ -8469,7 +8435,7 @@ def key_revoke(args: argparse.Namespace) -> None:
     argument(
         "--size",
         "bytes of the file (default: what the server of the URL says)",
-        type=byte_count,
+        type=argument_type(number(int, 0, MAX_INTEGER)),
         metavar="BYTES",
     ),
     argument("--file-type", "extension (default: the URL's)", metavar="EXT"),

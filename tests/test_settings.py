@@ -104,8 +104,8 @@ def test_a_bad_value_is_named_with_its_file_section_and_key(
     [
         ("[server]\nprot = 80", "[server] prot: unknown option."),
         ("[queue]\nport = 80", "[queue] port: unknown option."),
-        ("[sever]\n", "[sever]: unknown section."),
-        ("[DEFAULT]\nport = 80", "[DEFAULT]: unknown section."),
+        ("[sever]\nport = 80", "[sever] port: unknown option."),
+        ("[DEFAULT]\nport = 80", "[DEFAULT] port: unknown option."),
         ("port = 80", "is not an INI file: File contains no section headers."),
         ("[server]\nport", "is not an INI file: Source contains parsing errors:"),
         ("[server]\nport=1\nport=2", "is not an INI file: While reading from"),

@@ -116,8 +116,8 @@ GET    /web/sessions                     session
 DELETE /web/sessions/<session>           session
 GET    /web/accounts                     admin
 POST   /web/accounts                     admin
-POST   /web/accounts/<account>           admin
-DELETE /web/accounts/<account>           admin
+POST   /web/accounts/<account:re:[0-9]{1,18}> admin
+DELETE /web/accounts/<account:re:[0-9]{1,18}> admin
 GET    /web/entries                      session
 GET    /web/download/<entry_id>          session
 GET    /web/keys                         session
@@ -165,7 +165,7 @@ POST   /web/setup                        passwords
 POST   /web/login                        passwords
 POST   /web/password                     passwords
 POST   /web/accounts                     passwords
-POST   /web/accounts/<account>           passwords
+POST   /web/accounts/<account:re:[0-9]{1,18}> passwords
 POST   /web/links                        links
 """
 

@@ -443,8 +443,7 @@ def test_a_bad_field_is_refused_by_its_name(
         status=400,
     )
     assert_refused(answer, "bad_request")
-    if value not in ("NaN", "Infinity", "-Infinity"):  # those are no JSON at all
-        assert f"field {field} " in answer.json["message"]
+    assert f"field {field} " in answer.json["message"]
     assert only_item(store)["status"] == "pending"
 
 
