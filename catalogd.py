@@ -33,22 +33,28 @@ import ctypes
 import dataclasses
 import datetime
 import email.utils
+import errno
 import functools
 import getpass
 import hashlib
 import hmac
 import html
 import http.client
+import importlib.metadata
+import importlib.util
 import io
 import ipaddress
+import itertools
 import json
 import logging
 import math
 import os
 import pathlib
+import platform
 import queue
 import re
 import secrets
+import shutil
 import signal
 import socket
 import sqlite3
@@ -65,15 +71,21 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TextIO
 
-import bottle
-import platformdirs
-import waitress.adjustments
-import waitress.channel
-import waitress.parser
-import waitress.server
-import waitress.task
-import waitress.utilities
-import waitress.wasyncore
+try:
+    import bottle
+    import platformdirs
+    import waitress.adjustments
+    import waitress.channel
+    import waitress.parser
+    import waitress.server
+    import waitress.task
+    import waitress.utilities
+    import waitress.wasyncore
+except ModuleNotFoundError as error:
+    raise SystemExit(
+        f"catalogd: the package {error.name} is missing. Run 'uv run catalogd.py', or"
+        " first: sudo apt install python3-bottle python3-waitress python3-platformdirs"
+    ) from None
 
 __version__ = "0.1.0"
 
@@ -82,6 +94,19 @@ log = logging.getLogger("catalogd")
 
 # Settings ---------------------------------------------------------------------
 # Each field is an option. The INI file, its example and its checks come from here.
+
+
+def program_name(path: str) -> str:
+    """Return the words that call the program, for messages that name a command.
+    :param path: of the program, as it was called."""
+    folder, name = os.path.split(path)
+    if name not in ("catalogd.py", "catalogd.pyz") or folder == "/usr/share/catalogd":
+        return "catalogd"  # installed; the last is the Debian package
+    runner = "uv run" if "UV" in os.environ else os.path.basename(sys.executable)
+    return f"{runner} {path}"
+
+
+PROGRAM = program_name(sys.argv[0])
 
 
 def option(section: str, default: Any, help: str, parse: Any = str) -> Any:
@@ -106,8 +131,18 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
     return parse
 
 
-def lines(text: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
+def folder_list(text: str) -> tuple[str, ...]:
+    """Return the folders, one on each line. :raises ValueError: one is mistyped."""
+    found = tuple(line.strip() for line in text.splitlines() if line.strip())
+    for path in found:
+        if not os.path.isabs(path):
+            raise ValueError("needs whole paths, without quotes, such as /srv/games")
+        if SEVERAL.search(path) and not os.path.isdir(path):
+            raise ValueError("needs a line of its own for each folder and each comment")
+    return found
+
+
+SEVERAL = re.compile(r"[\s,;:](/|[A-Za-z]:[\\/])|\s[#;]")  # in a line
 
 
 def extensions(text: str) -> tuple[str, ...]:
@@ -161,7 +196,7 @@ class Settings:
     in days."""
 
     folders: tuple[str, ...] = option(
-        "library", (), "Library folders, one on each line, indented.", lines
+        "library", (), "Library folders, one on each line, indented.", folder_list
     )
     extensions: tuple[str, ...] = option(
         "library",
@@ -238,7 +273,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.accel_redirect and not self.trusted_proxy:
-            raise Problem("[server] accel_redirect needs trusted_proxy to be set.")
+            raise BadSetting("[server] accel_redirect needs trusted_proxy to be set.")
 
     @classmethod
     def read(cls, path: str) -> "Settings":
@@ -249,12 +284,12 @@ class Settings:
         for section, key, text in read_ini(path):
             where = f"{path}: [{section}] {key}"
             if (section, key) not in options:
-                hint = "'catalogd example' lists all options with their sections."
-                raise Problem(f"{where}: unknown option. {hint}")
+                hint = f"'{PROGRAM} example' lists all options with their sections."
+                raise BadSetting(f"{where}: unknown option. {hint}")
             try:
                 values[key] = options[section, key](text)
             except ValueError as error:
-                raise Problem(f"{where}: {text!r} {error}.") from error
+                raise BadSetting(f"{where}: {text!r} {error}.") from error
         return cls(**values)
 
     @classmethod
@@ -275,13 +310,17 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
     """Return section, key and text of each option. :raises Problem:"""
     ini = configparser.ConfigParser(interpolation=None, default_section="")
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            ini.read_file(file)
+        ini.read_string(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
     except OSError as error:
-        raise Problem(f"{path}: cannot be read: {error.strerror}.") from error
-    except (configparser.Error, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise Problem(f"{path}: is not an INI file: {reason}") from error
+        raise BadSetting(f"{path}: cannot be read: {reason(error)}") from error
+    except UnicodeDecodeError as error:
+        line, hint = error.object.count(b"\n", 0, error.start) + 1, "save it as UTF-8."
+        raise BadSetting(f"{path}: line {line}: {hint}") from error
+    except configparser.Error as error:
+        line = getattr(error, "lineno", 0) or getattr(error, "errors", [[0]])[0][0]
+        hint = 'Indent each folder under "folders =".'
+        message = f'is no "option = value" of a [section], or is there twice. {hint}'
+        raise BadSetting(f"{path}: line {line}: {message}") from error
     return [(name, *row) for name in ini.sections() for row in ini[name].items()]
 
 
@@ -302,6 +341,13 @@ class Problem(Exception):
 
     status, code = 400, "bad_request"
     headers: Mapping[str, str] = {}
+    exit_code = 2
+
+
+class BadSetting(Problem):
+    """A service with it need not be started again before somebody changes it."""
+
+    exit_code = 78  # EX_CONFIG of sysexits.h
 
 
 class BadKey(Problem):
@@ -373,6 +419,12 @@ class StorageFailed(Problem):
 
 class StorageFull(Problem):
     status, code = 507, "storage_full"
+
+
+def reason(error: OSError) -> str:
+    """Return why the system refused a file, and what to do where a right is missing."""
+    can_be_root = error.errno == errno.EACCES and sys.platform != "win32"
+    return f"{error.strerror or error}.{' Run it with sudo.' if can_be_root else ''}"
 
 
 # Fields -----------------------------------------------------------------------
@@ -881,7 +933,7 @@ def check_account_name(name: str) -> str:
     name = normalized(name.strip())
     if not 1 <= len(name) <= 64 or not name.isprintable() or ":" in name:
         raise Problem("An account name has 1 to 64 printable characters, without ':'.")
-    if name.lower() == SCANNER:
+    if name.casefold() == SCANNER:
         raise Problem(f"The account name {SCANNER} is reserved.")
     return name
 
@@ -1070,11 +1122,18 @@ CREATE TABLE addresses (
 
 CREATE UNIQUE INDEX addresses_to_browse ON addresses (account) WHERE item IS NULL;
 
+CREATE TABLE scan_request (            -- at most one row, of the command scan
+    id INTEGER PRIMARY KEY,
+    state TEXT NOT NULL CHECK (state IN ('asked', 'running', 'done')),
+    report TEXT NOT NULL               -- how far the service is, or what changed
+) STRICT;
+
 CREATE TABLE counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT;
 """
+SQLITE_VERSION = sqlite3.sqlite_version
 SCHEMA_VERSION = 3  # also goes up when derived_columns changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
@@ -1551,7 +1610,7 @@ class Database:
                 )
                 self._latest = self.value(f"SELECT max(time) FROM ({times})") or ""
         except OSError as error:
-            message = f"{self.folder}: cannot be used: {error.strerror}."
+            message = f"{self.folder}: cannot be used: {reason(error)}"
             raise Problem(message) from error
         except StorageFailed as problem:
             raise Problem(f"{self.path}: {problem}") from problem
@@ -1752,11 +1811,30 @@ class Database:
                 with storage_problems():
                     lock = sqlite3.connect(path, timeout=wait, isolation_level=None)
                     stack.enter_context(contextlib.closing(lock))
+                    lock.execute("PRAGMA journal_mode = MEMORY")  # spares the disk
                     lock.execute("BEGIN EXCLUSIVE")
             except Busy as problem:
                 message = f"{self.folder}: another catalogd is at work ({work})."
                 raise Conflict(message) from problem
             yield
+
+    def is_served(self) -> bool:
+        """Return whether a service runs with this database."""
+        try:
+            with self.exclusive("serve"):
+                return False
+        except Conflict:
+            return True
+
+    def fault(self) -> str:
+        """Return "ok", or what is wrong in the file."""
+        return str(self.value("PRAGMA quick_check(1)"))
+
+    def shrink(self) -> None:
+        """Give back the memory, and the disk space in the WAL, of a large write."""
+        with contextlib.suppress(Busy), self._turn(0.1), storage_problems():
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._writer.execute("PRAGMA shrink_memory")
 
     def backup(self, path: str) -> None:
         """Write a whole copy of the database, in place of an earlier one.
@@ -1800,7 +1878,7 @@ class Accounts:
         self.database = database
         self._uses: dict[str, tuple[int, str]] = {}  # not written: count, last by key
         self._uses_lock = threading.Lock()
-        self._uses_written = -math.inf
+        self._uses_written = database.clock()
         self._listing_lock = threading.Lock()  # uses are in the file or in memory
 
     def close(self) -> None:
@@ -1815,14 +1893,13 @@ class Accounts:
         :raises Conflict: the name is taken.
         """
         with self.database.writing() as db:
-            try:
-                row = db.execute(
-                    "INSERT INTO accounts (name, password, admin, created_at) VALUES"
-                    " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
-                    (name, password, admin, self.database.time()),
-                ).fetchone()
-            except sqlite3.IntegrityError as error:
-                raise Conflict(f"There is an account {name} already.") from error
+            if self.credentials(name):
+                raise Conflict(f"There is an account {name} already.")
+            row = db.execute(
+                "INSERT INTO accounts (name, password, admin, created_at) VALUES"
+                " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
+                (name, password, admin, self.database.time()),
+            ).fetchone()
         return int(row["id"])
 
     def exist(self) -> bool:
@@ -1833,10 +1910,13 @@ class Accounts:
         return [{**row, "admin": bool(row["admin"])} for row in self.database.rows(sql)]
 
     def credentials(self, name: str) -> tuple[int, str] | None:
-        """Return id and password hash of an account, or None."""
-        sql = "SELECT id, password FROM accounts WHERE name = ?"
-        row = self.database.row(sql, (name,))
-        return (row["id"], row["password"]) if row else None
+        """Return id and password hash of an account, or None. SQLite ignores the case
+        of ASCII letters only."""
+        sql = "SELECT id, name, password FROM accounts ORDER BY name = ? DESC"
+        for row in self.database.rows(sql, (name,)):
+            if row["name"].casefold() == name.casefold():
+                return row["id"], row["password"]
+        return None
 
     def id_of(self, name: str) -> int:
         """:raises NotFound: there is no such account."""
@@ -2111,6 +2191,11 @@ class Entries:
             self._list_changed(db)
 
     # Files
+
+    def know_folder(self, folder: str) -> bool:
+        """Return whether there are entries of this library folder."""
+        sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
+        return bool(self.database.value(sql, (folder,)))
 
     def files(self) -> Iterator[KnownFile]:
         """Yield what is known of all files, also of those that are gone or offline."""
@@ -2594,6 +2679,15 @@ class Store:
         """Return how many reports and writers wait for another writer."""
         return {"reports": self.queue.waiting(), "writers": self.database.waiting()}
 
+    def scan_request(self) -> tuple[str, str]:
+        """Return state and report of the scan that a command last asked for."""
+        row = self.database.row("SELECT state, report FROM scan_request")
+        return (row["state"], row["report"]) if row else ("done", "")
+
+    def set_scan_request(self, state: str, report: str = "") -> None:
+        sql = "INSERT OR REPLACE INTO scan_request VALUES (1, ?, ?)"
+        self.database.write(sql, (state, report))
+
     def drop_old(self) -> None:
         """Drop the sessions and keys that have ended by themselves, and the items that
         ended long ago or before many others of their account."""
@@ -3042,6 +3136,7 @@ class ScanState:
     looked: int = 0  # files that were read
     started: str | None = None
     finished: str | None = None
+    next: str | None = None  # when the next one begins, if nobody asks before
     folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """The number of files by library folder; None where it is offline."""
 
@@ -3062,6 +3157,7 @@ class Scanner:
     compare_seconds = 3600  # after which it compares even if the folders look the same
     outdated_batch = 100  # files that are read again at once, and
     outdated_seconds = 60  # between two batches
+    tell_seconds = 1  # between looks for requests, and between answers to them
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -3168,7 +3264,7 @@ class Scanner:
             tree = walk(folder, self.settings.extensions, self._count)
         except OSError as error:
             self.state.folders[folder] = None
-            self._warn(folder, f"is offline: {error.strerror}. Its entries are kept.")
+            self._warn(folder, why_offline(error, self.entries.know_folder(folder)))
             return None
         if self.state.folders.get(folder, 0) is None:
             log.info("%s is back.", folder)
@@ -3264,17 +3360,33 @@ class Scanner:
             with logged_problems("What is old could not be dropped"):
                 self.store.drop_old()
             self._scan_due = time.monotonic() + self.settings.scan_interval
+            self.state.next = stamp(self.database.clock() + self.settings.scan_interval)
             spare_memory()
             while not self._stopping and not self._wait():
                 with logged_problems("Files could not be read again"):
                     self._read_outdated()
 
     def _scan_and_log(self) -> None:
-        began = time.monotonic()
-        changes = self.scan()
+        began = told = time.monotonic()
+        is_asked, result = self._is_asked(), "The scan failed"
+
+        def tick(state: ScanState) -> None:
+            nonlocal told
+            if is_asked and time.monotonic() - told >= self.tell_seconds:
+                told = time.monotonic()
+                self.store.set_scan_request("running", progress(state))
+
+        try:
+            changes = self.scan(tick)
+            result = summary(changes)
+        finally:
+            if is_asked:
+                self.store.set_scan_request("done", result)
         if any(changes):
-            took = time.monotonic() - began
-            log.info("Scanned in %.1f s: %s.", took, summary(changes))
+            took, interval = time.monotonic() - began, self.settings.scan_interval
+            message = "Scanned in %.1f s: %s. The next scan is in %g s."
+            log.info(message, took, result, interval)
+            self.database.shrink()
 
     def _wait(self) -> bool:
         """Wait until a scan is due, is asked for, or a file has stopped growing; return
@@ -3284,10 +3396,10 @@ class Scanner:
             if outdated <= 0:
                 return False
             growing = self.settings.settle / 4 + 0.05 if self.growing else math.inf
-            if self._wake.wait(min(left, outdated, growing)):
+            if self._wake.wait(min(left, outdated, growing, self.tell_seconds)):
                 self._wake.clear()
                 return True
-            if self._has_settled():
+            if (self.growing and self._has_settled()) or self._is_asked():
                 return True
         return True
 
@@ -3305,6 +3417,12 @@ class Scanner:
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
         self._outdated_after = known[-1].id
 
+    def _is_asked(self) -> bool:
+        """Return whether another process asks for a scan."""
+        with contextlib.suppress(Problem):  # the database may be well again later
+            return self.store.scan_request()[0] == "asked"
+        return False
+
     def _has_settled(self) -> bool:
         try:
             return any(
@@ -3313,6 +3431,21 @@ class Scanner:
             )
         except OSError:  # one of them is not there any more
             return True
+
+
+def why_offline(error: OSError, is_known: bool) -> str:
+    """Return what is wrong with a library folder.
+    :param is_known: it was served before."""
+    if isinstance(error, FileNotFoundError) and not is_known:
+        return "does not exist yet. Create it, or connect its disk."
+    advice = "Its entries are kept."
+    if isinstance(error, PermissionError):
+        advice = "Let the service read it; below /home, see the drop-in home.conf."
+    return f"is offline: {error.strerror}. {advice}"
+
+
+def progress(state: ScanState) -> str:
+    return f"{state.files} files found, {state.looked} read"
 
 
 @contextlib.contextmanager
@@ -3878,12 +4011,12 @@ def route(
 
 
 def success_body(fields: Mapping[str, Any] | None) -> bytes:
-    return json.dumps({"success": True, **(fields or {})}).encode()
+    return json.dumps({"success": True, **(fields or {})}).encode() + b"\n"
 
 
 def error_body(code: str, message: str) -> bytes:
     body = {"success": False, "error": code, "message": message}
-    return json.dumps(body).encode()
+    return json.dumps(body).encode() + b"\n"
 
 
 def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPResponse:
@@ -4271,7 +4404,8 @@ class LibraryCalls(Calls):
             found = self._lists.get(for_page)
             if found is None or found.version != version:
                 success = '"success": true, ' if for_page else ""
-                body = self.entries.list_json(f'{{{success}"entries": ', "}", for_page)
+                before = f'{{{success}"entries": '
+                body = self.entries.list_json(before, "}\n", for_page)
                 found = self._lists[for_page] = EntryList(version, body)
             return found
 
@@ -5325,8 +5459,8 @@ JS = r""""use strict";
  * }} Session whose browser is a User-Agent */
 /** @typedef {{path: string, state: "online" | "offline", files: number}} Folder */
 /** @typedef {{
- *   scanning: boolean, files: number, looked: number, finished: string | null,
- *   folders: Folder[] | null,
+ *   scanning: boolean, files: number, looked: number, folders: Folder[] | null,
+ *   finished: string | null, next: string | null,
  * }} ScanState with the numbers of files found and read; folders are null until loaded
  */
 
@@ -5518,7 +5652,7 @@ const WORDS = {
   noFolders: "No library folder was scanned.",
   folderStates: {online: "online", offline: "offline"},
   files: count => `${count} ${count === "1" ? "file" : "files"}`,
-  lastScan: time => `Last scan ${time}.`,
+  lastScan: (time, next) => `Last scan ${time}. The next one is at ${next}.`,
   neverScanned: "Not scanned yet.",
   scanNow: "Scan now",
   scanProgress: (found, read) => `${found} files found, ${read} read`,
@@ -5760,6 +5894,7 @@ function initialState() {
       files: 0,
       looked: 0,
       finished: null,
+      next: null,
       folders: null,
     }),
     keys: /** @type {Key[] | null} */ (null),
@@ -7635,9 +7770,10 @@ function renderFolders() {
 }
 
 /** @param {ScanState} scan */
-function scanText({scanning, files, looked, finished}) {
+function scanText({scanning, files, looked, finished, next}) {
   if (scanning) return WORDS.scanProgress(formatNumber(files), formatNumber(looked));
-  return finished ? WORDS.lastScan(formatAge(finished)) : WORDS.neverScanned;
+  if (!finished || !next) return WORDS.neverScanned;
+  return WORDS.lastScan(formatAge(finished), formatTime(next));
 }
 
 /** @param {Folder} folder */
@@ -7847,7 +7983,7 @@ FLAG = {"action": "store_true"}
 
 class Command(NamedTuple):
     path: str  # its words, such as "user add"
-    run: Callable[[argparse.Namespace], None]
+    run: Callable[[argparse.Namespace], int | None]
     arguments: tuple[Argument, ...]
 
 
@@ -7869,7 +8005,7 @@ def argument(name: str, help: str, **rules: Any) -> Argument:
 def command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
     """Make a function a command. Its docstring is the command's help."""
 
-    def add(run: Callable[[argparse.Namespace], None]) -> Any:
+    def add(run: Callable[[argparse.Namespace], int | None]) -> Any:
         COMMANDS.append(Command(path, run, arguments))
         return run
 
@@ -7900,20 +8036,21 @@ def default_data_folder() -> str:
 
 def common_arguments() -> list[Argument]:
     """Return the arguments that every command has."""
-    config = f"INI file (default: {default_config_file()})"
-    data = f"folder of the database (default: {default_data_folder()})"
+    config, data = default_config_file(), default_data_folder()
+    help = f"folder of the database (default: {data})"
     return [
-        argument("--config", config, metavar="FILE"),
-        argument("--data-dir", data, metavar="DIR"),
+        argument("--config", f"INI file (default: {config})", metavar="FILE"),
+        argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
     ]
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
     """Return the settings of the INI file, with those of the command line over them.
     :raises Problem: the INI file is wrong, or is missing although it was named."""
-    path = args.config or default_config_file()
     is_named = args.config or os.environ.get("CATALOGD_CONFIG")
-    settings = Settings.read(path) if is_named or os.path.exists(path) else Settings()
+    args.config = args.config or default_config_file()
+    is_there = is_named or os.path.exists(args.config)
+    settings = Settings.read(args.config) if is_there else Settings()
     given = {name: getattr(args, name, None) for name in ("host", "port")}
     over: Any = {name: value for name, value in given.items() if value is not None}
     folders = (*settings.folders, *getattr(args, "folders", ()))
@@ -7926,9 +8063,14 @@ def open_store(
 ) -> Iterator[Store]:
     """Open the database, as the user who owns the data folder, while the block runs."""
     settings = settings or read_settings(args)  # perhaps only root can read the file
-    folder = args.data_dir or default_data_folder()
-    become_owner(folder)
-    store = Store(os.path.abspath(folder), settings.stale_after)
+    become_owner(args.data_dir)
+    is_chosen = args.data_dir != os.path.abspath(default_data_folder())
+    try:  # a mistyped folder must not become an empty database, nor a backup of one
+        if args.run is not serve and (is_chosen or args.run in (backup, check_up)):
+            os.stat(os.path.join(args.data_dir, "catalogd.db"))
+    except OSError as error:
+        raise Problem(f"{args.data_dir}: cannot be used: {reason(error)}") from error
+    store = Store(args.data_dir, settings.stale_after)
     with contextlib.closing(store):
         yield store
 
@@ -7954,9 +8096,12 @@ def become_owner(folder: str) -> None:
         raise Problem(message) from error
 
 
+FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar="DIR")
+
+
 @command(
     "serve",
-    argument("folders", "folders to add to the INI file's", nargs="*", metavar="DIR"),
+    FOLDERS,
     argument("--host", "address to listen on (default: the INI file's, else all)"),
     argument(
         "--port",
@@ -7970,7 +8115,8 @@ def serve(args: argparse.Namespace) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     settings = read_settings(args)
     if not settings.folders:
-        settings = dataclasses.replace(settings, folders=(folder_beside_program(),))
+        folder = folder_beside_program(args.config)
+        settings = dataclasses.replace(settings, folders=(folder,))
     with stopped_with_its_window(), log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
         with store.database.exclusive("serve"):
@@ -7998,9 +8144,16 @@ def open_socket(host: str, port: int) -> socket.socket:
         )[0]
         return socket.create_server(address[:2], family=family)
     except OSError as error:
-        reason = str(error.strerror).partition(" (while")[0]  # names the address again
+        why = str(error.strerror).partition(" (while")[0]  # names the address again
+        hint = LISTEN_HINTS.get(error.errno or 0, "Check the host in the settings.")
         where = f"{host or '*'}:{port}"
-        raise Problem(f"Cannot listen on {where}: {reason}.") from error
+        raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
+
+
+LISTEN_HINTS = {
+    errno.EADDRINUSE: "Another catalogd? Try --port 8080.",
+    errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
+}
 
 
 def connection_limit(wanted: int) -> int:
@@ -8020,14 +8173,18 @@ def connection_limit(wanted: int) -> int:
     return min(wanted, max((files - 100) // 2, 1))
 
 
-def folder_beside_program() -> str:
+def no_folder(config: str) -> BadSetting:
+    return BadSetting(
+        f"No library folder is set. Run '{PROGRAM} serve /path/to/games', or list"
+        f" folders in {config}."
+    )
+
+
+def folder_beside_program(config: str) -> str:
     """Return the folder that a double click on a bundled program serves: `Games`
     beside it, created if necessary. :raises Problem:"""
     if not is_bundled():
-        raise Problem(
-            "No library folder is set. Run 'catalogd serve /path/to/games', or list"
-            f" folders in {default_config_file()}."
-        )
+        raise no_folder(config)
     folder = os.path.join(os.path.dirname(sys.executable), "Games")
     try:
         os.makedirs(folder, exist_ok=True)
@@ -8047,9 +8204,9 @@ def is_bundled() -> bool:
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     """Find mistyped folders. One that was served before is on a disk that is not
     connected now. :raises Problem: a folder does not exist, and never had an entry."""
-    missing = {path for path in library_folders(folders) if not os.path.isdir(path)}
-    for path in missing.difference(item.file.folder for item in store.entries.files()):
-        raise Problem(f"{path}: no such folder.")
+    for path in library_folders(folders):
+        if not os.path.isdir(path) and not store.entries.know_folder(path):
+            raise BadSetting(f"{path}: no such folder.")
 
 
 WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
@@ -8090,12 +8247,25 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
+def is_journal() -> bool:
+    """Return whether standard error leads to systemd's journal, which keeps the time
+    of a line, and takes its level from a prefix. See systemd.exec(5), sd-daemon(3)."""
+    journal = os.environ.get("JOURNAL_STREAM")
+    return bool(journal) and "{0.st_dev}:{0.st_ino}".format(os.fstat(2)) == journal
+
+
 class LogFormatter(logging.Formatter):
     """Gives each record a line, and the lines of a traceback an indentation, so that
     none of them can pass for a record."""
 
+    def __init__(self) -> None:
+        self.is_journal = is_journal()
+        super().__init__("%(message)s" if self.is_journal else LOG_FORMAT)
+
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return printable(super().formatMessage(record))
+        level = {logging.WARNING: 4, logging.ERROR: 3}.get(record.levelno, 6)
+        prefix = f"<{level}>" if self.is_journal else ""
+        return prefix + printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:
         lines = super().formatException(ei).splitlines()
@@ -8109,7 +8279,7 @@ class LogThread(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(LogFormatter(LOG_FORMAT))
+        self.setFormatter(LogFormatter())
         # A file of its own: Python's end waits for whoever writes to sys.stderr.
         self._stream = os.fdopen(os.dup(2), "w", errors="backslashreplace")
         self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
@@ -8167,6 +8337,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
             has_ended = server.run()
     finally:
         scanner.stop()
+        end_line()
     if not has_ended:
         log.warning("Stopped while a call was waiting, probably for a disk.")
         logging.shutdown()
@@ -8175,6 +8346,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
+MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
 MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself
 
@@ -8201,7 +8373,7 @@ def beat(server: Server, web: Web, over: threading.Event) -> None:
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     interval = watchdog / 3 or HEARTBEAT_SECONDS
     while not over.is_set():
-        address = own_address(server, web.settings)
+        address = own_address(web.settings.host, server.effective_port)
         if answers(address, min(interval, MAX_ANSWER_SECONDS)):
             notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
         over.wait(interval)
@@ -8247,7 +8419,7 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
         first = f"{first}#setup={web.setup_code}"
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}")
-    print("Stop with Ctrl-C.", flush=True)
+    print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
     return first
 
 
@@ -8261,13 +8433,23 @@ def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
         yield f"http://{host}:{port}/"
     else:
         yield f"http://{lan_address()}:{port}/"
-        yield f"http://{socket.gethostname().partition('.')[0]}.local:{port}/"
+        if name := local_name():
+            yield f"http://{name}:{port}/"
 
 
-def own_address(server: Server, settings: Settings) -> tuple[str, int]:
+def local_name() -> str:
+    """Return the name that mDNS gives this machine, or "" where it does not resolve."""
+    name = f"{socket.gethostname().partition('.')[0]}.local"
+    try:
+        return name if socket.getaddrinfo(name, None) else ""
+    except OSError:
+        return ""
+
+
+def own_address(host: str, port: int) -> tuple[str, int]:
     """Return the host and port at which this machine itself reaches the service."""
     everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-    return everywhere.get(settings.host, settings.host), server.effective_port
+    return everywhere.get(host, host), port
 
 
 def lan_address() -> str:
@@ -8285,42 +8467,69 @@ def lan_address() -> str:
 def scan(args: argparse.Namespace) -> None:
     """Scan the library folders once and print what changed."""
     settings = read_settings(args)
-    if not settings.folders:
-        raise Problem(
-            f"No library folder is set. List folders in {default_config_file()}."
-        )
     with open_store(args, settings) as store, contextlib.ExitStack() as stack:
         line = ProgressLine(sys.stderr)
         stack.callback(line.end)
-        changes = Scanner(store, settings).scan(line.scan)
-    print(f"{summary(changes)}.")
+        if store.database.is_served():
+            result = scan_by_service(store, line)
+        elif settings.folders:
+            result = summary(Scanner(store, settings).scan(line.scan))
+        else:
+            raise no_folder(args.config)
+    print(f"{result}.")
+
+
+def scan_by_service(store: Store, line: "ProgressLine") -> str:
+    """Have the running service scan: it alone knows its folders and what it can read.
+    Return what changed. :raises Problem: the service ended."""
+    store.set_scan_request("asked")
+    while store.database.is_served():
+        state, report = store.scan_request()
+        if state == "done":
+            return report
+        line.draw(report)
+        time.sleep(0.1)
+    raise Problem("The service ended before its scan did.")
 
 
 class ProgressLine:
-    """A line that is drawn over and over on a terminal, at most ten times a second."""
+    """A line that is drawn over and over on a terminal, at most ten times a second.
+    :param total: bytes that will be read."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+    def __init__(self, stream: TextIO, total: int = 0) -> None:
+        self.stream, self.total, self.done = stream, total, 0
         self.is_terminal = stream.isatty()
         self.began = self.drawn = time.monotonic()
 
     def scan(self, state: ScanState) -> None:
-        text = f"{state.files} files found, {state.looked} read"
-        self.draw(text, state.files + state.looked, "files/s")
+        self.draw(progress(state))
 
-    def draw(self, text: str, done: float, unit: str) -> None:
+    def read(self, count: int, name: str) -> None:
+        """Add bytes that were read of a file."""
+        self.done += count
+        rate = self.done / max(time.monotonic() - self.began, 0.001)
+        left = datetime.timedelta(seconds=max(self.total - self.done, 0) // rate)
+        percent = 100 * self.done // max(self.total, self.done)
+        self.draw(f"{percent} %, {rate / 1e6:.0f} MB/s, {left} left: {name}")
+
+    def draw(self, text: str) -> None:
         now = time.monotonic()
         if self.is_terminal and now - self.drawn >= 0.1:
             self.drawn = now
-            rate = done / (now - self.began)
-            line = f"\r\x1b[K{printable(text)}, {rate:.0f} {unit}"
-            print(line, end="", file=self.stream, flush=True)
+            line = fitted(printable(text), shutil.get_terminal_size().columns - 1)
+            print(f"\r\x1b[K{line}", end="", file=self.stream, flush=True)
 
     def end(self) -> None:
-        """Clear the line, and begin to measure the rate anew."""
-        self.began = time.monotonic()
+        """Clear the line."""
         if self.is_terminal:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
+
+
+def fitted(text: str, width: int) -> str:
+    """Return the begin of a text that a terminal shows in so many columns."""
+    widths = (2 if unicodedata.east_asian_width(one) in "FW" else 1 for one in text)
+    ends = zip(text, itertools.accumulate(widths), strict=True)
+    return "".join(one for one, end in ends if end <= width)
 
 
 def read_password(args: argparse.Namespace) -> str:
@@ -8330,7 +8539,8 @@ def read_password(args: argparse.Namespace) -> str:
             return check_password(sys.stdin.readline().rstrip("\r\n"))
         if not sys.stdin.isatty():
             raise Problem("There is no terminal to ask on. Use --password-stdin.")
-        password = check_password(getpass.getpass("Password: "))
+        prompt = f"Password (at least {MIN_PASSWORD_LENGTH} characters): "
+        password = check_password(getpass.getpass(prompt))
         if getpass.getpass("Again: ") != password:
             raise Problem("The two passwords differ.")
     except EOFError:
@@ -8420,7 +8630,7 @@ def key_list(args: argparse.Namespace) -> None:
     print_table(head, rows, "There is no key yet.")
 
 
-@command("key revoke", argument("id", "as 'catalogd key list' prints it"))
+@command("key revoke", argument("id", f"as '{PROGRAM} key list' prints it"))
 def key_revoke(args: argparse.Namespace) -> None:
     """Revoke an API key at once."""
     with open_store(args) as store:
@@ -8450,7 +8660,7 @@ def link_add(args: argparse.Namespace) -> None:
         print(make_link(store.entries, (*admins, SCANNER)[0], values))
 
 
-@command("link remove", argument("id", "as 'catalogd link add' printed it"))
+@command("link remove", argument("id", f"as '{PROGRAM} link add' printed it"))
 def link_remove(args: argparse.Namespace) -> None:
     """Remove an entry that is a link."""
     with open_store(args) as store:
@@ -8465,8 +8675,8 @@ def link_remove(args: argparse.Namespace) -> None:
 def verify(args: argparse.Namespace) -> None:
     """Read files and compare them with their stored checksums."""
     with open_store(args) as store:
-        line = ProgressLine(sys.stderr)
         checksums = store.entries.checksums(args.ids)
+        line = ProgressLine(sys.stderr, sum(known.size for known in checksums))
         results = [verify_file(store, known, line) for known in checksums]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
@@ -8478,16 +8688,11 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
     """Compare a file with its checksum, and print and return the result: "ok",
     "damaged", "new" (the checksum was stored only now), "changed" (the next scan will
     see it) or "unreadable"."""
-    name, done = os.path.basename(known.path), 0
-
-    def tick(count: int) -> None:
-        nonlocal done
-        done += count
-        percent = 100 * done // max(known.size, 1)
-        line.draw(f"{name} {percent} %", done / 1e6, "MB/s")
-
+    name = os.path.basename(known.path)
     try:
-        size, mtime, found = sha256(known.path, known.folder, tick)
+        size, mtime, found = sha256(
+            known.path, known.folder, lambda count: line.read(count, name)
+        )
     except OSError:
         result = "unreadable"
     else:
@@ -8508,8 +8713,99 @@ def backup(args: argparse.Namespace) -> None:
     """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)
     with open_store(args) as store:
+        is_there = os.path.exists(path)
         store.database.backup(path)
-    print(f"Copied the database to {path}.")
+    earlier = ", in place of the earlier copy" if is_there else ""
+    print(f"Copied the database to {path}{earlier}.")
+
+
+@command("check", FOLDERS)
+def check_up(args: argparse.Namespace) -> int:
+    """Check settings, folders, database and network, and print what to do."""
+    results = list(CheckUp(args).results())
+    return 0 if all(results) else 1
+
+
+class CheckUp:
+    """The tests of the command `check`. Each returns what is well.
+    :raises Problem, OSError: what is wrong."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+
+    def results(self) -> Iterator[bool]:
+        """Print a line for each test, and yield whether all is well."""
+        tests = (self.settings, self.folders, self.data, self.database, self.address)
+        for test in (*tests, self.clock, self.versions, self.features):
+            text = fault = ""
+            try:
+                text = f"ok: {test()}"
+            except Problem as problem:
+                fault = str(problem)
+            except OSError as error:
+                fault = f"{error.filename or self.found.base_url}: {reason(error)}"
+            print(f"{test.__name__:10}{printable(fault or text)}")
+            yield not fault
+
+    @functools.cached_property
+    def found(self) -> Settings:
+        return read_settings(self.args)
+
+    def settings(self) -> str:
+        is_default = self.found == Settings()
+        return f"{self.args.config}{' has the defaults' if is_default else ''}"
+
+    def folders(self) -> str:
+        paths = self.found.folders
+        if not paths:
+            raise no_folder(self.args.config)
+        become_owner(self.args.data_dir)
+        for path in paths:
+            os.listdir(path)
+        return ", ".join(paths)
+
+    def data(self) -> str:
+        folder = self.args.data_dir
+        free = shutil.disk_usage(folder).free
+        text = f"{folder}, {free / 1e9:.1f} GB free"
+        if free < MIN_FREE_BYTES or not os.access(folder, os.W_OK):
+            raise Problem(f"{text}. Make room, and let the service write there.")
+        return text
+
+    def database(self) -> str:
+        with open_store(self.args, self.found) as store:
+            path, fault = store.database.path, store.database.fault()
+        if fault != "ok":
+            raise Problem(f"{path}: {fault}. Restore a backup.")
+        return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB"
+
+    def address(self) -> str:
+        host, port, public = self.found.host, self.found.port, self.found.base_url
+        is_served = answers(own_address(host, port), MAX_ANSWER_SECONDS)
+        if not is_served:
+            open_socket(host, port).close()
+        if public:
+            page = f"{public}/healthz"
+            urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
+        return f"port {port} {'answers' if is_served else 'is free'} {public}".rstrip()
+
+    def clock(self) -> str:
+        now = stamp(time.time())
+        if now < "2026":
+            raise Problem(f"it is not {now}. Run 'sudo timedatectl set-ntp true'.")
+        return f"{now} UTC"
+
+    def versions(self) -> str:
+        words = [f"Python {platform.python_version()}", f"SQLite {SQLITE_VERSION}"]
+        for package in ("bottle", "waitress"):  # a bundle does not tell
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                words.append(f"{package} {importlib.metadata.version(package)}")
+        return ", ".join(words)
+
+    def features(self) -> str:
+        lacks = [] if importlib.util.find_spec("tqdm") else ["tqdm for progress bars"]
+        lacks += [] if local_name() else ["avahi-daemon for a name in .local"]
+        return f"all but {' and '.join(lacks)}" if lacks else "all"
 
 
 @command("example")
@@ -8533,28 +8829,37 @@ def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -
 
 
 def parser() -> Parser:
-    top = Parser(prog="catalogd", description="A home game library for the LAN.")
+    top = Parser(prog=PROGRAM, description="A home game library for the LAN.")
     top.add_argument("--version", action="version", version=f"catalogd {__version__}")
-    groups = {"": top.add_subparsers(metavar="COMMAND", required=True)}
+    top.set_defaults(run=lambda args: args.parser.print_help(), parser=top)
+    groups = {"": top.add_subparsers(metavar="COMMAND")}
     for path, run, arguments in COMMANDS:
         group, _, name = path.rpartition(" ")
         if group not in groups:
             help = GROUPS[group]
             added = groups[""].add_parser(group, help=help, description=help)
-            groups[group] = added.add_subparsers(metavar="COMMAND", required=True)
+            added.set_defaults(parser=added)
+            groups[group] = added.add_subparsers(metavar="COMMAND")
         help = run.__doc__ or ""
         added = groups[group].add_parser(name, help=help, description=help)
-        added.set_defaults(run=run)
+        added.set_defaults(run=run, parser=added)
         for argument, rules in (*arguments, *common_arguments()):
             added.add_argument(argument, **rules)
     return top
 
 
+def end_line() -> None:
+    """Leave the shell's prompt a line of its own, after the ^C that terminals show."""
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit code: 0, 2 after a mistake, 130 on Ctrl-C.
-    The command's words are by default those of the process."""
+    """Run a command and return the exit code: 0, 1 where `check` finds something wrong,
+    2 after a mistake, 78 after a wrong setting, 130 on Ctrl-C. The command's words are
+    by default those of the process."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LogFormatter(LOG_FORMAT))
+    handler.setFormatter(LogFormatter())
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.INFO)
     if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters
@@ -8563,17 +8868,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     # A double click gives no arguments; dropping folders on the program gives those.
     clicked = is_bundled() and all(map(os.path.isdir, argv))
     try:
-        args = parser().parse_args(["serve", "--open", *argv] if clicked else argv)
-        args.run(args)
+        words = ["serve", "--open", *argv] if clicked else argv
+        args, unknown = parser().parse_known_args(words)
+        if unknown:
+            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return args.run(args) or 0
     except Problem as problem:
-        print(f"catalogd: {printable(str(problem))}", file=sys.stderr)
+        prefix = "<3>" if is_journal() else ""
+        print(f"{prefix}catalogd: {printable(str(problem))}", file=sys.stderr)
         with contextlib.suppress(EOFError):
             if clicked:  # the window closes when the program ends
                 input("Press Enter to close this window. ")
-        return 2
+        return problem.exit_code
     except KeyboardInterrupt:
+        end_line()
         return 130
-    return 0
 
 
 if __name__ == "__main__":

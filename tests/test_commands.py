@@ -8,6 +8,7 @@ import logging
 import os
 import pathlib
 import re
+import runpy
 import select
 import signal
 import socket
@@ -55,8 +56,8 @@ def run(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
 def refused(data: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command that must fail, and return its one line of error."""
 
-    def run(*words: str) -> str:
-        assert catalogd.main(words) == 2
+    def run(*words: str, code: int = 2) -> str:
+        assert catalogd.main(words) == code
         out, err = capsys.readouterr()
         assert out == "" and re.fullmatch(r"catalogd: [^\n]+\n", err)
         return err.removeprefix("catalogd: ").rstrip("\n")
@@ -127,11 +128,9 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "the following arguments are required: COMMAND. See 'catalogd --help'."),
-        ("user", "the following arguments are required: COMMAND."),
         ("dance", "argument COMMAND: invalid choice: 'dance'"),
         ("user add", "the following arguments are required: NAME."),
-        ("scan more", "unrecognized arguments: more."),
+        ("scan more", "unrecognized arguments: more. See 'catalogd scan --help'."),
         ("serve --port x", "argument --port: 'x' is not a whole number."),
         ("serve --port 65536", "argument --port: '65536' is not from 0 to 65535."),
         (
@@ -143,6 +142,25 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_a_wrong_command_is_one_line(refused: Run, words: str, message: str) -> None:
     assert refused(*words.split()).startswith(message)
+
+
+@pytest.mark.parametrize("path", ["", "user", "key", "link"])
+def test_a_group_of_commands_lists_them(run: Run, path: str) -> None:
+    printed = run(*path.split())
+    names = [row.path.split() for row in catalogd.COMMANDS if row.path.startswith(path)]
+    assert all(f"\n    {words[len(path.split())]} " in printed for words in names)
+
+
+@pytest.mark.parametrize("package", ["bottle", "platformdirs", "waitress.server"])
+def test_without_a_package_one_line_tells_what_helps(
+    monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(PROGRAM, run_name="__main__")
+    message = f"catalogd: the package {package} is missing. Run 'uv run catalogd.py', "
+    assert str(end.value).startswith(message)
+    assert "\n" not in str(end.value)
 
 
 # Configuration
@@ -173,7 +191,7 @@ def test_the_ini_file_is_found(
         monkeypatch.setenv("CATALOGD_CONFIG", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[server]\nport = this one\n")
-    assert refused(*words) == f"{path}: {message}"
+    assert refused(*words, code=78) == f"{path}: {message}"
 
 
 def test_the_default_ini_file_is_in_the_users_configuration(data: pathlib.Path) -> None:
@@ -182,7 +200,28 @@ def test_the_default_ini_file_is_in_the_users_configuration(data: pathlib.Path) 
 
 
 def test_an_ini_file_that_was_named_must_exist(refused: Run) -> None:
-    assert "no.ini: cannot be read" in refused("scan", "--config", "no.ini")
+    assert "no.ini: cannot be read" in refused("scan", "--config", "no.ini", code=78)
+
+
+@pytest.mark.parametrize("way", ["option", "variable", "default"])
+@pytest.mark.parametrize("command", ["serve", "scan"])
+def test_without_a_folder_the_message_names_the_file_that_would_be_read(
+    refused: Run,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    way: str,
+) -> None:
+    path, words = str(tmp_path / "empty.ini"), [command]
+    pathlib.Path(path).touch()
+    if way == "option":
+        words += ["--config", path]
+    elif way == "variable":
+        monkeypatch.setenv("CATALOGD_CONFIG", path)
+    else:
+        path = catalogd.default_config_file()
+    message = "No library folder is set. Run 'catalogd serve /path/to/games', or list"
+    assert refused(*words, code=78) == f"{message} folders in {path}."
 
 
 def test_the_command_line_overrides_the_ini_file(tmp_path: pathlib.Path) -> None:
@@ -194,8 +233,28 @@ def test_the_command_line_overrides_the_ini_file(tmp_path: pathlib.Path) -> None
 
 
 def test_the_data_folder_can_be_chosen(run: Run, tmp_path: pathlib.Path) -> None:
-    run("user", "list", "--data-dir", str(tmp_path / "chosen"))
-    assert (tmp_path / "chosen" / "catalogd.db").exists()
+    with contextlib.closing(catalogd.Store(str(tmp_path / "chosen"))) as store:
+        store.accounts.add("chosen", "hash")
+    assert "chosen" in run("user", "list", "--data-dir", str(tmp_path / "chosen"))
+
+
+@pytest.mark.parametrize(
+    "words", [("backup", "copy"), ("scan",), ("user", "add", "anna"), ("key", "list")]
+)
+def test_a_mistyped_data_folder_is_not_created(
+    refused: Run, tmp_path: pathlib.Path, words: tuple[str, ...]
+) -> None:
+    typo = tmp_path / "dtaa"
+    message = f"{typo}: cannot be used: No such file or directory."
+    assert refused(*words, "--data-dir", str(typo)) == message
+    assert not typo.exists()
+
+
+def test_there_is_no_backup_of_a_database_that_is_not_there(
+    refused: Run, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    assert refused("backup", str(tmp_path / "copy")).startswith(f"{data}: cannot be")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_the_default_data_folder_is_the_users(
@@ -209,7 +268,7 @@ def test_the_default_data_folder_is_the_users(
 
 
 def test_a_data_folder_that_cannot_be_used_is_one_line(refused: Run) -> None:
-    message = f"{PROGRAM}: cannot be used: File exists."
+    message = f"{PROGRAM}: cannot be used: Not a directory."
     assert refused("user", "list", "--data-dir", PROGRAM) == message
 
 
@@ -238,6 +297,8 @@ def test_a_later_account_is_an_admin_with_the_option(
     ("name", "password", "message"),
     [
         ("Anna", b"long enough", "There is an account Anna already."),
+        ("ÉVA", b"long enough", "There is an account ÉVA already."),
+        ("\u017fcanner", b"long enough", "The account name scanner is reserved."),
         ("scanner", b"long enough", "The account name scanner is reserved."),
         ("ben", b"short", "A password has at least 8 characters."),
         ("ben", b"", "A password has at least 8 characters."),
@@ -248,10 +309,13 @@ def test_an_account_that_cannot_be_created_is_one_line(
     anna: str,
     refused: Run,
     monkeypatch: pytest.MonkeyPatch,
+    data: pathlib.Path,
     name: str,
     password: bytes,
     message: str,
 ) -> None:
+    with opened(data) as store:
+        store.accounts.add("éva", "hash")
     with typed(monkeypatch, password):
         assert refused("user", "add", name, "--password-stdin") == message
 
@@ -331,7 +395,7 @@ def on_a_terminal(answers: list[bytes]) -> tuple[int, str]:
         os.close(theirs)
         while got := read(file):
             screen += got
-            if answers and screen.endswith((b"Password: ", b"Again: ")):
+            if answers and screen.endswith((b" characters): ", b"Again: ")):
                 file.write(answers.pop(0))
     return process.returncode, screen.decode()
 
@@ -348,7 +412,8 @@ def read(terminal: io.FileIO) -> bytes:
 
 def test_a_password_is_asked_for_twice_and_not_shown(data: pathlib.Path) -> None:
     code, screen = on_a_terminal([b"correct horse\n", b"correct horse\n"])
-    lines = ["Password: ", "Again: ", "Created the account anna, an admin.", ""]
+    ask = "Password (at least 8 characters): "
+    lines = [ask, "Again: ", "Created the account anna, an admin.", ""]
     assert (code, screen.split("\r\n")) == (0, lines)
 
 
@@ -526,8 +591,17 @@ def test_the_database_is_copied(anna: str, run: Run, tmp_path: pathlib.Path) -> 
         assert copy.execute("SELECT name FROM accounts").fetchall() == [("anna",)]
 
 
+def test_a_backup_tells_that_it_replaced_another(
+    anna: str, run: Run, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "copy.db"
+    run("backup", str(path))
+    message = f"Copied the database to {path}, in place of the earlier copy.\n"
+    assert run("backup", str(path)) == message
+
+
 def test_a_backup_that_cannot_be_written_is_one_line(
-    refused: Run, tmp_path: pathlib.Path
+    anna: str, refused: Run, tmp_path: pathlib.Path
 ) -> None:
     message = f"{tmp_path}: cannot be written: Is a directory."
     assert refused("backup", str(tmp_path)) == message
@@ -555,10 +629,6 @@ def test_a_scan_prints_what_changed(
     assert run("scan", *config) == "nothing changed.\n"
 
 
-def test_without_a_folder_there_is_nothing_to_scan(refused: Run) -> None:
-    assert refused("scan").startswith("No library folder is set. List folders in ")
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -573,23 +643,43 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_problem_is_one_line_whatever_is_in_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert catalogd.main(["scan", "--config", "/a\nb\x1b[2J\u202e.ini"]) == 2
+    assert catalogd.main(["scan", "--config", "/a\nb\x1b[2J\u202e.ini"]) == 78
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(r"catalogd: /a\nb\x1b[2J\u202e.ini: ")
 
 
 def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
     stream = Terminal()
-    line = catalogd.ProgressLine(stream)
+    line = catalogd.ProgressLine(stream, total=60_000_000)
     line.scan(catalogd.ScanState(files=3, looked=1))
-    line.draw("a.nsp 50 %", 15, "MB/s")
+    line.read(15_000_000, "a.nsp")
     line.end()
     assert stream.getvalue().split("\r\x1b[K") == [
         "",
-        "3 files found, 1 read, 16 files/s",
-        "a.nsp 50 %, 30 MB/s",
+        "3 files found, 1 read",
+        "25 %, 30 MB/s, 0:00:01 left: a.nsp",
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [("abc", 3, "abc"), ("abcd", 3, "abc"), ("ポケモン", 5, "ポケ"), ("", 3, "")],
+)
+def test_a_line_fits_into_the_width_of_the_terminal(
+    text: str, width: int, shown: str
+) -> None:
+    assert catalogd.fitted(text, width) == shown
+
+
+def test_a_long_name_is_cut_to_the_width_of_the_terminal(
+    ticking: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    catalogd.ProgressLine(stream, 100).read(50, "n" * 200)
+    line = "50 %, 0 MB/s, 0:00:00 left: nnnnnnnnnnn"
+    assert stream.getvalue() == f"\r\x1b[K{line}"
 
 
 def test_progress_is_drawn_ten_times_a_second_at_most(
@@ -599,14 +689,14 @@ def test_progress_is_drawn_ten_times_a_second_at_most(
     stream = Terminal()
     line = catalogd.ProgressLine(stream)
     for _ in range(4):
-        line.draw("a", 1, "files/s")
+        line.draw("a")
     assert stream.getvalue().count("\r") == 2
 
 
 def test_progress_is_not_drawn_into_a_file(ticking: None) -> None:
     stream = io.StringIO()
     line = catalogd.ProgressLine(stream)
-    line.draw("a", 1, "files/s")
+    line.draw("a")
     line.end()
     assert stream.getvalue() == ""
 
@@ -677,7 +767,7 @@ def test_progress_is_drawn_while_a_file_is_verified(
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     run("verify")
-    assert "\r\x1b[Ka.nsp 100 %, 0 MB/s" in stream.getvalue()
+    assert "\r\x1b[K100 %, 0 MB/s, 0:00:00 left: a.nsp" in stream.getvalue()
 
 
 def test_an_empty_library_has_nothing_to_verify(run: Run) -> None:
@@ -788,18 +878,42 @@ def test_commands_work_while_it_serves(
     server.wait_until_ready()
     run("link", "add", "http://host/", "--name", "A")
     run("backup", str(tmp_path / "copy"))
-    assert run("scan", *ini_for(tmp_path, str(library.folder)))
 
 
-def test_without_a_folder_the_message_tells_how_to_name_one(refused: Run) -> None:
-    message = refused("serve")
-    assert message.startswith("No library folder is set. Run 'catalogd serve /")
-    assert catalogd.default_config_file() in message
+def test_a_running_service_scans_for_the_command(
+    serving: Callable[..., Serving],
+    library: Library,
+    run: Run,
+    data: pathlib.Path,
+) -> None:
+    server = serving(str(library.folder), "--port", "0")
+    server.wait_until_ready()
+    library.add("a.nsp")
+    assert run("scan") == "1 added.\n"
+    assert run("scan") == "nothing changed.\n"
+
+
+def test_a_scan_by_the_service_shows_how_far_it_is(
+    store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal()
+    reports = iter([("running", "3 files found, 1 read"), ("done", "1 added")])
+    monkeypatch.setattr(store, "scan_request", lambda: next(reports))
+    monkeypatch.setattr(catalogd.time, "monotonic", itertools.count(0, 0.25).__next__)
+    with store.database.exclusive("serve"):
+        result = catalogd.scan_by_service(store, catalogd.ProgressLine(stream))
+    assert result == "1 added"
+    assert "3 files found, 1 read" in stream.getvalue()
+
+
+def test_a_service_that_ends_before_its_scan_is_one_line(store: catalogd.Store) -> None:
+    with pytest.raises(catalogd.Problem, match="The service ended before its scan"):
+        catalogd.scan_by_service(store, catalogd.ProgressLine(io.StringIO()))
 
 
 def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "gmaes")
-    assert refused("serve", path) == f"{path}: no such folder."
+    assert refused("serve", path, code=78) == f"{path}: no such folder."
 
 
 def test_a_folder_that_was_served_before_is_an_unplugged_disk(
@@ -816,7 +930,26 @@ def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -
         port = str(taken.getsockname()[1])
         words = ["serve", str(library.folder), "--host", "127.0.0.1", "--port", port]
         message = f"Cannot listen on 127.0.0.1:{port}: Address already in use."
-        assert refused(*words) == message
+        assert refused(*words) == f"{message} Another catalogd? Try --port 8080."
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.EACCES, "A port below 1024 needs root or the drop-in port-80.conf."),
+        (errno.EADDRNOTAVAIL, "Check the host in the settings."),
+    ],
+)
+def test_an_address_that_cannot_be_bound_has_a_hint(
+    monkeypatch: pytest.MonkeyPatch, number: int, hint: str
+) -> None:
+    def refuse(*place: Any, **options: Any) -> None:
+        raise OSError(number, "No")
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    with pytest.raises(catalogd.Problem) as error:
+        catalogd.open_socket("127.0.0.1", 80)
+    assert str(error.value) == f"Cannot listen on 127.0.0.1:80: No. {hint}"
 
 
 class Ending:
@@ -925,8 +1058,21 @@ def test_the_addresses_are_those_that_people_can_open(
 ) -> None:
     monkeypatch.setattr(catalogd, "lan_address", lambda: "10.0.0.9")
     monkeypatch.setattr(socket, "gethostname", lambda: "pi.home")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda name, port: [name])
     settings = catalogd.Settings(**options)
     assert [*catalogd.page_addresses(Ending(0), settings)] == addresses
+
+
+def test_a_name_that_does_not_resolve_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(name: str, port: None) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(catalogd, "lan_address", lambda: "10.0.0.9")
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    addresses = catalogd.page_addresses(Ending(0), catalogd.Settings())
+    assert [*addresses] == ["http://10.0.0.9:6069/"]
 
 
 def test_the_address_of_this_machine_is_one_it_can_listen_on() -> None:
@@ -965,8 +1111,14 @@ def theirs() -> Iterator[pathlib.Path]:
 def test_root_leaves_no_file_that_the_owner_cannot_open(
     data: pathlib.Path, theirs: pathlib.Path
 ) -> None:
-    command = [sys.executable, "-c", MAIN, "user", "list", "--data-dir", str(theirs)]
-    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "user", "list"],
+        cwd=HERE,
+        env={**os.environ, "CATALOGD_DATA_DIR": str(theirs)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert (done.stdout, done.stderr) == ("There is no account yet.\n", "")
     made = os.stat(theirs / "catalogd.db")
     assert (made.st_uid, made.st_gid) == (OWNER, OWNER)
@@ -1086,3 +1238,192 @@ def test_standard_output_may_be_any_stream(
     monkeypatch.setattr(sys, "stdout", stream)
     assert catalogd.main(["user", "list"]) == 0
     assert stream.getvalue() == "There is no account yet.\n"
+
+
+def test_a_line_of_the_journal_has_its_level_and_no_time(
+    journal: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    formatter = catalogd.LogFormatter()
+    levels = {logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
+    for level, number in levels.items():
+        record = catalogd.log.makeRecord("catalogd", level, "", 0, "it", (), None)
+        assert formatter.format(record) == f"<{number}>it"
+    assert catalogd.main(["dance"]) == 2
+    assert capsys.readouterr().err.startswith("<3>catalogd: argument COMMAND")
+
+
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let standard error lead to systemd's journal."""
+    found = os.fstat(2)
+    monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+
+
+def test_in_the_journal_nobody_is_told_of_ctrl_c(
+    journal: None,
+    service: catalogd.Web,
+    scanner: catalogd.Scanner,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    catalogd.welcome(Ending(0), scanner, service)
+    assert "Stop with Ctrl-C." not in capsys.readouterr().out
+
+
+def test_ctrl_c_leaves_the_prompt_a_line_of_its_own(
+    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    catalogd.end_line()
+    assert stream.getvalue() == "\n"
+
+
+# Check
+
+
+Check = Callable[..., tuple[int, dict[str, str]]]
+
+
+@pytest.fixture
+def check(
+    anna: str,
+    library: Library,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Check:
+    """Check a service that is well but for these lines of its settings. Return the exit
+    code, and the text of each line."""
+    monkeypatch.setattr(catalogd, "answers", lambda address, patience: True)
+
+    def check(*lines: str) -> tuple[int, dict[str, str]]:
+        ini = tmp_path / "checked.ini"
+        folders = f"[library]\nfolders = {library.folder}"
+        ini.write_text("\n".join([folders, *lines]))
+        code = catalogd.main(["check", "--config", str(ini)])
+        rows = capsys.readouterr().out.splitlines()
+        return code, {row[:10].rstrip(): row[10:] for row in rows}
+
+    return check
+
+
+def test_a_service_that_is_well_has_eight_lines_that_are_ok(check: Check) -> None:
+    code, rows = check()
+    assert code == 0
+    assert len(rows) == 8
+    assert all(text.startswith("ok: ") for text in rows.values())
+
+
+def test_the_lines_name_what_was_checked(
+    check: Check, library: Library, data: pathlib.Path
+) -> None:
+    _, rows = check()
+    assert rows["folders"] == f"ok: {library.folder}"
+    assert rows["address"] == "ok: port 6069 answers"
+    assert re.fullmatch(rf"ok: {data}, \d+\.\d GB free", rows["data"])
+    assert re.fullmatch(rf"ok: {data}/catalogd.db, 0\.\d MB", rows["database"])
+    assert re.match(r"ok: Python 3\.\d+.*, SQLite 3\.\d+.*, bottle ", rows["versions"])
+
+
+def test_a_wrong_setting_is_told_where_it_matters(check: Check) -> None:
+    code, rows = check("[server]", "port = x")
+    assert code == 1
+    assert len(rows) == 8
+    assert "[server] port: 'x' is not a whole number." in rows["settings"]
+
+
+def test_a_folder_that_is_not_there_is_told(check: Check, library: Library) -> None:
+    library.folder.rmdir()
+    code, rows = check()
+    assert (code, rows["folders"]) == (
+        1,
+        f"{library.folder}: No such file or directory.",
+    )
+
+
+def test_settings_without_a_folder_are_told(run: Run, anna: str) -> None:
+    assert catalogd.main(["check"]) == 1
+
+
+def test_a_full_disk_is_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogd, "MIN_FREE_BYTES", 2**60)
+    code, rows = check()
+    assert code == 1
+    assert rows["data"].endswith(
+        " GB free. Make room, and let the service write there."
+    )
+
+
+def test_a_damaged_database_is_told(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd.Database, "fault", lambda database: "row 1 missing")
+    code, rows = check()
+    assert code == 1
+    assert rows["database"].endswith(": row 1 missing. Restore a backup.")
+
+
+def test_a_port_that_another_program_uses_is_told(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "answers", lambda address, patience: False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, rows = check("[server]", "host = 127.0.0.1", f"port = {port}")
+    assert (code, rows["address"][:22]) == (1, "Cannot listen on 127.0")
+    code, rows = check("[server]", "host = 127.0.0.1", f"port = {port}")
+    assert (code, rows["address"]) == (0, f"ok: port {port} is free")
+
+
+def test_a_public_address_that_does_not_answer_is_told(check: Check) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    code, rows = check("[server]", f"base_url = http://127.0.0.1:{port}")
+    assert code == 1
+    assert re.match(rf"http://127\.0\.0\.1:{port}: .*refused", rows["address"])
+
+
+def test_a_public_address_that_answers_is_named(
+    check: Check, service: catalogd.Web, serve: Callable[[catalogd.Web], str]
+) -> None:
+    address = serve(service)
+    code, rows = check("[server]", f"base_url = {address}")
+    assert (code, rows["address"]) == (0, f"ok: port 6069 answers {address}")
+
+
+def test_a_clock_that_was_never_set_is_told(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd.time, "time", lambda: 0)
+    code, rows = check()
+    assert code == 1
+    message = "it is not 1970-01-01T00:00:00. Run 'sudo timedatectl set-ntp true'."
+    assert rows["clock"] == message
+
+
+@pytest.mark.parametrize(
+    ("found", "name", "text"),
+    [
+        (None, "", "ok: all but tqdm for progress bars and avahi-daemon for a name"),
+        (1, "pi.local", "ok: all"),
+    ],
+)
+def test_what_is_missing_for_which_feature_is_told(
+    check: Check, monkeypatch: pytest.MonkeyPatch, found: Any, name: str, text: str
+) -> None:
+    monkeypatch.setattr(catalogd.importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(catalogd, "local_name", lambda: name)
+    code, rows = check()
+    assert code == 0
+    assert rows["features"].startswith(text)
+
+
+def test_a_bundle_has_no_versions_of_its_packages(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(package: str) -> None:
+        raise catalogd.importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(catalogd.importlib.metadata, "version", fail)
+    _, rows = check()
+    assert re.fullmatch(r"ok: Python \S+, SQLite \S+", rows["versions"])

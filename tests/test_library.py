@@ -322,6 +322,7 @@ def test_the_page_sees_how_far_a_scan_is(
         "looked": 1,
         "started": "2027-01-15T08:00:00",
         "finished": "2027-01-15T08:00:00",
+        "next": None,  # by a scanner whose thread does not run
         "folders": [
             {"path": str(library.folder), "state": "online", "files": 1},
             {"path": "/missing", "state": "offline", "files": 0},

@@ -14,13 +14,14 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
 import catalogd
 import containers
 from catalogd import FileContent, FoundFile, KnownFile
-from conftest import LONG_AGO, Clock, Library
+from conftest import LONG_AGO, Clock, Library, wait_for
 
 ROOT = "/games"
 
@@ -771,9 +772,69 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
         f"{library.folder}/bad cannot be read. The entries in it wait.",
         f"{library.folder}/\\xff.nsp is not served: its name is not valid UTF-8."
         " Rename it.",
-        "/missing is offline: No such file or directory. Its entries are kept.",
+        "/missing does not exist yet. Create it, or connect its disk.",
     ]
     assert scanner.state.folders == {str(library.folder): 0, "/missing": None}
+
+
+def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
+    denied = PermissionError(13, "Permission denied")
+    assert catalogd.why_offline(denied, is_known=True) == (
+        "is offline: Permission denied."
+        " Let the service read it; below /home, see the drop-in home.conf."
+    )
+
+
+def test_a_command_that_asks_for_a_scan_is_told_how_far_it_is(
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Mock()
+    library.add("a.nsp")
+    store.set_scan_request("asked")
+    monkeypatch.setattr(store, "set_scan_request", told)
+    monkeypatch.setattr(scanner, "tell_seconds", 0)
+    scanner._scan_and_log()
+    reports = [call.args for call in told.call_args_list]
+    assert reports[-2:] == [("running", "1 files found, 1 read"), ("done", "1 added")]
+
+
+def test_a_scan_that_a_command_asks_for_begins_at_once(
+    store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    scanner.start()
+    wait_for(lambda: scanner.state.next)
+    store.set_scan_request("asked")
+    wait_for(lambda: store.scan_request() == ("done", "nothing changed"))
+    scanner.stop()
+
+
+def test_a_scan_that_fails_tells_the_command_so(
+    store: catalogd.Store, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanner, "scan", Mock(side_effect=catalogd.Busy("busy")))
+    store.set_scan_request("asked")
+    with pytest.raises(catalogd.Busy):
+        scanner._scan_and_log()
+    assert store.scan_request() == ("done", "The scan failed")
+
+
+def test_a_database_that_fails_for_a_moment_asks_for_no_scan(
+    store: catalogd.Store, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "scan_request", Mock(side_effect=catalogd.Busy("busy")))
+    assert not scanner._is_asked()
+
+
+def test_a_scan_leaves_no_long_wal(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    for number in range(1000):
+        library.add(f"{number}.nsp")
+    scanner._scan_and_log()
+    assert os.path.getsize(f"{store.database.path}-wal") == 0
 
 
 def test_a_disk_that_comes_and_goes_is_logged_each_time(
@@ -781,6 +842,7 @@ def test_a_disk_that_comes_and_goes_is_logged_each_time(
 ) -> None:
     caplog.set_level(logging.INFO)
     library.add("a.nsp")
+    scanner.scan()
     away = library.folder.with_name("away")
     for _ in range(2):
         os.rename(library.folder, away)
@@ -1355,7 +1417,7 @@ def test_a_scan_that_changed_something_is_one_line_in_the_log(
     scanner._scan_and_log()
     scanner._scan_and_log()
     (line,) = caplog.messages
-    assert line.endswith(": 1 added.")
+    assert line.endswith(": 1 added. The next scan is in 60 s.")
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])

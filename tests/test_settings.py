@@ -1,6 +1,8 @@
 """The options of the INI file, and the messages for what is not one."""
 
+import errno
 import pathlib
+import sys
 from typing import Any
 
 import pytest
@@ -76,6 +78,13 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(ini: pathlib.Path) -
         ("server", "port", "", "is not a whole number"),
         ("server", "port", "80.0", "is not a whole number"),
         ("server", "port", "65536", "is not from 0 to 65535"),
+        ("library", "folders", "games", "needs whole paths, without quotes"),
+        ("library", "folders", "~/Games", "needs whole paths, without quotes"),
+        ("library", "folders", '"/srv/my games"', "needs whole paths, without quotes"),
+        ("library", "folders", "/srv/a /srv/b", "needs a line of its own for each"),
+        ("library", "folders", "/srv/a,/srv/b", "needs a line of its own for each"),
+        ("library", "folders", "/srv/a:/srv/b", "needs a line of its own for each"),
+        ("library", "folders", "/srv/a  # the disk", "needs a line of its own for"),
         ("server", "base_url", "example.org", "is not an address such as"),
         ("server", "base_url", "ftp://example.org", "is not an address such as"),
         ("server", "base_url", "http://[broken", "is not an address such as"),
@@ -106,10 +115,11 @@ def test_a_bad_value_is_named_with_its_file_section_and_key(
         ("[queue]\nport = 80", "[queue] port: unknown option."),
         ("[sever]\nport = 80", "[sever] port: unknown option."),
         ("[DEFAULT]\nport = 80", "[DEFAULT] port: unknown option."),
-        ("port = 80", "is not an INI file: File contains no section headers."),
-        ("[server]\nport", "is not an INI file: Source contains parsing errors:"),
-        ("[server]\nport=1\nport=2", "is not an INI file: While reading from"),
-        ("[server]\n[server]\n", "is not an INI file: While reading from"),
+        ("port = 80", "line 1: is no "),
+        ("[server]\nport", "line 2: is no "),
+        ("[library]\nfolders =\n/srv/games", "line 3: is no "),
+        ("[server]\nport=1\nport=2", "line 3: is no "),
+        ("[server]\n[server]\n", "line 2: is no "),
     ],
 )
 def test_what_is_not_a_setting_is_named_with_its_file(
@@ -124,8 +134,52 @@ def test_what_is_not_a_setting_is_named_with_its_file(
 
 def test_a_file_that_is_not_utf_8_is_an_error(ini: pathlib.Path) -> None:
     ini.write_bytes(b"[server]\nhost = \xff\n")
-    with pytest.raises(catalogd.Problem, match="is not an INI file: 'utf-8' codec"):
+    with pytest.raises(catalogd.Problem, match="line 2: save it as UTF-8."):
         catalogd.Settings.read(str(ini))
+
+
+def test_a_folder_whose_name_looks_like_more_may_be_there(
+    ini: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "Game #1"
+    folder.mkdir()
+    ini.write_text(f"[library]\nfolders = {folder}\n")
+    assert catalogd.Settings.read(str(ini)).folders == (str(folder),)
+
+
+@pytest.mark.parametrize(
+    ("path", "uv", "name"),
+    [
+        ("/usr/bin/catalogd", False, "catalogd"),
+        ("/usr/share/catalogd/catalogd.py", False, "catalogd"),
+        ("catalogd.py", False, "python3 catalogd.py"),
+        ("./catalogd.pyz", False, "python3 ./catalogd.pyz"),
+        ("catalogd.py", True, "uv run catalogd.py"),
+    ],
+)
+def test_messages_call_the_program_as_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, path: str, uv: bool, name: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    monkeypatch.delenv("UV", raising=False)
+    if uv:
+        monkeypatch.setenv("UV", "/usr/bin/uv")
+    assert catalogd.program_name(path) == name
+
+
+@pytest.mark.parametrize(
+    ("platform", "number", "text"),
+    [
+        ("linux", errno.EACCES, "no. Run it with sudo."),
+        ("linux", errno.ENOENT, "no."),
+        ("win32", errno.EACCES, "no."),
+    ],
+)
+def test_who_lacks_a_right_is_told_what_helps(
+    monkeypatch: pytest.MonkeyPatch, platform: str, number: int, text: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert catalogd.reason(OSError(number, "no")) == text
 
 
 def test_a_missing_file_is_an_error(ini: pathlib.Path) -> None:

@@ -4,10 +4,12 @@ import contextlib
 import os
 import pathlib
 import random
+import re
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -89,6 +91,27 @@ def soak(
     store.close()
     with contextlib.closing(Soak(tmp_path, library, key)) as soak:
         yield soak
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux counts what is written")
+@short_and_long(count=(20, 20), seconds=(60, 600))
+def test_a_service_that_only_answers_polls_writes_nothing(
+    soak: Soak, count: int, seconds: int
+) -> None:
+    """An SD card lives longer without."""
+    soak.start_server()
+    assert soak.server
+    headers = {"Authorization": f"Bearer {(soak.folder / 'key').read_text()}"}
+    address = f"http://127.0.0.1:{soak.port}/api/send-queue"
+    poll = urllib.request.Request(address, headers=headers)
+    counters = pathlib.Path(f"/proc/{soak.server.pid}/io")
+    written = []
+    time.sleep(5)  # for the first scan
+    for _ in range(seconds):
+        urllib.request.urlopen(poll).close()
+        written += re.findall(r"write_bytes: (\d+)", counters.read_text())[:1]
+        time.sleep(1)
+    assert {*written} == {written[0]}
 
 
 @short_and_long(count=(100, 1000), seconds=(15, 150))

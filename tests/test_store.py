@@ -215,7 +215,7 @@ def test_uses_are_written_at_most_once_an_hour_and_shown_at_once(
 ) -> None:
     store.accounts.add_key(anna, "switch", b"1")
     with opened(store.database.folder, clock) as other:
-        for used, (seconds, written) in enumerate(((0, 1), (10, 1), (3589, 1), (1, 4))):
+        for used, (seconds, written) in enumerate(((0, 0), (10, 0), (3589, 0), (1, 4))):
             clock.now += seconds
             store.accounts.key_holder(b"1")
             assert requests(store) == used + 1
@@ -227,7 +227,7 @@ def test_uses_are_written_by_a_clock_that_was_set_back(
     store: catalogd.Store, anna: int, clock: Clock
 ) -> None:
     store.accounts.add_key(anna, "switch", b"1")
-    for seconds in (0, -86400):
+    for seconds in (3600, -86400):
         clock.now += seconds
         store.accounts.key_holder(b"1")
         wait_for(lambda: not store.accounts._uses)
@@ -258,10 +258,12 @@ def test_uses_that_are_not_yet_written_are_when_the_store_is_closed(
 def test_uses_that_cannot_be_written_refuse_no_key_and_are_kept(
     store: catalogd.Store,
     anna: int,
+    clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store.accounts.add_key(anna, "switch", b"1")
+    clock.now += 3600
     with monkeypatch.context() as broken:
         broken.setattr(store.database, "writing", full_disk)
         assert store.accounts.key_holder(b"1") is not None
@@ -1130,6 +1132,7 @@ def test_all_times_that_are_compared_with_the_clock_become_now(
 ) -> None:
     store.accounts.add_session(anna, b"digest", "browser")
     store.accounts.add_key(anna, "login", b"1", by_login=True)
+    clock.now += 3600
     store.accounts.key_holder(b"1")
     wait_for(lambda: not store.accounts._uses)
     store.entries.apply(catalogd.Changes(gone=[add_file(store, "A")]))
