@@ -99,9 +99,8 @@ log = logging.getLogger("catalogd")
 def program_name(path: str) -> str:
     """Return the words that call the program, for messages that name a command.
     :param path: of the program, as it was called."""
-    folder, name = os.path.split(path)
-    if name not in ("catalogd.py", "catalogd.pyz") or folder == "/usr/share/catalogd":
-        return "catalogd"  # installed; the last is the Debian package
+    if os.path.basename(path) not in ("catalogd.py", "catalogd.pyz"):
+        return "catalogd"  # installed
     runner = "uv run" if "UV" in os.environ else os.path.basename(sys.executable)
     return f"{runner} {path}"
 

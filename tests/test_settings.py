@@ -151,7 +151,7 @@ def test_a_folder_whose_name_looks_like_more_may_be_there(
     ("path", "uv", "name"),
     [
         ("/usr/bin/catalogd", False, "catalogd"),
-        ("/usr/share/catalogd/catalogd.py", False, "catalogd"),
+        ("-c", False, "catalogd"),
         ("catalogd.py", False, "python3 catalogd.py"),
         ("./catalogd.pyz", False, "python3 ./catalogd.pyz"),
         ("catalogd.py", True, "uv run catalogd.py"),
