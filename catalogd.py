@@ -4385,11 +4385,7 @@ class LibraryCalls(Calls):
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
         found = self._list(for_page)
-        headers = {**JSON_HEADERS, "Vary": "Accept-Encoding"}
-        if not accepts_gzip(request_header("Accept-Encoding")):
-            return conditional(found.body, headers, f'"{found.etag}"')
-        headers["Content-Encoding"] = "gzip"
-        return conditional(found.zipped, headers, f'"{found.etag}-gzip"')
+        return compressible(found.body, lambda: found.zipped, JSON_HEADERS, found.etag)
 
     @route("GET /web/entries", access="session", runs="lists")
     def page_list(self, caller: Caller) -> bottle.HTTPResponse:
@@ -4820,17 +4816,31 @@ def conditional(
     return bottle.HTTPResponse(io.BytesIO(body) if is_long else body, 200, headers)
 
 
+def compressible(
+    body: bytes, zipped: Callable[[], bytes], headers: Mapping[str, str], tag: str
+) -> bottle.HTTPResponse:
+    """Return a body, compressed by gzip for a caller that accepts it.
+
+    :param tag: of the body, for its ETag.
+    """
+    headers = {**headers, "Vary": "Accept-Encoding"}
+    if not accepts_gzip(request_header("Accept-Encoding")):
+        return conditional(body, headers, f'"{tag}"')
+    headers["Content-Encoding"] = "gzip"
+    return conditional(zipped(), headers, f'"{tag}-gzip"')
+
+
 def asset_route(name: str, kind: str, body: bytes) -> None:
     """Serve a part of the page, of the Content-Type `kind`. An address that names its
     content, as the page's own do, may be cached for ever."""
-    digest = content_digest(body)
+    digest, zipped = content_digest(body), zlib.compress(body, 9, wbits=31)
 
     @route(f"GET /{name}", access="open")
     def answer(web: Web) -> bottle.HTTPResponse:
         headers = {**PAGE_HEADERS, "Content-Type": kind}
         if bottle.request.query.get("v") == digest:
             headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        return conditional(body, headers, f'"{digest}"')
+        return compressible(body, lambda: zipped, headers, digest)
 
 
 def with_versions(page: str, assets: Mapping[str, tuple[str, bytes]]) -> str:
@@ -5030,7 +5040,10 @@ input[type="checkbox"] {
 }
 .mark.offline, .mark.incomplete { background: var(--warn-soft); color: var(--warn); }
 .mark.failed { background: var(--bad-soft); color: var(--bad); }
-.mark.link, .mark.cancelled { background: var(--line); color: var(--ink); }
+.mark.newer { background: var(--accent); color: var(--on-accent); }
+.mark:is(.link, .cancelled, .superseded, .copy) {
+  background: var(--line); color: var(--ink);
+}
 .progress {
   height: .5rem; border-radius: 99px; background: var(--line); overflow: hidden;
 }
@@ -5106,8 +5119,9 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
   font-size: .9375rem; animation: rise .18s ease-out;
 }
 .toast p { flex: 1; padding: .5rem 0; overflow-wrap: anywhere; }
-.toast .icon-button { color: inherit; }
-.toast .icon-button:hover { background: none; }
+.toast .icon-button, .toast .plain { color: inherit; }
+.toast .plain { font-weight: 700; text-decoration: underline; }
+.toast :hover { background: none; }
 .toast.bad { background: var(--bad); color: var(--ground); }
 .toast :focus-visible { outline-color: currentColor; outline-offset: -4px; }
 @keyframes rise { from { opacity: 0; transform: translateY(.5rem); } }
@@ -5137,8 +5151,8 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 
 /* Library */
 .tools {
-  position: sticky; z-index: 3; top: 0; display: grid; gap: .25rem; margin: 0 -2rem;
-  padding: .6rem 2rem .5rem; background: var(--ground);
+  position: sticky; z-index: 3; top: 0; display: grid; gap: .15rem; margin: 0 -2rem;
+  padding: .6rem 2rem .4rem; background: var(--ground);
 }
 .tools-row { display: flex; align-items: center; gap: .5rem; min-width: 0; }
 .search { position: relative; flex: 1; max-width: 34rem; min-width: 0; }
@@ -5147,42 +5161,65 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
   pointer-events: none;
 }
 .search input { padding-left: 2.6rem; border-radius: 99px; }
-.sort {
-  width: auto; min-height: 2.25rem; padding: .2rem .4rem; border-color: transparent;
-  background: var(--ground); color: var(--muted); font-size: .8125rem; font-weight: 550;
+.search kbd {
+  position: absolute; right: .7rem; top: .7rem; width: 1.35rem; border-radius: 5px;
+  border: 1px solid var(--line); color: var(--muted); font: .75rem/1.3rem system-ui;
+  text-align: center; pointer-events: none;
 }
-.tally + .sort { margin-left: .25rem; }
-.sort:hover { color: var(--ink); }
+.search input:not(:placeholder-shown) + kbd, .search :focus + kbd { display: none; }
 .filter {
-  display: flex; gap: .35rem; min-width: 0; padding: .3rem; margin-left: -.3rem;
-  overflow-x: auto; scrollbar-width: none;
+  display: flex; flex: 1; gap: .35rem; min-width: 0; padding: .3rem;
+  margin-left: -.3rem; overflow-x: auto; scrollbar-width: none;
 }
 .chip {
-  min-height: 2rem; padding: .1rem .8rem; border-radius: 99px;
-  border-color: transparent; background: none; color: var(--muted); font-size: .8125rem;
-  white-space: nowrap;
+  min-height: 2.125rem; padding: .1rem .85rem; border-radius: 99px; flex: none;
+  border-color: var(--line); background: none; color: var(--ink); font-size: .8125rem;
+  gap: .4rem; white-space: nowrap;
 }
-.chip[aria-pressed="true"] { background: var(--soft); color: var(--accent); }
-.tally, .scanning {
-  margin-left: auto; color: var(--muted); font-size: .8125rem; white-space: nowrap;
-  font-variant-numeric: tabular-nums;
+.chip[aria-pressed="true"] {
+  background: var(--accent); border-color: var(--accent); color: var(--on-accent);
 }
-.scanning { color: var(--accent); font-weight: 550; }
-.scanning + .tally { margin-left: .75rem; }
-.entries { display: grid; align-content: start; margin-top: .75rem; }
+.chip-count { font-weight: 450; opacity: .75; font-variant-numeric: tabular-nums; }
+.is-set { color: var(--accent); background: var(--soft); }
+.summary { display: flex; align-items: center; gap: 1rem; min-height: 2.75rem; }
+.scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
+.sort {
+  width: auto; min-height: 2.25rem; padding: .2rem .4rem; margin: 0 -.4rem 0 auto;
+  border-color: transparent; background: var(--ground); color: var(--muted);
+  font-size: .8125rem; font-weight: 550;
+}
+.sort:hover { color: var(--ink); }
+.entries { display: grid; align-content: start; }
 .entries.covers { gap: 20px; }
 .cover {
   display: block; width: 100%; height: auto; aspect-ratio: 1;
   border-radius: var(--radius); background: var(--line); object-fit: cover;
 }
-.initials { font: 700 11px/1 system-ui, sans-serif; letter-spacing: .02em; }
+.drawn { position: relative; overflow: hidden; container-type: inline-size; }
+.drawn svg {
+  position: absolute; inset: 0; mask-image: linear-gradient(#0000 15%, #000 65%);
+}
+.cover-name {
+  position: absolute; inset: 9cqi 9cqi auto; max-height: 60cqi; overflow: hidden;
+  font-size: 13.5cqi; font-weight: 750; line-height: 1.08; letter-spacing: -.025em;
+  overflow-wrap: anywhere; text-wrap: balance;
+}
+.initials {
+  position: absolute; inset: 0; display: grid; place-items: center; font-size: 40cqi;
+  font-weight: 750; letter-spacing: -.02em;
+}
+.drawn:has(.initials) svg { mask-image: none; opacity: .45; }
 .entry { position: relative; display: grid; min-width: 0; }
 .entry-name {
-  color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.5rem;
+  color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.3rem;
   text-decoration: none; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
 .entry-name:hover { text-decoration: underline; text-underline-offset: 3px; }
-.entry .meta { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.entry .meta {
+  display: flex; justify-content: space-between; gap: .75rem; min-width: 0;
+}
+.contents { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.size { white-space: nowrap; }
 .entry-text { display: grid; min-width: 0; align-content: center; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
 .send { color: var(--accent); border-color: transparent; background: var(--soft); }
@@ -5192,28 +5229,53 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
   font-variant-numeric: tabular-nums;
 }
 .send.is-queued:hover { border-color: var(--edge); }
-.choice { display: contents; cursor: pointer; }
-.choice input {
-  position: absolute; top: .5rem; left: .5rem; width: 1.75rem; height: 1.75rem;
+.choice { display: contents; cursor: pointer; user-select: none; }
+.choice input { position: absolute; top: .6rem; right: .6rem; }
+.choice input, .part-choice input {
+  appearance: none; display: grid; place-items: center; width: 1.625rem;
+  height: 1.625rem;
+  border: 2px solid var(--edge); border-radius: 50%; padding: 0;
+  background: var(--surface);
 }
-.entry-cover { display: block; border-radius: var(--radius); }
+.choice input:checked, .part-choice input:checked {
+  border-color: var(--accent); background: var(--accent);
+}
+.choice input:checked::after, .part-choice input:checked::after {
+  content: ""; width: .8rem; height: .4rem; margin-top: -.25rem; rotate: -45deg;
+  border: solid var(--on-accent); border-width: 0 0 2.5px 2.5px;
+}
+.entry-cover {
+  position: relative; display: block; border-radius: var(--radius); overflow: hidden;
+}
 .selected .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
+.cover-progress {
+  position: absolute; inset: auto 0 0; height: .35rem; background: #0006;
+}
+.cover-progress span {
+  display: block; height: 100%; background: #fff; transform-origin: 0 50%;
+  transition: transform .8s linear;
+}
 
-.covers .entry { grid-template: auto auto auto / minmax(0, 1fr); align-content: start; }
-.covers .entry-cover { grid-area: 1 / 1; }
-.covers .cover { box-shadow: var(--shade); }
-.covers .entry-text { padding-top: .45rem; }
+.covers .entry {
+  grid-template: auto auto auto / minmax(0, 1fr) auto; align-content: start;
+}
+.covers .entry-text { display: contents; }
+.covers .entry-cover { grid-area: 1 / 1 / 2 / 3; box-shadow: var(--shade); }
+.covers .cover { transition: scale .25s ease-out; }
+.covers .entry-name { grid-area: 2 / 1 / 3 / 3; margin-top: .55rem; }
+.covers .meta { grid-area: 3 / 1 / 4 / 3; }
+.covers .marks {
+  grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem; pointer-events: none;
+}
+.covers .mark { box-shadow: var(--shade); }
 .covers .send {
-  grid-area: 1 / 1; align-self: end; justify-self: end; margin: .5rem;
-  min-height: 2.25rem; padding: .2rem .8rem; border-radius: 99px;
-  background: var(--surface); box-shadow: var(--shade); font-size: .875rem; gap: .35rem;
+  grid-area: 1 / 1 / 2 / 3; align-self: end; justify-self: end; margin: .5rem;
+  min-height: 2.375rem; padding: .2rem .9rem; border-radius: 99px;
+  background: var(--surface); box-shadow: 0 2px 10px #0003; font-size: .875rem;
+  gap: .35rem;
 }
 .covers .send:hover { background: var(--accent); }
 .covers .send.is-queued:hover { background: var(--surface); }
-.covers .marks {
-  position: absolute; top: .5rem; right: .5rem; left: .5rem; justify-content: flex-end;
-  pointer-events: none;
-}
 
 .rows .entry {
   grid-template-columns: 3.5rem minmax(0, 1fr) auto; align-items: center; gap: .875rem;
@@ -5223,10 +5285,33 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .rows .entry-text {
   grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
 }
+.rows .meta { justify-content: flex-start; gap: 0; grid-column: 1; }
+.rows .contents + .size::before { content: "\00a0· "; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send { min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px; }
 .rows .choice input { position: static; }
 .entries.rows { column-gap: 2.5rem; }
+
+@media (hover: hover) {
+  .covers .entry:hover .cover { scale: 1.03; }
+  .covers .send:not(.is-queued) {
+    opacity: 0; translate: 0 .25rem; transition: opacity .15s, translate .15s;
+  }
+  .covers .entry:is(:hover, :focus-within) .send { opacity: 1; translate: none; }
+}
+@media (hover: none) {
+  .covers .entry { column-gap: .5rem; }
+  .covers .entry-name {
+    grid-column-end: 2; display: -webkit-box; min-height: 2.6rem; white-space: normal;
+    -webkit-box-orient: vertical; -webkit-line-clamp: 2;
+  }
+  .covers .send { grid-area: 2 / 2; align-self: start; margin: .5rem 0 0; }
+  .covers .send, .rows .send {
+    width: 2.75rem; min-height: 2.75rem; padding: 0; border-radius: 50%;
+    background: var(--soft); box-shadow: none;
+  }
+  .send:not(.is-queued) > span, .entry .is-queued > span { display: none; }
+}
 
 .skeleton {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr));
@@ -5257,23 +5342,61 @@ dialog {
 dialog[open] { animation: rise .16s ease-out; }
 dialog::backdrop { background: var(--veil); }
 .details {
-  width: min(54rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
-  overflow-y: auto;
+  width: min(52rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
+  overflow-y: auto; overscroll-behavior: contain;
 }
 .details article { position: relative; padding: 1.75rem; min-height: 12rem; }
-.details .close { position: absolute; z-index: 1; top: .6rem; right: .6rem; }
-.facts {
-  display: grid; grid-template-columns: 15rem minmax(0, 1fr); gap: 1.75rem;
-  align-items: start;
+.details .close { position: absolute; z-index: 2; top: .6rem; right: .6rem; }
+.glow {
+  position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .5;
+  mask-image: linear-gradient(#000, #0000); pointer-events: none;
 }
-.facts-text { display: grid; gap: .75rem; min-width: 0; }
-.facts .send { background: var(--accent); color: var(--on-accent); }
+.glow .cover { filter: blur(40px) saturate(1.5); scale: 1.3; border-radius: 0; }
+.facts-head {
+  position: relative; display: grid; gap: .9rem 1.75rem; align-items: start;
+  grid: "cover text" auto "cover about" auto "cover act" 1fr / 13rem minmax(0, 1fr);
+}
+.facts-cover { grid-area: cover; }
+.facts-cover .cover { box-shadow: 0 10px 30px #0004; }
+.facts-text { grid-area: text; display: grid; gap: .4rem; min-width: 0; }
+.facts-head .description { grid-area: about; }
+.facts-head .description:empty { display: none; }
+.facts-head .actions { grid-area: act; align-self: end; }
+.facts .meta { color: inherit; opacity: .8; }
+.facts .send {
+  min-height: 2.875rem; border-radius: 99px; padding: .4rem 1.4rem;
+  background: var(--accent); color: var(--on-accent);
+}
 .facts .send:hover { filter: brightness(1.08); }
-.facts .send.is-queued { background: none; color: var(--muted); }
+.facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
-  padding-right: 2.5rem; font-size: 1.5rem; letter-spacing: -.02em;
-  overflow-wrap: anywhere;
+  padding-right: 2.5rem; font-size: 1.75rem; letter-spacing: -.025em; line-height: 1.15;
+  overflow-wrap: anywhere; text-wrap: balance;
 }
+.parts { position: relative; margin-top: 1.5rem; }
+.note {
+  padding: .6rem .9rem; margin-bottom: .5rem; border-radius: 10px;
+  background: var(--warn-soft); color: var(--warn); font-size: .875rem;
+}
+.part {
+  display: flex; flex-wrap: wrap; align-items: center; gap: 0 .5rem;
+  border-top: 1px solid var(--line); content-visibility: auto;
+  contain-intrinsic-height: auto 4rem;
+}
+.part-choice {
+  display: flex; flex: 1; align-items: center; gap: .9rem; min-width: 0;
+  min-height: 4rem; padding: .5rem 0; cursor: pointer;
+}
+.part-choice:has(:disabled) { cursor: default; }
+.part-choice :disabled { opacity: .45; }
+.part-text { display: grid; min-width: 0; }
+.part-name {
+  display: flex; flex-wrap: wrap; gap: .15rem .6rem; align-items: center;
+  font-weight: 600; font-size: .9375rem; overflow-wrap: anywhere;
+}
+.is-replaced .part-name { color: var(--muted); font-weight: 500; }
+.part-actions { display: flex; }
+.part dl { width: 100%; margin-bottom: 1rem; }
 .description { white-space: pre-line; overflow-wrap: anywhere; max-width: 60ch; }
 dl {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr));
@@ -5360,6 +5483,17 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 }
 .new-key .code { width: 100%; }
 .new-key p { font-size: .875rem; }
+.tidy { border-top: 1px solid var(--line); }
+.tidy summary {
+  display: flex; flex-wrap: wrap; gap: 0 .75rem; justify-content: space-between;
+  align-items: center; min-height: 2.75rem; padding: .4rem 0; cursor: pointer;
+}
+.tidy summary::before { content: "›"; transition: rotate .15s; }
+.tidy[open] summary::before { rotate: 90deg; }
+.tidy summary .row-title { flex: 1; }
+.tidy .row { padding-left: 1.2rem; }
+.tidy .meta { overflow-wrap: anywhere; }
+.tidy-sum { font-size: 1.25rem; font-weight: 700; letter-spacing: -.02em; }
 .scan-line {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between;
   gap: .5rem 1rem;
@@ -5384,10 +5518,11 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   nav .glyph { width: 1.5rem; height: 1.5rem; }
   .count { position: absolute; top: .15rem; left: calc(50% + .35rem); }
   .view { padding: 0 1rem calc(8.5rem + env(safe-area-inset-bottom)); }
-  .tools { margin: 0 -1rem; padding: .6rem 1rem .35rem; }
-  .tally.whole { position: absolute; clip-path: inset(50%); }
-  .sort { margin-left: auto; flex: none; }
+  .tools { margin: 0 -1rem; padding: .6rem 1rem .25rem; }
   .tools-row { gap: .25rem; }
+  .search kbd { display: none; }
+  .filter { margin: 0 -.25rem 0 -1rem; padding: .3rem 1rem; }
+  .filter + .icon-button { margin-right: -.5rem; }
   .now, .toasts {
     right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
@@ -5396,7 +5531,6 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   .rows .entry-text { grid-template-columns: minmax(0, 1fr); }
   .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
   .rows .mark { font-size: .6875rem; line-height: 1.15rem; }
-  .rows .send { padding: .4rem .8rem; }
   .selection {
     right: 0; bottom: 0; left: 0; transform: none; max-width: none; flex-wrap: wrap;
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
@@ -5411,17 +5545,20 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   .details article {
     padding: 1.25rem 1rem calc(1.25rem + env(safe-area-inset-bottom));
   }
-  .facts { grid-template-columns: minmax(0, 1fr); gap: 1rem; }
-  .facts > .cover { width: 8rem; }
-  .facts .actions > * { flex: 1; }
-  .facts .send { flex: 1 1 100%; min-height: 2.875rem; }
+  .facts-head {
+    gap: 1rem; align-items: center;
+    grid: "cover text" auto "about about" auto "act act" auto / 7rem minmax(0, 1fr);
+  }
+  .facts h2 { font-size: 1.375rem; padding-right: 2rem; }
+  .facts .send { flex: 1; min-height: 3rem; }
+  .part-actions { margin-right: -.6rem; }
+  .part-actions > * { width: 2.5rem; }
   dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .wide-field { grid-column: 1 / -1; }
   .sending .cover { width: 3.5rem; align-self: start; }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
 }
-@media (max-width: 359px) { .rows .send span { display: none; } }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation: none !important; transition: none !important; }
 }
@@ -5433,16 +5570,30 @@ JS = r""""use strict";
 
 /** @typedef {{name: string, admin: boolean}} Account */
 /** @typedef {Account & {id: number, created_at: string}} ListedAccount */
+/** @typedef {"base" | "update" | "add-on" | "homebrew"} Kind */
 /** @typedef {{
- *   version: string, description: string, patch?: number, title_id?: string,
- *   author?: string, complete?: boolean, icon?: string,
- * }} Metadata */
+ *   id: string, name: string, type: "filepath" | "url", state: "here" | "offline",
+ *   size: number, created_at: string, file_type?: string, kind?: Kind,
+ *   base_id?: string, title_id?: string, version?: string, patch?: number,
+ *   author?: string, complete?: boolean, icon?: string, part?: "superseded" | "copy",
+ * }} Entry as in the list, where what is unknown is absent. One with `part` is not
+ * offered: a newer update or a larger copy replaces it */
 /** @typedef {{
- *   id: string, name: string, type: "filepath" | "url", source: string,
- *   file_type: string, size: number, created_at: string, created_by: string,
- *   state: "here" | "offline", metadata: Metadata,
- *   sortKey: string, searchText: string,
- * }} Entry the last two are added by `prepare` */
+ *   id: string, name: string, source: string, size: number, created_at: string,
+ *   created_by: string, metadata: Record<string, any>,
+ * }} FullEntry */
+/** @typedef {{entry: FullEntry, file: Record<string, string>}} Facts of an entry, and
+ * those that its file has by itself */
+/** @typedef {"game" | "homebrew" | "link"} TitleKind */
+/** @typedef {{
+ *   id: string, name: string, kind: TitleKind, parts: Entry[], size: number,
+ *   created_at: string, sortKey: string, plainName: string, searchText: string,
+ *   facets: string,
+ * }} Title of entries with one base id, or of one without. It is `created_at` the time
+ * of its newest part; `size` is that of the offered ones */
+/** @typedef {{
+ *   reason: string, id: string, name: string, path: string, size: number,
+ * }} TidyFile */
 /** @typedef {"pending" | "processing" | "completed" | "failed" | "cancelled"} Status */
 /** @typedef {{
  *   id: string, entry: string, name: string, size: number, status: Status,
@@ -5506,73 +5657,115 @@ const WORDS = {
   clearSearch: "Clear search",
   sort: "Sort by",
   sorts: {name: "Name", newest: "Newest", size: "Largest"},
-  filter: "Filter by file type",
-  allFileTypes: "All",
-  links: "Links",
+  filter: "Show",
+  filters: {
+    all: "All",
+    games: "Games",
+    homebrew: "Homebrew",
+    links: "Links",
+    unsent: "Not sent yet",
+    new: "New",
+    updates: "Updates",
+  },
+  moreFilters: "More filters",
+  offline: "Offline",
   asCovers: "Show as covers",
   asRows: "Show as rows",
   select: "Select",
-  selectEntry: name => `Select ${name}`,
-  selectAll: count => `Select all ${count}`,
-  selected: count => `${count} selected`,
+  selectTitle: name => `Select ${name}`,
+  selectShown: count => `Select all ${count} shown`,
+  selected: (count, size) => `${count} selected, ${size}`,
+  noneSelected: "Nothing selected",
   sendSelected: count => `Send ${count}`,
-  entries: count => `${count} ${count === "1" ? "entry" : "entries"}`,
-  found: (count, all) => `${count} of ${all}`,
+  sendMany: (count, size) => `Send ${count} titles (${size})?`,
+  titles: count => `${count} ${count === "1" ? "title" : "titles"}`,
+  found: (count, all) => `${count} of ${all} titles`,
   scanning: count => `Scanning: ${count} files so far`,
   emptyTitle: "Nothing here yet",
   emptyText: "Put game files into a library folder, and they appear here.",
   emptyScanTitle: "Scanning your folders",
   emptyScanText: count => `${count} files so far. Games appear here as they are found.`,
   noneTitle: "Nothing found",
-  noneText: "No entry matches your search.",
+  noneText: "No title matches your search and filters.",
+  showAll: "Show all titles",
   brokenTitle: "The library could not be loaded",
 
   send: "Send",
-  sendAgain: "Send again",
   again: "Again",
   queued: "Queued",
   sendName: name => `Send ${name}`,
   sendAgainName: name => `Send again: ${name}`,
+  sendParts: (parts, size) => `Send ${parts} (${size})`,
+  sendPartsAgain: (parts, size) => `Send again: ${parts} (${size})`,
+  sendNothing: "Choose what to send",
   seeQueue: name => `${name} is in the queue`,
   marks: {
     link: "link",
     offline: "offline",
     incomplete: "incomplete",
+    superseded: "superseded",
+    copy: "another copy",
+    pending: "queued",
+    processing: "sending",
     completed: "sent",
     failed: "failed",
+    newer: "update",
   },
-  sentMany: count => `${count} added to the queue.`,
+  sentAt: time => `sent ${time}`,
+  sentMany: count => `${count} files added to the queue.`,
   sentSome: (sent, failed, why) => `${sent} added to the queue, ${failed} not: ${why}`,
   notSent: (name, why) => `${name} was not queued. ${why}`,
+  undo: "Undo",
 
   details: "Details",
+  kinds: {
+    base: "Game",
+    update: "Update",
+    "add-on": "Add-on",
+    homebrew: "Homebrew",
+    link: "Link",
+    file: "File",
+  },
+  counted: {
+    base: count => (count === 1 ? "game" : `${count} games`),
+    update: count => (count === 1 ? "update" : `${count} updates`),
+    "add-on": count => (count === 1 ? "add-on" : `${count} add-ons`),
+    homebrew: () => "homebrew",
+    link: () => "link",
+    file: () => "file",
+  },
+  contents: "Contents",
+  noBase: "The game itself is not in the library.",
+  showAllParts: count => `Show all ${count}`,
+  fileDetails: name => `File details of ${name}`,
+  addOns: count => (count === 1 ? "1 add-on" : `${count} add-ons`),
   fields: {
-    version: "Version",
-    patch: "Update",
-    fileType: "File type",
     size: "Size",
     title: "Title ID",
     author: "Author",
     added: "Added",
     by: "Added by",
-    source: "Location",
     id: "ID",
+    source: "Location",
   },
-  noDescription: "No description.",
   unknownSize: "size unknown",
-  patch: number => `update ${number}`,
-  openLink: "Open the link",
-  download: "Download",
-  edit: "Edit",
+  patch: number => (number ? `Update ${number}` : "Update"),
+  openLink: name => `Open ${name}`,
+  download: name => `Download ${name}`,
+  edit: name => `Edit ${name}`,
   description: "Description",
   version: "Version",
+  kind: "Kind",
+  unknownKind: "Unknown",
+  baseId: "Title ID of its game",
+  fileHas: text => `The file has: ${text}`,
   undoEdits: "Undo all edits",
   saved: "Saved.",
   removeLink: "Remove the link",
   removeLinkQuestion: name =>
     `Remove the link ${name}? The file that it leads to is not deleted.`,
-  goneTitle: "This entry no longer exists",
-  goneText: "Its file was moved away or deleted.",
+  goneTitle: "This title no longer exists",
+  goneText: "Its files were moved away or deleted.",
 
   nowSending: "Sending now",
   upNext: "Up next",
@@ -5592,6 +5785,9 @@ const WORDS = {
   cancelName: name => `Cancel ${name}`,
   toTop: name => `Move ${name} to the top`,
   clear: "Clear finished",
+  cancelAll: "Cancel all waiting",
+  cancelAllQuestion: count => `Cancel all ${count} waiting items?`,
+  keepAll: "Keep them",
   states: {
     pending: "Waiting",
     completed: "Sent",
@@ -5655,6 +5851,22 @@ const WORDS = {
   neverScanned: "Not scanned yet.",
   scanNow: "Scan now",
   scanProgress: (found, read) => `${found} files found, ${read} read`,
+  tidy: "Tidy",
+  tidyLead:
+    "What wastes space or will not work. Nothing is deleted here: remove the files " +
+    "yourself.",
+  tidySum: (count, size) => `${count} files, ${size}`,
+  tidyNone: "Nothing to tidy.",
+  tidyReasons: {
+    equal: "Equal files",
+    superseded: "Updates that a newer one replaces",
+    "no base": "Updates and add-ons without their game",
+    incomplete: "Incomplete files",
+    damaged: "Damaged files",
+    unreadable: "Files that cannot be read",
+  },
+  copyList: "Copy the list",
+  more: count => `${count} more are in the copied list`,
   accounts: "Accounts",
   you: "you",
   admin: "admin",
@@ -5705,6 +5917,8 @@ const GLYPHS = {
   edit: "m4 20 1-5L16 4l4 4L9 19z",
   rows: "M4 6h16M4 12h16M4 18h16",
   select: "M4 4h16v16H4zM8 12l3 3 5-6",
+  filter: "M4 6h16M7 12h10M10 18h4",
+  info: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 11v5M12 8v.01",
   bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.5h-15zM10 21h4",
   folder: "M3 6h7l2 3h9v11H3z",
 };
@@ -5861,28 +6075,31 @@ function initialState() {
     account: /** @type {Account} */ (NOBODY),
     setupCode: "",
     view: "library",
-    openEntry: "", // id of the entry whose details are shown
-    editing: false,
+    openTitle: "", // id of the title whose details are shown, or of a part of it
+    ...untouched(),
     problem: NO_PROBLEM, // why a form was refused
-    question: /** @type {{text: string, yes: string, act: () => void} | null} */ (null),
-    toasts: /** @type {{id: number, text: string, isError: boolean}[]} */ ([]),
+    question: /** @type {Question | null} */ (null),
+    toasts: /** @type {Toast[]} */ ([]),
     announcement: "", // for screen readers
     answers: /** @type {Record<string, Answer>} */ ({}), // the last, by path
 
     entries: /** @type {Entry[] | null} */ (null),
     entriesProblem: "",
-    search: "",
-    fileType: "", // that is shown, "link", or "" for all
+    search: kept("search", ""),
+    filter: kept("filter", "all"), // one of FILTERS
+    more: kept("more", ""), // a file type, "offline", or "" for all
+    showsMore: false,
     sort: remembered("sort", "name"),
     layout: remembered(
       "layout",
       matchMedia("(min-width: 700px)").matches ? "covers" : "rows",
     ),
-    range: [0, 0], // of the entries that are in the document
+    range: [0, 0], // of the titles that are in the document
     selecting: false,
-    selected: /** @type {Set<string>} */ (new Set()), // ids of entries
+    selected: /** @type {Set<string>} */ (new Set()), // ids of titles
+    lastSelected: "",
     queueing: /** @type {Set<string>} */ (new Set()), // shown as queued until answered
-    sent: /** @type {Set<string>} */ (new Set()),
+    sent: /** @type {Map<string, string>} */ (new Map()), // see loadSent
 
     items: /** @type {QueueItem[] | null} */ (null),
     device: {isActive: true, lastSeen: /** @type {string | null} */ (null)},
@@ -5901,7 +6118,19 @@ function initialState() {
     token: /** @type {string | null} */ (null), // of the console address, "" for none
     sessions: /** @type {Session[] | null} */ (null),
     accounts: /** @type {ListedAccount[] | null} */ (null),
+    tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
     settingPassword: 0, // id of the account that gets another password
+  };
+}
+
+/** The details of a title before anything in them was changed. */
+function untouched() {
+  return {
+    facts: /** @type {Record<string, Facts>} */ ({}), // by id of the part
+    ticked: /** @type {Set<string> | null} */ (null), // ids of parts; null: see `ticks`
+    unfolded: "", // id of the part whose file details are shown
+    editing: "", // id of the part that is edited
+    showsAllParts: false,
   };
 }
 
@@ -5909,6 +6138,15 @@ function remembered(name, otherwise) {
   return localStorage.getItem(name) || otherwise;
 }
 
+/** Return what this tab keeps over a reload. */
+function kept(name, otherwise) {
+  return sessionStorage.getItem(name) || otherwise;
+}
+
+/** @type {Entry[]} */
+const NO_ENTRIES = [];
+/** @type {QueueItem[]} */
+const NO_ITEMS = [];
 const state = initialState();
 let drawing = false;
 
@@ -5929,19 +6167,47 @@ function draw() {
   placeWindow();
 }
 
+/** Return a function that computes again only when its arguments change.
+ * @template {any[]} Arguments
+ * @template Result
+ * @param {(...args: Arguments) => Result} compute
+ * @returns {(...args: Arguments) => Result} */
+function memo(compute) {
+  let last;
+  let result;
+  return (...args) => {
+    if (!last || args.some((arg, index) => arg !== last[index])) {
+      result = compute(...args);
+      last = args;
+    }
+    return result;
+  };
+}
+
 /** @param {"sort" | "layout"} name */
 function remember(name, value) {
   localStorage.setItem(name, value);
   update({[name]: value});
 }
 
+/** @param {Partial<Record<"search" | "filter" | "more", string>>} changes */
+function keep(changes) {
+  for (const [name, value] of Object.entries(changes))
+    sessionStorage.setItem(name, value);
+  update(changes);
+  if (scrollY) scrollTo(0, 0);
+}
+
+/** @typedef {{id: number, text: string, isError: boolean, undo?: () => void}} Toast */
 let toasts = 0;
 
-function toast(text, isError = false) {
+/** Show a message, with a button where `undo` is given.
+ * @param {() => void} [undo] */
+function toast(text, isError = false, undo) {
   const id = ++toasts;
   const others = state.toasts.filter(each => each.text !== text);
-  update({toasts: [...others, {id, text, isError}].slice(-3)});
-  setTimeout(() => dismiss(id), isError ? 9000 : 5000);
+  update({toasts: [...others, {id, text, isError, undo}].slice(-3)});
+  setTimeout(() => dismiss(id), undo ? 10000 : isError ? 9000 : 5000);
 }
 
 function dismiss(id) {
@@ -5951,6 +6217,7 @@ function dismiss(id) {
 // Numbers and times, as people read them
 
 const NUMBER = new Intl.NumberFormat(WORDS.locale);
+const LIST = new Intl.ListFormat(WORDS.locale);
 
 function formatNumber(count) {
   return NUMBER.format(count);
@@ -6118,7 +6385,10 @@ async function fetchChanged(path) {
 async function loadEntries() {
   try {
     const data = await fetchChanged("web/entries");
-    if (data) update({entries: prepare(data.entries), entriesProblem: ""});
+    const isFirst = !state.entries;
+    if (data) update({entries: data.entries, entriesProblem: ""});
+    loadDescription();
+    if (isFirst) queueMicrotask(restorePosition);
   } catch (error) {
     if (!state.entries) update({entriesProblem: explain(error)});
     throw error;
@@ -6134,9 +6404,18 @@ async function loadQueue() {
   if (before) announceChanges(before, data.queue);
 }
 
+/** Load when each entry was sent, by its id, and each version of it, by `versionKey`.
+ * Clearing the queue does not change that. */
 async function loadSent() {
-  const data = await call("GET", "web/sent");
-  update({sent: new Set(data.entries)});
+  const {sent} = await call("GET", "web/sent");
+  const times = new Map();
+  for (const {entry, version, sent_at: time} of sent)
+    times.set(entry, time).set(versionKey(entry, version), time);
+  update({sent: times});
+}
+
+function versionKey(id, version = "") {
+  return `${id} ${version}`;
 }
 
 async function loadScan() {
@@ -6173,6 +6452,8 @@ function enter(account) {
 
 /** Forget the account and all that was loaded for it. */
 function leave(message = "") {
+  sessionStorage.clear();
+  scrolled.library = 0;
   update({...initialState(), phase: "sign-in"});
   readLocation();
   if (message) toast(message);
@@ -6191,19 +6472,21 @@ async function signIn(fields) {
   enter(me.account);
 }
 
-// Location: #library, #queue, #settings, #entry/ID, and #setup=CODE, which the server
+// Location: #library, #queue, #settings, #title/ID, and #setup=CODE, which the server
 // prints
 
 const VIEWS = ["library", "queue", "settings"];
-const scrolled = {}; // pixels, by view
+const scrolled = {library: Number(kept("scrolled", "0"))}; // pixels, by view
 
-function readLocation() {
+/** @param {Event} [event] that changed the location, none when the page starts */
+function readLocation(event) {
   const [, word = "", rest = ""] = location.hash.match(/^#([a-z]*)[/=]?(.*)$/) || [];
   if (word === "setup") {
     history.replaceState(null, "", location.pathname);
     update({setupCode: rest});
-  } else if (word === "entry") {
-    update({openEntry: rest, editing: false, problem: NO_PROBLEM});
+  } else if (word === "title") {
+    history.replaceState({isOnTop: Boolean(event) || history.state?.isOnTop}, "");
+    openTitle(rest);
   } else {
     show(VIEWS.includes(word) ? word : "library");
   }
@@ -6212,8 +6495,7 @@ function readLocation() {
 function show(view) {
   const changed = view !== state.view;
   if (changed) scrolled[state.view] = scrollY;
-  const selecting = state.selecting && !changed;
-  update({view, openEntry: "", problem: NO_PROBLEM, selecting});
+  update({view, openTitle: "", problem: NO_PROBLEM});
   if (!changed) return;
   if (view === "settings" && state.phase === "in") loadSettings();
   setTimeout(() => scrollTo(0, scrolled[view] || 0));
@@ -6223,96 +6505,183 @@ function go(view) {
   location.hash = view;
 }
 
-// Library: which entries are shown, in which order
-
-const LETTERS = {ø: "o", ł: "l", đ: "d", ß: "ss", æ: "ae", œ: "oe", ı: "i"};
-
-/** Return a text without case, accents and apostrophes, to compare it. */
-function fold(text) {
-  const plain = text
-    .toLowerCase()
-    .normalize("NFD")
-    .replace(/[\u0300-\u036f'’]/g, "");
-  return /[\u0080-\uffff]/.test(plain)
-    ? plain.replace(/[øłđßæœı]/g, letter => LETTERS[letter])
-    : plain;
+/** Keep the position in the library for a reload, and for Back from another page. */
+function keepPosition() {
+  if (state.view === "library" && state.entries) scrolled.library = scrollY;
+  sessionStorage.setItem("scrolled", String(scrolled.library));
 }
 
-/** Add to each entry what it is sorted and searched by. */
-function prepare(entries) {
-  for (const entry of entries) {
-    const {description, title_id: title = ""} = entry.metadata;
-    const name = fold(entry.name);
-    entry.sortKey = name.replace(/\d+/g, digits => digits.padStart(9, "0"));
-    entry.searchText = [name, fold(description), title.toLowerCase()].join("\n");
-  }
-  return entries;
+function restorePosition() {
+  if (state.view === "library") scrollTo(0, scrolled.library);
 }
 
-const COMPARE = {
-  name: (a, b) => (a.sortKey < b.sortKey ? -1 : a.sortKey > b.sortKey ? 1 : 0),
-  newest: (a, b) =>
-    a.created_at > b.created_at ? -1 : a.created_at < b.created_at ? 1 : 0,
-  size: (a, b) => b.size - a.size,
+// Titles: the entries of one base id are the parts of one title
+
+const KIND_PLACES = {base: 0, update: 1, "add-on": 2};
+const KIND_WORDS = {
+  update: "update patch",
+  "add-on": "dlc add on addon",
+  homebrew: "homebrew",
 };
 
-/** Return a function that computes again only when its arguments change.
- * @template {any[]} Arguments
- * @template Result
- * @param {(...args: Arguments) => Result} compute
- * @returns {(...args: Arguments) => Result} */
-function memo(compute) {
-  let last;
-  let result;
-  return (...args) => {
-    if (!last || args.some((arg, index) => arg !== last[index])) {
-      result = compute(...args);
-      last = args;
-    }
-    return result;
-  };
-}
-
-const sorted = memo((entries, sort) => [...entries].sort(COMPARE[sort]));
-
-const matching = memo((entries, search, fileType) => {
-  const words = fold(search).split(/\s+/).filter(Boolean);
-  return entries.filter(
-    entry =>
-      hasFileType(entry, fileType) &&
-      words.every(word => entry.searchText.includes(word)),
+/** Offered parts come first, each group as it is sent: base, newest update, add-ons.
+ * @param {Entry} a
+ * @param {Entry} b */
+function compareParts(a, b) {
+  return (
+    Number(Boolean(a.part)) - Number(Boolean(b.part)) ||
+    (KIND_PLACES[a.kind] || 0) - (KIND_PLACES[b.kind] || 0) ||
+    (b.patch || 0) - (a.patch || 0) ||
+    compareTexts(a.title_id || "", b.title_id || "")
   );
-});
-
-/** @returns {Entry[]} */
-function visibleEntries() {
-  const entries = sorted(state.entries || [], state.sort);
-  return matching(entries, state.search, state.fileType);
 }
 
-const entriesById = memo(
-  /** @param {Entry[]} entries */
-  entries => new Map(entries.map(entry => [entry.id, entry])),
-);
-
-function findEntry(id) {
-  return state.entries ? entriesById(state.entries).get(id) : undefined;
-}
-
-/** The choices of the filter: the file types of the library, and "link". */
-const fileTypes = memo(
+const titlesOf = memo(
   /** @param {Entry[]} entries */
   entries => {
-    const types = new Set(entries.map(entry => entry.file_type).filter(Boolean));
-    const links = entries.some(entry => entry.type === "url") ? ["link"] : [];
-    return [...[...types].sort(), ...links];
+    const groups = new Map();
+    for (const entry of entries) {
+      const id = entry.base_id || entry.id;
+      if (groups.has(id)) groups.get(id).push(entry);
+      else groups.set(id, [entry]);
+    }
+    return Array.from(groups, ([id, parts]) => makeTitle(id, parts.sort(compareParts)));
   },
 );
 
-/** @param {Entry} entry */
-function hasFileType(entry, fileType) {
-  if (!fileType) return true;
-  return fileType === "link" ? entry.type === "url" : entry.file_type === fileType;
+/** @param {Entry[]} parts
+ * @returns {Title} */
+function makeTitle(id, parts) {
+  const offered = parts.filter(part => !part.part);
+  const name = titleName(parts);
+  const plainName = fold(name);
+  return {
+    id,
+    name,
+    kind: titleKind(parts[0]),
+    parts,
+    size: totalSize(offered),
+    created_at: parts.reduce((last, {created_at: at}) => (at > last ? at : last), ""),
+    sortKey: plainName.replace(/\d+/g, digits => digits.padStart(9, "0")),
+    plainName,
+    searchText: [plainName, ...parts.map(searchTextOf)].join("\n"),
+    facets: ` ${[...new Set(parts.map(facetsOf))].join(" ")} `,
+  };
+}
+
+/** @param {Entry} main */
+function titleKind(main) {
+  if (main.kind === "homebrew") return "homebrew";
+  return main.type === "url" && !main.kind ? "link" : "game";
+}
+
+/** The base's name, else the most common beginning of the parts' names.
+ * @param {Entry[]} parts */
+function titleName(parts) {
+  const bases = parts.filter(part => part.kind === "base");
+  const {name} = bases[0] || parts[0];
+  if (needsBase(bases[0] || parts[0])) return commonBeginning(parts);
+  // Copies are told apart by an ending in brackets, which is none of the title's.
+  const shorter = name.slice(0, name.lastIndexOf(" ("));
+  const isEnding = bases.every(base => base.name.startsWith(`${shorter} (`));
+  return bases.length > 1 && isEnding ? shorter : name;
+}
+
+/** @param {Entry} part */
+function needsBase({kind}) {
+  return kind === "update" || kind === "add-on";
+}
+
+/** Of equally common beginnings, the longest. They end before a " - " if there is one.
+ * @param {Entry[]} parts */
+function commonBeginning(parts) {
+  const counts = new Map();
+  for (const {name} of parts) {
+    const words = name.split(" - ");
+    for (let length = Math.max(1, words.length - 1); length > 0; length--) {
+      const beginning = words.slice(0, length).join(" - ");
+      counts.set(beginning, (counts.get(beginning) || 0) + 1);
+    }
+  }
+  const rank = name => counts.get(name) * 1e6 + name.length;
+  return [...counts.keys()].reduce((a, b) => (rank(b) > rank(a) ? b : a));
+}
+
+/** @param {Entry} part */
+function searchTextOf({name, author = "", title_id: title = ""}) {
+  return `${fold(name)} ${fold(author)} ${title.toLowerCase()}`;
+}
+
+/** Words that are found whole only: the letters "add" should not find all add-ons.
+ * @param {Entry} part */
+function facetsOf({kind, type, file_type: fileType = ""}) {
+  return `${fileType} ${KIND_WORDS[kind] || ""} ${type === "url" ? "link" : ""}`;
+}
+
+const titlesById = memo(
+  /** @param {Title[]} titles */
+  titles => {
+    const byId = new Map();
+    for (const title of titles) {
+      for (const part of title.parts) byId.set(part.id, title);
+      byId.set(title.id, title);
+    }
+    return byId;
+  },
+);
+
+/** @returns {Title[]} */
+function allTitles() {
+  return titlesOf(state.entries || NO_ENTRIES);
+}
+
+/** @returns {Title | undefined} of this id, or with a part of this id */
+function findTitle(id) {
+  return titlesById(allTitles()).get(id);
+}
+
+// Titles: what was sent, and what Send would send
+
+/** @param {Entry} part */
+function isOffered(part) {
+  return !part.part && part.state === "here";
+}
+
+/** When this version of a part was sent, or undefined.
+ * @param {Entry} part */
+function sentAt(part, sent = state.sent) {
+  return sent.get(versionKey(part.id, part.version));
+}
+
+/** The offered parts that were not sent yet; if all were, all of them.
+ * @param {Title} title */
+function partsToSend({parts}, sent = state.sent) {
+  const offered = parts.filter(isOffered);
+  const unsent = offered.filter(part => !sentAt(part, sent));
+  return unsent.length ? unsent : offered;
+}
+
+/** Whether the library has a newer base or update than was sent.
+ * @param {Title} title */
+function hasNewer({parts}, sent) {
+  let latest = -1;
+  for (const part of parts)
+    if (sent.has(part.id)) latest = Math.max(latest, part.patch || 0);
+  return (
+    latest >= 0 &&
+    parts.some(
+      part =>
+        !part.part &&
+        part.kind !== "add-on" &&
+        !sentAt(part, sent) &&
+        ((part.patch || 0) > latest || sent.has(part.id)),
+    )
+  );
+}
+
+/** @param {{size: number}[]} sized */
+function totalSize(sized) {
+  return sized.reduce((sum, {size}) => sum + size, 0);
 }
 
 /** The queue item of each entry: the open one, or else the last. */
@@ -6324,46 +6693,188 @@ const itemsByEntry = memo(
   },
 );
 
-/** @param {Entry} entry */
-function itemOf(entry) {
-  return itemsByEntry(state.items || NO_ITEMS).get(entry.id);
+/** @param {Entry} part */
+function itemOf(part) {
+  return itemsByEntry(state.items || NO_ITEMS).get(part.id);
 }
 
-/** The status of the entry's queue item as far as the library shows it, or "".
- * @param {Entry} entry */
-function statusOf(entry) {
-  const item = itemOf(entry);
+/** The status of a part's queue item as far as the library shows it, or "".
+ * @param {Entry} part
+ * @returns {Status | ""} */
+function statusOf(part) {
+  const item = itemOf(part);
   if (item && isOpen(item)) return item.status;
-  if (state.queueing.has(entry.id)) return "pending";
+  if (state.queueing.has(part.id)) return "pending";
   if (item?.status === "failed") return "failed";
-  const wasSent = state.sent.has(entry.id) || item?.status === "completed";
-  return wasSent ? "completed" : "";
+  return sentAt(part) || item?.status === "completed" ? "completed" : "";
 }
 
-/** @param {Entry} entry */
-function marksOf(entry) {
-  const status = statusOf(entry);
-  const marks = [];
-  if (entry.type === "url") marks.push("link");
-  if (entry.state === "offline") marks.push("offline");
-  if (entry.metadata.complete === false) marks.push("incomplete");
-  if (status === "completed" || status === "failed") marks.push(status);
-  return marks;
+/** @param {Entry} part */
+function isQueued(part) {
+  const status = statusOf(part);
+  return status === "pending" || status === "processing";
 }
 
-/** Version, file type and size, as far as they are known.
- * @param {Entry} entry */
-function summary(entry) {
-  const {version, patch} = entry.metadata;
-  const update = patch ? WORDS.patch(patch) : "";
-  const shortVersion = /^\d/.test(version) ? `v${version}` : version;
-  const parts = [shortVersion || update, fileTypeOf(entry), sizeOf(entry)];
-  return parts.filter(Boolean).join(" · ");
+/** The status of its offered parts that matters most; "completed" is that of all.
+ * @param {Title} title */
+function statusOfTitle({parts}) {
+  const statuses = parts.filter(part => !part.part).map(statusOf);
+  for (const status of ["processing", "pending", "failed"])
+    if (statuses.includes(/** @type {Status} */ (status))) return status;
+  return statuses.every(status => status === "completed") ? "completed" : "";
 }
 
-/** @param {Entry} entry */
-function fileTypeOf(entry) {
-  return (entry.file_type || WORDS.marks.link).toUpperCase();
+// Library: which titles are shown, in which order
+
+const LETTERS = {ø: "o", ł: "l", đ: "d", ß: "ss", æ: "ae", œ: "oe", ı: "i"};
+
+/** Return the words of a text without case, accents and punctuation, to compare it. */
+function fold(text) {
+  let plain = text.toLowerCase();
+  if (/[\u0080-\uffff]/.test(plain))
+    plain = plain
+      .normalize("NFD")
+      .replace(/[\u0300-\u036f’]/g, "")
+      .replace(/[øłđßæœı]/g, letter => LETTERS[letter]);
+  return plain
+    .replace(/'/g, "")
+    .replace(/&/g, " and ")
+    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .trim();
+}
+
+function compareTexts(a, b) {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+const COMPARE = {
+  name: (a, b) => compareTexts(a.sortKey, b.sortKey),
+  newest: (a, b) => compareTexts(b.created_at, a.created_at),
+  size: (a, b) => b.size - a.size,
+};
+
+/** @type {Record<string, (title: Title, sent: Map<string, string>, newSince: string) =>
+ *   boolean>} */
+const FILTERS = {
+  all: () => true,
+  games: title => title.kind === "game",
+  homebrew: title => title.kind === "homebrew",
+  links: title => title.parts.some(part => part.type === "url"),
+  unsent: (title, sent) => !title.parts.some(part => sent.has(part.id)),
+  new: (title, sent, newSince) => title.created_at > newSince,
+  updates: hasNewer,
+};
+const NEW_DAYS = 30;
+
+/** The day since which a title is new, such as "2026-01-31". */
+function newSince() {
+  return new Date(Date.now() - NEW_DAYS * 86400000).toISOString().slice(0, 10);
+}
+
+/** How many titles each filter shows. */
+const countTitles = memo(
+  /** @param {Title[]} titles */
+  (titles, sent, since) =>
+    Object.fromEntries(
+      Object.entries(FILTERS).map(([filter, shows]) => [
+        filter,
+        titles.filter(title => shows(title, sent, since)).length,
+      ]),
+    ),
+);
+
+/** The choices of the second filter. */
+const furtherFilters = memo(
+  /** @param {Entry[]} entries */
+  entries => {
+    const types = new Set(entries.map(entry => entry.file_type || ""));
+    const isOffline = entries.some(entry => entry.state === "offline");
+    return [...[...types].filter(Boolean).sort(), ...(isOffline ? ["offline"] : [])];
+  },
+);
+
+/** @param {Entry} part */
+function isShown(part, more) {
+  return more === "offline" ? part.state === "offline" : part.file_type === more;
+}
+
+const sorted = memo((titles, sort) => [...titles].sort(COMPARE[sort]));
+
+/** The titles that match; those whose names begin with the search come first. */
+const matching = memo(
+  /** @param {Title[]} titles */
+  (titles, search, filter, more, sent, since) => {
+    const query = fold(search);
+    const words = query.split(" ").filter(Boolean);
+    const hasWord = title => word =>
+      title.searchText.includes(word) || title.facets.includes(` ${word} `);
+    const found = titles.filter(
+      title =>
+        FILTERS[filter](title, sent, since) &&
+        (!more || title.parts.some(part => isShown(part, more))) &&
+        words.every(hasWord(title)),
+    );
+    if (!query) return found;
+    const first = found.filter(title => title.plainName.startsWith(query));
+    const rest = found.filter(title => !title.plainName.startsWith(query));
+    return [...first, ...rest];
+  },
+);
+
+/** @returns {Title[]} */
+function visibleTitles() {
+  const {sort, search, filter, more, sent} = state;
+  return matching(sorted(allTitles(), sort), search, filter, more, sent, newSince());
+}
+
+// Titles in words
+
+/** Version or patch of a part. A package's own version, such as 65536, says nothing.
+ * @param {Entry} part */
+function versionText({version = "", patch, kind}) {
+  if (patch === undefined || !/^\d+$/.test(version))
+    return /^\d/.test(version) ? `v${version}` : version;
+  return patch && kind !== "update" ? WORDS.patch(patch) : "";
+}
+
+/** What a title consists of beside its base, or else the version of that.
+ * @param {Title} title */
+function contentsOf({parts}) {
+  const offered = parts.filter(part => !part.part);
+  const updates = offered.filter(part => part.kind === "update");
+  const addOns = offered.filter(part => part.kind === "add-on").length;
+  const texts = [
+    updates.length > 0 && WORDS.patch(updates[0].patch),
+    addOns > 0 && WORDS.addOns(addOns),
+  ].filter(Boolean);
+  return texts.join(" · ") || versionText(parts[0]) || fileTypeOf(parts[0]);
+}
+
+/** What a part is within its title.
+ * @param {Title} title
+ * @param {Entry} part */
+function partLabel({name: title, parts}, {kind, name}) {
+  if (kind === "base" && parts.length > 1) return WORDS.kinds.base;
+  return name.startsWith(`${title} - `) ? name.slice(title.length + 3) : name;
+}
+
+/** Such as "game, update and 2 add-ons".
+ * @param {Entry[]} parts */
+function countParts(parts) {
+  const counts = new Map();
+  for (const part of parts)
+    counts.set(kindOf(part), (counts.get(kindOf(part)) || 0) + 1);
+  return LIST.format(Array.from(counts, ([kind, count]) => WORDS.counted[kind](count)));
+}
+
+/** @param {Entry} part */
+function kindOf({kind, type}) {
+  return kind || (type === "url" ? "link" : "file");
+}
+
+/** @param {Entry} part */
+function fileTypeOf(part) {
+  return (part.file_type || WORDS.marks.link).toUpperCase();
 }
 
 /** @param {{size: number}} sized */
@@ -6371,18 +6882,66 @@ function sizeOf({size}) {
   return size ? formatBytes(size) : WORDS.unknownSize;
 }
 
-// Library: sending. An entry is shown as queued at once, until the server has answered.
+/** @param {Title} title */
+function marksOfTitle(title) {
+  const parts = title.parts.filter(part => !part.part);
+  const status = statusOfTitle(title);
+  const isNewer = !isOngoing(status) && hasNewer(title, state.sent);
+  return [
+    title.kind === "link" && "link",
+    parts.every(part => part.state === "offline") && "offline",
+    parts.some(part => part.complete === false) && "incomplete",
+    isNewer && "newer",
+    !isOngoing(status) && status,
+  ].filter(Boolean);
+}
 
-/** @param {Entry} entry */
-async function send(entry) {
-  setQueueing([entry.id], true);
+/** @param {Entry} part */
+function marksOfPart(part) {
+  return [
+    part.part,
+    part.state === "offline" && "offline",
+    part.complete === false && "incomplete",
+    statusOf(part) !== "completed" && statusOf(part),
+  ].filter(Boolean);
+}
+
+function isOngoing(status) {
+  return status === "pending" || status === "processing";
+}
+
+// Library: sending
+
+/** Queue parts. They are shown as queued at once, until the server has answered.
+ * @param {Entry[]} parts */
+async function send(parts, name = WORDS.titles(String(parts.length))) {
+  const ids = parts.map(part => part.id);
+  setQueueing(ids, true);
   try {
-    await call("POST", "api/send-to-switch", {entry_id: entry.id});
+    const {added, failed} = await call("POST", "web/send", {entries: ids});
     await loadQueue();
+    tellSent(added, failed, name);
   } catch (error) {
-    toast(WORDS.notSent(entry.name, explain(error)), true);
+    toast(WORDS.notSent(name, explain(error)), true);
   }
-  setQueueing([entry.id], false);
+  setQueueing(ids, false);
+}
+
+/** Say how a send ended. One of several files can be undone. */
+function tellSent(added, failed, name) {
+  if (failed.length && !added.length)
+    toast(WORDS.notSent(name, failed[0].message), true);
+  else if (failed.length)
+    toast(WORDS.sentSome(added.length, failed.length, failed[0].message), true);
+  else if (added.length > 1)
+    toast(WORDS.sentMany(formatNumber(added.length)), false, () => undoSend(added));
+}
+
+function undoSend(entries) {
+  return attempt(async () => {
+    await call("POST", "web/send/undo", {entries});
+    await loadQueue();
+  });
 }
 
 function setQueueing(ids, isQueueing) {
@@ -6391,39 +6950,60 @@ function setQueueing(ids, isQueueing) {
   update({queueing});
 }
 
-async function sendSelected() {
-  const ids = [...state.selected];
-  setQueueing(ids, true);
-  setSelecting(false);
-  const problems = [];
-  for (const id of ids) {
-    await call("POST", "api/send-to-switch", {entry_id: id}).catch(error =>
-      problems.push(explain(error)),
-    );
-  }
-  await attempt(loadQueue);
-  setQueueing(ids, false);
-  const sent = ids.length - problems.length;
-  if (problems.length) toast(WORDS.sentSome(sent, problems.length, problems[0]), true);
-  else toast(WORDS.sentMany(sent));
+// Library: selecting
+
+const MAX_UNASKED = 10; // titles that are sent without a question
+
+const partsOfSelected = memo(
+  /** @param {Title[]} titles
+   * @param {Set<string>} selected */
+  (titles, selected, sent) =>
+    titles
+      .filter(title => selected.has(title.id))
+      .flatMap(title => partsToSend(title, sent)),
+);
+
+function selectedParts() {
+  return partsOfSelected(allTitles(), state.selected, state.sent);
 }
 
-function toggleSelected(id) {
+function sendSelected() {
+  const parts = selectedParts();
+  const titles = WORDS.titles(formatNumber(state.selected.size));
+  const sendAll = () => {
+    setSelecting(false);
+    return send(parts, titles);
+  };
+  if (state.selected.size <= MAX_UNASKED) return sendAll();
+  const size = formatBytes(totalSize(parts));
+  ask({text: WORDS.sendMany(titles, size), yes: WORDS.send, act: sendAll});
+}
+
+/** Select a title, or not; with shift, also all between it and the last one. */
+function toggleSelected(id, withShift) {
   const selected = new Set(state.selected);
-  if (!selected.delete(id)) selected.add(id);
-  update({selected});
+  const change = selected.has(id) ? "delete" : "add";
+  for (const each of withShift ? titlesBetween(state.lastSelected, id) : [id])
+    selected[change](each);
+  update({selected, lastSelected: id});
 }
 
-function selectAll() {
-  const online = visibleEntries().filter(entry => entry.state === "here");
-  update({selected: new Set(online.map(entry => entry.id))});
+function titlesBetween(one, other) {
+  const ids = visibleTitles().map(title => title.id);
+  const [first, last] = [ids.indexOf(one), ids.indexOf(other)].sort((a, b) => a - b);
+  return first < 0 ? [other] : ids.slice(first, last + 1);
+}
+
+function selectShown() {
+  const sendable = visibleTitles().filter(title => title.parts.some(isOffered));
+  update({selected: new Set([...state.selected, ...sendable.map(title => title.id)])});
 }
 
 function setSelecting(selecting) {
-  update({selecting, selected: new Set()});
+  update({selecting, selected: new Set(), lastSelected: ""});
 }
 
-// Library: only the entries in sight, and two rows around them, are in the document
+// Library: only the titles in sight, and two rows around them, are in the document
 
 const GAP = 20; // pixels, as in the style
 
@@ -6433,18 +7013,19 @@ function gridShape(width) {
   const narrowest = isRows ? 26 * rem : Math.min(11 * rem, (width - GAP) / 2);
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
-  const height = isRows ? 4.75 * rem : columnWidth + 3.5 * rem;
+  const text = matchMedia("(hover: hover)").matches ? 3.5 : 4.75;
+  const height = isRows ? 4.75 * rem : columnWidth + text * rem;
   return {columns, height, pitch: height + (isRows ? 0 : GAP)};
 }
 
-/** Move the range of drawn entries to what is in sight. */
+/** Move the range of drawn titles to what is in sight. */
 function placeWindow() {
   /** @type {HTMLElement | null} */
   const list = document.querySelector(".entries");
   if (!list) return;
   const box = list.getBoundingClientRect();
   const {columns, pitch, height} = gridShape(box.width);
-  const rows = Math.ceil(visibleEntries().length / columns);
+  const rows = Math.ceil(visibleTitles().length / columns);
   const first = Math.max(0, Math.min(Math.floor(-box.top / pitch) - 2, rows - 1));
   const last = Math.ceil((innerHeight - box.top) / pitch) + 2;
   list.style.height = `${rows * pitch}px`;
@@ -6470,10 +7051,10 @@ function renderPage() {
       views[state.view](),
     ),
     renderNow(),
-    state.selecting && renderSelection(),
+    state.selecting && state.view === "library" && renderSelection(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
-    state.openEntry && renderDetails(),
+    state.openTitle && renderDetails(),
     state.question && renderQuestion(state.question),
   ];
 }
@@ -6539,22 +7120,35 @@ function renderNow() {
 function renderToasts() {
   return h.div(
     {class: "toasts", role: "status", key: "toasts"},
-    state.toasts.map(({id, text, isError}) =>
-      h.div(
-        {class: isError ? "toast bad" : "toast", key: id},
-        h.p(null, text),
-        iconButton("close", WORDS.close, () => dismiss(id)),
-      ),
-    ),
+    state.toasts.map(renderToast),
   );
 }
 
-/** Ask before something is removed; `act` removes it. */
-function ask(text, yes, act) {
-  update({question: {text, yes, act}});
+/** @param {Toast} shown */
+function renderToast({id, text, isError, undo}) {
+  const undoIt = () => {
+    dismiss(id);
+    undo?.();
+  };
+  return h.div(
+    {class: isError ? "toast bad" : "toast", key: id},
+    h.p(null, text),
+    undo && button(WORDS.undo, undoIt, {class: "plain", key: "undo"}),
+    iconButton("close", WORDS.close, () => dismiss(id), {key: "close"}),
+  );
 }
 
-function renderQuestion({text, yes, act}) {
+/** @typedef {{text: string, yes: string, no?: string, act: () => void,
+ *   isDanger?: boolean}} Question */
+
+/** Ask before `act` is done.
+ * @param {Question} question */
+function ask(question) {
+  update({question});
+}
+
+/** @param {Question} question */
+function renderQuestion({text, yes, no = WORDS.cancel, act, isDanger}) {
   const close = () => update({question: null});
   const confirm = () => {
     close();
@@ -6570,8 +7164,8 @@ function renderQuestion({text, yes, act}) {
     h.p({id: "question-text"}, text),
     h.div(
       "actions",
-      button(WORDS.cancel, close),
-      button(yes, confirm, {class: "danger"}),
+      button(no, close),
+      button(yes, confirm, {class: isDanger ? "danger" : "primary"}),
     ),
   );
 }
@@ -6611,6 +7205,7 @@ function field(label, name, props, hint = "") {
 
 const PLAIN_TEXT = {autocapitalize: "none", spellcheck: "false"};
 const ACCOUNT_NAME = {...PLAIN_TEXT, required: true, maxlength: "64"};
+const TITLE_ID = {...PLAIN_TEXT, pattern: "[0-9A-Fa-f]{16}"};
 const ENTRY_NAME = {required: true, maxlength: "300"};
 const ENTRY_VERSION = {maxlength: "100"};
 const PASSWORD = {type: "password", required: true, autocomplete: "current-password"};
@@ -6687,29 +7282,30 @@ function renderLibrary() {
   if (!entries)
     return [heading, state.entriesProblem ? renderBroken() : renderSkeleton()];
   if (!entries.length) return [heading, renderEmptyLibrary()];
-  const visible = visibleEntries();
+  const visible = visibleTitles();
   return [
     heading,
-    renderTools(entries, visible.length),
-    visible.length ? renderEntries(visible) : renderNothingFound(),
+    renderTools(entries),
+    renderSummary(visible.length),
+    visible.length ? renderTitles(visible) : renderNothingFound(),
   ];
 }
 
-/** @param {Entry[]} entries */
-function renderEntries(entries) {
+/** @param {Title[]} titles */
+function renderTitles(titles) {
   const [first, last] = state.range;
   return h.ul(
     {class: `entries ${state.layout}`, key: state.layout},
-    entries.slice(first, last).map((entry, index) => {
-      const isSelected = state.selecting && state.selected.has(entry.id);
+    titles.slice(first, last).map((title, index) => {
+      const isSelected = state.selecting && state.selected.has(title.id);
       return h.li(
         {
           class: isSelected ? "entry selected" : "entry",
-          key: entry.id,
-          "aria-setsize": entries.length,
+          key: title.id,
+          "aria-setsize": titles.length,
           "aria-posinset": first + index + 1,
         },
-        state.selecting ? renderChoice(entry, isSelected) : renderEntry(entry),
+        state.selecting ? renderChoice(title, isSelected) : renderTitle(title),
       );
     }),
   );
@@ -6719,7 +7315,7 @@ function renderNothingFound() {
   return renderEmpty(
     WORDS.noneTitle,
     WORDS.noneText,
-    button(WORDS.clearSearch, () => update({search: "", fileType: ""})),
+    button(WORDS.showAll, () => keep({search: "", filter: "all", more: ""})),
   );
 }
 
@@ -6748,47 +7344,42 @@ function renderEmptyLibrary() {
 }
 
 /** @param {Entry[]} entries */
-function renderTools(entries, count) {
+function renderTools(entries) {
   const toggle = () => setSelecting(!state.selecting);
   const isPressed = {"aria-pressed": String(state.selecting)};
   return h.div(
     {class: "tools", key: "tools"},
     h.div(
       "tools-row",
-      renderSearch(entries),
+      renderSearch(),
       renderLayoutButton(),
       iconButton("select", WORDS.select, toggle, isPressed),
     ),
-    h.div(
-      "tools-row",
-      renderFilter(entries),
-      renderScanning(),
-      renderTally(entries, count),
-      renderSort(),
-    ),
+    h.div("tools-row", renderFilter(), renderMoreButton(entries)),
+    state.showsMore && renderFurtherFilter(entries),
   );
 }
 
-function renderScanning() {
+/** The line above the titles: how many there are, and in which order. */
+function renderSummary(count) {
   const {scanning, files} = state.scan;
-  if (!scanning) return false;
-  return h.p("scanning", h.span("spinner"), WORDS.scanning(formatNumber(files)));
-}
-
-/** @param {Entry[]} entries */
-function renderTally(entries, count) {
-  const isNarrowed = state.search.trim() !== "" || state.fileType !== "";
-  const all = formatNumber(entries.length);
-  return h.p(
-    {class: isNarrowed ? "tally" : "tally whole", role: "status"},
-    count === entries.length
-      ? WORDS.entries(all)
-      : WORDS.found(formatNumber(count), all),
+  const all = allTitles().length;
+  const isWhole = count === all;
+  return h.div(
+    {class: "summary", key: "summary"},
+    h.p(
+      {class: "meta", role: "status"},
+      isWhole
+        ? WORDS.titles(formatNumber(all))
+        : WORDS.found(formatNumber(count), formatNumber(all)),
+    ),
+    scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(formatNumber(files))),
+    renderSort(),
   );
 }
 
-/** @param {Entry[]} entries */
-function renderSearch(entries) {
+function renderSearch() {
+  const count = formatNumber(allTitles().length);
   return h.div(
     {class: "search", role: "search"},
     glyph("search"),
@@ -6797,18 +7388,24 @@ function renderSearch(entries) {
       type: "search",
       id: "search",
       value: state.search,
-      placeholder: WORDS.searchHint(WORDS.entries(formatNumber(entries.length))),
+      placeholder: WORDS.searchHint(WORDS.titles(count)),
       "aria-label": WORDS.search,
+      "aria-keyshortcuts": "/",
       autocomplete: "off",
       enterkeyhint: "search",
-      oninput: event => search(event.target.value),
+      oninput: event => keep({search: event.target.value}),
     }),
+    h.kbd({"aria-hidden": "true"}, "/"),
   );
 }
 
-function search(text) {
-  update({search: text});
-  if (scrollY) scrollTo(0, 0);
+/** @param {KeyboardEvent} event */
+function focusSearch(event) {
+  const isTyping = /INPUT|TEXTAREA|SELECT/.test(document.activeElement?.tagName || "");
+  const input = document.getElementById("search");
+  if (event.key !== "/" || isTyping || !input || state.openTitle) return;
+  event.preventDefault();
+  input.focus();
 }
 
 function renderSort() {
@@ -6831,104 +7428,161 @@ function renderLayoutButton() {
     : iconButton("rows", WORDS.asRows, () => remember("layout", "rows"));
 }
 
-/** @param {Entry[]} entries */
-function renderFilter(entries) {
-  const types = fileTypes(entries);
+/** Kinds that the library has none of are left out. */
+function renderFilter() {
+  const counts = countTitles(allTitles(), state.sent, newSince());
+  const isOffered = filter =>
+    counts[filter] > 0 || filter === state.filter || filter === "updates";
   return h.div(
     {class: "filter", role: "group", "aria-label": WORDS.filter},
-    types.length > 1 &&
-      ["", ...types].map(fileType =>
-        button(fileTypeLabel(fileType), () => update({fileType}), {
-          key: fileType || "all",
-          class: "chip",
-          "aria-pressed": String(fileType === state.fileType),
-        }),
+    Object.keys(FILTERS)
+      .filter(isOffered)
+      .map(filter =>
+        renderChip(
+          filter,
+          [WORDS.filters[filter], h.span("chip-count", formatNumber(counts[filter]))],
+          filter === state.filter,
+          () => keep({filter}),
+        ),
       ),
   );
 }
 
-function fileTypeLabel(fileType) {
-  if (!fileType) return WORDS.allFileTypes;
-  return fileType === "link" ? WORDS.links : fileType.toUpperCase();
+function renderChip(key, content, isPressed, onclick) {
+  const props = {key, class: "chip", "aria-pressed": String(isPressed)};
+  return button(content, onclick, props);
 }
 
-/** @param {Entry} entry */
-function renderEntry(entry) {
-  const href = `#entry/${entry.id}`;
-  return [
-    h.a(
-      {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
-      renderCover(entry),
-    ),
-    h.div(
-      "entry-text",
-      h.a({class: "entry-name", href}, entry.name),
-      h.p("meta", summary(entry)),
-      renderMarks(entry),
-    ),
-    renderSendButton(entry, WORDS.again),
-  ];
+/** @param {Entry[]} entries */
+function renderMoreButton(entries) {
+  if (furtherFilters(entries).length < 2) return false;
+  const toggle = () => update({showsMore: !state.showsMore});
+  return iconButton("filter", WORDS.moreFilters, toggle, {
+    key: "more",
+    class: state.more ? "icon-button is-set" : "icon-button",
+    "aria-expanded": String(state.showsMore),
+  });
 }
 
-/** @param {Entry} entry */
-function renderChoice(entry, isSelected) {
-  return h.label(
-    {class: "choice", key: "choice"},
-    h.span("entry-cover", renderCover(entry)),
-    h.span(
-      "entry-text",
-      h.span("entry-name", entry.name),
-      h.span("meta", summary(entry)),
-    ),
-    h.input({
-      type: "checkbox",
-      checked: isSelected,
-      "aria-label": WORDS.selectEntry(entry.name),
-      onchange: () => toggleSelected(entry.id),
+/** @param {Entry[]} entries */
+function renderFurtherFilter(entries) {
+  return h.div(
+    {class: "filter", role: "group", "aria-label": WORDS.moreFilters, key: "further"},
+    furtherFilters(entries).map(more => {
+      const isPressed = more === state.more;
+      const label = more === "offline" ? WORDS.offline : more.toUpperCase();
+      return renderChip(more, label, isPressed, () =>
+        keep({more: isPressed ? "" : more}),
+      );
     }),
   );
 }
 
-/** @param {Entry} entry */
-function renderMarks(entry) {
-  return h.p(
-    "marks",
-    marksOf(entry).map(mark =>
-      h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark]),
+/** @param {Title} title */
+function renderTitle(title) {
+  const href = `#title/${title.id}`;
+  return [
+    h.a(
+      {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
+      renderCover(title, state.layout === "rows"),
+      renderCoverProgress(title),
     ),
+    h.div(
+      "entry-text",
+      h.a({class: "entry-name", href, title: title.name}, title.name),
+      renderTitleMeta(title),
+      renderMarks(marksOfTitle(title)),
+    ),
+    renderSendButton(title),
+  ];
+}
+
+/** @param {Title} title */
+function renderTitleMeta(title) {
+  return h.span(
+    "meta",
+    h.span("contents", contentsOf(title)),
+    h.span("size", sizeOf({size: totalSize(partsToSend(title))})),
   );
 }
 
-/** @param {Entry} entry */
-function renderSendButton(entry, againLabel = WORDS.sendAgain) {
-  const status = statusOf(entry);
-  if (status === "pending" || status === "processing") return renderQueuedButton(entry);
-  const isAgain = status !== "";
-  const isOnline = entry.state === "here";
+/** @param {Title} title */
+function renderCoverProgress(title) {
+  const item = sendingItem(title);
+  return (
+    item &&
+    h.span("cover-progress", h.span({style: {transform: scaleOf(item.percent)}}))
+  );
+}
+
+function scaleOf(percent) {
+  return `scaleX(${percent / 100})`;
+}
+
+/** The queue item of a part that a device is receiving, or undefined.
+ * @param {Title} title */
+function sendingItem({parts}) {
+  return parts.map(itemOf).find(item => item?.status === "processing");
+}
+
+/** @param {Title} title */
+function renderChoice(title, isSelected) {
+  return h.label(
+    {class: "choice", key: "choice"},
+    h.span("entry-cover", renderCover(title, state.layout === "rows")),
+    h.span("entry-text", h.span("entry-name", title.name), renderTitleMeta(title)),
+    h.input({
+      type: "checkbox",
+      checked: isSelected,
+      "aria-label": WORDS.selectTitle(title.name),
+      onclick: event => toggleSelected(title.id, event.shiftKey),
+    }),
+  );
+}
+
+/** @param {any[]} marks */
+function renderMarks(marks) {
+  return h.span(
+    "marks",
+    marks.map(mark => h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])),
+  );
+}
+
+/** @param {Title} title */
+function renderSendButton(title) {
+  if (isOngoing(statusOfTitle(title))) return renderQueuedButton(title);
+  const parts = partsToSend(title);
+  const isAgain = parts.some(part => statusOf(part) !== "");
+  const label = isAgain ? WORDS.sendAgainName(title.name) : WORDS.sendName(title.name);
   return button(
-    [glyph("send"), h.span(null, isAgain ? againLabel : WORDS.send)],
-    () => isOnline && send(entry),
+    [glyph("send"), h.span(null, isAgain ? WORDS.again : WORDS.send)],
+    () => parts.length && send(parts, title.name),
     {
       class: "send",
       key: "send",
-      title: isAgain ? WORDS.sendAgain : WORDS.send,
-      "aria-label": isAgain
-        ? WORDS.sendAgainName(entry.name)
-        : WORDS.sendName(entry.name),
-      "aria-disabled": isOnline ? null : "true",
+      title: parts.length ? sendText(parts) : WORDS.marks.offline,
+      "aria-label": label,
+      "aria-disabled": parts.length ? null : "true",
     },
   );
 }
 
+/** Such as "Send game and update (4.1 GB)".
+ * @param {Entry[]} parts */
+function sendText(parts) {
+  const isAgain = parts.every(part => statusOf(part) === "completed");
+  const words = isAgain ? WORDS.sendPartsAgain : WORDS.sendParts;
+  return words(countParts(parts), sizeOf({size: totalSize(parts)}));
+}
+
 /** It takes the place of the send button, keeps its focus, and leads to the queue.
- * @param {Entry} entry */
-function renderQueuedButton(entry) {
-  const item = itemOf(entry);
-  const isSending = item?.status === "processing";
-  const label = isSending ? WORDS.percent(percentOf(item)) : WORDS.queued;
-  const inQueue = WORDS.seeQueue(entry.name);
+ * @param {Title} title */
+function renderQueuedButton(title) {
+  const item = sendingItem(title);
+  const label = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
+  const inQueue = WORDS.seeQueue(title.name);
   return button(
-    [glyph(isSending ? "queue" : "check"), h.span(null, label)],
+    [glyph(item ? "queue" : "check"), h.span(null, label)],
     () => go("queue"),
     {
       class: "send is-queued",
@@ -6940,39 +7594,54 @@ function renderQueuedButton(entry) {
 }
 
 function renderSelection() {
-  const count = state.selected.size;
+  const count = formatNumber(state.selected.size);
+  const parts = selectedParts();
+  const shown = formatNumber(visibleTitles().length);
   return h.div(
     {class: "selection", role: "region", "aria-label": WORDS.select, key: "selection"},
-    h.p({role: "status"}, WORDS.selected(formatNumber(count))),
-    button(WORDS.selectAll(formatNumber(visibleEntries().length)), selectAll, {
-      class: "plain",
-    }),
+    h.p(
+      {role: "status"},
+      state.selected.size
+        ? WORDS.selected(count, formatBytes(totalSize(parts)))
+        : WORDS.noneSelected,
+    ),
+    button(WORDS.selectShown(shown), selectShown, {class: "plain"}),
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
     button(
-      [glyph("send"), WORDS.sendSelected(formatNumber(count))],
-      () => count && sendSelected(),
-      {class: "primary", "aria-disabled": count ? null : "true"},
+      [glyph("send"), WORDS.sendSelected(count)],
+      () => parts.length && sendSelected(),
+      {class: "primary", "aria-disabled": parts.length ? null : "true"},
     ),
   );
 }
 
-// Views: covers. An entry without an icon gets a drawing, the same each time.
+// Views: covers. A title without a picture gets a drawing, the same each time.
 
-const PALETTES = [
-  ["#0f6b5c", "#8fd6c4", "#f2b84b"],
-  ["#2c4a7c", "#9fbde8", "#f0a58f"],
-  ["#7a3b2e", "#f0b59a", "#f6d98b"],
-  ["#4a3a6b", "#bcaee6", "#f3b6c8"],
-  ["#2f5233", "#a9d1a0", "#f1d37a"],
-  ["#6b2f4d", "#eaa8c2", "#f3cf8e"],
-  ["#234e5c", "#93cbd9", "#f5c9a4"],
-  ["#5a4a1f", "#dccb8a", "#e8a07c"],
+const TONES = [
+  // lightness and chroma of ground, shapes and spot, and the lightness of the text
+  [0.32, 0.07, 0.66, 0.11, 0.86, 0.14, 0.97],
+  [0.47, 0.11, 0.74, 0.1, 0.9, 0.12, 0.99],
+  [0.89, 0.055, 0.66, 0.12, 0.5, 0.15, 0.27],
 ];
-const DRAWINGS = [drawHills, drawRings, drawStairs, drawRays, drawMoons, drawTiles];
+const DRAWINGS = [
+  drawHills,
+  drawRings,
+  drawStairs,
+  drawRays,
+  drawMoons,
+  drawTiles,
+  drawWaves,
+];
 
-/** @param {Entry} entry */
-function renderCover(entry) {
-  if (!entry.metadata.icon) return renderDrawing(entry.name);
+/** The cover of the first part that has one, which is the base's.
+ * @param {Title} title */
+function renderCover({name, parts}, isSmall = false) {
+  const pictured = parts.find(part => part.icon);
+  return pictured ? renderPicture(pictured) : renderDrawing(name, isSmall);
+}
+
+/** @param {Entry} part */
+function renderPicture({id, icon}) {
   return h.img({
     class: "cover",
     key: "icon",
@@ -6981,20 +7650,29 @@ function renderCover(entry) {
     decoding: "async",
     width: "256",
     height: "256",
-    src: `web/icons/${entry.id}?v=${entry.metadata.icon}`,
+    src: `web/icons/${id}?v=${icon}`,
   });
 }
 
-function renderDrawing(name) {
+/** A drawing with the name on it, or its initials where that would be too small. */
+function renderDrawing(name, isSmall = false) {
   const seed = hash(name);
-  const [ground, light, spot] = PALETTES[seed % PALETTES.length];
-  const draw = DRAWINGS[(seed >>> 5) % DRAWINGS.length];
-  return h.svg(
-    {class: "cover", key: "drawing", viewBox: "0 0 64 64", "aria-hidden": "true"},
-    h.rect({width: "64", height: "64", fill: ground}),
-    draw(seed >>> 9, light, spot),
-    h.path({d: "M0 48h64v16H0z", fill: ground, opacity: ".72"}),
-    h.text({x: "5", y: "59", fill: "#fff", class: "initials"}, initials(name)),
+  const hue = (seed % 24) * 15;
+  const tone = TONES[(seed >>> 5) % TONES.length];
+  const draw = DRAWINGS[(seed >>> 8) % DRAWINGS.length];
+  const color = (at, turn) => `oklch(${tone[at]} ${tone[at + 1]} ${hue + turn})`;
+  const text = {color: `oklch(${tone[6]} .02 ${hue})`};
+  return h.span(
+    {
+      class: "cover drawn",
+      key: "drawing",
+      "aria-hidden": "true",
+      style: {background: color(0, 0)},
+    },
+    h.svg({viewBox: "0 0 64 64"}, draw(seed >>> 12, color(2, 25), color(4, 150))),
+    isSmall
+      ? h.span({class: "initials", style: text}, initials(name))
+      : h.span({class: "cover-name", style: text}, name),
   );
 }
 
@@ -7025,6 +7703,14 @@ function drawMany(count, seed, light, spot, draw) {
     n === seed % count ? draw(n, spot, "1") : draw(n, light, ".4"),
   );
   return h.g(null, shapes);
+}
+
+function drawWaves(seed, light, spot) {
+  return drawMany(5, seed, light, spot, (n, fill, opacity) => {
+    const [y, x] = [16 + n * 10, ((seed >>> n) % 8) * 4];
+    const d = `M${-x} ${y}q8-9 16 0t16 0 16 0 16 0 16 0 16 0V80H${-x}z`;
+    return h.path({d, fill, opacity});
+  });
 }
 
 function drawHills(seed, light, spot) {
@@ -7091,60 +7777,228 @@ function drawTiles(seed, light, spot) {
   );
 }
 
-// Views: the details of an entry
+// Views: the details of a title
+
+const MAX_PARTS = 100; // that are shown at first
+
+function openTitle(id) {
+  update({openTitle: id, problem: NO_PROBLEM, ...untouched()});
+  loadDescription();
+}
+
+/** Load the facts of the part that describes the open title, once it is known. */
+function loadDescription() {
+  const main = state.openTitle && findTitle(state.openTitle)?.parts[0];
+  if (main && !state.facts[main.id]) loadFacts(main.id).catch(explain);
+}
+
+async function loadFacts(id) {
+  const facts = await call("GET", `web/entries/${id}`);
+  update({facts: {...state.facts, [id]: facts}});
+}
+
+function closeDetails() {
+  if (!state.openTitle) return;
+  update({openTitle: ""});
+  if (history.state?.isOnTop) history.back();
+  else location.replace(`#${state.view}`);
+}
 
 function renderDetails() {
-  const entry = findEntry(state.openEntry);
+  const title = findTitle(state.openTitle);
   return h.dialog(
     {
       class: "details",
       key: "details",
-      "aria-label": entry ? entry.name : WORDS.details,
+      "aria-label": title ? title.name : WORDS.details,
       onclose: closeDetails,
       onclick: event => event.target.open && closeDetails(), // the backdrop
     },
     h.article(
       null,
       iconButton("close", WORDS.close, closeDetails, {class: "icon-button close"}),
-      entry ? renderOpenEntry(entry) : renderMissingEntry(),
+      title ? renderOpenTitle(title) : renderMissingTitle(),
     ),
   );
 }
 
-function closeDetails() {
-  if (state.openEntry) go(state.view);
-}
-
-function renderMissingEntry() {
+function renderMissingTitle() {
   if (state.entries) return renderEmpty(WORDS.goneTitle, WORDS.goneText);
   return h.p("starting", h.span("spinner"), WORDS.loading);
 }
 
-/** @param {Entry} entry */
-function renderOpenEntry(entry) {
-  return state.editing ? renderEdit(entry) : renderFacts(entry);
-}
-
-/** @param {Entry} entry */
-function renderFacts(entry) {
+/** @param {Title} title */
+function renderOpenTitle(title) {
+  const edited = title.parts.find(part => part.id === state.editing);
+  if (edited) return renderEdit(edited);
+  const {author} = title.parts[0];
+  const description = state.facts[title.parts[0].id]?.entry.metadata.description;
   return h.div(
     {class: "facts", key: "facts"},
-    renderCover(entry),
+    h.div({class: "glow", "aria-hidden": "true"}, renderCover(title)),
     h.div(
-      "facts-text",
-      h.h2(null, entry.name),
-      h.p("meta", summary(entry)),
-      renderMarks(entry),
+      "facts-head",
+      h.div("facts-cover", renderCover(title)),
       h.div(
-        "actions",
-        renderSendButton(entry),
-        renderDownload(entry),
-        state.account.admin && renderEditButton(),
+        "facts-text",
+        h.h2(null, title.name),
+        h.p("meta", [author, contentsOf(title)].filter(Boolean).join(" · ")),
+        renderMarks(marksOfTitle(title)),
       ),
-      h.p("description", entry.metadata.description || WORDS.noDescription),
-      h.dl(null, factsOf(entry).map(renderFact)),
+      h.p("description", description),
+      h.div("actions", renderSendParts(title)),
+    ),
+    renderParts(title),
+  );
+}
+
+/** The ids of the parts that the button sends: those that people ticked, or else those
+ * that a Send of the title sends and that are not in the queue.
+ * @param {Title} title */
+function ticks(title) {
+  if (state.ticked) return state.ticked;
+  const parts = partsToSend(title).filter(part => !isQueued(part));
+  return new Set(parts.map(part => part.id));
+}
+
+/** @param {Title} title */
+function toggleTick(title, id) {
+  const ticked = new Set(ticks(title));
+  if (!ticked.delete(id)) ticked.add(id);
+  update({ticked});
+}
+
+/** @param {Title} title */
+function renderSendParts(title) {
+  const ticked = ticks(title);
+  const parts = title.parts.filter(part => ticked.has(part.id));
+  if (!parts.length && title.parts.some(isQueued)) return renderQueuedButton(title);
+  const sendTicked = () => {
+    update({ticked: null});
+    return send(parts, title.name);
+  };
+  const label = parts.length ? sendText(parts) : WORDS.sendNothing;
+  return button(
+    [glyph("send"), h.span(null, label)],
+    () => parts.length && sendTicked(),
+    {class: "send", key: "send", "aria-disabled": parts.length ? null : "true"},
+  );
+}
+
+/** @param {Title} title */
+function renderParts(title) {
+  const {parts} = title;
+  const shown = state.showsAllParts ? parts : parts.slice(0, MAX_PARTS);
+  const showAll = () => update({showsAllParts: true});
+  return h.section(
+    {class: "parts", "aria-label": WORDS.contents},
+    parts.every(needsBase) && h.p("note", WORDS.noBase),
+    h.ul(
+      null,
+      shown.map(part => renderPart(title, part)),
+    ),
+    shown.length < parts.length &&
+      button(WORDS.showAllParts(formatNumber(parts.length)), showAll, {class: "plain"}),
+  );
+}
+
+/** @param {Title} title
+ * @param {Entry} part */
+function renderPart(title, part) {
+  return h.li(
+    {class: part.part ? "part is-replaced" : "part", key: part.id},
+    renderPartChoice(title, part),
+    h.div("part-actions", renderPartActions(part)),
+    state.unfolded === part.id && renderFileDetails(part),
+  );
+}
+
+/** @param {Title} title
+ * @param {Entry} part */
+function renderPartChoice(title, part) {
+  const sent = sentAt(part);
+  const meta = [
+    part.kind === "add-on" && WORDS.kinds["add-on"],
+    versionText(part),
+    fileTypeOf(part),
+    sizeOf(part),
+    sent && WORDS.sentAt(formatAge(sent)),
+  ];
+  return h.label(
+    "part-choice",
+    h.input({
+      type: "checkbox",
+      checked: ticks(title).has(part.id),
+      disabled: part.state !== "here",
+      "aria-label": part.name,
+      onchange: () => toggleTick(title, part.id),
+    }),
+    h.span(
+      "part-text",
+      h.span("part-name", partLabel(title, part), renderMarks(marksOfPart(part))),
+      h.span("meta", meta.filter(Boolean).join(" · ")),
     ),
   );
+}
+
+/** @param {Entry} part */
+function renderPartActions(part) {
+  const isUnfolded = state.unfolded === part.id;
+  const unfold = () => {
+    update({unfolded: isUnfolded ? "" : part.id});
+    if (!isUnfolded) attempt(() => loadFacts(part.id));
+  };
+  const edit = () =>
+    attempt(async () => {
+      await loadFacts(part.id);
+      update({editing: part.id, problem: NO_PROBLEM});
+    });
+  return [
+    iconButton("info", WORDS.fileDetails(part.name), unfold, {
+      key: "info",
+      "aria-expanded": String(isUnfolded),
+    }),
+    renderDownload(part),
+    state.account.admin &&
+      iconButton("edit", WORDS.edit(part.name), edit, {key: "edit"}),
+  ];
+}
+
+/** @param {Entry} part */
+function renderDownload({id, name, type, state: place}) {
+  if (place !== "here") return false;
+  const isLink = type === "url";
+  const label = isLink ? WORDS.openLink(name) : WORDS.download(name);
+  return h.a(
+    {
+      class: "button icon-button",
+      key: "download",
+      href: `web/download/${id}`,
+      download: !isLink,
+      rel: "noreferrer",
+      "aria-label": label,
+      title: label,
+    },
+    glyph("download"),
+  );
+}
+
+/** @param {Entry} part */
+function renderFileDetails({id, title_id: title, author}) {
+  const {entry} = state.facts[id] || {};
+  if (!entry) return renderLoading();
+  const exactSize = `${formatNumber(entry.size)} ${WORDS.units[0]}`;
+  const facts = {
+    size: entry.size ? exactSize : WORDS.unknownSize,
+    title,
+    author,
+    added: formatTime(entry.created_at),
+    by: entry.created_by,
+    id,
+    source: entry.source,
+  };
+  const known = Object.entries(facts).filter(([, value]) => value);
+  return h.dl({key: "facts"}, known.map(renderFact));
 }
 
 function renderFact([name, value]) {
@@ -7155,111 +8009,97 @@ function renderFact([name, value]) {
   );
 }
 
-/** @param {Entry} entry */
-function factsOf(entry) {
-  const {metadata, size} = entry;
-  const exactSize = `${formatBytes(size)} (${formatNumber(size)} ${WORDS.units[0]})`;
-  return Object.entries({
-    version: metadata.version,
-    patch: metadata.patch,
-    fileType: fileTypeOf(entry),
-    size: size ? exactSize : WORDS.unknownSize,
-    title: metadata.title_id,
-    author: metadata.author,
-    added: formatTime(entry.created_at),
-    by: entry.created_by,
-    source: entry.source,
-    id: entry.id,
-  }).filter(([, value]) => value);
-}
-
-/** @param {Entry} entry */
-function renderDownload(entry) {
-  if (entry.state !== "here") return false;
-  const isLink = entry.type === "url";
-  return h.a(
-    {
-      class: "button",
-      key: "download",
-      href: `web/download/${entry.id}`,
-      download: !isLink,
-      rel: "noreferrer",
-    },
-    glyph("download"),
-    isLink ? WORDS.openLink : WORDS.download,
-  );
-}
-
-function renderEditButton() {
-  const edit = () => update({editing: true, problem: NO_PROBLEM});
-  return button([glyph("edit"), WORDS.edit], edit, {key: "edit"});
-}
-
-/** @param {Entry} entry */
-function renderEdit(entry) {
+/** @param {Entry} part */
+function renderEdit({id, name, kind, type, base_id: base}) {
+  const {entry, file} = state.facts[id];
   const {version, description} = entry.metadata;
+  const hint = (field, now = "") =>
+    file[field] && file[field] !== now ? WORDS.fileHas(file[field]) : "";
   return form(
     "edit",
-    fields => edit(entry, changedFields(entry, fields)),
-    h.h2(null, WORDS.edit),
-    field(WORDS.name, "name", {...ENTRY_NAME, default: entry.name}),
-    field(WORDS.version, "version", {...ENTRY_VERSION, default: version}),
+    fields => edit(id, fields, {name, version, description, kind, base_id: base}),
+    h.h2(null, WORDS.edit(name)),
+    field(WORDS.name, "name", {...ENTRY_NAME, default: name}, hint("name", name)),
+    h.div(
+      "pair",
+      field(
+        WORDS.version,
+        "version",
+        {...ENTRY_VERSION, default: version},
+        hint("version", version),
+      ),
+      renderKindField(kind),
+      field(
+        WORDS.baseId,
+        "base_id",
+        {...TITLE_ID, default: base},
+        hint("base_id", base),
+      ),
+    ),
     field(WORDS.description, "description", {rows: "5", default: description}),
     h.div(
       "actions",
       h.button("primary", WORDS.save),
-      button(WORDS.cancel, () => update({editing: false})),
-      entry.type === "url" ? renderRemoveLink(entry) : renderUndoEdits(entry),
+      button(WORDS.cancel, () => update({editing: ""})),
+      type === "url" ? renderRemoveLink(id, name) : renderUndoEdits(id),
     ),
   );
 }
 
-/** @param {Entry} entry */
-function changedFields(entry, fields) {
-  const before = {...entry.metadata, name: entry.name};
-  const changed = Object.entries(fields).filter(
-    ([name, text]) => text !== before[name],
+function renderKindField(kind = "") {
+  const kinds = ["", "base", "update", "add-on", "homebrew"];
+  return h.label(
+    {class: "field", key: "kind"},
+    h.span(null, WORDS.kind),
+    h.select(
+      {name: "kind"},
+      kinds.map(each =>
+        h.option(
+          {value: each, selected: each === kind},
+          WORDS.kinds[each] || WORDS.unknownKind,
+        ),
+      ),
+    ),
   );
-  return Object.fromEntries(changed);
 }
 
-/** @param {Entry} entry */
-function edit(entry, fields) {
-  return changeEntry(`web/entries/${entry.id}`, fields);
+/** Change what differs from `before`. */
+function edit(id, fields, before) {
+  const changed = Object.entries(fields).filter(
+    ([name, text]) => text !== (before[name] || ""),
+  );
+  return changeEntry(id, "", Object.fromEntries(changed));
 }
 
-/** @param {Entry} entry */
-function renderUndoEdits(entry) {
-  const undo = () => attempt(() => changeEntry(`web/entries/${entry.id}/undo`));
+function renderUndoEdits(id) {
+  const undo = () => attempt(() => changeEntry(id, "/undo"));
   return button(WORDS.undoEdits, undo, {class: "plain"});
 }
 
-async function changeEntry(path, fields) {
-  await call("POST", path, fields);
+/** The edited part may belong to another title then, so its own id is opened. */
+async function changeEntry(id, path, fields) {
+  await call("POST", `web/entries/${id}${path}`, fields);
   await loadEntries();
-  update({editing: false});
+  openTitle(id);
   toast(WORDS.saved);
 }
 
-/** @param {Entry} entry */
-function renderRemoveLink(entry) {
+function renderRemoveLink(id, name) {
   const remove = async () => {
-    await call("DELETE", `web/links/${entry.id}`);
-    await loadEntries();
+    await call("DELETE", `web/links/${id}`);
     closeDetails();
+    await loadEntries();
   };
-  const question = WORDS.removeLinkQuestion(entry.name);
+  const act = () => attempt(remove);
+  const text = WORDS.removeLinkQuestion(name);
   return button(
     WORDS.removeLink,
-    () => ask(question, WORDS.remove, () => attempt(remove)),
+    () => ask({text, yes: WORDS.remove, act, isDanger: true}),
     {class: "plain danger"},
   );
 }
 
 // Views: the queue
-
-/** @type {QueueItem[]} */
-const NO_ITEMS = [];
 
 /** @param {QueueItem} item */
 function isOpen(item) {
@@ -7287,7 +8127,13 @@ function renderQueue() {
     !state.device.isActive && renderHint(),
     !items.length && renderEmptyQueue(),
     renderItems("sending", WORDS.nowSending, sending, renderSendingItem),
-    renderItems("waiting", WORDS.upNext, waiting, renderWaitingItem),
+    renderItems(
+      "waiting",
+      WORDS.upNext,
+      waiting,
+      renderWaitingItem,
+      waiting.length > 1 && renderCancelAll(waiting.length),
+    ),
     renderItems(
       "finished",
       WORDS.finished,
@@ -7320,6 +8166,13 @@ function renderClear() {
   return button(WORDS.clear, clear, {class: "plain"});
 }
 
+function renderCancelAll(count) {
+  const text = WORDS.cancelAllQuestion(formatNumber(count));
+  const act = () => changeQueue("cancel");
+  const question = {text, yes: WORDS.cancelAll, no: WORDS.keepAll, act, isDanger: true};
+  return button(WORDS.cancelAll, () => ask(question), {class: "plain"});
+}
+
 /** How to start a client, while none is active. */
 function renderHint() {
   const {lastSeen} = state.device;
@@ -7334,8 +8187,8 @@ function renderHint() {
 
 /** @param {QueueItem} item */
 function renderItemCover(item) {
-  const entry = findEntry(item.entry);
-  return entry ? renderCover(entry) : renderDrawing(item.name);
+  const title = findTitle(item.entry);
+  return title ? renderCover(title, true) : renderDrawing(item.name, true);
 }
 
 /** @param {QueueItem} item */
@@ -7366,7 +8219,7 @@ function renderProgress(item) {
       "aria-valuemax": "100",
       "aria-valuenow": percentOf(item),
     },
-    h.div({style: {transform: `scaleX(${item.percent / 100})`}}),
+    h.div({style: {transform: scaleOf(item.percent)}}),
   );
 }
 
@@ -7452,7 +8305,7 @@ function quarterOf(item) {
 /** @param {QueueItem} item */
 function announceStatus(item) {
   if (item.status === "completed") {
-    update({sent: new Set(state.sent).add(item.entry)});
+    attempt(loadSent);
     announce(item, WORDS.sent(item.name));
   } else if (item.status === "failed") {
     announce(item, WORDS.notDelivered(item.name, item.error || WORDS.noReason));
@@ -7507,6 +8360,7 @@ function documentTitle() {
 function loadSettings() {
   const lists = ["keys", "sessions", ...(state.account.admin ? ["accounts"] : [])];
   for (const name of lists) attempt(() => loadList(name));
+  if (state.account.admin) attempt(loadTidy);
   attempt(() => changeToken("GET"));
 }
 
@@ -7534,7 +8388,11 @@ function renderSettings() {
     h.div(
       "columns",
       h.div(null, renderKeys(), renderSessions(), renderConsole(), renderPassword()),
-      h.div(null, renderFolders(), admin && renderAddLink(), admin && renderAccounts()),
+      h.div(
+        null,
+        renderFolders(),
+        admin && [renderTidy(), renderAddLink(), renderAccounts()],
+      ),
     ),
   ];
 }
@@ -7645,12 +8503,14 @@ function copyBySelection(text) {
 function renderKey({id, label, created_at, last_used_at, requests}) {
   const used = last_used_at ? WORDS.lastUsed(formatAge(last_used_at)) : WORDS.neverUsed;
   const created = WORDS.created(formatAge(created_at));
-  const revoke = () => changeList("DELETE", `keys/${id}`);
+  const act = () => changeList("DELETE", `keys/${id}`);
+  const text = WORDS.revokeQuestion(label);
+  const question = {text, yes: WORDS.revoke, act, isDanger: true};
   return row(
     id,
     label,
     [created, used, WORDS.requests(formatNumber(requests))],
-    button(WORDS.revoke, () => ask(WORDS.revokeQuestion(label), WORDS.revoke, revoke), {
+    button(WORDS.revoke, () => ask(question), {
       class: "plain danger",
       "aria-label": WORDS.revokeName(label),
     }),
@@ -7824,6 +8684,70 @@ async function addLink({size, ...fields}) {
   await loadEntries();
 }
 
+// Settings: tidying up, for admins
+
+async function loadTidy() {
+  const {files, bytes} = await call("GET", "web/tidy");
+  update({tidy: {files, bytes}});
+}
+
+const MAX_TIDY_ROWS = 50; // that are shown of each reason
+
+function renderTidy() {
+  return panel(WORDS.tidy, h.p("lead", WORDS.tidyLead), renderTidyFiles());
+}
+
+function renderTidyFiles() {
+  if (!state.tidy) return renderLoading();
+  const {files, bytes} = state.tidy;
+  if (!files.length) return h.p("meta", WORDS.tidyNone);
+  const reasons = Object.keys(WORDS.tidyReasons);
+  return [
+    h.div(
+      "scan-line",
+      h.p("tidy-sum", WORDS.tidySum(formatNumber(files.length), formatBytes(bytes))),
+      button(WORDS.copyList, () => copy(tidyText(files))),
+    ),
+    reasons.map(reason =>
+      renderTidyGroup(
+        reason,
+        files.filter(file => file.reason === reason),
+      ),
+    ),
+  ];
+}
+
+/** @param {TidyFile[]} files */
+function renderTidyGroup(reason, files) {
+  if (!files.length) return false;
+  const sum = WORDS.tidySum(formatNumber(files.length), formatBytes(totalSize(files)));
+  const hidden = files.length - MAX_TIDY_ROWS;
+  return h.details(
+    {class: "tidy", key: reason},
+    h.summary(
+      null,
+      h.span("row-title", WORDS.tidyReasons[reason]),
+      h.span("meta", sum),
+    ),
+    h.ul(
+      null,
+      files
+        .slice(0, MAX_TIDY_ROWS)
+        .map(file => row(file.id, file.name, [formatBytes(file.size), file.path])),
+    ),
+    hidden > 0 && h.p("meta", WORDS.more(formatNumber(hidden))),
+  );
+}
+
+/** One line a file, with tabs, as spreadsheets take it.
+ * @param {TidyFile[]} files */
+function tidyText(files) {
+  const lines = files.map(({reason, size, path}) =>
+    [WORDS.tidyReasons[reason], size, path].join("\t"),
+  );
+  return lines.join("\n");
+}
+
 // Settings: accounts, for admins
 
 function renderAccounts() {
@@ -7867,6 +8791,7 @@ function renderAccount(account) {
 /** @param {ListedAccount} account */
 function renderAccountActions({id, name, admin}) {
   const remove = () => changeList("DELETE", `accounts/${id}`);
+  const text = WORDS.removeQuestion(name);
   const action = (label, ariaLabel, act, style = "plain") =>
     button(label, act, {class: style, "aria-label": ariaLabel(name)});
   return h.div(
@@ -7882,7 +8807,7 @@ function renderAccountActions({id, name, admin}) {
     action(
       WORDS.remove,
       WORDS.removeName,
-      () => ask(WORDS.removeQuestion(name), WORDS.remove, remove),
+      () => ask({text, yes: WORDS.remove, act: remove, isDanger: true}),
       "plain danger",
     ),
   );
@@ -7909,11 +8834,16 @@ function renderSetPassword({id, name}) {
 
 // Go
 
+history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
+addEventListener("keydown", focusSearch);
+addEventListener("pagehide", keepPosition);
 addEventListener("scroll", placeWindow, {passive: true});
 addEventListener("resize", placeWindow);
 addEventListener("online", pollAll);
-document.addEventListener("visibilitychange", () => document.hidden || pollAll());
+document.addEventListener("visibilitychange", () =>
+  document.hidden ? keepPosition() : pollAll(),
+);
 start();
 """
 
