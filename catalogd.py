@@ -5168,18 +5168,18 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 }
 .search input:not(:placeholder-shown) + kbd, .search :focus + kbd { display: none; }
 .filter {
-  display: flex; flex: 1; gap: .35rem; min-width: 0; padding: .3rem;
-  margin-left: -.3rem; overflow-x: auto; scrollbar-width: none;
+  display: flex; gap: .35rem; min-width: 0; padding: .3rem; margin-left: -.3rem;
+  overflow-x: auto; scrollbar-width: none;
 }
 .chip {
-  min-height: 2.125rem; padding: .1rem .85rem; border-radius: 99px; flex: none;
-  border-color: var(--line); background: none; color: var(--ink); font-size: .8125rem;
-  gap: .4rem; white-space: nowrap;
+  display: block; min-height: 2.125rem; padding: .1rem .85rem; border-radius: 99px;
+  flex: none; border-color: var(--line); background: none; font-size: .8125rem;
+  white-space: nowrap;
 }
 .chip[aria-pressed="true"] {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
 }
-.chip-count { font-weight: 450; opacity: .75; font-variant-numeric: tabular-nums; }
+.chip-count { margin-left: .15rem; font-weight: 450; opacity: .75; font-variant-numeric: tabular-nums; }
 .is-set { color: var(--accent); background: var(--soft); }
 .summary { display: flex; align-items: center; gap: 1rem; min-height: 2.75rem; }
 .scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
@@ -5197,7 +5197,7 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 }
 .drawn { position: relative; overflow: hidden; container-type: inline-size; }
 .drawn svg {
-  position: absolute; inset: 0; mask-image: linear-gradient(#0000 15%, #000 65%);
+  position: absolute; inset: 0; mask-image: linear-gradient(#0000 20%, #000 55%);
 }
 .cover-name {
   position: absolute; inset: 9cqi 9cqi auto; max-height: 60cqi; overflow: hidden;
@@ -5230,7 +5230,6 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 }
 .send.is-queued:hover { border-color: var(--edge); }
 .choice { display: contents; cursor: pointer; user-select: none; }
-.choice input { position: absolute; top: .6rem; right: .6rem; }
 .choice input, .part-choice input {
   appearance: none; display: grid; place-items: center; width: 1.625rem;
   height: 1.625rem;
@@ -5263,13 +5262,14 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .covers .entry-cover { grid-area: 1 / 1 / 2 / 3; box-shadow: var(--shade); }
 .covers .cover { transition: scale .25s ease-out; }
 .covers .entry-name { grid-area: 2 / 1 / 3 / 3; margin-top: .55rem; }
-.covers .meta { grid-area: 3 / 1 / 4 / 3; }
-.covers .marks {
-  grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem; pointer-events: none;
+.covers .meta { grid-area: 3 / 1 / 4 / 3; gap: .35rem; letter-spacing: -.01em; }
+.covers :is(.marks, .send, input) {
+  z-index: 1; grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem;
 }
+.covers :is(.send, input) { justify-self: end; }
+.covers .marks { pointer-events: none; }
 .covers .mark { box-shadow: var(--shade); }
 .covers .send {
-  grid-area: 1 / 1 / 2 / 3; align-self: end; justify-self: end; margin: .5rem;
   min-height: 2.375rem; padding: .2rem .9rem; border-radius: 99px;
   background: var(--surface); box-shadow: 0 2px 10px #0003; font-size: .875rem;
   gap: .35rem;
@@ -5289,7 +5289,6 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .rows .contents + .size::before { content: "\00a0· "; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send { min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px; }
-.rows .choice input { position: static; }
 .entries.rows { column-gap: 2.5rem; }
 
 @media (hover: hover) {
@@ -5310,7 +5309,7 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
     width: 2.75rem; min-height: 2.75rem; padding: 0; border-radius: 50%;
     background: var(--soft); box-shadow: none;
   }
-  .send:not(.is-queued) > span, .entry .is-queued > span { display: none; }
+  .entry .send > span { display: none; }
 }
 
 .skeleton {
@@ -5362,7 +5361,6 @@ dialog::backdrop { background: var(--veil); }
 .facts-head .description { grid-area: about; }
 .facts-head .description:empty { display: none; }
 .facts-head .actions { grid-area: act; align-self: end; }
-.facts .meta { color: inherit; opacity: .8; }
 .facts .send {
   min-height: 2.875rem; border-radius: 99px; padding: .4rem 1.4rem;
   background: var(--accent); color: var(--on-accent);
@@ -5402,6 +5400,7 @@ dl {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr));
   gap: .75rem 1.5rem; padding-top: .9rem; border-top: 1px solid var(--line);
 }
+.wide-field { grid-column: 1 / -1; }
 dt { color: var(--muted); font-size: .8125rem; }
 dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .details form { display: grid; gap: 1rem; }
@@ -5537,6 +5536,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
     border-width: 1px 0 0; border-radius: 16px 16px 0 0;
   }
   .selection p { margin-right: auto; }
+  .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1 1 100%; }
   .details {
     width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
@@ -5550,11 +5550,10 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
     grid: "cover text" auto "about about" auto "act act" auto / 7rem minmax(0, 1fr);
   }
   .facts h2 { font-size: 1.375rem; padding-right: 2rem; }
-  .facts .send { flex: 1; min-height: 3rem; }
+  .facts .send { flex: 1; min-height: 3rem; padding: .4rem .75rem; }
   .part-actions { margin-right: -.6rem; }
   .part-actions > * { width: 2.5rem; }
   dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
-  .wide-field { grid-column: 1 / -1; }
   .sending .cover { width: 3.5rem; align-self: start; }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
@@ -5738,6 +5737,7 @@ const WORDS = {
   noBase: "The game itself is not in the library.",
   showAllParts: count => `Show all ${count}`,
   fileDetails: name => `File details of ${name}`,
+  addOn: number => (number ? `Add-on ${number}` : "Add-on"),
   addOns: count => (count === 1 ? "1 add-on" : `${count} add-ons`),
   fields: {
     size: "Size",
@@ -6099,6 +6099,7 @@ function initialState() {
     selected: /** @type {Set<string>} */ (new Set()), // ids of titles
     lastSelected: "",
     queueing: /** @type {Set<string>} */ (new Set()), // shown as queued until answered
+    brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
     sent: /** @type {Map<string, string>} */ (new Map()), // see loadSent
 
     items: /** @type {QueueItem[] | null} */ (null),
@@ -6305,7 +6306,7 @@ function rejected(data) {
 
 function setConnected(connected) {
   if (connected === state.connected) return;
-  update({connected});
+  update({connected, brokenIcons: new Set()});
   if (connected) pollAll();
 }
 
@@ -6564,7 +6565,7 @@ function makeTitle(id, parts) {
     created_at: parts.reduce((last, {created_at: at}) => (at > last ? at : last), ""),
     sortKey: plainName.replace(/\d+/g, digits => digits.padStart(9, "0")),
     plainName,
-    searchText: [plainName, ...parts.map(searchTextOf)].join("\n"),
+    searchText: parts.map(searchTextOf).join("\n"),
     facets: ` ${[...new Set(parts.map(facetsOf))].join(" ")} `,
   };
 }
@@ -6579,12 +6580,15 @@ function titleKind(main) {
  * @param {Entry[]} parts */
 function titleName(parts) {
   const bases = parts.filter(part => part.kind === "base");
-  const {name} = bases[0] || parts[0];
-  if (needsBase(bases[0] || parts[0])) return commonBeginning(parts);
-  // Copies are told apart by an ending in brackets, which is none of the title's.
-  const shorter = name.slice(0, name.lastIndexOf(" ("));
-  const isEnding = bases.every(base => base.name.startsWith(`${shorter} (`));
-  return bases.length > 1 && isEnding ? shorter : name;
+  const main = bases[0] || parts[0];
+  if (needsBase(main)) return commonBeginning(parts);
+  return bases.length > 1 ? withoutEnding(main.name) : main.name;
+}
+
+/** Return a name without the file type or the file's name, by which the server tells
+ * equal ones apart. */
+function withoutEnding(name) {
+  return name.replace(/ \(([A-Z]{3}|.*\.[a-z]{3})\)$/, "");
 }
 
 /** @param {Entry} part */
@@ -6800,19 +6804,22 @@ function isShown(part, more) {
 
 const sorted = memo((titles, sort) => [...titles].sort(COMPARE[sort]));
 
+/** @param {Title} title */
+function hasWord({searchText, facets}, word) {
+  return searchText.includes(word) || facets.includes(` ${word} `);
+}
+
 /** The titles that match; those whose names begin with the search come first. */
 const matching = memo(
   /** @param {Title[]} titles */
   (titles, search, filter, more, sent, since) => {
     const query = fold(search);
     const words = query.split(" ").filter(Boolean);
-    const hasWord = title => word =>
-      title.searchText.includes(word) || title.facets.includes(` ${word} `);
     const found = titles.filter(
       title =>
         FILTERS[filter](title, sent, since) &&
         (!more || title.parts.some(part => isShown(part, more))) &&
-        words.every(hasWord(title)),
+        words.every(word => hasWord(title, word)),
     );
     if (!query) return found;
     const first = found.filter(title => title.plainName.startsWith(query));
@@ -6834,7 +6841,7 @@ function visibleTitles() {
 function versionText({version = "", patch, kind}) {
   if (patch === undefined || !/^\d+$/.test(version))
     return /^\d/.test(version) ? `v${version}` : version;
-  return patch && kind !== "update" ? WORDS.patch(patch) : "";
+  return patch && kind === "base" ? WORDS.patch(patch) : "";
 }
 
 /** What a title consists of beside its base, or else the version of that.
@@ -6855,7 +6862,8 @@ function contentsOf({parts}) {
  * @param {Entry} part */
 function partLabel({name: title, parts}, {kind, name}) {
   if (kind === "base" && parts.length > 1) return WORDS.kinds.base;
-  return name.startsWith(`${title} - `) ? name.slice(title.length + 3) : name;
+  const short = withoutEnding(name);
+  return short.startsWith(`${title} - `) ? short.slice(title.length + 3) : short;
 }
 
 /** Such as "game, update and 2 add-ons".
@@ -7051,12 +7059,17 @@ function renderPage() {
       views[state.view](),
     ),
     renderNow(),
-    state.selecting && state.view === "library" && renderSelection(),
+    isSelecting() && renderSelection(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
     state.openTitle && renderDetails(),
     state.question && renderQuestion(state.question),
   ];
+}
+
+/** The selection is kept while other views are shown. */
+function isSelecting() {
+  return state.selecting && state.view === "library";
 }
 
 function skipToMain(event) {
@@ -7105,12 +7118,12 @@ function renderTab(view) {
 /** What is being sent, shown in every view but the queue. */
 function renderNow() {
   const item = currentItem();
-  if (!item || state.view === "queue" || state.selecting) return false;
+  if (!item || state.view === "queue" || isSelecting()) return false;
   return h.aside(
     {"aria-label": WORDS.nowSending, key: "now"},
     h.a(
       {class: "now", href: "#queue"},
-      h.span("now-name", item.name),
+      h.span("now-name", withoutEnding(item.name)),
       h.span("now-facts", progressFacts(item).slice(0, 2).join(" · ")),
       renderProgress(item),
     ),
@@ -7431,16 +7444,20 @@ function renderLayoutButton() {
 /** Kinds that the library has none of are left out. */
 function renderFilter() {
   const counts = countTitles(allTitles(), state.sent, newSince());
-  const isOffered = filter =>
+  const isUseful = filter =>
     counts[filter] > 0 || filter === state.filter || filter === "updates";
   return h.div(
     {class: "filter", role: "group", "aria-label": WORDS.filter},
     Object.keys(FILTERS)
-      .filter(isOffered)
+      .filter(isUseful)
       .map(filter =>
         renderChip(
           filter,
-          [WORDS.filters[filter], h.span("chip-count", formatNumber(counts[filter]))],
+          [
+            WORDS.filters[filter],
+            " ",
+            h.span("chip-count", formatNumber(counts[filter])),
+          ],
           filter === state.filter,
           () => keep({filter}),
         ),
@@ -7619,9 +7636,9 @@ function renderSelection() {
 
 const TONES = [
   // lightness and chroma of ground, shapes and spot, and the lightness of the text
-  [0.32, 0.07, 0.66, 0.11, 0.86, 0.14, 0.97],
-  [0.47, 0.11, 0.74, 0.1, 0.9, 0.12, 0.99],
-  [0.89, 0.055, 0.66, 0.12, 0.5, 0.15, 0.27],
+  [0.31, 0.06, 0.64, 0.1, 0.85, 0.11, 0.97],
+  [0.46, 0.09, 0.74, 0.09, 0.9, 0.09, 0.99],
+  [0.88, 0.05, 0.68, 0.1, 0.52, 0.12, 0.27],
 ];
 const DRAWINGS = [
   drawHills,
@@ -7636,27 +7653,29 @@ const DRAWINGS = [
 /** The cover of the first part that has one, which is the base's.
  * @param {Title} title */
 function renderCover({name, parts}, isSmall = false) {
-  const pictured = parts.find(part => part.icon);
-  return pictured ? renderPicture(pictured) : renderDrawing(name, isSmall);
+  const pictured = parts.find(part => part.icon && !state.brokenIcons.has(part.icon));
+  if (pictured) return renderPicture(pictured);
+  return renderDrawing(withoutEnding(name), isSmall, parts[0].base_id || name);
 }
 
 /** @param {Entry} part */
-function renderPicture({id, icon}) {
+function renderPicture({id, icon = ""}) {
   return h.img({
     class: "cover",
-    key: "icon",
+    key: icon,
     alt: "",
     loading: "lazy",
     decoding: "async",
     width: "256",
     height: "256",
     src: `web/icons/${id}?v=${icon}`,
+    onerror: () => update({brokenIcons: new Set(state.brokenIcons).add(icon)}),
   });
 }
 
 /** A drawing with the name on it, or its initials where that would be too small. */
-function renderDrawing(name, isSmall = false) {
-  const seed = hash(name);
+function renderDrawing(name, isSmall = false, source = name) {
+  const seed = hash(source);
   const hue = (seed % 24) * 15;
   const tone = TONES[(seed >>> 5) % TONES.length];
   const draw = DRAWINGS[(seed >>> 8) % DRAWINGS.length];
@@ -7669,7 +7688,7 @@ function renderDrawing(name, isSmall = false) {
       "aria-hidden": "true",
       style: {background: color(0, 0)},
     },
-    h.svg({viewBox: "0 0 64 64"}, draw(seed >>> 12, color(2, 25), color(4, 150))),
+    h.svg({viewBox: "0 -18 64 64"}, draw(seed >>> 12, color(2, 25), color(4, 150))),
     isSmall
       ? h.span({class: "initials", style: text}, initials(name))
       : h.span({class: "cover-name", style: text}, name),
@@ -7917,8 +7936,10 @@ function renderPart(title, part) {
  * @param {Entry} part */
 function renderPartChoice(title, part) {
   const sent = sentAt(part);
+  const label = partLabel(title, part);
+  const number = parseInt(part.title_id?.slice(-3) || "", 16);
   const meta = [
-    part.kind === "add-on" && WORDS.kinds["add-on"],
+    part.kind === "add-on" && label !== WORDS.addOn(number) && WORDS.addOn(number),
     versionText(part),
     fileTypeOf(part),
     sizeOf(part),
@@ -7935,7 +7956,7 @@ function renderPartChoice(title, part) {
     }),
     h.span(
       "part-text",
-      h.span("part-name", partLabel(title, part), renderMarks(marksOfPart(part))),
+      h.span("part-name", label, renderMarks(marksOfPart(part))),
       h.span("meta", meta.filter(Boolean).join(" · ")),
     ),
   );
@@ -8231,7 +8252,11 @@ function renderSendingItem(item) {
     renderItemCover(item),
     h.div(
       "item-text",
-      h.div("sending-head", h.h3(null, item.name), h.p("percent", percent)),
+      h.div(
+        "sending-head",
+        h.h3(null, withoutEnding(item.name)),
+        h.p("percent", percent),
+      ),
       renderProgress(item),
       h.p("meta", rest.join(" · ")),
     ),
@@ -8245,7 +8270,11 @@ function renderWaitingItem(item, index) {
   return h.li(
     {class: "item", key: item.id},
     renderItemCover(item),
-    h.div("item-text", h.h3(null, item.name), h.p("meta", `${note} · ${sizeOf(item)}`)),
+    h.div(
+      "item-text",
+      h.h3(null, withoutEnding(item.name)),
+      h.p("meta", `${note} · ${sizeOf(item)}`),
+    ),
     index > 0 && renderItemButton(item, "top", "top", WORDS.toTop),
     renderItemButton(item, "cancel", "close", WORDS.cancelName),
   );
@@ -8260,7 +8289,7 @@ function renderFinishedItem(item) {
     renderItemCover(item),
     h.div(
       "item-text",
-      h.h3(null, name),
+      h.h3(null, withoutEnding(name)),
       h.p("meta", h.span(`mark ${status}`, WORDS.states[status]), age),
       status === "failed" && h.p("error", error || WORDS.noReason),
     ),
@@ -8733,7 +8762,9 @@ function renderTidyGroup(reason, files) {
       null,
       files
         .slice(0, MAX_TIDY_ROWS)
-        .map(file => row(file.id, file.name, [formatBytes(file.size), file.path])),
+        .map(file =>
+          row(file.id, withoutEnding(file.name), [formatBytes(file.size), file.path]),
+        ),
     ),
     hidden > 0 && h.p("meta", WORDS.more(formatNumber(hidden))),
   );

@@ -8,7 +8,6 @@ wide, light and dark.
 import contextlib
 import importlib.util
 import itertools
-import json
 import os
 import pathlib
 import re
@@ -69,6 +68,9 @@ Umbra Gambit|1.2.4|Chess by the light of one candle.
 """
 
 
+ADD_ONS = ("Extra Levels", "Soundtrack", "The Frozen North")
+
+
 class Demo(NamedTuple):
     """A running server with games, two accounts and a queue."""
 
@@ -92,15 +94,12 @@ def served(web: catalogd.Web) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def demo(icons: Sequence[bytes] = (b"",)) -> Iterator[Demo]:
-    """Serve the example data.
-
-    :param icons: JPEGs for the games, used in turn; an empty one is none.
-    """
+def running(fill: Callable[[pathlib.Path], None]) -> Iterator[Demo]:
+    """Serve the files that `fill` writes, to two accounts."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         games = pathlib.Path(name, "Games")
         games.mkdir()
-        fill(games, icons)
+        fill(games)
         store = catalogd.Store(os.path.join(name, "data"))
         stack.callback(store.close)
         robin = store.accounts.add("Robin", catalogd.hash_password(PASSWORD))
@@ -108,14 +107,26 @@ def demo(icons: Sequence[bytes] = (b"",)) -> Iterator[Demo]:
         settings = catalogd.Settings(folders=(str(games),), host="127.0.0.1", port=0)
         scanner = catalogd.Scanner(store, settings)
         scanner.scan()
+        web = catalogd.Web(store, settings, scanner)
+        address = stack.enter_context(served(web))
+        yield Demo(address, store, scanner, session(store, robin))
+
+
+@contextlib.contextmanager
+def demo(icons: Sequence[bytes] = (b"",)) -> Iterator[Demo]:
+    """Serve the example data.
+
+    :param icons: JPEGs for the games, used in turn; an empty one is none.
+    """
+    with running(lambda folder: fill(folder, icons)) as server:
+        store = server.store
+        robin = store.accounts.id_of("Robin")
         describe(store)
         fill_queue(store, robin)
         store.accounts.add_key(
             robin, "Computer in the living room", catalogd.hash_token("a key")
         )
-        web = catalogd.Web(store, settings, scanner)
-        address = stack.enter_context(served(web))
-        yield Demo(address, store, scanner, session(store, robin))
+        yield server
 
 
 def session(store: catalogd.Store, account: int) -> str:
@@ -127,16 +138,34 @@ def session(store: catalogd.Store, account: int) -> str:
 
 
 def fill(folder: pathlib.Path, icons: Sequence[bytes]) -> None:
-    """Write sparse files of plausible sizes."""
+    """Write sparse files of plausible sizes: games, most of them with updates and
+    add-ons, and some homebrew."""
     for number, (name, version, _) in enumerate(games()):
-        kind = ("nro", "nsp", "nro", "nsz", "nro", "xci")[number % 6]
-        path = folder / f"{name} [05{number:014X}].{kind}"
-        with open(path, "wb") as file:
-            if kind == "nro":
-                file.write(nro(name, version, icons[number % len(icons)]))
-            file.truncate((17 + number * number * 3) * MEGABYTE + number * 4321)
-        quiet = 1_760_000_000 + number * 86_400
-        os.utime(path, (quiet, quiet))
+        kind = ("nsp", "nsz", "xci", "nro")[number % 4]
+        base = 0x0100_A000_0000_0000 + number * 0x2_0000
+        icon = icons[number % len(icons)]
+        size = (37 + number * 331 % 7000) * MEGABYTE + number * 4321
+        path = folder / f"{name} [{base:016X}][v0].{kind}"
+        if kind == "nro":
+            put(path, size // 90, nro(name, version, icon))
+            continue
+        put(path, size)
+        if icon:
+            path.with_suffix(".jpg").write_bytes(icon)
+        patches = ((), (1, 3), (2,))[number % 3]
+        for patch in patches:
+            tags = f"[{base + 0x800:016X}][v{patch * 65536}]"
+            put(folder / f"{name} {tags}.nsp", size // 20)
+        for extra, own in enumerate(ADD_ONS[: number % 4]):
+            tags = f"[{base + 0x1001 + extra:016X}][v0]"
+            put(folder / f"{name} - {own} {tags}.nsp", size // (6 + extra))
+
+
+def put(path: pathlib.Path, size: int, content: bytes = b"") -> None:
+    path.write_bytes(content)
+    os.truncate(path, max(size, len(content)))
+    quiet = 1_760_000_000 + size % 86_400
+    os.utime(path, (quiet, quiet))
 
 
 def games() -> list[list[str]]:
@@ -159,9 +188,11 @@ def nro(name: str, version: str, icon: bytes) -> bytes:
 
 def describe(store: catalogd.Store) -> None:
     texts = {name: (version, text) for name, version, text in games()}
-    for row in json.loads(store.entries.list_json(for_page=True)):
-        version, text = texts[row["name"]]
-        store.entries.edit(row["id"], {"version": version, "description": text})
+    for row in store.entries.downloadable():
+        if row["name"] in texts:
+            version, text = texts[row["name"]]
+            facts = {"version": version, "description": text}
+            store.entries.edit(row["id"], facts)
     link = {"name": "Yonder Isles", "description": "", "version": "1.0.2"}
     url = "https://games.example.org/yonder-isles.nro"
     store.entries.add_link(url, 64 * MEGABYTE, "nro", link, by="Robin")
@@ -169,10 +200,7 @@ def describe(store: catalogd.Store) -> None:
 
 def fill_queue(store: catalogd.Store, account: int) -> None:
     """Queue items and bring them to every status, by the calls that clients make."""
-    ids = {
-        row["name"]: row["id"]
-        for row in json.loads(store.entries.list_json(for_page=True))
-    }
+    ids = {row["name"]: row["id"] for row in store.entries.downloadable()}
     ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
     waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
     for name in (*ended, "Umbra Gambit", *waiting):
@@ -321,10 +349,25 @@ def view_selecting(page: Any, address: str) -> None:
     see(page, "2 selected")
 
 
+def view_filters(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("button", name="Not sent yet").click()
+    page.get_by_role("button", name="More filters").click()
+    page.get_by_role("button", name="NSZ").click()
+
+
+def view_undo(page: Any, address: str) -> None:
+    answer = {"success": True, "added": ["a", "b", "c"], "already": [], "failed": []}
+    page.route("**/web/send", lambda route: route.fulfill(json=answer))
+    library(page, address)
+    page.get_by_role("button", name="Send Fable Foundry").click()
+    see(page, "3 files added to the queue.")
+
+
 def view_search(page: Any, address: str) -> None:
     library(page, address)
     page.get_by_label("Search the library").fill("garden")
-    see(page, "3 of 27")
+    see(page, "2 of 27 titles")
 
 
 def view_nothing_found(page: Any, address: str) -> None:
@@ -339,22 +382,27 @@ def view_details(page: Any, address: str) -> None:
     page.get_by_role("dialog").wait_for()
 
 
+def view_file_details(page: Any, address: str) -> None:
+    view_details(page, address)
+    name = "File details of Echo Quarry - Soundtrack"
+    page.get_by_role("button", name=name).click()
+    see(page, "Location")
+
+
 def view_editing(page: Any, address: str) -> None:
     view_details(page, address)
-    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("button", name="Edit Echo Quarry", exact=True).click()
     page.get_by_role("button", name="Save").wait_for()
 
 
 def view_gone(page: Any, address: str) -> None:
-    page.goto(f"{address}#entry/none")
-    see(page, "This entry no longer exists")
+    page.goto(f"{address}#title/none")
+    see(page, "This title no longer exists")
 
 
 def view_toast(page: Any, address: str) -> None:
     answer = {"success": False, "error": "not_found", "message": "There is none."}
-    page.route(
-        "**/send-to-switch", lambda route: route.fulfill(status=404, json=answer)
-    )
+    page.route("**/web/send", lambda route: route.fulfill(status=404, json=answer))
     library(page, address)
     page.get_by_role("button", name="Send Fable Foundry").click()
     see(page, "Fable Foundry was not queued.")
@@ -373,6 +421,21 @@ def view_new_key(page: Any, address: str) -> None:
     page.get_by_label("What is it for?").fill("Laptop")
     page.get_by_role("button", name="Create key").click()
     see(page, "It is shown only now.")
+
+
+def view_tidy(page: Any, address: str) -> None:
+    settings(page, address)
+    page.locator(".tidy summary").first.click()
+    page.locator(".tidy .row").first.wait_for()
+    page.locator(".tidy").first.scroll_into_view_if_needed()
+
+
+def view_many(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("button", name="Select", exact=True).click()
+    page.get_by_role("button", name="Select all").click()
+    page.get_by_role("button", name="Send 2").click()
+    page.get_by_role("dialog").wait_for()
 
 
 def view_question(page: Any, address: str) -> None:
@@ -439,7 +502,7 @@ ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
 def draw_icons(context: Any, store: catalogd.Store) -> None:
     """Replace the icons by drawings, because a JPEG's noise makes a PNG large."""
     numbers = {game[0]: number for number, game in enumerate(games())}
-    rows = json.loads(store.entries.list_json(for_page=True))
+    rows = store.entries.downloadable()
     ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
 
     def answer(route: Any) -> None:
@@ -450,7 +513,13 @@ def draw_icons(context: Any, store: catalogd.Store) -> None:
 
 
 def options(scheme: str, size: Mapping[str, int]) -> dict[str, Any]:
-    return {"color_scheme": scheme, "viewport": size, "reduced_motion": "reduce"}
+    touch = {"has_touch": size == PHONE, "is_mobile": size == PHONE}
+    return {
+        "color_scheme": scheme,
+        "viewport": size,
+        "reduced_motion": "reduce",
+        **touch,
+    }
 
 
 def picture(page: Any, path: str) -> None:
