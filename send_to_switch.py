@@ -5,18 +5,17 @@
 # ///
 """send-to-switch: sends the entries of catalogd's send queue to a console.
 
-It runs on any machine of the LAN, with Python alone: platformdirs and tqdm are used
-where they are installed. The sections, in order; each uses only those above it when
-the module loads:
+It runs on any machine of the LAN, with Python alone. The sections, in order; each uses
+only those above it when the module loads:
 
 Problems   what can go wrong, each with its exit code
 Settings   the command line, the environment and the INI file, in order of precedence
 Names      file names, sizes, and the headers that describe a file
 State      what outlives the program: its client name and its unfinished files
 Server     the calls of the interface
-Screen     lines of text, and a progress bar
+Screen     lines of text, and the progress of a transfer
 Progress   how far a transfer is, whether to go on, and pauses between attempts
-Downloads  a file from any byte on, across drops and restarts
+Downloads  a file from any byte on, also after interruptions
 Targets    where the client puts files: a folder, an FTP server, a network installer
 Transfers  the copy of one queue item's file, its progress reported by a thread
 Sender     the queue, item by item
@@ -26,7 +25,6 @@ Commands   the command line
 import abc
 import argparse
 import base64
-import collections
 import configparser
 import contextlib
 import dataclasses
@@ -36,7 +34,6 @@ import getpass
 import hashlib
 import http.client
 import importlib
-import io
 import json
 import math
 import os
@@ -56,7 +53,7 @@ import time
 import unicodedata
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TextIO, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
 __version__ = "0.1.0"
 
@@ -74,6 +71,13 @@ Result = TypeVar("Result")
 # What can go wrong. `str()` of each is a message to a person.
 
 
+def program() -> str:
+    """Return the command that called this program, such as "python3 NAME.py"."""
+    path = pathlib.Path(sys.argv[0])
+    python = pathlib.Path(sys.executable).stem
+    return f"{python} {path}" if path.suffix == ".py" else path.stem
+
+
 class Problem(Exception):
     """A mistake in the settings."""
 
@@ -85,25 +89,25 @@ class BadKey(Problem):
 
     exit_code = 3
 
-    def __init__(self) -> None:
-        super().__init__(f"The server refuses the key. Run '{PROGRAM} login'.")
+    def __str__(self) -> str:
+        return f"The server refuses the key. Run '{program()} login'."
 
 
-class Away(Problem):
-    """The server or the target cannot be reached now; no item is at fault."""
+class Offline(Problem):
+    """The server or the target cannot be used now; no item is at fault."""
 
     exit_code = 4
 
 
-class ServerAway(Away):
+class ServerOffline(Offline):
     """The server cannot be reached now. The client waits as long as it takes."""
 
 
-class FileAway(ServerAway):
-    """The server answers but does not give the file, or the host of a link is away."""
+class FileOffline(ServerOffline):
+    """The server, or the host of a link, does not serve the file now."""
 
 
-class TargetAway(Away):
+class TargetOffline(Offline):
     """The target takes no file now."""
 
 
@@ -114,7 +118,7 @@ class Failed(Problem):
 
 
 class Interrupted(Failed):
-    """The copy broke off. Another attempt, which asks for the file again, may do."""
+    """The copy was interrupted. Another attempt may succeed."""
 
 
 class Cancelled(Problem):
@@ -126,11 +130,10 @@ class Cancelled(Problem):
 
 INI_FILE = f"{PROGRAM}.ini"
 KEY_FILE = "key"
-TRUE = ("true", "yes", "on", "1")
 
 
 def option(help: str, metavar: str = "") -> Any:
-    """:param metavar: what its value is; none is needed for a switch."""
+    """:param metavar: name of the option's value; "" for a switch, which has none."""
     kind = {"metavar": metavar} if metavar else {"action": "store_true"}
     default = "" if metavar else False
     return dataclasses.field(default=default, metadata={"help": help, **kind})
@@ -143,29 +146,30 @@ class Settings:
     to: str = option("folder:PATH, ftp://HOST[:PORT]/FOLDER or lan://HOST", "TARGET")
     on_done: str = option("command to run after each item", "CMD")
     verify: bool = option("read each file back from the target")
+    overwrite: bool = option("replace files that are on the target already")
     state: str = option("folder for the program's state", "DIR")
 
     @classmethod
     def load(cls, options: Mapping[str, Any], ini: str) -> "Settings":
-        """Return the value of each option from the command line, or else from the
-        environment, or else from the INI file.
-
-        :raises Problem: the INI file is wrong.
-        """
+        """Return each option's value: of the command line, or else of the environment,
+        or else of the INI file."""
         values = read_ini(ini)
         for field in dataclasses.fields(cls):
             name = f"SEND_TO_SWITCH_{field.name.upper()}"
             if value := options.get(field.name) or os.environ.get(name):
                 values[field.name] = value
-        values["verify"] = str(values.get("verify", "")).lower() in TRUE
+        for name in ("verify", "overwrite"):
+            values[name] = str(values.get(name, "")).lower() in (
+                "true",
+                "yes",
+                "on",
+                "1",
+            )
         return cls(**values)
 
 
 def read_ini(path: str) -> dict[str, Any]:
-    """Return the options in an INI file, none where there is no file.
-
-    :raises Problem: it is not an INI file, or has an unknown option.
-    """
+    """:raises Problem: there is a file, but with a mistake or an unknown option."""
     ini = configparser.ConfigParser(interpolation=None)
     try:
         ini.read(path, encoding="utf-8-sig")
@@ -178,17 +182,10 @@ def read_ini(path: str) -> dict[str, Any]:
     return values
 
 
-def import_optional(name: str) -> Any:
-    """Return a module, or None where it is not installed."""
-    with contextlib.suppress(ImportError):
-        return importlib.import_module(name)
-    return None
-
-
 def own_folder(kind: str) -> str:
     """Return the program's folder for its "config" or its "state"."""
-    if platformdirs := import_optional("platformdirs"):
-        folder_of = getattr(platformdirs, f"user_{kind}_dir")
+    with contextlib.suppress(ImportError):
+        folder_of = getattr(importlib.import_module("platformdirs"), f"user_{kind}_dir")
         return str(folder_of(PROGRAM, appauthor=False))
     home = os.path.expanduser(os.path.join("~", f".{PROGRAM}"))
     return os.environ.get("APPDATA", home) if kind == "config" else home
@@ -204,81 +201,71 @@ def write_private(path: str, text: str) -> None:
     :raises Problem: it cannot be written.
     """
     path = os.path.realpath(path)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    new = pathlib.Path(f"{path}.new")
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{path}.new")
-        with open(os.open(f"{path}.new", flags, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(f"{path}.new", path)
+        new.unlink(missing_ok=True)
+        new.touch(mode=0o600, exist_ok=False)
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
     except OSError as error:
         raise Problem(f"{path}: cannot be written: {error.strerror}.") from error
 
 
 def server_address(text: str) -> str:
-    """Return the address without a slash at its end.
-
-    :raises Problem: it is not a web address.
-    """
+    """:raises Problem: it is not a web address, with or without its scheme."""
     if not text:
-        raise Problem(f"No server given. Use --server URL, or '{PROGRAM} login'.")
+        raise Problem(f"No server given. Use --server URL, or '{program()} login'.")
+    text = text if "://" in text else f"http://{text}"
     split_address(text, "http", "https")
     return text.rstrip("/")
 
 
 def split_address(text: str, *schemes: str) -> Address:
     """:raises Problem: it is not an address with a host and one of the schemes."""
-    try:
+    with contextlib.suppress(ValueError):  # its text may have a part of the password
         parts = urllib.parse.urlsplit(text)
         parts.port  # noqa: B018 - reading it checks it
-    except ValueError as error:
-        raise Problem(f"{text!r} is not an address: {error}.") from error
-    if parts.scheme not in schemes or not parts.hostname:
-        raise Problem(f"{text!r} is not an address such as {schemes[0]}://HOST.")
-    return parts
+        if parts.scheme in schemes and parts.hostname:
+            return parts
+    shown = without_password(text)
+    raise Problem(f"{shown!r} is not an address such as {schemes[0]}://HOST.")
 
 
 def read_key(settings: Settings) -> str:
-    """Return the API key of the environment, or else of the key file.
-
-    :raises Problem: there is none.
-    """
-    place, key = "SEND_TO_SWITCH_KEY", os.environ.get("SEND_TO_SWITCH_KEY")
-    if not key:
-        place = settings.key_file or config_path(KEY_FILE)
-        try:
-            key = pathlib.Path(place).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            hint = f"Run '{PROGRAM} login', or use --key-file."
-            raise Problem(f"There is no key in {place}. {hint}") from error
+    """:raises Problem: neither the environment nor the key file has an API key."""
+    path, key = settings.key_file or config_path(KEY_FILE), ""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        key = pathlib.Path(path).read_text(encoding="utf-8").strip()
+    key = os.environ.get("SEND_TO_SWITCH_KEY") or key
     if not re.fullmatch(r"[!-~]+", key):
-        raise Problem(f"{place} holds no API key.")
+        hint = f"Run '{program()} login', or use --key-file."
+        raise Problem(f"There is no key in SEND_TO_SWITCH_KEY or {path}. {hint}")
     return key
 
 
 # Names ------------------------------------------------------------------------
 # File names, sizes, and the headers that describe a file. Pure functions.
 
-UNSAFE = re.compile(r'[\\/:*?"<>|\x00-\x1f\x7f]')  # on a FAT or exFAT card
+UNSAFE = re.compile(r'[\\/:*?"<>|\x00-\x1f\x7f\ud800-\udfff]')  # on an SD card
 MAX_NAME_BYTES = 240  # so that ".part" fits too
 
 
 def safe_name(name: str) -> str:
     """Return a file name that an SD card takes. Different names stay different: a
-    name that had to change carries a part of its digest."""
+    name that had to change is marked."""
     name = unicodedata.normalize("NFC", name)
-    stem, extension = os.path.splitext(UNSAFE.sub("_", name).strip(". ") or "_")
-    room = MAX_NAME_BYTES - len(extension.encode())
-    if shorten(stem, room) + extension == name:
-        return name
-    mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:6]
-    return f"{shorten(stem, room - 7)}-{mark}{extension}"
+    safe = UNSAFE.sub("_", name).strip(". ") or "_"
+    is_safe = safe == name and len(name.encode()) <= MAX_NAME_BYTES
+    return name if is_safe else marked(safe, name)
 
 
-def shorten(text: str, size: int) -> str:
-    """Return the start of a text, cut at a character to so many bytes of UTF-8."""
-    return text.encode("utf-8", "replace")[: max(size, 1)].decode("utf-8", "ignore")
+def marked(name: str, text: str) -> str:
+    """Return the name with a part of the text's digest before its extension."""
+    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
+    stem, extension = os.path.splitext(name)
+    size = max(MAX_NAME_BYTES - len(f"-{mark}{extension}".encode()), 1)
+    return f"{stem.encode()[:size].decode(errors='ignore')}-{mark}{extension}"
 
 
 def disposition_name(header: str) -> str:
@@ -321,6 +308,11 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
+def without_password(address: str) -> str:
+    """Return the address with dots in place of its password."""
+    return re.sub(r"(//[^/@:]*):.*@", r"\1:...@", address)
+
+
 def error_text(error: BaseException) -> str:
     """Return the cause of a network error for a person."""
     if isinstance(error, TimeoutError):
@@ -332,13 +324,24 @@ def error_text(error: BaseException) -> str:
 # What outlives the program, also when it is killed.
 
 
+class Item(NamedTuple):
+    """A queue item, as far as the client needs it, with the interface's names."""
+
+    queue_item_id: str
+    entry_id: str
+    entry_name: str
+    entry_source: str
+    entry_size: int  # bytes, 0 where unknown
+
+
 class State:
     """A small JSON file for each pair of a server and a target.
 
     `client` identifies this client to the server, which gives an item to one client
     only, and gives it back to that client after a crash. `unfinished` has the
     validator of each unfinished file by its name. `sent` is the id of the queue item
-    whose file is complete while the server does not know it yet.
+    whose file is complete while the server does not know it yet. `files` has, by its
+    name without case, the id of the entry whose file was sent and its validator.
     """
 
     def __init__(self, folder: str, server: str, target: str) -> None:
@@ -347,27 +350,25 @@ class State:
         self.client = secrets.token_hex(8)
         self.unfinished: dict[str, str] = {}
         self.sent = ""
-        self._load()
-
-    def _load(self) -> None:
-        """Read the file. One that is missing or damaged counts as empty."""
-        damage = (OSError, ValueError, KeyError, TypeError)
+        self.files: dict[str, tuple[str, str]] = {}
+        damage = (OSError, ValueError, KeyError, TypeError)  # or no file yet
         with contextlib.suppress(*damage), open(self.path, encoding="utf-8") as file:
             values = json.load(file)
             self.client, self.sent = str(values["client"]), str(values["sent"])
             self.unfinished = dict(values["parts"])
+            self.files = {name: (e, v) for name, (e, v) in values["files"].items()}
 
     def save(self) -> None:
         """:raises Problem: the file cannot be written."""
         values = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
-        write_private(self.path, json.dumps(values))
+        write_private(self.path, json.dumps({**values, "files": self.files}))
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Let only one process send at a time. SQLite's lock works on every system,
-        and ends with the process.
+        """Let only one process send to this target. SQLite's lock works on every
+        system, and ends with the process.
 
-        :raises Problem: another process sends from this server to this target.
+        :raises Problem: another process sends.
         """
         self.save()
         lock = sqlite3.connect(f"{self.path}.lock", timeout=0, isolation_level=None)
@@ -378,18 +379,22 @@ class State:
                 raise Problem(f"Another {PROGRAM} sends to this target.") from error
             yield
 
-    def can_resume(self, name: str, validator: str) -> bool:
-        """Return whether an unfinished file is of the version with this validator."""
-        return bool(validator) and self.unfinished.get(name) == validator
-
     def begin(self, name: str, validator: str) -> None:
         """Note that there is an unfinished file of this version from now on."""
         if self.unfinished.get(name) != validator:
             self.unfinished[name] = validator
             self.save()
 
-    def mark_sent(self, item: str) -> None:
-        self.sent = item
+    def own_name(self, name: str, entry: str) -> str:
+        """Return the name for an entry's file: marked where another entry has it."""
+        owner, _ = self.files.get(name.casefold(), (entry, ""))
+        return name if owner == entry else marked(name, entry)
+
+    def mark_sent(self, item: Item, name: str = "", validator: str = "") -> None:
+        """:param name: of the file, where the target keeps it."""
+        self.sent = item.queue_item_id
+        if name:
+            self.files[name.casefold()] = item.entry_id, validator
         self.save()
 
     def forget(self, name: str) -> None:
@@ -403,22 +408,6 @@ class State:
 # The calls of the interface, over one connection.
 
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
-
-
-class Item(NamedTuple):
-    """A queue item, as far as the client needs it, with the interface's names."""
-
-    queue_item_id: str
-    entry_id: str
-    entry_name: str
-    entry_source: str
-    entry_size: int  # bytes, 0 where unknown
-
-
-class Answer(NamedTuple):
-    status: int
-    etag: str
-    json: dict[str, Any]  # empty where the body is no JSON object
 
 
 def json_object(text: bytes) -> dict[str, Any]:
@@ -444,8 +433,6 @@ class Server:
         self.key = key
         self._parts = urllib.parse.urlsplit(address)
         self._connection = connection(self._parts)
-        self._etag = ""  # of the queue below
-        self._queue: list[Item] = []
         self._is_over = False
 
     def close(self) -> None:
@@ -455,7 +442,7 @@ class Server:
         """End the call that another thread waits for, and refuse to repeat it."""
         self._is_over = True
         if self._connection.sock:
-            hang_up(self._connection.sock)
+            shut_down(self._connection.sock)
 
     def key_header(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -463,83 +450,77 @@ class Server:
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         """Return the JSON of a successful answer.
 
-        :raises ServerAway, BadKey, Cancelled, Failed: by the status of any other.
+        :raises ServerOffline, BadKey, Cancelled, Failed: by the status of any other.
         """
-        return self._checked(self._send(method, path, body))
+        status, answer = self._send(method, path, body)
+        if status == 200 and answer.get("success"):
+            return answer
+        if status == 401:
+            raise BadKey
+        message = str(answer.get("message") or f"status {status}")
+        if status >= 500:
+            raise ServerOffline(f"{self.address} cannot answer now: {message}.")
+        raise Cancelled(message) if status in (404, 405, 409) else Failed(message)
 
-    def _send(self, method: str, path: str, body: Any = None, etag: str = "") -> Answer:
+    def _send(self, method: str, path: str, body: Any) -> tuple[int, dict[str, Any]]:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", **self.key_header()}
-        if etag:
-            headers["If-None-Match"] = etag
         while True:
             is_new = self._connection.sock is None
             try:
                 self._connection.request(method, self._parts.path + path, data, headers)
                 answer = self._connection.getresponse()
-                found = json_object(answer.read())
-                return Answer(answer.status, answer.headers.get("ETag", ""), found)
+                return answer.status, json_object(answer.read())
             except NETWORK_ERRORS as error:
                 self._connection.close()
                 if is_new or self._is_over:  # else an idle connection was closed
                     message = f"{self.address} cannot be reached: {error_text(error)}."
-                    raise ServerAway(message) from error
+                    raise ServerOffline(message) from error
 
-    def _checked(self, answer: Answer) -> dict[str, Any]:
-        if answer.status == 200 and answer.json.get("success"):
-            return answer.json
-        if answer.status == 401:
-            raise BadKey
-        message = str(answer.json.get("message") or f"status {answer.status}")
-        if answer.status >= 500:
-            raise ServerAway(f"{self.address} cannot answer now: {message}.")
-        raise Cancelled(message) if answer.status in (404, 409) else Failed(message)
-
-    def queue(self, client: str) -> list[Item]:
-        """Return the queue items to send, in their order."""
-        path = f"/api/send-queue?client={client}"
-        answer = self._send("GET", path, etag=self._etag)
-        if answer.status != 304:
-            rows = self._checked(answer).get("queue") or ()
-            try:
-                items = [Item(*[row[key] for key in Item._fields]) for row in rows]
-            except (KeyError, TypeError) as error:
-                message = f"{self.address} answers with a queue of an unknown form."
-                raise Problem(message) from error
-            self._etag, self._queue = answer.etag, items
-        return self._queue
+    def queue(self, client: str, target: str = "") -> list[Item]:
+        """Return the queue items to send, and tell the target's state, if known."""
+        query = {"client": client, **({"target": target[:200]} if target else {})}
+        path = f"/api/send-queue?{urllib.parse.urlencode(query)}"
+        try:
+            rows = self.call("GET", path).get("queue") or ()
+            return [Item(*[row[key] for key in Item._fields]) for row in rows]
+        except (KeyError, TypeError) as error:
+            message = f"{self.address} answers with a queue of an unknown form."
+            raise Problem(message) from error
 
     def report(self, item: Item, client: str, **fields: Any) -> None:
         """:raises Cancelled: the item is not this client's to send."""
         body = {"queue_item_id": item.queue_item_id, "client": client, **fields}
         self.call("POST", "/api/send-queue/progress", body)
 
-    def item_address(self, item: Item) -> str:
-        """Return an address from which a console can download the item's file."""
-        return str(self.call("POST", self._address_path(item))["address"])
-
-    def served_bytes(self, item: Item) -> int:
-        """Return how many bytes of the file that address has served."""
-        return int(self.call("GET", self._address_path(item))["served"])
-
-    @staticmethod
-    def _address_path(item: Item) -> str:
-        return f"/api/send-queue/{item.queue_item_id}/address"
+    def console(self, method: str, item: Item) -> dict[str, Any]:
+        """Return the `address` at which a console gets the item's file, for a POST, or
+        how many bytes it has `served`, for a GET."""
+        return self.call(method, f"/api/send-queue/{item.queue_item_id}/address")
 
     def login(self, name: str, password: str) -> str:
         """Return a new API key."""
         body = {"username": name, "password": password}
         return str(self.call("POST", "/api/auth/login", body)["api_key"])
 
+    def pair(self, code: str, name: str) -> str:
+        """Return the API key of a new device, for a code that the page shows."""
+        try:
+            body = {"code": code, "name": name}
+            return str(self.call("POST", "/api/pair", body)["api_key"])
+        except Cancelled as problem:
+            hint = f"Upgrade catalogd, or use '{program()} login'."
+            raise Problem(f"{self.address} knows no pairing. {hint}") from problem
 
-def hang_up(sock: socket.socket) -> None:
-    """End whatever another thread waits for on this socket."""
-    with contextlib.suppress(OSError):  # it is closed already
+
+def shut_down(sock: socket.socket) -> None:
+    """End the call that another thread waits for on this socket."""
+    with contextlib.suppress(OSError):  # it is closed
         sock.shutdown(socket.SHUT_RDWR)
 
 
 # Screen -----------------------------------------------------------------------
-# A line for each event; on a terminal also a progress bar, where tqdm is installed.
+# A line for each event; on a terminal also one for the progress, redrawn in place.
 
 
 class Screen:
@@ -547,37 +528,29 @@ class Screen:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
         self._last = ""
-        self._bar: Any = None
+        self._shown = 0.0  # when the progress was, by time.monotonic()
 
     def say(self, text: str) -> None:
-        """Print a line, unless it repeats the last one. A character that the terminal
-        cannot show becomes a question mark."""
+        """Print a line, unless it repeats the last one."""
         if text != self._last:
             self._last = text
+            self._redraw("")
             encoding = self.out.encoding or "utf-8"
             text = printable(text).encode(encoding, "replace").decode(encoding)
             print(text, file=self.out, flush=True)
 
-    def start_progress(self, name: str, done: int, size: int | None) -> None:
-        """Show from now on how far the file is. `size` is None where unknown."""
-        self.end_progress()
-        if (tqdm := import_optional("tqdm")) and self.err.isatty():
-            tqdm.tqdm.monitor_interval = 0  # it would leave a thread behind
-            form = {"unit": "B", "unit_scale": True, "leave": False, "ncols": 79}
-            state = {"initial": done, "total": size, "file": self.err}
-            self._bar = tqdm.tqdm(desc=printable(name), **state, **form)
+    def show(self, progress: object) -> None:
+        """Show the progress of a transfer, where there is a terminal."""
+        if time.monotonic() > self._shown + 0.2:
+            self._shown = time.monotonic()
+            self._redraw(str(progress))
 
-    def advance(self, count: int, text: str) -> None:
-        """Move the bar by so many bytes; on a terminal without one, say the text."""
-        if self._bar is not None:
-            self._bar.update(count)
-        elif self.err.isatty():
-            self.say(text)
-
-    def end_progress(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-        self._bar = None
+    def _redraw(self, text: str) -> None:
+        """Replace the terminal's line that the next one replaces, too."""
+        if self.err.isatty():
+            width = shutil.get_terminal_size().columns - 1
+            line = f"\r{printable(text):<{width}.{width}}\r"
+            print(line, end="", file=self.err, flush=True)
 
 
 # Progress ---------------------------------------------------------------------
@@ -587,11 +560,10 @@ MAX_PAUSE_SECONDS = 30.0  # between two attempts
 
 
 class Progress:
-    """How far a transfer is, and whether to go on.
+    """How far a transfer is, and whether to go on: another thread may cancel it.
 
-    The transfer moves it, while another thread reads it and may cancel. `start` is the
-    byte at which the last attempt began, `done` the bytes that the target has, and
-    `moved` the bytes that were copied since the program took the item.
+    `start` is the byte at which the last attempt began, `done` the bytes that the
+    target has, and `moved` the bytes that were copied since the item was claimed.
     """
 
     def __init__(self, screen: Screen, size: int | None = None) -> None:
@@ -601,6 +573,7 @@ class Progress:
         self.start = 0
         self.done = 0
         self.moved = 0
+        self._began = time.monotonic()
         self._problem: Problem | None = None
         self._sockets: set[socket.socket] = set()
         self._wake = threading.Event()
@@ -611,12 +584,21 @@ class Progress:
             self.screen.say(f"{name}: resuming at {size_text(start)}.")
         self.start = self.done = start
         self.name, self.size = name, size
-        self.screen.start_progress(name, start, size)
+        self._began = time.monotonic()
 
     def add(self, count: int) -> None:
         self.done += count
         self.moved += count
-        self.screen.advance(count, f"{self.name}: {self.percent() // 10 * 10} %")
+        self.screen.show(self)
+
+    def __str__(self) -> str:
+        """Return how far the transfer is, for a person."""
+        speed = (self.done - self.start) / max(time.monotonic() - self._began, 0.001)
+        left = duration_text(max((self.size or 0) - self.done, 0) / max(speed, 1))
+        share = (
+            f"{self.percent()} %, {left} left" if self.size else size_text(self.done)
+        )
+        return f"{self.name[:30]}: {size_text(speed)}/s, {share}"
 
     def percent(self) -> int:
         """Return how much of the file the target has, 0 where its size is unknown."""
@@ -627,7 +609,7 @@ class Progress:
         self._problem = problem
         self._wake.set()
         for sock in list(self._sockets):
-            hang_up(sock)
+            shut_down(sock)
 
     def check(self) -> None:
         """:raises Problem: the transfer was cancelled, for this reason."""
@@ -640,8 +622,8 @@ class Progress:
         self.check()
 
     @contextlib.contextmanager
-    def covering(self, sock: socket.socket) -> Iterator[None]:
-        """Inside the block, let `cancel` hang up this socket, too."""
+    def cancels(self, sock: socket.socket) -> Iterator[None]:
+        """Inside the block, let `cancel` also shut down this socket."""
         self._sockets.add(sock)
         try:
             self.check()
@@ -654,9 +636,8 @@ class Progress:
 class Retry:
     """Attempts with pauses between them, each pause twice as long as the last.
 
-    `sleep` waits for a number of seconds; it may raise to end the attempts.
     `max_failures` in a row are the end. A server that cannot be reached counts as none:
-    the client waits for it as long as it takes. `say` gets the problem before a pause.
+    the client waits for it as long as it takes. `sleep` may raise to end the attempts.
     """
 
     sleep: Callable[[float], None]
@@ -670,14 +651,14 @@ class Retry:
         """Begin with short pauses again, since there was progress."""
         self.failures, self.pause = 0, 0.0
 
-    def wait(self, problem: Away | Interrupted) -> None:
+    def wait(self, problem: Offline | Interrupted) -> None:
         """Pause before the next attempt.
 
-        :raises TargetAway, Failed: the problem, where it was the last attempt.
+        :raises TargetOffline, Failed: the problem, where it was the last attempt.
         """
-        self.failures = 0 if type(problem) is ServerAway else self.failures + 1
+        self.failures = 0 if type(problem) is ServerOffline else self.failures + 1
         if self.failures >= self.max_failures:
-            if isinstance(problem, TargetAway):
+            if isinstance(problem, TargetOffline):
                 raise problem
             raise Failed(f"{problem} Gave up after {self.failures} attempts.")
         self.say(f"{problem} Trying again.")
@@ -689,7 +670,7 @@ class Retry:
         while True:
             try:
                 return function()
-            except (Away, Interrupted) as problem:
+            except (Offline, Interrupted) as problem:
                 self.wait(problem)
 
 
@@ -716,6 +697,7 @@ class Download:
         self.size: int | None = item.entry_size or None
         self.validator = ""
         self.sha256: bytes | None = None
+        self.digest: Any = None  # hash of the chunks, where all of them are known
 
     def retry(self, call: Callable[[], Result]) -> Result:
         """Return the result of a call to the server, waited for while it is away."""
@@ -724,7 +706,7 @@ class Download:
     def probe(self) -> None:
         """Ask the server for the facts above.
 
-        :raises ServerAway, BadKey, Failed: the file cannot be downloaded now.
+        :raises ServerOffline, BadKey, Failed: the file cannot be downloaded now.
         """
         with self._open({"Range": "bytes=0-0"}) as response:
             headers = response.headers
@@ -735,16 +717,17 @@ class Download:
         fallback = with_extension(self.item.entry_name, self.item.entry_source)
         self.name = safe_name(name or fallback)
 
-    def begin(self, start: int) -> None:
-        """Let the chunks begin at this byte."""
+    def begin(self, start: int, is_hashed: bool = False) -> None:
+        """Let the chunks begin at this byte, and hash them where that is needed."""
+        is_hashed = not start and (is_hashed or self.sha256 is not None)
+        self.digest = hashlib.sha256() if is_hashed else None
         self.progress.begin(self.name, start, self.size)
 
     def chunks(self) -> Iterator[memoryview]:
         """Yield the rest of the file, in a buffer that is used again. A chunk counts as
-        done when the next one is asked for. A server that is away is waited for.
+        done when the next one is asked for.
 
         :raises Interrupted: the file has changed, or its download cannot be resumed.
-        :raises Failed: the server is there, and does not give the file.
         """
         buffer = memoryview(bytearray(CHUNK_BYTES))
         retry = Retry(self.progress.sleep, MAX_STALLS)
@@ -752,26 +735,25 @@ class Download:
             try:
                 for count in self._read(buffer):
                     yield buffer[:count]
+                    if self.digest:
+                        self.digest.update(buffer[:count])
                     self.progress.add(count)
                     retry.reset()
                 return
-            except ServerAway as problem:
+            except ServerOffline as problem:
                 retry.wait(problem)
 
     def _read(self, buffer: memoryview) -> Iterator[int]:
-        """Fill the buffer from one response, again and again, until it ends.
-
-        :raises FileAway: it ended before the file.
-        """
+        """Fill the buffer again and again, until the response ends."""
         start, headers = self.progress.done, {}
         if start and not self.validator:
-            raise Interrupted("The download broke off, and cannot be resumed.")
+            raise Interrupted("The download was interrupted, and cannot be resumed.")
         if start:
             headers = {"Range": f"bytes={start}-", "If-Range": self.validator}
         with self._open(headers) as response:
             span = response.headers.get("Content-Range", "")
             is_resumed = response.status == 206 and span.startswith(f"bytes {start}-")
-            has_changed = strong_validator(response.headers) != self.validator
+            has_changed = self.validator not in ("", strong_validator(response.headers))
             if has_changed or (start and not is_resumed):
                 raise Interrupted("The file has changed on the server.")
             with contextlib.suppress(*NETWORK_ERRORS):
@@ -782,7 +764,7 @@ class Download:
                     return
         self.progress.check()
         if self.progress.done != self.size:
-            raise FileAway("The download broke off.")
+            raise FileOffline("The download was interrupted.")
 
     @contextlib.contextmanager
     def _open(self, range_headers: dict[str, str]) -> Iterator[Response]:
@@ -797,53 +779,48 @@ class Download:
                     check_accepted(response, is_own)
                     yield response
                     return
-            parts = redirect_address(parts, response.headers.get("Location", ""))
+            place = response.headers.get("Location", "")
+            try:
+                place = urllib.parse.quote(place, safe="!#$%&'()*+,/:;=?@[]~")
+                place = urllib.parse.urljoin(parts.geturl(), place)
+                parts = split_address(place, "http", "https")
+            except (Problem, ValueError) as problem:
+                raise Failed(
+                    f"The redirect has no valid address: {problem}"
+                ) from problem
         raise Failed("The server redirects in a circle.")
 
     @contextlib.contextmanager
     def _request(
         self, parts: Address, headers: dict[str, str], is_own: bool
     ) -> Iterator[Response]:
-        """:raises ServerAway: the host of the address is."""
+        """:raises ServerOffline: the host of the address is."""
         path = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         with contextlib.closing(connection(parts)) as call:
             try:
                 call.connect()
                 sock = call.sock  # the connection forgets it when it is the last call
-                with self.progress.covering(sock):
+                with self.progress.cancels(sock):
                     call.request("GET", path, headers=headers)
                     response = call.getresponse()
             except NETWORK_ERRORS as error:
                 self.progress.check()
-                kind = ServerAway if is_own else FileAway
+                kind = ServerOffline if is_own else FileOffline
                 message = f"{parts.netloc} cannot be reached: {error_text(error)}."
                 raise kind(message) from error
-            with response, self.progress.covering(sock):
+            with response, self.progress.cancels(sock):
                 yield response
 
 
-def redirect_address(parts: Address, location: str) -> Address:
-    """:raises Failed: the redirect does not lead to a web address."""
-    location = urllib.parse.quote(location, safe="!#$%&'()*+,/:;=?@[]~")
-    try:
-        new = urllib.parse.urljoin(parts.geturl(), location)
-        return split_address(new, "http", "https")
-    except (Problem, ValueError) as problem:
-        raise Failed(f"The redirect has no valid address: {problem}") from problem
-
-
 def check_accepted(response: Response, is_own: bool) -> None:
-    """:raises BadKey, Interrupted, FileAway, Failed: it does not carry the file."""
+    """:raises BadKey, FileOffline, Failed: it does not carry the file."""
     status = response.status
-    is_empty = response.headers.get("Content-Range") == "bytes */0"
-    if status in (200, 206) or (status == 416 and is_empty):
+    if status in (200, 206, 416):  # 416: the file is empty, or shorter than it was
         return
     if status == 401 and is_own:
         raise BadKey
-    if status == 416:
-        raise Interrupted("The file has become shorter on the server.")
     if status >= 500:
-        raise FileAway(f"The server does not give the file now: status {status}.")
+        raise FileOffline(f"The server does not give the file now: status {status}.")
     if status in (404, 410):
         raise Failed("The server no longer has the file.")
     raise Failed(f"The server does not give the file: status {status}.")
@@ -866,9 +843,7 @@ def strong_validator(headers: http.client.HTTPMessage) -> str:
 # Targets ----------------------------------------------------------------------
 # Where the client puts files. A new kind of target is one class here.
 
-FAT32_LIMIT_BYTES = 2**32
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
+FINAL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.EILSEQ)
 FAT32_MESSAGE = (
     "The folder is on a FAT32 card, which takes no file of 4 GiB or more. Format it"
     " as exFAT, or send this file by ftp: or lan:."
@@ -876,19 +851,20 @@ FAT32_MESSAGE = (
 
 
 class Target:
-    """`start` is how its addresses start. `reads_back` is whether it supports
-    --verify."""
+    """`start` is how its addresses start. `reads_back` is whether it supports --verify,
+    `is_watched` whether it may be checked while there is nothing to send."""
 
     start: ClassVar[str]
     reads_back = True
+    is_watched = True
 
-    def __init__(self, address: str, verify: bool = False) -> None:
+    def __init__(self, settings: Settings) -> None:
         """:raises Problem: the address is wrong."""
-        self.address = address
-        self.verify = verify
+        self.settings = settings
+        self.address = without_password(settings.to)
 
     def check_ready(self) -> None:
-        """:raises TargetAway: it takes no file now."""
+        """:raises TargetOffline: it takes no file now."""
 
     def check_room(self, download: Download, start: int = 0) -> None:
         """:raises Failed: it cannot take the file, of which it has `start` bytes."""
@@ -896,8 +872,7 @@ class Target:
     def send(self, download: Download, state: State) -> None:
         """Put the file there, under its name once it is complete.
 
-        :raises TargetAway, Interrupted: another attempt may do.
-        :raises Failed: no other attempt will.
+        :raises TargetOffline, Interrupted: another attempt may succeed.
         """
 
     def discard(self, name: str) -> None:
@@ -907,10 +882,9 @@ class Target:
         """Close the connection: after each item, and before another attempt."""
 
 
-def check_digests(
-    download: Download, sent: bytes | None, read_back: bytes | None = None
-) -> None:
+def check_digests(download: Download, read_back: bytes | None = None) -> None:
     """:raises Failed: the SHA-256 of what was sent, or read back, is not the file's."""
+    sent = download.digest.digest() if download.digest else None
     expected = download.sha256 or sent
     if sent not in (None, expected):
         raise Failed("The file arrived damaged: its digest is not the server's.")
@@ -922,14 +896,15 @@ class Storage(Target, abc.ABC):
     """A target that keeps files by their names, which its subclasses read and write.
     An unfinished one is called NAME.part, and is resumed where that is possible."""
 
+    is_local = False  # so that a resumed file is quickly read back
+
     @abc.abstractmethod
     def size_of(self, name: str) -> int | None:
         """Return the bytes of a file, None where it does not exist, or if unknown."""
 
     @abc.abstractmethod
-    def write(self, name: str, download: Download) -> bytes | None:
-        """Write the rest of the file. Return the SHA-256 of all of it where it is
-        needed, and known."""
+    def write(self, name: str, download: Download) -> None:
+        """Write the rest of the file."""
 
     @abc.abstractmethod
     def read_back(self, name: str, progress: Progress) -> bytes:
@@ -940,58 +915,74 @@ class Storage(Target, abc.ABC):
         """Rename a file, also over an existing one."""
 
     def can_resume(self, download: Download, start: int) -> bool:
-        return True
+        """Return whether the file can go on at this byte, and then be verified."""
+        return not self.settings.verify or download.sha256 is not None
 
     def save(self, download: Download, state: State) -> None:
         """Write the file to NAME.part, and rename that once it is complete."""
-        name, part = download.name, f"{download.name}.part"
-        item, progress = download.item.queue_item_id, download.progress
+        item, progress = download.item, download.progress
+        name = download.name = state.own_name(download.name, item.entry_id)
+        part = f"{name}.part"
         start = self.size_of(part) or 0
-        if state.sent == item and not start and self.size_of(name) == download.size:
-            return  # a run of the program ended before it could report that
-        is_known = state.can_resume(name, download.validator)
+        if self.has(name, download, state) and not start:
+            progress.screen.say(f"{name} is on the target already.")
+            state.mark_sent(item, name, download.validator)
+            return
+        is_known = state.unfinished.get(name) == download.validator != ""
         is_part = 0 < start <= (download.size or 0)
         if not (is_known and is_part and self.can_resume(download, start)):
             start = 0
         self.check_room(download, start)
         state.begin(name, download.validator)
-        download.begin(start)
-        digest = self.write(part, download)
+        download.begin(start, self.settings.verify)
+        self.write(part, download)
         if (size := self.size_of(part)) not in (None, progress.done):
             raise Interrupted(f"{size} of {progress.done} bytes have arrived.")
-        read_back = self.read_back(part, progress) if self.verify else None
-        check_digests(download, digest, read_back)
-        state.mark_sent(item)
+        is_unread = self.is_local and download.sha256 and not download.digest
+        read_back = self.settings.verify or is_unread
+        check_digests(download, self.read_back(part, progress) if read_back else None)
+        state.mark_sent(item, name, download.validator)
         self.rename(part, name)
+
+    def has(self, name: str, download: Download, state: State) -> bool:
+        """Return whether the target has the file.
+
+        :raises Failed: it has another file of this name, which nobody asked to replace.
+        """
+        size, is_sent = self.size_of(name), state.sent == download.item.queue_item_id
+        if is_sent and size == download.size:
+            return True  # a run of the program ended before it could report that
+        if size is None or self.settings.overwrite:
+            return False
+        own = state.files.get(name.casefold())
+        if own is None and size != download.size:
+            raise Failed(f"The target has another {name}. Replace it with --overwrite.")
+        return size == download.size and (own is None or own[1] == download.validator)
 
 
 class Folder(Storage):
     """A mounted SD card, or a share."""
 
     start = "folder:"
+    is_local = True
 
-    def __init__(self, address: str, verify: bool = False) -> None:
-        super().__init__(address, verify)
-        self.folder = os.path.expanduser(address.removeprefix(self.start))
-        if not self.folder:
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        if settings.to == self.start:
             raise Problem("Which folder? Use --to folder:PATH.")
+        self.folder = pathlib.Path(settings.to.removeprefix(self.start)).expanduser()
 
     def check_ready(self) -> None:
-        if not os.path.isdir(self.folder):
-            raise TargetAway(f"There is no folder {self.folder}. Is the card in?")
+        if not self.folder.is_dir():
+            raise TargetOffline(f"There is no folder {self.folder}. Is the card in?")
         if not os.access(self.folder, os.W_OK):
-            raise TargetAway(f"The folder {self.folder} cannot be written to.")
+            raise TargetOffline(f"The folder {self.folder} cannot be written to.")
 
     def check_room(self, download: Download, start: int = 0) -> None:
-        size = download.size or 0
-        if size >= FAT32_LIMIT_BYTES and file_system(self.folder) in ("vfat", "msdos"):
-            raise Failed(FAT32_MESSAGE)
-        free = shutil.disk_usage(self.folder).free
-        if size - start > free:
-            raise Failed(
-                f"{self.folder} has room for {size_text(free)}, and the file needs"
-                f" {size_text(size - start)}."
-            )
+        free, size = shutil.disk_usage(self.folder).free, (download.size or 0) - start
+        if size > free:
+            room = f"{self.folder} has room for {size_text(free)}"
+            raise Failed(f"{room}, and the file needs {size_text(size)}.")
 
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
@@ -1000,73 +991,45 @@ class Folder(Storage):
         except OSError as error:
             raise self._problem(error) from error
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.folder, name)
-
     def size_of(self, name: str) -> int | None:
-        path = self._path(name)
-        return os.path.getsize(path) if os.path.isfile(path) else None
+        path = self.folder / name
+        return path.stat().st_size if path.is_file() else None
 
-    def write(self, name: str, download: Download) -> bytes | None:
-        digest = hashlib.sha256() if download.sha256 or self.verify else None
-        start = left = download.progress.start
-        with open(self._path(name), "r+b" if start else "wb") as file:
-            while digest and left and (block := file.read(min(left, CHUNK_BYTES))):
-                digest.update(block)
-                left -= len(block)
-                download.progress.check()
+    def write(self, name: str, download: Download) -> None:
+        start = download.progress.start
+        with open(self.folder / name, "r+b" if start else "wb") as file:
+            file.seek(download.size or 0)  # Linux: EINVAL where FAT32 cannot hold it
             file.seek(start)
             for chunk in download.chunks():
                 file.write(chunk)
-                if digest:
-                    digest.update(chunk)
             file.flush()
             os.fsync(file.fileno())
-        return digest.digest() if digest else None
 
     def read_back(self, name: str, progress: Progress) -> bytes:
-        with open(self._path(name), "rb", buffering=0) as file:
+        with open(self.folder / name, "rb", buffering=0) as file:
             if hasattr(os, "posix_fadvise"):  # read the card, not the page cache
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             return hashlib.file_digest(file, "sha256").digest()
 
     def rename(self, part: str, name: str) -> None:
-        os.replace(self._path(part), self._path(name))
+        (self.folder / part).replace(self.folder / name)
 
     def discard(self, name: str) -> None:
         with contextlib.suppress(OSError):  # it does not exist, or the card is out
-            os.unlink(self._path(f"{name}.part"))
+            (self.folder / f"{name}.part").unlink()
 
     def _problem(self, error: OSError) -> Problem:
-        if error.errno in NO_SPACE:
-            return Failed(f"{self.folder} is full.")
-        if error.errno == errno.EFBIG:
+        if error.errno in (errno.EFBIG, errno.EINVAL):
             return Failed(FAT32_MESSAGE)
-        if error.errno in BAD_NAME:
-            return Failed(f"{self.folder} refuses the file's name: {error.strerror}.")
-        return TargetAway(f"{self.folder} cannot be written: {error.strerror}.")
-
-
-def file_system(folder: str, mounts: str = "/proc/self/mountinfo") -> str:
-    """Return the type of a folder's file system, such as "vfat", or "" if unknown.
-
-    :param mounts: a file in the format of proc_pid_mountinfo(5).
-    """
-    try:
-        device = os.stat(folder).st_dev
-        with open(mounts, encoding="utf-8", errors="replace") as file:
-            rows = [line.split() for line in file]
-    except OSError:
-        return ""
-    number = f"{os.major(device)}:{os.minor(device)}"
-    return next((row[row.index("-") + 1] for row in rows if row[2] == number), "")
+        kind = Failed if error.errno in FINAL_ERRORS else TargetOffline
+        return kind(f"{self.folder} does not take the file: {error.strerror}.")
 
 
 FTP_PORT = 5000  # where Sphaira listens
 INSTALL_FOLDER = "install:"  # Sphaira installs what is written to it
 HOMEBREW_FOLDER = "/switch"  # where .nro files go instead
 FTP_FINISH_SECONDS = 120.0  # that a console may take to finish a file
-FTP_REASON_SECONDS = 5.0  # that a console may take to say why it broke off
+FTP_REASON_SECONDS = 5.0  # that a console may take to say why it ended a transfer
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
 
 
@@ -1076,9 +1039,9 @@ class FTP(Storage):
 
     start = "ftp://"
 
-    def __init__(self, address: str, verify: bool = False) -> None:
-        super().__init__(address, verify)
-        parts = split_address(address, "ftp")
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        parts = split_address(settings.to, "ftp")
         self.host = parts.hostname or ""
         self.port = parts.port or FTP_PORT
         self.user = urllib.parse.unquote(parts.username or "anonymous")
@@ -1089,27 +1052,26 @@ class FTP(Storage):
         self._ftp = ftplib.FTP()
 
     def check_ready(self) -> None:
-        self._connect(self.folder)
-
-    def _connect(self, folder: str) -> None:
-        """Open the connection if necessary, and enter the folder.
-
-        :raises TargetAway: it cannot be opened, or there is no such folder.
-        """
         try:
             if self._ftp.sock is None:
                 self._ftp.connect(self.host, self.port, TIMEOUT_SECONDS)
                 self._ftp.login(self.user, self.password)
                 self._ftp.voidcmd("TYPE I")
-            if folder == HOMEBREW_FOLDER:
-                with contextlib.suppress(ftplib.error_perm):  # it exists
-                    self._ftp.mkd(folder)
-            self._ftp.cwd(folder)
         except ftplib.all_errors as error:
             self.close()
             where = f"{self.host}:{self.port}"
             message = f"The FTP server at {where} is not ready: {error_text(error)}."
-            raise TargetAway(message) from error
+            raise TargetOffline(message) from error
+
+    def _enter(self, folder: str) -> None:
+        """Change to a folder. One of a disk is created where it does not exist."""
+        try:
+            self._ftp.cwd(folder)
+        except ftplib.error_perm:
+            if folder.endswith(":"):
+                raise
+            self._ftp.mkd(folder)
+            self._ftp.cwd(folder)
 
     def close(self) -> None:
         self._ftp.close()
@@ -1120,15 +1082,18 @@ class FTP(Storage):
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
         folder = self._folder_of(download.name)
-        self._connect(folder)
+        self.check_ready()
         assert self._ftp.sock
-        with ftp_problems(download.name), download.progress.covering(self._ftp.sock):
+        with ftp_problems(f"the folder {folder}"):
+            self._enter(folder)
+        with ftp_problems(download.name), download.progress.cancels(self._ftp.sock):
             if not folder.endswith(":"):
                 self.save(download, state)
             elif state.sent != download.item.queue_item_id:
                 download.begin(0)
-                check_digests(download, self.write(download.name, download))
-                state.mark_sent(download.item.queue_item_id)
+                self.write(download.name, download)
+                check_digests(download)
+                state.mark_sent(download.item)
 
     def size_of(self, name: str) -> int | None:
         with contextlib.suppress(ftplib.error_perm):
@@ -1136,41 +1101,31 @@ class FTP(Storage):
         return None
 
     def can_resume(self, download: Download, start: int) -> bool:
-        if self.verify and not download.sha256:
-            return False  # what is read back could not be compared with anything
         with contextlib.suppress(ftplib.error_perm):
-            self._ftp.sendcmd(f"REST {start}")
-            return True
+            can_resume = super().can_resume(download, start)
+            return can_resume and bool(self._ftp.sendcmd(f"REST {start}"))
         return False
 
-    def write(self, name: str, download: Download) -> bytes | None:
+    def write(self, name: str, download: Download) -> None:
         start = download.progress.start
-        is_needed = not start and (download.sha256 or self.verify)
-        digest = hashlib.sha256() if is_needed else None
-        with self._open(name, start) as data, download.progress.covering(data):
+        with self._open(name, start) as data, download.progress.cancels(data):
             for chunk in download.chunks():
                 try:
                     data.sendall(chunk)
                 except OSError:
                     self._read_reply(FTP_REASON_SECONDS)  # and raise the reason in it
                     raise
-                if digest:
-                    digest.update(chunk)
         self._read_reply(FTP_FINISH_SECONDS)
-        return digest.digest() if digest else None
 
     def _open(self, name: str, start: int) -> socket.socket:
-        """Return the data connection that takes the file.
-
-        :raises TargetAway: an install folder refuses every file now.
-        """
+        """Return the data connection that takes the file."""
         try:
             return self._ftp.transfercmd(f"STOR {name}", start or None)
         except ftplib.error_perm as error:
             if name.endswith(".part"):
                 raise
             hint = f"The console takes no file now: {error}. Is its FTP install open?"
-            raise TargetAway(hint) from error
+            raise TargetOffline(hint) from error
 
     def _read_reply(self, seconds: float) -> None:
         """Wait for the reply that ends a command."""
@@ -1199,8 +1154,9 @@ class FTP(Storage):
         folder = self._folder_of(name)
         if folder.endswith(":"):
             return
-        with contextlib.suppress(TargetAway, *ftplib.all_errors):  # it does not exist
-            self._connect(folder)
+        with contextlib.suppress(TargetOffline, *ftplib.all_errors):  # it is not there
+            self.check_ready()
+            self._ftp.cwd(folder)
             self._ftp.delete(f"{name}.part")
 
 
@@ -1215,7 +1171,7 @@ def ftp_problems(name: str) -> Iterator[None]:
             raise Failed(f"The console is full: {reply}") from error
         if isinstance(error, ftplib.error_perm):
             raise Failed(f"The console refuses {name}: {reply}") from error
-        message = f"The console broke off ({reply}). Is its card full?"
+        message = f"The console ended the transfer ({reply}). Is its card full?"
         raise Interrupted(message) from error
 
 
@@ -1232,10 +1188,11 @@ class LAN(Target):
 
     start = "lan://"
     reads_back = False
+    is_watched = False  # installers take a connection for the start of a transfer
 
-    def __init__(self, address: str, verify: bool = False) -> None:
-        super().__init__(address, verify)
-        parts = split_address(address, "lan")
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        parts = split_address(settings.to, "lan")
         self.host = parts.hostname or ""
         self.port = parts.port or LAN_PORT
         self._sock: socket.socket | None = None
@@ -1247,7 +1204,7 @@ class LAN(Target):
                 place = (self.host, self.port)
                 self._sock = socket.create_connection(place, TIMEOUT_SECONDS)
         except OSError as error:
-            raise TargetAway(
+            raise TargetOffline(
                 f"The console at {self.host}:{self.port} does not wait for files:"
                 f" {error_text(error)}. Open its LAN install."
             ) from error
@@ -1263,29 +1220,27 @@ class LAN(Target):
             return  # a run of the program ended before it could report that
         self.check_ready()
         assert self._sock
-        address = download.retry(lambda: download.server.item_address(item))
+        answer = download.retry(lambda: download.server.console("POST", item))
+        address = str(answer["address"])
         name = urllib.parse.unquote(address.rpartition("/")[2])
         download.progress.begin(name, 0, download.size)
         self._served = 0
         text = f"{console_address(address, self._sock)}\n".encode()
-        with download.progress.covering(self._sock):
+        with download.progress.cancels(self._sock):
             try:
                 self._sock.sendall(struct.pack(">I", len(text)) + text)
             except OSError as error:
-                message = f"The console hung up: {error_text(error)}."
-                raise TargetAway(message) from error
+                message = f"The console closed the connection: {error_text(error)}."
+                raise TargetOffline(message) from error
             self._follow(self._sock, download)
-        state.mark_sent(item.queue_item_id)
+        state.mark_sent(item)
 
     def _follow(self, sock: socket.socket, download: Download) -> None:
-        """Wait until the console is done: it sends a byte then, also after failures.
-
-        :raises Failed: it did not fetch the file.
-        """
+        """Wait until the console is done: it sends a byte then, also after failures."""
         progress, size = download.progress, download.size or 0
         active = time.monotonic()
         while not select.select([sock], [], [], SERVED_POLL_SECONDS)[0]:
-            with contextlib.suppress(ServerAway):  # it will be back
+            with contextlib.suppress(ServerOffline):  # it will be back
                 if self._count(download):
                     active = time.monotonic()
             limit = MAX_QUIET_SECONDS if progress.done else MAX_CHOICE_SECONDS
@@ -1305,7 +1260,7 @@ class LAN(Target):
         """Return how many bytes more the server has sent to the console. A server that
         was restarted counts from zero again."""
         before = self._served
-        self._served = download.server.served_bytes(download.item)
+        self._served = int(download.server.console("GET", download.item)["served"])
         new = self._served - before if self._served >= before else self._served
         download.progress.add(new)
         return new
@@ -1328,19 +1283,20 @@ def console_address(address: str, sock: socket.socket) -> str:
     return f"{host}:{parts.port or 80}{parts.path}"
 
 
-TARGETS: tuple[type[Target], ...] = (Folder, FTP, LAN)
-
-
-def find_target(address: str, verify: bool = False) -> Target:
+def find_target(settings: Settings) -> Target:
     """:raises Problem: the address is wrong, or its target cannot be read back."""
-    for kind in TARGETS:
-        if address.startswith(kind.start):
-            target = kind(address, verify)
-            if verify and not target.reads_back:
-                raise Problem(f"{address} cannot be read back. Omit --verify.")
+    to, forms = settings.to, "folder:PATH, ftp://HOST[:PORT]/FOLDER or lan://HOST"
+    for kind in (Folder, FTP, LAN):
+        if to.startswith(kind.start):
+            target = kind(settings)
+            if settings.verify and not target.reads_back:
+                raise Problem(f"{target.address} cannot be read back. Omit --verify.")
             return target
-    forms = "folder:PATH, ftp://HOST[:PORT]/FOLDER or lan://HOST"
-    raise Problem(f"No target given. Use --to with {forms}.")
+    if not to:
+        raise Problem(f"No target given. Use --to with {forms}.")
+    is_path = re.match(r"(\w:)?[^:]*[/\\]", to)
+    hint = f"Did you mean folder:{to}?" if is_path else f"Use {forms}."
+    raise Problem(f"{without_password(to)!r} is not a target. {hint}")
 
 
 # Transfers --------------------------------------------------------------------
@@ -1364,7 +1320,7 @@ class Transfer:
         self._reporter = Server(server.address, server.key)
 
     def run(self) -> None:
-        """:raises TargetAway, Failed, Cancelled, BadKey: the file is not there."""
+        """:raises TargetOffline, Failed, Cancelled, BadKey: the file is not there."""
         thread = threading.Thread(target=self._report, name="reporter")
         thread.start()
         try:
@@ -1375,7 +1331,6 @@ class Transfer:
             self._reporter.interrupt()
             thread.join()
             self._reporter.close()
-            self.progress.screen.end_progress()
 
     def _attempt(self) -> None:
         try:
@@ -1401,7 +1356,7 @@ class Transfer:
             moved, since = moved + new, now
             try:
                 self._reporter.report(self.item, self.state.client, **fields)
-            except ServerAway:
+            except ServerOffline:
                 continue  # the next report brings it up to date
             except Problem as problem:
                 progress.cancel(problem)
@@ -1413,36 +1368,35 @@ class Transfer:
 
 MAX_OUTAGES = 5  # of the target while it gets one item, before the item fails
 MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
+CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 
 
+@dataclasses.dataclass
 class Sender:
-    def __init__(
-        self, server: Server, target: Target, state: State, settings: Settings
-    ) -> None:
-        self.server = server
-        self.target = target
-        self.state = state
-        self.settings = settings
-        self.screen = Screen()
-        self.failures = 0
-        self._outages: collections.Counter[str] = collections.Counter()  # by item
+    server: Server
+    target: Target
+    state: State
+    screen: Screen = dataclasses.field(default_factory=Screen)
+    failures: int = 0
+    target_state: str = ""  # "ready", or why it is not, "" where that is unknown
+    _next_check: float = 0.0
+    _outages: int = 0  # of the target, for the item that is the next one since then
 
     def run(self, once: bool) -> None:
-        """Send what is in the queue; and, unless `once`, what will be.
-
-        :raises Problem: it cannot go on.
-        """
+        """Send what is in the queue; and, unless `once`, what will be."""
         retry = Retry(time.sleep, say=self.screen.say, first_pause=POLL_SECONDS)
         while True:
             try:
+                self._watch()
                 has_sent = self.send_next()
                 retry.reset()
-            except Away as problem:
+            except Offline as problem:
                 if once:
                     raise
                 retry.wait(problem)
                 continue
             if once and not has_sent:
+                self.screen.say("The queue is empty.")
                 return
             if not has_sent:
                 self.screen.say("Waiting for queue items.")
@@ -1451,34 +1405,49 @@ class Sender:
     def send_next(self) -> bool:
         """Send the first item that can be claimed. Return False if there is none.
 
-        :raises Away: the server or the target is.
+        :raises Offline: the server or the target is.
         """
         with contextlib.closing(self.target):
-            for item in self.server.queue(self.state.client):
-                self.target.check_ready()
+            for item in self.server.queue(self.state.client, self.target_state):
+                self._check_target()
                 if self._claim(item):
                     self._send(item)
                     return True
         return False
 
+    def _watch(self) -> None:
+        """Check the target, if the last time is long ago."""
+        if not self.target.is_watched or time.monotonic() < self._next_check:
+            return
+        with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
+            self._check_target()
+        if self.target_state != "ready":
+            self.screen.say(self.target_state)
+
+    def _check_target(self) -> None:
+        """:raises TargetOffline: it takes no file now."""
+        self._next_check = time.monotonic() + CHECK_SECONDS
+        self.target_state = "ready"
+        try:
+            self.target.check_ready()
+        except TargetOffline as problem:
+            self.target_state = str(problem)
+            raise
+
     def _claim(self, item: Item) -> bool:
         """Return whether the item is this client's now; another may have been first."""
         fields = {"progress_percent": 0, "bytes_transferred": 0}
-        try:
-            self._report(item, status="processing", **fields)
-        except Cancelled:
-            return False
-        return True
-
-    def _report(self, item: Item, **fields: Any) -> None:
-        self.server.report(item, self.state.client, **fields)
+        with contextlib.suppress(Cancelled):
+            self.server.report(item, self.state.client, status="processing", **fields)
+            return True
+        return False
 
     def _send(self, item: Item) -> None:
         transfer = Transfer(self.server, item, self.target, self.state, self.screen)
         self.screen.say(f"{item.entry_name}: sending {size_text(item.entry_size)}.")
         began = time.monotonic()
         try:
-            self._run(transfer)
+            transfer.run()
             size = transfer.progress.size or transfer.progress.done
             took = duration_text(time.monotonic() - began)
             fields = {"progress_percent": 100, "bytes_transferred": size}
@@ -1486,7 +1455,11 @@ class Sender:
             self._end(transfer, text, status="completed", **fields)
         except Cancelled as problem:
             self._fail(transfer, "Stopped.", f"stopped: {problem}")
-        except Failed as problem:
+        except (Failed, TargetOffline) as problem:
+            self._outages += 1
+            if isinstance(problem, TargetOffline) and self._outages < MAX_OUTAGES:
+                self._release(item)
+                raise
             self.failures += 1
             self._fail(transfer, str(problem), f"failed: {problem}")
         except BadKey:
@@ -1494,15 +1467,6 @@ class Sender:
         except BaseException:
             self._release(item)
             raise
-
-    def _run(self, transfer: Transfer) -> None:
-        try:
-            transfer.run()
-        except TargetAway as problem:
-            self._outages[transfer.item.queue_item_id] += 1
-            if self._outages[transfer.item.queue_item_id] < MAX_OUTAGES:
-                raise
-            raise Failed(str(problem)) from problem  # the item may be at fault
 
     def _fail(self, transfer: Transfer, error: str, text: str) -> None:
         if transfer.download.name:
@@ -1515,9 +1479,10 @@ class Sender:
 
         def report() -> None:
             with contextlib.suppress(Cancelled):  # it is no longer in the queue
-                self._report(item, status=status, **fields)
+                self.server.report(item, self.state.client, status=status, **fields)
 
         Retry(time.sleep, say=self.screen.say).call(report)
+        self._outages = 0
         self.state.forget(transfer.download.name)
         self.screen.say(f"{item.entry_name}: {text}")
         self._run_command(item, status)
@@ -1525,20 +1490,19 @@ class Sender:
     def _release(self, item: Item) -> None:
         """Put the item back into the queue. The server does so itself after a while."""
         with contextlib.suppress(Problem):
-            self._report(item, release=True)
+            self.server.report(item, self.state.client, release=True)
             self.screen.say(f"{item.entry_name}: put back into the queue.")
 
     def _run_command(self, item: Item, status: str) -> None:
         """Run the command of --on-done. Its environment says what has ended."""
-        if not self.settings.on_done:
+        if not self.target.settings.on_done:
             return
-        env = {
-            **os.environ,
-            "SEND_TO_SWITCH_NAME": item.entry_name,
-            "SEND_TO_SWITCH_STATUS": status,
-            "SEND_TO_SWITCH_TARGET": self.target.address,
-        }
-        command, limit = self.settings.on_done, MAX_COMMAND_SECONDS
+        secrets = ("SEND_TO_SWITCH_KEY", "SEND_TO_SWITCH_TO")
+        env = {name: text for name, text in os.environ.items() if name not in secrets}
+        env["SEND_TO_SWITCH_NAME"] = printable(item.entry_name)
+        env["SEND_TO_SWITCH_STATUS"] = status
+        env["SEND_TO_SWITCH_TARGET"] = self.target.address
+        command, limit = self.target.settings.on_done, MAX_COMMAND_SECONDS
         try:
             subprocess.run(command, shell=True, check=True, env=env, timeout=limit)
         except (OSError, subprocess.SubprocessError) as error:
@@ -1548,18 +1512,14 @@ class Sender:
         """Say what `run` would send, and send nothing."""
         items = self.server.queue(self.state.client)
         self.screen.say(f"{len(items)} to send to {self.target.address}.")
-        try:
-            with contextlib.closing(self.target):
-                self.target.check_ready()
-        except TargetAway as problem:
-            self.screen.say(str(problem))
+        self._watch()
         for item in items:
             download = Download(self.server, item, Progress(self.screen))
             try:
                 download.probe()
                 self.target.check_room(download)
                 self.screen.say(f"{download.name}: {size_text(download.size or 0)}.")
-            except (Failed, FileAway) as problem:
+            except (Failed, FileOffline) as problem:
                 self.screen.say(f"{item.entry_name}: would fail: {problem}")
 
 
@@ -1567,28 +1527,44 @@ class Sender:
 # The command line. A problem is one line on standard error, and an exit code.
 
 
-def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
-        prog=PROGRAM,
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Problem(f"{message}. See '{self.prog} --help'.")
+
+
+def parser() -> Parser:
+    top = Parser(
+        prog=program(),
+        usage="%(prog)s [OPTION ...] [login | pair URL CODE]",
         description="Send the entries of catalogd's send queue to a console.",
         epilog="Exit codes: 0 everything is sent, 1 an item failed, 2 a mistake in the"
         " settings, 3 the key is refused, 4 the server or the target cannot be reached"
-        " (with --once), 130 Ctrl-C. Each option is also an environment variable, such"
-        " as SEND_TO_SWITCH_SERVER, and a key of the INI file"
-        f" {config_path(INI_FILE)}, in the section [{PROGRAM}].".replace("%", "%%"),
+        " (with --once), 130 Ctrl-C. Each option up to --config is also an environment"
+        " variable, such as SEND_TO_SWITCH_SERVER, and a key of the INI file, in the"
+        f" section [{PROGRAM}].",
     )
-    top.add_argument("command", nargs="?", choices=["login"], help="get an API key")
+    text = "login: get an API key for a name and a password. pair: get one for the"
+    text += " pairing code that the page shows, such as 482-915"
+    top.add_argument("command", nargs="*", metavar="COMMAND", help=text)
+    defaults = {"key_file": config_path(KEY_FILE), "state": own_folder("state")}
     for field in dataclasses.fields(Settings):
-        name = f"--{field.name.replace('_', '-')}"
-        top.add_argument(name, **field.metadata)
-    top.add_argument("--config", metavar="FILE", help="INI file, if not the default")
+        words = dict(field.metadata)
+        default = defaults.get(field.name, "none" if "metavar" in words else "no")
+        words["help"] += f" (default: {default})".replace("%", "%%")
+        top.add_argument(f"--{field.name.replace('_', '-')}", **words)
+    text = "%(metavar)s with options (default: %(default)s)"
+    top.add_argument(
+        "--config", metavar="INI", default=config_path(INI_FILE), help=text
+    )
+    text = "name of this device, for pair (default: %(default)s)"
+    top.add_argument("--name", default=socket.gethostname(), help=text)
     top.add_argument("--once", action="store_true", help="end when the queue is empty")
     top.add_argument("--dry-run", action="store_true", help="print what would be sent")
     top.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     return top
 
 
-def login(settings: Settings, ini: str) -> None:
+def login(settings: Settings, ini: str) -> int:
     """Ask for name and password, and save a new key and the server's address."""
     address = server_address(
         settings.server or input("Address of catalogd, such as http://pi.local:6069: ")
@@ -1597,33 +1573,52 @@ def login(settings: Settings, ini: str) -> None:
     password = getpass.getpass("Password: ")
     with contextlib.closing(Server(address)) as server:
         key = server.login(name, password)
-    path = settings.key_file or config_path(KEY_FILE)
+    path = save(settings, ini, key, server=address)
+    print(f"The key is in {path}. Now run '{program()} --to TARGET'.")
+    return 0
+
+
+def pair(settings: Settings, ini: str, url: str, code: str, name: str) -> int:
+    """Redeem a pairing code, and save the server, the target and the key."""
+    address, code = server_address(url), re.sub(r"\D", "", code)
+    saved = {"server": address, "to": settings.to, **read_ini(ini)}
+    if (saved["server"], saved["to"]) != (address, settings.to):
+        raise Problem(f"{ini} is for another device. Choose a file with --config FILE.")
+    if settings.to:
+        find_target(settings)
+    with contextlib.closing(Server(address)) as server:
+        key = server.pair(code, name)
+    path = save(settings, ini, key, server=address, to=settings.to)
+    print(f"This device is {name}. Its key is in {path}.")
+    print(f"Now run '{program()}{'' if settings.to else ' --to TARGET'}'.")
+    return 0
+
+
+def save(settings: Settings, ini: str, key: str, **values: str) -> str:
+    """Write the key into a file, and that file's name and the values into the INI file.
+    Return the name of the key file."""
+    is_default = ini == config_path(INI_FILE)
+    name = config_path(KEY_FILE) if is_default else f"{os.path.splitext(ini)[0]}.key"
+    path = os.path.abspath(settings.key_file or name)
     write_private(path, key + "\n")
-    save_server(ini, address)
-    print(f"The key is in {path}. Now run '{PROGRAM} --to TARGET'.")
-
-
-def save_server(ini: str, address: str) -> None:
-    """Write the server's address into the INI file, beside its other options."""
-    parser = configparser.ConfigParser(interpolation=None)
-    parser[PROGRAM] = {**read_ini(ini), "server": address}
-    text = io.StringIO()
-    parser.write(text)
-    write_private(ini, text.getvalue())
+    values = {**read_ini(ini), "key_file": path, **values}
+    rows = [f"{name} = {value}".replace("\n", "\n\t") for name, value in values.items()]
+    write_private(ini, "\n".join([f"[{PROGRAM}]", *rows, ""]))
+    return path
 
 
 def send(args: argparse.Namespace, settings: Settings) -> int:
     """Send the queue, or preview that. Return the exit code."""
     address = server_address(settings.server)
-    target = find_target(settings.to, settings.verify)
+    target = find_target(settings)
     state = State(settings.state or own_folder("state"), address, settings.to)
     with contextlib.closing(Server(address, read_key(settings))) as server:
-        sender = Sender(server, target, state, settings)
+        sender = Sender(server, target, state)
         if args.dry_run:
             sender.preview()
             return 0
         with state.exclusive():
-            sender.screen.say(f"From {address} to {settings.to}. Stop with Ctrl-C.")
+            sender.screen.say(f"From {address} to {target.address}. Stop with Ctrl-C.")
             sender.run(args.once)
     return Failed.exit_code if sender.failures else 0
 
@@ -1631,13 +1626,17 @@ def send(args: argparse.Namespace, settings: Settings) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     try:
-        args = parser().parse_args(argv)
-        ini = args.config or config_path(INI_FILE)
-        settings = Settings.load(vars(args), ini)
-        if args.command == "login":
-            login(settings, ini)
-            return 0
-        return send(args, settings)
+        args = parser().parse_intermixed_args(argv)
+        settings = Settings.load(vars(args), args.config)
+        match args.command:
+            case []:
+                return send(args, settings)
+            case ["login"]:
+                return login(settings, args.config)
+            case ["pair", url, code, *more]:
+                code = "".join([code, *more])
+                return pair(settings, args.config, url, code, args.name)
+        parser().error("The commands are login and pair URL CODE")
     except Problem as problem:
         print(f"{PROGRAM}: {printable(str(problem))}", file=sys.stderr)
         return problem.exit_code

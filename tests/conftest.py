@@ -223,9 +223,9 @@ class Home:
             contextlib.closing(send_to_switch.Server(address, key))
         )
         state = options.pop("state", None) or self.state()
-        target = send_to_switch.find_target(to, options.get("verify", False))
         settings = send_to_switch.Settings(server=address, to=to, **options)
-        return send_to_switch.Sender(server, target, state, settings)
+        target = send_to_switch.find_target(settings)
+        return send_to_switch.Sender(server, target, state)
 
     def state(self) -> send_to_switch.State:
         return send_to_switch.State(
@@ -233,10 +233,10 @@ class Home:
         )
 
     def drop(self) -> None:
-        """Break off all connections between clients and the server."""
+        """Shut down all connections between clients and the server."""
         for call in self.calls:
             if call.sock:
-                send_to_switch.hang_up(call.sock)
+                send_to_switch.shut_down(call.sock)
 
     def item(self, item: str) -> dict[str, Any]:
         rows = self.store.queue.items(self.anna)

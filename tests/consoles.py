@@ -25,15 +25,13 @@ def when_sent(
     sender: send_to_switch.Sender, count: int, act: Callable[[], Any]
 ) -> None:
     """Call `act`, once, when the target has so many bytes."""
-    left = count
+    acts = [act]
 
-    def advance(more: int, text: str) -> None:
-        nonlocal left
-        before, left = left, left - more
-        if before > 0 >= left:
-            act()
+    def show(progress: send_to_switch.Progress) -> None:
+        if acts and progress.moved >= count:
+            acts.pop()()
 
-    sender.screen.advance = advance  # type: ignore[method-assign]
+    sender.screen.show = show  # type: ignore[method-assign, assignment]
 
 
 class Data(DTPHandler):  # type: ignore[misc]

@@ -79,11 +79,6 @@ def test_the_client_needs_a_part_of_these_packages() -> None:
     assert requirements("\n".join(metadata["dependencies"])) <= needed
 
 
-def test_what_is_optional_is_suggested_by_the_debian_package() -> None:
-    [optional] = setup_cfg()["options.extras_require"].values()
-    assert debian_relations("Suggests") == requirements(optional)
-
-
 def test_each_form_needs_the_same_python() -> None:
     python = setup_cfg()["options"]["python_requires"]
     for name in ("catalogd.py", "send_to_switch.py"):
