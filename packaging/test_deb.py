@@ -50,6 +50,32 @@ sys.exit(catalogd.main())
 """
 
 
+PAIR = """
+import http.server, json, urllib.parse
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        with open("/srv/told", "w") as file:
+            file.write(query.get("target", [""])[0])
+        self.reply({"success": True, "queue": []})
+
+    def do_POST(self):
+        self.reply({"success": True, "api_key": "k" * 9, "device": "d"})
+
+    def reply(self, answer):
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+http.server.ThreadingHTTPServer(("127.0.0.1", 6070), Handler).serve_forever()
+"""
+CLIENT = "send-to-switch@living-room.service"
+DROP_IN = "/etc/systemd/system/send-to-switch@living-room.service.d/folder.conf"
+
+
 class Machine:
     """A booted container without a network."""
 
@@ -114,9 +140,9 @@ class Machine:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def unit(self, name: str) -> str:
+    def unit(self, name: str, unit: str = "catalogd") -> str:
         """Return a property of the service, such as its MainPID."""
-        return self.run("systemctl", "show", "-P", name, "catalogd").strip()
+        return self.run("systemctl", "show", "-P", name, unit).strip()
 
     @contextlib.contextmanager
     def drop_in(self, text: str) -> Iterator[None]:
@@ -213,9 +239,10 @@ def test_lintian_finds_no_error_and_no_warning(debs: tuple[pathlib.Path, ...]) -
     assert not re.search("^[EW]:", printed, re.MULTILINE), printed
 
 
-def test_the_service_is_exposed_as_little_as_promised() -> None:
+@pytest.mark.parametrize("name", ["catalogd.service", "send-to-switch@.service"])
+def test_the_service_is_exposed_as_little_as_promised(name: str) -> None:
     need("systemd-analyze")
-    unit = TOP / "packaging/debian/catalogd.service"
+    unit = TOP / "packaging/debian" / name
     run("systemd-analyze", "security", "--offline=true", "--threshold=15", unit)
 
 
@@ -384,6 +411,62 @@ def test_a_service_that_hangs_is_ended_by_the_watchdog(machine: Machine) -> None
     assert "Watchdog timeout" in journal
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--service x", "is an option of 'send-to-switch pair'"),
+        ("pair http://h 482915 --service X/y --to lan://h", "lower-case letters"),
+        ("pair http://h 482915 --service x", "needs --to TARGET"),
+    ],
+)
+def test_a_wrong_service_of_the_client_is_refused(
+    machine: Machine, words: str, message: str
+) -> None:
+    printed = machine.does("send-to-switch", *words.split())
+    assert machine.status == 1
+    assert message in printed
+
+
+def test_a_paired_client_runs_as_a_service(machine: Machine) -> None:
+    machine.write("/srv/pair.py", PAIR)
+    machine.run("systemd-run", "--unit=pair", "python3", "/srv/pair.py")
+    pair = (
+        "pair http://127.0.0.1:6070 482-915 --to folder:/srv/card --service living-room"
+    )
+    up = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:6070/')"
+    machine.wait_for(lambda: machine.does("python3", "-c", up) == "")
+    printed = machine.run("send-to-switch", *pair.split())
+    assert "is running, also after a reboot" in printed
+    assert "copy and edit /usr/share/doc/catalogd/examples/" in printed
+    assert machine.run("systemctl", "is-enabled", CLIENT).strip() == "enabled"
+    for name in ("living-room.ini", "living-room.key"):
+        path = f"/etc/catalogd/send-to-switch/{name}"
+        assert machine.run("stat", "-c", "%U %a", path).strip() == "root 600"
+    owner = ["stat", "-c", "%U", f"/proc/{machine.unit('MainPID', CLIENT)}"]
+    assert machine.run(*owner).strip() == "send-to-switch"
+    journal = ["journalctl", f"--unit={CLIENT}"]
+    told = "There is no folder /srv/card. Is the card in?"
+    machine.wait_for(lambda: told in machine.run(*journal))
+    assert (machine.root / "srv/told").read_text() == told
+
+
+def test_the_drop_in_for_a_folder_opens_that_folder_alone(machine: Machine) -> None:
+    machine.run("install", "-d", "-o", "send-to-switch", "/srv/card")
+    drop_in = TOP / "packaging/debian/examples/send-to-switch-folder.conf"
+    machine.run("systemctl", "restart", CLIENT)
+    told = machine.root / "srv/told"
+    machine.wait_for(lambda: "cannot be written to" in told.read_text())
+    machine.write(DROP_IN, drop_in.read_text().replace("/media/SDCARD", "/srv/card"))
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", CLIENT)
+    machine.wait_for(lambda: told.read_text() == "ready")
+    enter = ["nsenter", "--mount", f"--target={machine.unit('MainPID', CLIENT)}"]
+    machine.run(*enter, "touch", "/srv/card/it")
+    for path in ("/srv/games", "/etc", "/var/lib/catalogd"):
+        printed = machine.does(*enter, "touch", f"{path}/it")
+        assert "Read-only file system" in printed
+
+
 def test_stopping_is_clean_and_quick(machine: Machine) -> None:
     machine.run("systemctl", "stop", "catalogd")
     assert machine.unit("Result") == "success"
@@ -394,14 +477,16 @@ def test_stopping_is_clean_and_quick(machine: Machine) -> None:
 def test_an_upgrade_keeps_the_data_and_restarts(
     machine: Machine, debs: tuple[pathlib.Path, ...], key: str
 ) -> None:
-    before, ini = (
+    before, client, ini = (
         machine.unit("MainPID"),
+        machine.unit("MainPID", CLIENT),
         machine.run("cat", "/etc/catalogd/catalogd.ini"),
     )
     shutil.copy(debs[1], machine.root / "srv")
     printed = machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
     assert "setup=" not in printed, "there is an account already"
     assert machine.unit("MainPID") != before
+    assert machine.unit("MainPID", CLIENT) not in (client, "0")
     assert json.loads(machine.call(":6069/healthz")[1])["version"] == "99.0"
     assert len(machine.sources(key)) == 3
     assert machine.run("cat", "/etc/catalogd/catalogd.ini") == ini
@@ -409,7 +494,8 @@ def test_an_upgrade_keeps_the_data_and_restarts(
 
 def test_removing_keeps_the_data_and_the_settings(machine: Machine) -> None:
     machine.run("apt-get", "remove", "-y", "catalogd")
-    assert machine.does("systemctl", "is-active", "catalogd").strip() != "active"
+    for unit in ("catalogd", CLIENT):
+        assert machine.does("systemctl", "is-active", unit).strip() != "active"
     kept = {path.name for path in (machine.root / "var/lib/catalogd").iterdir()}
     assert "catalogd.db" in kept
     assert (machine.root / "etc/catalogd/catalogd.ini").exists()
@@ -420,11 +506,14 @@ def test_a_package_that_is_installed_again_finds_its_data(
 ) -> None:
     machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
     assert len(machine.sources(key)) == 3
+    assert machine.unit("ActiveState", CLIENT) == "active"
 
 
 def test_purging_removes_everything_but_the_games(machine: Machine) -> None:
     nobody = {"stdin": subprocess.DEVNULL}
     machine.run("apt-get", "purge", "-y", "catalogd", **nobody)
-    left = [machine.root / path for path in ("var/lib/catalogd", "etc/catalogd")]
-    assert [path for path in left if path.exists()] == []
+    wanted = f"etc/systemd/system/multi-user.target.wants/{CLIENT}"
+    paths = ("var/lib/catalogd", "var/lib/send-to-switch", "etc/catalogd", wanted)
+    left = [machine.root / path for path in paths]
+    assert [path for path in left if path.exists() or path.is_symlink()] == []
     assert (machine.root / "srv/games/s.nsp").exists()
