@@ -142,7 +142,7 @@ def option(help: str, metavar: str = "") -> Any:
 @dataclasses.dataclass(frozen=True)
 class Settings:
     server: str = option("address of catalogd, such as http://pi.local:6069", "URL")
-    key_file: str = option("file with the API key (login writes one)", "FILE")
+    key_file: str = option("file with the API key (login and pair write one)", "FILE")
     to: str = option("folder:PATH, ftp://HOST[:PORT]/FOLDER or lan://HOST", "TARGET")
     on_done: str = option("command to run after each item", "CMD")
     verify: bool = option("read each file back from the target")
@@ -1552,9 +1552,9 @@ def parser() -> Parser:
         default = defaults.get(field.name, "none" if "metavar" in words else "no")
         words["help"] += f" (default: {default})".replace("%", "%%")
         top.add_argument(f"--{field.name.replace('_', '-')}", **words)
-    text = "%(metavar)s with options (default: %(default)s)"
+    text = "INI file (default: %(default)s)"
     top.add_argument(
-        "--config", metavar="INI", default=config_path(INI_FILE), help=text
+        "--config", metavar="FILE", default=config_path(INI_FILE), help=text
     )
     text = "name of this device, for pair (default: %(default)s)"
     top.add_argument("--name", default=socket.gethostname(), help=text)

@@ -265,6 +265,15 @@ def test_the_names_in_the_state_file_are_those_of_earlier_releases(
     assert json.loads(pathlib.Path(state.path).read_text()) == values
 
 
+def test_a_state_of_an_earlier_release_is_read(tmp_path: pathlib.Path) -> None:
+    state = send_to_switch.State(str(tmp_path), "server", "target")
+    values = {"client": "me", "parts": {"a.nsp": '"tag"'}, "sent": "item"}
+    pathlib.Path(state.path).write_text(json.dumps(values))
+    state = send_to_switch.State(str(tmp_path), "server", "target")
+    assert (state.client, state.sent, state.files) == ("me", "item", {})
+    assert state.unfinished == {"a.nsp": '"tag"'}
+
+
 def test_a_damaged_state_counts_as_empty(tmp_path: pathlib.Path) -> None:
     state = send_to_switch.State(str(tmp_path), "server", "target")
     pathlib.Path(state.path).write_text("[]")

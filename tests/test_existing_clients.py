@@ -1,10 +1,12 @@
-"""The calls of clients that others wrote, to a real server with `sources = url`."""
+"""The calls of clients that others wrote, to a real server with `sources = url`; and
+the client, with a server that has the documented calls alone."""
 
 import contextlib
 import dataclasses
 import http.client
 import json
 import os
+import pathlib
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +14,9 @@ from typing import Any
 import pytest
 
 import catalogd
+import send_to_switch
 from conftest import PASSWORD, Library
+from consoles import Origin, Request
 
 GAME = os.urandom(2_000_000)
 BLOCK = 64 * 1024
@@ -205,3 +209,52 @@ def test_the_facts_of_an_entry_are_served(client: Client) -> None:
     answer = json.loads(body)
     assert (status, answer["success"]) == (200, True)
     assert answer["entry"]["size"] == len(GAME)
+
+
+class Documented:
+    """A server with one item, without ETags, ranges and calls of its own."""
+
+    def __init__(self) -> None:
+        self.reports: list[dict[str, Any]] = []
+        self.origin = Origin(lambda request: self.answer(request))
+
+    def answer(self, request: Request) -> None:
+        path = urllib.parse.urlsplit(request.path).path
+        body = request.rfile.read(int(request.headers.get("Content-Length", 0)))
+        if request.headers["Authorization"] != "Bearer key":
+            self.reply(request, 401, success=False)
+        elif path == "/api/send-queue":
+            is_pending = not self.reports
+            self.reply(request, 200, success=True, queue=[ITEM] * is_pending)
+        elif path == "/api/send-queue/progress":
+            self.reports.append(json.loads(body))
+            self.reply(request, 200, success=True, message="")
+        elif path == "/api/download/7":
+            request.reply(200, GAME)
+        else:
+            self.reply(request, 404, success=False)
+
+    def reply(self, request: Request, status: int, **body: Any) -> None:
+        request.reply(status, json.dumps(body).encode())
+
+
+ITEM = {
+    **{"queue_item_id": "1", "entry_id": "7", "entry_name": "Game.nsp"},
+    **{"entry_source": "/games/Game.nsp", "entry_size": len(GAME)},
+    **{"status": "pending", "created_at": "2026-11-21T12:00:00"},
+}
+
+
+def test_the_client_sends_from_a_server_with_the_documented_calls_alone(
+    card: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEND_TO_SWITCH_KEY", "key")
+    monkeypatch.setattr("signal.signal", lambda number, does: None)
+    server = Documented()
+    with contextlib.closing(server.origin):
+        words = ["--server", server.origin.url, "--state", str(tmp_path / "state")]
+        words += ["--config", str(tmp_path / "none.ini"), "--to", f"folder:{card}"]
+        assert send_to_switch.main([*words, "--once"]) == 0
+    assert (card / "Game.nsp").read_bytes() == GAME
+    states = [report["status"] for report in server.reports if "status" in report]
+    assert states == ["processing", "completed"]
