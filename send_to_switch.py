@@ -284,8 +284,8 @@ def header_sha256(header: str) -> bytes | None:
 
 def with_extension(name: str, address: str) -> str:
     """Return the name of an entry, with the file extension of its address."""
-    path = urllib.parse.unquote(urllib.parse.urlsplit(address).path)
-    extension = os.path.splitext(path)[1]
+    path = urllib.parse.urlsplit(address).path
+    extension = os.path.splitext(urllib.parse.unquote(path))[1]
     return name if name.lower().endswith(extension.lower()) else name + extension
 
 
@@ -700,7 +700,7 @@ class Download:
         self.digest: Any = None  # hash of the chunks, where all of them are known
 
     def retry(self, call: Callable[[], Result]) -> Result:
-        """Return the result of a call to the server, waited for while it is away."""
+        """Return the result of a call to the server, repeated while it is offline."""
         return Retry(self.progress.sleep, MAX_STALLS).call(call)
 
     def probe(self) -> None:
@@ -843,7 +843,9 @@ def strong_validator(headers: http.client.HTTPMessage) -> str:
 # Targets ----------------------------------------------------------------------
 # Where the client puts files. A new kind of target is one class here.
 
-FINAL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.EILSEQ)
+FAT32_LIMIT_BYTES = 2**32
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 FAT32_MESSAGE = (
     "The folder is on a FAT32 card, which takes no file of 4 GiB or more. Format it"
     " as exFAT, or send this file by ftp: or lan:."
@@ -939,8 +941,8 @@ class Storage(Target, abc.ABC):
         if (size := self.size_of(part)) not in (None, progress.done):
             raise Interrupted(f"{size} of {progress.done} bytes have arrived.")
         is_unread = self.is_local and download.sha256 and not download.digest
-        read_back = self.settings.verify or is_unread
-        check_digests(download, self.read_back(part, progress) if read_back else None)
+        must_read = self.settings.verify or is_unread
+        check_digests(download, self.read_back(part, progress) if must_read else None)
         state.mark_sent(item, name, download.validator)
         self.rename(part, name)
 
@@ -989,7 +991,7 @@ class Folder(Storage):
         try:
             self.save(download, state)
         except OSError as error:
-            raise self._problem(error) from error
+            raise self._problem(error, download.size or 0) from error
 
     def size_of(self, name: str) -> int | None:
         path = self.folder / name
@@ -1018,10 +1020,11 @@ class Folder(Storage):
         with contextlib.suppress(OSError):  # it does not exist, or the card is out
             (self.folder / f"{name}.part").unlink()
 
-    def _problem(self, error: OSError) -> Problem:
-        if error.errno in (errno.EFBIG, errno.EINVAL):
+    def _problem(self, error: OSError, size: int) -> Problem:
+        is_big = size >= FAT32_LIMIT_BYTES and error.errno == errno.EINVAL
+        if error.errno == errno.EFBIG or is_big:
             return Failed(FAT32_MESSAGE)
-        kind = Failed if error.errno in FINAL_ERRORS else TargetOffline
+        kind = Failed if error.errno in NO_SPACE + BAD_NAME else TargetOffline
         return kind(f"{self.folder} does not take the file: {error.strerror}.")
 
 
@@ -1403,10 +1406,7 @@ class Sender:
                 time.sleep(POLL_SECONDS)
 
     def send_next(self) -> bool:
-        """Send the first item that can be claimed. Return False if there is none.
-
-        :raises Offline: the server or the target is.
-        """
+        """Send the first item that can be claimed. Return False if there is none."""
         with contextlib.closing(self.target):
             for item in self.server.queue(self.state.client, self.target_state):
                 self._check_target()
@@ -1416,12 +1416,13 @@ class Sender:
         return False
 
     def _watch(self) -> None:
-        """Check the target, if the last time is long ago."""
+        """Check the target, if the last time is long ago, and say what is new."""
         if not self.target.is_watched or time.monotonic() < self._next_check:
             return
+        before = self.target_state
         with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
             self._check_target()
-        if self.target_state != "ready":
+        if self.target_state not in (before, "ready"):
             self.screen.say(self.target_state)
 
     def _check_target(self) -> None:
@@ -1566,9 +1567,8 @@ def parser() -> Parser:
 
 def login(settings: Settings, ini: str) -> int:
     """Ask for name and password, and save a new key and the server's address."""
-    address = server_address(
-        settings.server or input("Address of catalogd, such as http://pi.local:6069: ")
-    )
+    text = "Address of catalogd, such as http://pi.local:6069: "
+    address = server_address(settings.server or input(text))
     name = input("Name: ")
     password = getpass.getpass("Password: ")
     with contextlib.closing(Server(address)) as server:
@@ -1641,6 +1641,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM}: {printable(str(problem))}", file=sys.stderr)
         return problem.exit_code
     except (EOFError, KeyboardInterrupt):  # also of input() in `login`
+        print(file=sys.stderr)  # the prompt of the shell gets a line of its own
         return 130
 
 

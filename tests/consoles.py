@@ -35,7 +35,7 @@ def when_sent(
 
 
 class Data(DTPHandler):  # type: ignore[misc]
-    """The data connection. It breaks off, or is full, as the script says."""
+    """The data connection. The script closes it, or says that the card is full."""
 
     def handle_read(self) -> None:
         script = self.cmd_channel.script
@@ -83,12 +83,12 @@ class FTPConsole:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.commands: list[str] = []
-        self.drops: dict[str, int] = {}  # by command: how often to hang up
+        self.drops: dict[str, int] = {}  # by command: how often to close the connection
         self.refuses: dict[str, str] = {}  # by command: the reply
         self.refuses_once: dict[str, str] = {}
         self.before: dict[str, Callable[[], Any]] = {}  # by command: what to do first
-        self.drops_data = 0  # how often the data connection breaks off
-        self.ends_after = math.inf  # bytes, after which it hangs up
+        self.drops_data = 0  # how often the data connection is closed
+        self.ends_after = math.inf  # bytes, after which it closes the connection
         self.ends_with = "452 Not enough space."
         self.stall_after = math.inf  # bytes, after which it reads no more
         self.stalled = False
@@ -159,7 +159,7 @@ class Installer:
     # What consoles do with an address:
 
     def reset(self) -> None:
-        """Hang up in a way that is an error to the client."""
+        """Close the connection in a way that is an error to the client."""
         self.says_goodbye = False
         option = struct.pack("ii", 1, 0)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)

@@ -357,7 +357,7 @@ def test_a_queue_of_an_unknown_form_is_a_problem(
         server.queue("me")
 
 
-def test_a_server_that_does_not_answer_in_time_is_away(
+def test_a_server_that_does_not_answer_in_time_is_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(send_to_switch, "TIMEOUT_SECONDS", 0.1)
@@ -520,7 +520,7 @@ def test_a_link_that_redirects_to_nowhere_fails(
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_link_whose_host_is_away_fails_in_the_end(
+def test_a_link_whose_host_is_offline_fails_in_the_end(
     home: Home,
     card: pathlib.Path,
     origin: Callable[..., Origin],
@@ -625,7 +625,7 @@ def test_pauses_double_up_to_a_limit_until_there_is_progress() -> None:
     assert pauses == [3, 6, 12, 24, 30, 3]
 
 
-def test_a_server_that_is_away_is_waited_for_as_long_as_it_takes() -> None:
+def test_a_server_that_is_offline_is_waited_for_as_long_as_it_takes() -> None:
     pauses: list[float] = []
     attempts = retry(pauses, max_failures=2)
     for _ in range(100):
@@ -908,16 +908,16 @@ def test_a_server_that_restarts_in_mid_transfer_is_waited_for(
     item = home.queue("game.nsp", game)
     sender = home.sender(f"folder:{card}")
     plain = send_to_switch.connection
-    away_until = [0.0]
+    offline_until = [0.0]
 
     def connection(parts: Any) -> Any:
         made = plain(parts)
-        if time.monotonic() < away_until[0]:
+        if time.monotonic() < offline_until[0]:
             made.port = 1  # where nothing listens
         return made
 
     def restart() -> None:
-        away_until[0] = time.monotonic() + 0.3
+        offline_until[0] = time.monotonic() + 0.3
         home.drop()
 
     monkeypatch.setattr(send_to_switch, "connection", connection)
@@ -1023,7 +1023,7 @@ class Enough(Exception):
         send_to_switch.TargetOffline("No card."),
     ],
 )
-def test_a_server_or_target_that_is_away_is_tried_again(
+def test_a_server_or_target_that_is_offline_is_tried_again(
     home: Home,
     card: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -1047,7 +1047,7 @@ def test_a_server_or_target_that_is_away_is_tried_again(
     assert capsys.readouterr().out.splitlines() == lines
 
 
-def test_with_once_a_target_that_is_away_is_the_end(
+def test_with_once_a_target_that_is_offline_is_the_end(
     home: Home, card: pathlib.Path
 ) -> None:
     home.queue("game.nsp")
@@ -1354,10 +1354,13 @@ def test_an_idle_target_is_checked_once_a_minute(
     assert len(checks) == 2
 
 
-def test_a_target_is_checked_at_the_start(
+def test_a_target_is_checked_at_the_start_and_its_problem_is_told_once(
     home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home.sender(f"folder:{card}/none").run(once=True)
+    sender = home.sender(f"folder:{card}/none")
+    sender.run(once=True)
+    sender._next_check = 0
+    sender.run(once=True)
     missing = f"There is no folder {card}/none. Is the card in?"
     assert capsys.readouterr().out.splitlines() == [missing, "The queue is empty."]
 

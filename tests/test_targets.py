@@ -270,14 +270,14 @@ def test_a_file_that_was_sent_before_a_crash_is_not_sent_again(
     assert (card / "game.nsp").stat().st_ino == inode
 
 
-def test_a_missing_folder_is_away(home: Home, card: pathlib.Path) -> None:
+def test_a_missing_folder_is_offline(home: Home, card: pathlib.Path) -> None:
     item = home.queue("game.nsp", GAME)
     with pytest.raises(send_to_switch.TargetOffline, match="Is the card in"):
         home.sender(f"folder:{card}/nowhere").send_next()
     assert home.item(item)["status"] == "pending"
 
 
-def test_a_read_only_folder_is_away(
+def test_a_read_only_folder_is_offline(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
@@ -390,6 +390,7 @@ def test_a_card_that_cannot_hold_the_file_refuses_it_before_it_is_copied(
             return super().seek(place, whence)
 
     item = home.queue("game.nsp", GAME)
+    monkeypatch.setattr(send_to_switch, "FAT32_LIMIT_BYTES", len(GAME))
     monkeypatch.setattr(send_to_switch, "open", FAT32File, raising=False)
     home.sender(f"folder:{card}").send_next()
     assert "takes no file of 4 GiB" in home.item(item)["error"]
@@ -497,7 +498,7 @@ def test_homebrew_goes_to_the_switch_folder(
     assert files(console.folder) == ["switch/app.nro"]
 
 
-def test_a_console_that_is_off_is_away(home: Home, console: FTPConsole) -> None:
+def test_a_console_that_is_off_is_offline(home: Home, console: FTPConsole) -> None:
     item = home.queue("game.nsp", GAME)
     console.close()
     with pytest.raises(send_to_switch.TargetOffline, match="is not ready"):
@@ -539,7 +540,7 @@ def test_a_connection_that_drops_at_any_command_is_opened_again(
 
 
 @pytest.mark.parametrize("stage", STAGES[:2])
-def test_a_connection_that_drops_at_its_start_is_a_console_that_is_away(
+def test_a_connection_that_drops_at_its_start_is_a_console_that_is_offline(
     home: Home, console: FTPConsole, stage: str
 ) -> None:
     item = home.queue("game.nsp", GAME)
@@ -811,7 +812,7 @@ def test_an_installer_that_fails_fails_the_item(
 
 
 @pytest.mark.parametrize("says_goodbye", [True, False])
-def test_an_installer_that_hangs_up_at_once_fails_the_item(
+def test_an_installer_that_closes_the_connection_at_once_fails_the_item(
     home: Home, installer: Callable[..., Installer], says_goodbye: bool
 ) -> None:
     item = home.queue("game.nsp", GAME)
@@ -836,7 +837,7 @@ def test_an_installer_with_methods_of_its_own_is_served(
     assert home.item(item)["status"] == "completed"
 
 
-def test_an_installer_that_does_not_listen_is_away(home: Home) -> None:
+def test_an_installer_that_does_not_listen_is_offline(home: Home) -> None:
     item = home.queue("game.nsp", GAME)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as unused:
         port = unused.getsockname()[1]
