@@ -1573,8 +1573,7 @@ def login(settings: Settings, ini: str) -> int:
     password = getpass.getpass("Password: ")
     with contextlib.closing(Server(address)) as server:
         key = server.login(name, password)
-    path = save(settings, ini, key, server=address)
-    print(f"The key is in {path}. Now run '{program()} --to TARGET'.")
+    save(settings, ini, key, server=address)
     return 0
 
 
@@ -1582,21 +1581,19 @@ def pair(settings: Settings, ini: str, url: str, code: str, name: str) -> int:
     """Redeem a pairing code, and save the server, the target and the key."""
     address, code = server_address(url), re.sub(r"\D", "", code)
     saved = {"server": address, "to": settings.to, **read_ini(ini)}
-    if (saved["server"], saved["to"]) != (address, settings.to):
+    if (server_address(saved["server"]), saved["to"]) != (address, settings.to):
         raise Problem(f"{ini} is for another device. Choose a file with --config FILE.")
     if settings.to:
         find_target(settings)
     with contextlib.closing(Server(address)) as server:
         key = server.pair(code, name)
-    path = save(settings, ini, key, server=address, to=settings.to)
-    print(f"This device is {name}. Its key is in {path}.")
-    print(f"Now run '{program()}{'' if settings.to else ' --to TARGET'}'.")
+    save(settings, ini, key, server=address, to=settings.to)
     return 0
 
 
-def save(settings: Settings, ini: str, key: str, **values: str) -> str:
+def save(settings: Settings, ini: str, key: str, **values: str) -> None:
     """Write the key into a file, and that file's name and the values into the INI file.
-    Return the name of the key file."""
+    Say how to go on."""
     is_default = ini == config_path(INI_FILE)
     name = config_path(KEY_FILE) if is_default else f"{os.path.splitext(ini)[0]}.key"
     path = os.path.abspath(settings.key_file or name)
@@ -1604,7 +1601,9 @@ def save(settings: Settings, ini: str, key: str, **values: str) -> str:
     values = {**read_ini(ini), "key_file": path, **values}
     rows = [f"{name} = {value}".replace("\n", "\n\t") for name, value in values.items()]
     write_private(ini, "\n".join([f"[{PROGRAM}]", *rows, ""]))
-    return path
+    command = program() if is_default else f"{program()} --config {ini}"
+    command += "" if settings.to else " --to TARGET"
+    print(f"The key is in {path}. Now run '{command}'.")
 
 
 def send(args: argparse.Namespace, settings: Settings) -> int:
@@ -1633,9 +1632,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return send(args, settings)
             case ["login"]:
                 return login(settings, args.config)
-            case ["pair", url, code, *more]:
-                code = "".join([code, *more])
-                return pair(settings, args.config, url, code, args.name)
+            case ["pair", url, *code] if code:
+                return pair(settings, args.config, url, "".join(code), args.name)
         parser().error("The commands are login and pair URL CODE")
     except Problem as problem:
         print(f"{PROGRAM}: {printable(str(problem))}", file=sys.stderr)

@@ -1296,11 +1296,13 @@ def test_another_device_needs_settings_of_its_own(
 ) -> None:
     words = ["pair", pairing.url, "482915"]
     assert send_to_switch.main([*words, "--to", f"folder:{card}"]) == 0
+    words[1] = words[1].removeprefix("http://") + "/"
     assert send_to_switch.main(words) == 0, "the same device may be paired again"
     assert send_to_switch.main([*words, "--to", "lan://kitchen"]) == 2
     assert "--config FILE" in capsys.readouterr().err
     other = tmp_path / "kitchen.ini"
     assert send_to_switch.main([*words, "--to", "lan://h", "--config", str(other)]) == 0
+    assert f" --config {other}'." in capsys.readouterr().out
     assert (tmp_path / "kitchen.key").read_text() == "k" * 9 + "\n"
     assert f"key_file = {tmp_path / 'kitchen.key'}\n" in other.read_text()
     assert send_to_switch.main(["--config", str(other), "--once"]) == 0
