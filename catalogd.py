@@ -3024,7 +3024,9 @@ def library_folders(folders: Iterable[str]) -> list[str]:
     :raises Problem: the path of one is no Unicode, as JSON and SQLite need it.
     """
     found: list[str] = []
-    for path in sorted(map(absolute, folders), key=os.path.normcase):
+    for path in sorted(
+        map(absolute, folders), key=lambda path: (os.path.normcase(path), path)
+    ):
         if not is_text(path):
             raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
         if not any(is_below(path, above) for above in found):
@@ -3826,6 +3828,7 @@ class Server(waitress.server.TcpWSGIServer):
             adj=waitress.adjustments.Adjustments(
                 ident=None,
                 max_request_body_size=MAX_BODY_BYTES + 1,
+                inbuf_overflow=MAX_BODY_BYTES // 4,  # of a longer body, into a file
                 max_request_header_size=MAX_HEAD_BYTES,
                 outbuf_overflow=UNLIMITED,  # never into a file
                 outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
@@ -5179,7 +5182,10 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .chip[aria-pressed="true"] {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
 }
-.chip-count { margin-left: .15rem; font-weight: 450; opacity: .75; font-variant-numeric: tabular-nums; }
+.chip-count {
+  margin-left: .15rem; font-weight: 450; opacity: .75;
+  font-variant-numeric: tabular-nums;
+}
 .is-set { color: var(--accent); background: var(--soft); }
 .summary { display: flex; align-items: center; gap: 1rem; min-height: 2.75rem; }
 .scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }

@@ -1353,7 +1353,7 @@ def test_an_unknown_address_is_404(client: webtest.TestApp, path: str) -> None:
         ("{}", "text/plain", 415, "unsupported_media_type"),
         ("{", "application/json", 400, "bad_request"),
         ("[]", "application/json", 400, "bad_request"),
-        (" " * 65537, "application/json", 413, "too_large"),
+        (" " * (catalogd.MAX_BODY_BYTES + 1), "application/json", 413, "too_large"),
     ],
 )
 def test_a_bad_body_is_refused_after_the_key_is_checked(

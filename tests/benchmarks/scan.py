@@ -67,8 +67,8 @@ def read_headers(folder: str, settings: catalogd.Settings, data: str) -> float:
     """Return the seconds that reading all headers and fingerprints takes."""
     with contextlib.closing(catalogd.Store(data)) as store:
         scanner = catalogd.Scanner(store, settings)
-        files = list(catalogd.walk(folder, settings.extensions).files())
-        return seconds(lambda: [scanner._content(file) for file in files])
+        files = catalogd.walk(folder, settings.extensions).files
+        return seconds(lambda: [scanner._read(file) for file in files])
 
 
 def memory() -> float:
