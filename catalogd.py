@@ -3697,8 +3697,7 @@ class Task(waitress.task.WSGITask):
         keep = bodyless and self.version == "1.1" and asked != "close"
         self.response_headers += [("Connection", "keep-alive")] if keep else []
         super().finish()
-        if keep:
-            self.close_on_finish = False
+        self.close_on_finish = self.close_on_finish and not keep
 
 
 class Channel(waitress.channel.HTTPChannel):
@@ -3739,9 +3738,14 @@ class Channel(waitress.channel.HTTPChannel):
         """Close the socket. After a refusal wait for the client to close it first: to
         close it with unread data resets it, and the client would not get the answer."""
         if not self.is_refused or self.is_draining or not self.connected:
-            return super().handle_close()
+            return self.close()
         self.is_draining, self.will_close, self.request = True, False, None
         return self.hang_up(socket.SHUT_WR)
+
+    def close(self) -> None:
+        super().handle_close()
+        if self.request is not None:
+            self.request.close()  # its body may be in a file
 
     def hang_up(self, how: int = socket.SHUT_RDWR) -> None:
         """End the connection: the main loop notices it and closes the socket, a thread
@@ -3756,7 +3760,7 @@ class Channel(waitress.channel.HTTPChannel):
 
     def check_deadlines(self, now: float) -> None:
         """Refuse a request, or hang up on a client, that takes too long."""
-        timeout = self.adj.channel_timeout
+        timeout = MAX_DRAIN_SECONDS if self.is_draining else self.adj.channel_timeout
         if not self.is_waiting():
             if self.total_outbufs_len and now - self.sent_at > timeout:
                 self.hang_up()
@@ -3764,14 +3768,11 @@ class Channel(waitress.channel.HTTPChannel):
             in_body = self.request.headers_finished
             seconds = MAX_BODY_SECONDS if in_body else MAX_HEAD_SECONDS
             if now - max(self.request_began, self.waiting_since) > seconds:
-                self.request.error = waitress.utilities.Error("")
-                self.request.error.code = 408
-                self.request.error.reason = "Request Timeout"
+                self.request.error = error = waitress.utilities.Error("")
+                error.code, error.reason = 408, "Request Timeout"
                 self.requests, self.request = [self.request], None
                 self.server.add_task(self)
-        elif now - self.waiting_since > (
-            MAX_DRAIN_SECONDS if self.is_draining else timeout
-        ):
+        elif now - self.waiting_since > timeout:
             self.hang_up()
 
     def service(self) -> None:
@@ -3818,8 +3819,7 @@ class Server(waitress.server.TcpWSGIServer):
         self._settings = settings
         self._runs = runs
         self._crowded: set[str] = set()  # addresses that reached their share
-        self.loop_thread = 0
-        self._next_check, self._is_stopping = 0.0, False
+        self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
         super().__init__(
             app,
@@ -3869,14 +3869,13 @@ class Server(waitress.server.TcpWSGIServer):
         deadline = time.monotonic() + MAX_STOP_SECONDS
         with self._lock:
             downloads = {**self._own_threads}
-        for channel in filter(lambda channel: channel.connected, downloads.values()):
+        for channel in downloads.values():
             channel.hang_up()
         for thread in downloads:
             thread.join(max(deadline - time.monotonic(), 0))
         for group in self._groups.values():
             group.shutdown(timeout=max(deadline - time.monotonic(), 0))
-        busy = [group for group in self._groups.values() if group.threads]
-        return not busy and not self._own_threads
+        return not (self._own_threads or any(g.threads for g in self._groups.values()))
 
     def add_task(self, channel: Channel) -> None:
         """Pass a connection's first request to the threads that answer it."""
