@@ -3697,7 +3697,8 @@ class Task(waitress.task.WSGITask):
         keep = bodyless and self.version == "1.1" and asked != "close"
         self.response_headers += [("Connection", "keep-alive")] if keep else []
         super().finish()
-        self.close_on_finish = self.close_on_finish and not keep
+        if keep:
+            self.close_on_finish = False
 
 
 class Channel(waitress.channel.HTTPChannel):
@@ -3932,8 +3933,9 @@ class Server(waitress.server.TcpWSGIServer):
                 log.warning(f"{message} if it is a reverse proxy.", address)
         elif len(channels) <= limit:
             return
-        waiting = filter(Channel.is_waiting, channels)
-        min(waiting, key=lambda channel: channel.waiting_since).hang_up()
+        min(
+            filter(Channel.is_waiting, channels), key=lambda c: c.waiting_since
+        ).hang_up()
 
 
 # Web --------------------------------------------------------------------------
