@@ -699,11 +699,10 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
 
 
-def part_names(path: str, metadata: Mapping[str, Any]) -> list[str]:
-    """Return the name of a part and, for where others have it too, longer ones."""
-    name = part_name(path, metadata)
+def longer_names(name: str, path: str) -> list[str]:
+    """Return names for a file's entry whose name others have too, the longest last."""
     more = (file_type(path).upper(), os.path.basename(path), path)
-    return [name, *(f"{name} ({text})" for text in more)]
+    return [f"{name} ({text})" for text in more]
 
 
 def unequal_names(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -1061,18 +1060,18 @@ CREATE TABLE entries (
     title TEXT NOT NULL,               -- base_id, or the own id where there is none
     title_id TEXT,
     number INTEGER NOT NULL,           -- of the version, 0 where that is no number
-    names TEXT NOT NULL,               -- JSON: the shortest first
-    name TEXT NOT NULL,                -- the first of them that no other entry has
+    plain_name TEXT NOT NULL COLLATE NOCASE, -- which other entries may have too
+    name TEXT NOT NULL,                -- that, or a longer one that no other has
     sort_name TEXT NOT NULL,           -- the name, case folded
     entry_json TEXT NOT NULL,          -- the Entry of the interface
     page_json TEXT NOT NULL            -- the same, as the page's list has it
 ) STRICT;
 
-CREATE INDEX entries_listed ON entries (state, sort_name, id);
+CREATE INDEX entries_listed ON entries (state, sort_name, id, entry_json);
 CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
 CREATE INDEX entries_title ON entries
-    (title, state, kind, title_id, number, size, created_at, id);
-CREATE INDEX entries_name ON entries ((names ->> 0) COLLATE NOCASE);
+    (title, kind, title_id, number, state, size, created_at, id);
+CREATE INDEX entries_name ON entries (plain_name);
 CREATE INDEX entries_cover ON entries (facts ->> '$.icon') WHERE cover IS NOT NULL;
 
 CREATE TABLE icons (
@@ -1161,7 +1160,7 @@ UPGRADES = {
         "ALTER TABLE icons RENAME COLUMN jpeg TO image",
         "ALTER TABLE entries ADD COLUMN title TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE entries ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE entries ADD COLUMN names TEXT NOT NULL DEFAULT '[]'",
+        "ALTER TABLE entries ADD COLUMN plain_name TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE entries ADD COLUMN page_json TEXT NOT NULL DEFAULT ''",
     ),
 }
@@ -1213,20 +1212,22 @@ REPORT_COLUMNS = {
 KEY_LIVES = (  # one that a client's login made ends when it is not used
     "(NOT by_login OR coalesce(last_used_at, keys.created_at) >= :unused_since)"
 )
-# What a title offers. Of its parts with one title id that is the latest version, then
-# the largest file, then the oldest entry; the others are copies. Updates that are older
-# than another one, or than the base, are superseded. What is here goes before what is
-# on a disk that is offline. An entry without base_id is a title of its own.
-PARTS = """
-SELECT id, CASE
-    WHEN kind = 'update' AND number < max(number) FILTER (WHERE kind != 'add-on')
-        OVER (PARTITION BY title, state) THEN 'superseded'
-    WHEN row_number() OVER (
-        PARTITION BY title, kind,
-            CASE kind WHEN 'update' THEN number WHEN 'add-on' THEN title_id END
-        ORDER BY state = 'offline', number DESC, size DESC, created_at, id
-    ) > 1 THEN 'copy' END AS part
-FROM entries WHERE state != 'gone'
+# A title offers its entries that are not a "part" of these kinds: an update that is
+# older than another one or than the base, and a copy of a better entry with the same
+# title id: one that is here, or else the later version, larger file, or older entry.
+PART = """
+CASE WHEN kind = 'update' AND EXISTS (
+    SELECT 1 FROM entries AS other WHERE other.title = entries.title
+    AND other.kind IN ('base', 'update') AND other.state = entries.state
+    AND other.number > entries.number
+) THEN 'superseded' WHEN EXISTS (
+    SELECT 1 FROM entries AS other WHERE other.title = entries.title
+    AND other.kind = entries.kind AND other.title_id = entries.title_id
+    AND (other.kind != 'update' OR other.number = entries.number)
+    AND other.state != 'gone'
+    AND (entries.state, other.number, other.size, entries.created_at, entries.id)
+    > (other.state, entries.number, entries.size, other.created_at, other.id)
+) THEN 'copy' END
 """
 TITLE_ORDER = """
 SELECT id, state FROM (
@@ -1312,13 +1313,13 @@ Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-NESTED_COLUMNS = ("facts", "overrides", "names")  # of entries: JSON
+NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
 PAGE_COLUMNS = ["id", "name", "type", "file_type", "size", "created_at", "state"]
 ENTRY_COLUMNS = ["id", "name", "source", *PAGE_COLUMNS[2:-1], "created_by"]
 PAGE_METADATA = ["kind", "base_id", "title_id", "version", "patch", "author", "icon"]
 
 
-def derived_columns(row: Row, covers: set[str]) -> Row:
+def derived_columns(row: Row, covers: set[str], longer_name: str = "") -> Row:
     """Return the columns of an entry that follow from its others.
 
     :param covers: those that are among the icons.
@@ -1328,20 +1329,19 @@ def derived_columns(row: Row, covers: set[str]) -> Row:
     if row.get("cover") in covers:
         metadata["icon"] = row["cover"]
     metadata |= part_facts(row["file_type"], metadata)
-    names = [metadata["name"]]
+    plain_name = metadata["name"]
     if row["type"] == "filepath" and "name" not in overrides:
-        names = part_names(row["source"], metadata)
-    name = row["name"] if row.get("name") in names else names[0]
+        plain_name = part_name(row["source"], metadata)
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
-    named = {**row, "name": name}
+    named = {**row, "name": longer_name or plain_name}
     return {
         **{name: metadata.get(name) for name in ("kind", "title_id", "icon")},
         "title": metadata["base_id"] or row["id"],
         "number": numbers[0] if numbers else 0,
-        "names": names,
-        "name": name,
-        "sort_name": name.casefold(),
+        "plain_name": plain_name,
+        "name": named["name"],
+        "sort_name": named["name"].casefold(),
         "entry_json": entry_json(named, metadata),
         "page_json": page_json(named, metadata),
     }
@@ -1375,9 +1375,9 @@ def write_entries(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
     rows, names = [*rows], set()
     covers = known_covers(db, rows)
     for row in rows:
-        names.update(row.get("names", ())[:1])
+        names.add(row.get("plain_name", ""))
         row.update(derived_columns(row, covers))
-        names.add(row["names"][0])
+        names.add(row["plain_name"])
     put_entries(db, rows)
     tell_apart(db, names)
 
@@ -1413,17 +1413,25 @@ def put_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
         )
 
 
-def tell_apart(db: sqlite3.Connection, names: Iterable[str]) -> None:
-    """Give those entries names of their own whose shortest name is one of these."""
-    sql = "SELECT id, name, names FROM entries WHERE state != 'gone'"
-    sql += " AND (names ->> 0) COLLATE NOCASE IN (SELECT value FROM json_each(?))"
-    found = db.execute(sql, (json.dumps([*names]),)).fetchall()
-    old = {row["id"]: row["name"] for row in found}
-    new = unequal_names({row["id"]: json.loads(row["names"]) for row in found})
-    rows = read_entries(db, [entry for entry in new if new[entry] != old[entry]])
+def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
+    """Give the files with these plain names, where others have the same one, names of
+    their own. What an admin typed stays."""
+    found = db.execute(
+        "SELECT id, type, source, name, plain_name, overrides ->> 'name' AS typed"
+        " FROM entries WHERE state != 'gone'"
+        " AND plain_name IN (SELECT value FROM json_each(?))",
+        (json.dumps([*plain_names]),),
+    ).fetchall()
+    names = {row["id"]: [row["plain_name"]] for row in found}
+    for row in found:
+        if row["type"] == "filepath" and row["typed"] is None:
+            names[row["id"]] += longer_names(row["plain_name"], row["source"])
+    new = unequal_names(names)
+    changed = [row["id"] for row in found if row["name"] != new[row["id"]]]
+    rows = read_entries(db, changed)
     covers = known_covers(db, rows)
     for row in rows:
-        row.update(derived_columns({**row, "name": new[row["id"]]}, covers))
+        row.update(derived_columns(row, covers, new[row["id"]]))
     put_entries(db, rows)
 
 
@@ -2096,19 +2104,18 @@ class Entries:
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        sql = "SELECT entry_json AS entry FROM entries WHERE state = 'here'"
+        entries = "SELECT entry_json AS json FROM entries WHERE state = 'here'"
         if for_page:
-            marked = "json_insert(page_json, '$.part', part)"
-            sql = (
-                f"SELECT iif(part IS NULL, page_json, {marked}) AS entry"
-                f" FROM ({PARTS}) JOIN entries USING (id)"
+            entries = (
+                "SELECT iif(part IS NULL, page_json, json_insert(page_json, '$.part',"
+                f" part)) AS json FROM (SELECT *, {PART} AS part FROM entries)"
+                " WHERE state != 'gone'"
             )
-        body: bytes = self.database.value(
-            "SELECT CAST(printf('%s[%s]%s', ?, group_concat(entry, ','), ?) AS BLOB)"
-            f" FROM ({sql} ORDER BY sort_name, id)",
-            (before, after),
+        array = self.database.value(
+            f"SELECT CAST(group_concat(json) AS BLOB) FROM ({entries}"
+            " ORDER BY sort_name, id)"
         )
-        return body
+        return b"%b[%b]%b" % (before.encode(), array or b"", after.encode())
 
     def get(self, entry: str) -> dict[str, Any]:
         """Return the Entry of the interface.
@@ -2134,30 +2141,29 @@ class Entries:
             raise NotFound(NO_ENTRY)
         found = {**json.loads(rows[0]["entry_json"]), "state": rows[0]["state"]}
         bare = derived_columns({**rows[0], "overrides": {}}, set())
-        told = {**json.loads(bare["entry_json"])["metadata"], "name": bare["names"][0]}
+        told = {**json.loads(bare["entry_json"])["metadata"], "name": bare["name"]}
         file = {name: told[name] for name in ENTRY_CHANGES if name in told}
         return {"entry": found, "file": file}
 
     def tidy(self) -> list[Row]:
         """Return the files that waste space or will not work, each with a reason and,
         where it is equal to another file, the id of the entry to keep ("of")."""
-        checksum = "iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL)"
+        base = "SELECT name FROM entries AS base WHERE base.title = entries.title"
+        base += " AND kind = 'base' AND state != 'gone'"
         return self.database.rows(
-            f"WITH files AS (SELECT *, {checksum} AS checksum,"
-            f" first_value(id) OVER equal AS kept, first_value({checksum}) OVER equal"
-            f" AS kept_checksum FROM entries JOIN ({PARTS}) USING (id)"
-            " WHERE type = 'filepath' AND state = 'here' WINDOW equal AS"
-            " (PARTITION BY sample ORDER BY part IS NOT NULL, created_at, id)),"
-            " bases AS (SELECT title AS base_id, min(name) AS base_name FROM entries"
-            " WHERE kind = 'base' AND state != 'gone' GROUP BY title),"
-            " found AS (SELECT CASE"
-            " WHEN sample IS NULL THEN 'unreadable'"
+            f"WITH parts AS (SELECT *, {PART} AS part, ({base}) AS base, iif((size,"
+            " mtime) = (sha256_size, sha256_mtime), sha256, NULL) AS checksum"
+            " FROM entries WHERE type = 'filepath' AND state = 'here'),"
+            " files AS (SELECT *, first_value(id) OVER equal AS kept,"
+            " first_value(checksum) OVER equal AS kept_checksum FROM parts WINDOW"
+            " equal AS (PARTITION BY sample ORDER BY part NOT NULL, created_at, id)),"
+            " found AS (SELECT *, CASE WHEN sample IS NULL THEN 'unreadable'"
             " WHEN facts ->> 'complete' = 0 THEN 'incomplete'"
             " WHEN id != kept AND coalesce(checksum = kept_checksum, 1) THEN 'equal'"
             " WHEN part = 'superseded' THEN part"
-            " WHEN kind IN ('update', 'add-on') AND base_name IS NULL THEN 'no base'"
-            " END AS reason, * FROM files LEFT JOIN bases ON base_id = title)"
-            " SELECT reason, id, name, source AS path, size, base_name AS title,"
+            " WHEN kind IN ('update', 'add-on') AND base IS NULL THEN 'no base'"
+            " END AS reason FROM files)"
+            " SELECT reason, id, name, source AS path, size, base AS title,"
             " iif(reason = 'equal', kept, NULL) AS of FROM found"
             " WHERE reason NOT NULL ORDER BY reason, sort_name, id"
         )
@@ -2405,7 +2411,7 @@ class Queue:
         rows = self.database.rows(
             "SELECT id, EXISTS (SELECT 1 FROM sent WHERE entry = id AND account = ?"
             f" AND sent.version = {VERSION_SENT}) AS is_sent"
-            f" FROM ({PARTS} AND title = ?) JOIN entries USING (id) WHERE part IS NULL",
+            f" FROM entries WHERE title = ? AND state != 'gone' AND {PART} IS NULL",
             (account, title),
         )
         if not rows:

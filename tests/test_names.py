@@ -158,9 +158,10 @@ def test_an_add_on_without_a_title_id_has_no_number() -> None:
     ],
 )
 def test_equal_names_are_told_apart(paths: list[str], names: list[str]) -> None:
-    found = {
-        path: catalogd.part_names(path, catalogd.name_facts(path)) for path in paths
-    }
+    found = {}
+    for path in paths:
+        name = catalogd.name_facts(path)["name"]
+        found[path] = [name, *catalogd.longer_names(name, path)]
     assert list(catalogd.unequal_names(found).values()) == names
 
 
