@@ -699,14 +699,14 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
 
 
-def longer_names(name: str, path: str) -> list[str]:
-    """Return names for a file's entry whose name others have too, the longest last."""
-    more = (file_type(path).upper(), os.path.basename(path), path)
-    return [f"{name} ({text})" for text in more]
-
-
-def unequal_names(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Return, for each of these, the first of its names that no other has."""
+def unequal_names(files: Mapping[str, tuple[str, str | None]]) -> dict[str, str]:
+    """Return a name for each of these plain names and paths: the plain one, or the
+    first longer one that no other has. A name without a path stays as it is."""
+    names = {identity: [name] for identity, (name, _) in files.items()}
+    for identity, (name, path) in files.items():
+        if path is not None:
+            more = (file_type(path).upper(), os.path.basename(path), path)
+            names[identity] += [f"{name} ({text})" for text in more]
     counts = collections.Counter(
         name.casefold() for row in names.values() for name in row
     )
@@ -1209,9 +1209,8 @@ REPORT_COLUMNS = {
     "transfer_speed": "speed",
     "error_message": "error",
 }
-KEY_LIVES = (  # one that a client's login made ends when it is not used
-    "(NOT by_login OR coalesce(last_used_at, keys.created_at) >= :unused_since)"
-)
+# A key that a client's login made ends when it is not used.
+KEY_LIVES = "(NOT by_login OR coalesce(last_used_at, keys.created_at) >= :unused_since)"
 # A title offers its entries that are not a "part" of these kinds: an update that is
 # older than another one or than the base, and a copy of a better entry with the same
 # title id: one that is here, or else the later version, larger file, or older entry.
@@ -1368,18 +1367,51 @@ def page_json(row: Row, metadata: Row) -> str:
     return ENCODER.encode(known)
 
 
-def write_entries(db: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Add entries, or replace those with the same ids, and give them, and those whose
-    names were or become the same, names of their own. All rows have the same columns.
+def write_entries(
+    db: sqlite3.Connection, rows: Sequence[Row], names: Mapping[str, str] | None = None
+) -> None:
+    """Add entries, or replace those with the same ids, by one statement: SQLite works
+    without holding up the threads that answer calls. All rows have the same columns.
+
+    :param names: by id, where the plain names are not unique. If None, those that are
+        concerned are told apart.
     """
-    rows, names = [*rows], set()
+    if not rows:
+        return
+    plain_names = {row["plain_name"] for row in rows if row.get("plain_name")}
     covers = known_covers(db, rows)
+    values: list[Any] = []
     for row in rows:
-        names.add(row.get("plain_name", ""))
-        row.update(derived_columns(row, covers))
-        names.add(row["plain_name"])
-    put_entries(db, rows)
-    tell_apart(db, names)
+        row.update(derived_columns(row, covers, (names or {}).get(row["id"], "")))
+        values += [json.dumps(v) if isinstance(v, dict) else v for v in row.values()]
+    columns = ", ".join(rows[0])
+    place = f"({', '.join('?' * len(rows[0]))})"
+    places = ", ".join([place] * len(rows))
+    updates = ", ".join(f"{name} = excluded.{name}" for name in rows[0] if name != "id")
+    db.execute(
+        f"INSERT INTO entries ({columns}) VALUES {places}"
+        f" ON CONFLICT (id) DO UPDATE SET {updates}",
+        values,
+    )
+    if names is None:
+        tell_apart(db, plain_names.union(row["plain_name"] for row in rows))
+
+
+def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
+    """Give the files with these plain names, where others have the same one, names of
+    their own. What an admin typed stays."""
+    found = db.execute(
+        "SELECT id, name, plain_name, CASE WHEN type = 'filepath' AND"
+        " overrides ->> 'name' IS NULL THEN source END AS path FROM entries"
+        " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
+        (json.dumps([*plain_names]),),
+    ).fetchall()
+    names = unequal_names(
+        {row["id"]: (row["plain_name"], row["path"]) for row in found}
+    )
+    changed = [row["id"] for row in found if row["name"] != names[row["id"]]]
+    for ids in batches(changed):
+        write_entries(db, read_entries(db, ids), names)
 
 
 def known_covers(db: sqlite3.Connection, rows: Iterable[Row]) -> set[str]:
@@ -1387,52 +1419,6 @@ def known_covers(db: sqlite3.Connection, rows: Iterable[Row]) -> set[str]:
     sql = "SELECT digest FROM icons WHERE digest IN (SELECT value FROM json_each(?))"
     covers = json.dumps([row.get("cover") for row in rows])
     return {row["digest"] for row in db.execute(sql, (covers,))}
-
-
-def put_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Write rows by one statement a batch: SQLite works without holding up the threads
-    that answer calls."""
-    for batch in batches(rows):
-        values: list[Any] = []
-        for row in batch:
-            nested = (
-                json.dumps(v) if isinstance(v, (dict, list)) else v
-                for v in row.values()
-            )
-            values += nested
-        columns = ", ".join(batch[0])
-        place = f"({', '.join('?' * len(batch[0]))})"
-        places = ", ".join([place] * len(batch))
-        updates = ", ".join(
-            f"{name} = excluded.{name}" for name in batch[0] if name != "id"
-        )
-        db.execute(
-            f"INSERT INTO entries ({columns}) VALUES {places}"
-            f" ON CONFLICT (id) DO UPDATE SET {updates}",
-            values,
-        )
-
-
-def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
-    """Give the files with these plain names, where others have the same one, names of
-    their own. What an admin typed stays."""
-    found = db.execute(
-        "SELECT id, type, source, name, plain_name, overrides ->> 'name' AS typed"
-        " FROM entries WHERE state != 'gone'"
-        " AND plain_name IN (SELECT value FROM json_each(?))",
-        (json.dumps([*plain_names]),),
-    ).fetchall()
-    names = {row["id"]: [row["plain_name"]] for row in found}
-    for row in found:
-        if row["type"] == "filepath" and row["typed"] is None:
-            names[row["id"]] += longer_names(row["plain_name"], row["source"])
-    new = unequal_names(names)
-    changed = [row["id"] for row in found if row["name"] != new[row["id"]]]
-    rows = read_entries(db, changed)
-    covers = known_covers(db, rows)
-    for row in rows:
-        row.update(derived_columns(row, covers, new[row["id"]]))
-    put_entries(db, rows)
 
 
 def content_digest(*parts: bytes) -> str:
@@ -1457,17 +1443,9 @@ def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
 
 def file_columns(file: FoundFile, content: FileContent | None) -> Row:
     """Return the columns that a found file gives, and its content where it was read."""
-    columns: Row = {
-        "source": file.path,
-        "folder": file.folder,
-        "size": file.size,
-        "mtime": file.mtime,
-        "inode": file.inode,
-        "volume": file.volume,
-        "cover": file.cover,
-        "state": "here",
-        "gone_at": None,
-    }
+    columns: Row = {"source": file.path, **file._asdict()}
+    del columns["path"]
+    columns |= {"state": "here", "gone_at": None}
     if content:
         columns["file_type"] = file_type(file.path)
         columns["facts_version"] = FACTS_VERSION
@@ -1650,9 +1628,8 @@ class Database:
         current = (SCHEMA_VERSION, APPLICATION_ID)
         if (self._pragma("user_version"), self._pragma("application_id")) == current:
             return
-        with self.exclusive(
-            "upgrade", wait=60
-        ):  # SQLite does not wait there for a lock
+        # SQLite itself does not wait there for a lock.
+        with self.exclusive("upgrade", wait=60):
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
             self._writer.execute("PRAGMA legacy_alter_table = ON")  # and only them
@@ -2092,9 +2069,13 @@ class Entries:
         now = self.database.time()
         return {"state": "here", "created_at": now, "facts_version": FACTS_VERSION}
 
-    @staticmethod
-    def _list_changed(db: sqlite3.Connection) -> None:
-        db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
+    @contextlib.contextmanager
+    def _changing(self, listed: bool = True) -> Iterator[sqlite3.Connection]:
+        """Run the block as one transaction that changes the list."""
+        with self.database.writing() as db:
+            yield db
+            if listed:
+                db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
 
     def list_json(
         self, before: str = "", after: str = "", for_page: bool = False
@@ -2186,14 +2167,13 @@ class Entries:
 
         :raises NotFound: there is no such entry.
         """
-        with self.database.writing() as db:
+        with self._changing() as db:
             rows = read_entries(db, [entry])
             if not rows:
                 raise NotFound(NO_ENTRY)
             old = rows[0]["overrides"]
             rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
             write_entries(db, rows)
-            self._list_changed(db)
 
     # Files
 
@@ -2238,10 +2218,8 @@ class Entries:
         """
         new = {"type": "filepath", "created_by": SCANNER, **self._new()}
         rows = [{"id": new_id(), **new, **file_columns(*row)} for row in found]
-        with self.database.writing() as db:
+        with self._changing(listed) as db:
             write_entries(db, rows)
-            if listed:
-                self._list_changed(db)
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
@@ -2253,11 +2231,10 @@ class Entries:
         }
         columns |= {known.id: gone for known in changes.gone}
         columns |= {known.id: offline for known in changes.offline}
-        with self.database.writing() as db:
+        with self._changing() as db:
             change_entries(db, columns)
             sql = "DELETE FROM entries WHERE id = ?"
             db.executemany(sql, [(known.id,) for known in changes.forgotten])
-            self._list_changed(db)
 
     def drop_icons(self) -> None:
         """Drop the icons that no entry has, neither shown nor behind a cover."""
@@ -2305,9 +2282,8 @@ class Entries:
     def set_checksum(self, checksum: Checksum) -> None:
         columns = {"sha256": checksum.sha256, "sha256_size": checksum.size}
         columns["sha256_mtime"] = checksum.mtime
-        with self.database.writing() as db:
+        with self._changing() as db:
             change_entries(db, {checksum.id: columns})
-            self._list_changed(db)
 
     # Links
 
@@ -2319,33 +2295,28 @@ class Entries:
         entry = new_id()
         row: Row = {"id": entry, "type": "url", "source": url, "file_type": type}
         row |= {"size": size, "facts": facts, "created_by": by, **self._new()}
-        with self.database.writing() as db:
+        with self._changing() as db:
             write_entries(db, [row])
-            self._list_changed(db)
         return entry
 
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
-        with self.database.writing() as db:
+        with self._changing() as db:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url' RETURNING name"
             row = db.execute(sql, (entry,)).fetchone()
             if row is None:
                 raise NotFound(f"There is no link {entry}.")
             tell_apart(db, [row["name"]])
-            self._list_changed(db)
 
 
 class Queue:
     """Queue items, and the addresses for programs on a console."""
 
-    def __init__(
-        self, database: Database, entries: Entries, stale_after: float
-    ) -> None:
+    def __init__(self, database: Database, stale_after: float) -> None:
         """
         :param stale_after: seconds without a report that make an item pending again.
         """
         self.database = database
-        self.entries = entries
         self.stale_after = stale_after
         # Figures that wait for another writer, by account and item.
         self._kept: dict[tuple[int, str], dict[str, Any]] = {}
@@ -2372,13 +2343,12 @@ class Queue:
             raise NotFound(failure["message"])
         return bool(done["added"])
 
-    def send_all(self, account: int, entries: Iterable[str]) -> dict[str, list[Any]]:
+    def send_all(self, account: int, entries: Sequence[str]) -> dict[str, list[Any]]:
         """Queue entries, those of a title one after the other: base, updates, add-ons.
 
         Return the ids that were "added" and, in the same order, those that are pending
         or processing "already"; and what "failed", each as entry_id and message.
         """
-        entries = [*dict.fromkeys(entries)]
         with self.database.writing() as db:
             rows = db.execute(TITLE_ORDER, (json.dumps(entries),))
             states = {row["id"]: row["state"] for row in rows}
@@ -2391,14 +2361,18 @@ class Queue:
                 (account, self.database.time(), json.dumps(here)),
             )
             added = {row["entry"] for row in done}
-        messages = {"offline": "Its disk is offline.", "here": ""}
-        why = {
-            entry: messages.get(states.get(entry, ""), NO_ENTRY) for entry in entries
+        why = {"here": "", "offline": "Its disk is offline."}  # it cannot be sent
+        messages = {
+            entry: why.get(states.get(entry, ""), NO_ENTRY) for entry in entries
         }
         return {
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
-            "failed": [{"entry_id": e, "message": why[e]} for e in entries if why[e]],
+            "failed": [
+                {"entry_id": entry, "message": message}
+                for entry, message in messages.items()
+                if message
+            ],
         }
 
     def send_title(self, account: int, title: str) -> dict[str, list[Any]]:
@@ -2678,7 +2652,7 @@ class Store:
         self.database = Database(folder, clock)
         self.accounts = Accounts(self.database)
         self.entries = Entries(self.database)
-        self.queue = Queue(self.database, self.entries, stale_after)
+        self.queue = Queue(self.database, stale_after)
 
     def waiting(self) -> dict[str, int]:
         """Return how many reports and writers wait for another writer."""

@@ -158,11 +158,13 @@ def test_an_add_on_without_a_title_id_has_no_number() -> None:
     ],
 )
 def test_equal_names_are_told_apart(paths: list[str], names: list[str]) -> None:
-    found = {}
-    for path in paths:
-        name = catalogd.name_facts(path)["name"]
-        found[path] = [name, *catalogd.longer_names(name, path)]
-    assert list(catalogd.unequal_names(found).values()) == names
+    files = {path: (catalogd.name_facts(path)["name"], path) for path in paths}
+    assert list(catalogd.unequal_names(files).values()) == names
+
+
+def test_a_name_that_an_admin_typed_stays() -> None:
+    files = {"1": ("A", None), "2": ("a", None), "3": ("A", "/1/A.nsp")}
+    assert catalogd.unequal_names(files) == {"1": "A", "2": "a", "3": "A (NSP)"}
 
 
 def facts_of(name: str, content: bytes) -> dict[str, Any]:
