@@ -1057,14 +1057,14 @@ CREATE TABLE entries (
     created_by TEXT NOT NULL,
     icon TEXT,                         -- this and the rest: made by derived_columns
     kind TEXT,                         -- one of KINDS, NULL where it is not known
-    title TEXT NOT NULL,               -- base_id, or the own id where there is none
+    title TEXT NOT NULL DEFAULT '',    -- base_id, or the own id where there is none
     title_id TEXT,
-    number INTEGER NOT NULL,           -- of the version, 0 where that is no number
-    plain_name TEXT NOT NULL COLLATE NOCASE, -- which other entries may have too
+    number INTEGER NOT NULL DEFAULT 0, -- of the version, 0 where that is no number
+    plain_name TEXT NOT NULL DEFAULT '' COLLATE NOCASE, -- which others may have too
     name TEXT NOT NULL,                -- that, or a longer one that no other has
     sort_name TEXT NOT NULL,           -- the name, case folded
     entry_json TEXT NOT NULL,          -- the Entry of the interface
-    page_json TEXT NOT NULL            -- the same, as the page's list has it
+    page_json TEXT NOT NULL DEFAULT '' -- the same, as the page's list has it
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id, entry_json);
@@ -1132,7 +1132,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 3  # also goes up when derived_columns changes
+SCHEMA_VERSION = 2  # also goes up when derived_columns changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1155,13 +1155,7 @@ UPGRADES = {
         " WHERE status NOT IN ('pending', 'processing')",
         "ALTER TABLE keys ADD COLUMN by_login INTEGER NOT NULL DEFAULT 0",
         "UPDATE keys SET by_login = label = 'signed in by a client'",
-    ),
-    2: (
         "ALTER TABLE icons RENAME COLUMN jpeg TO image",
-        "ALTER TABLE entries ADD COLUMN title TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE entries ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE entries ADD COLUMN plain_name TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE entries ADD COLUMN page_json TEXT NOT NULL DEFAULT ''",
     ),
 }
 STORED_TIMES = (  # those that are compared with the clock: table and column
@@ -1235,6 +1229,7 @@ SELECT id, state FROM (
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
 VERSION_SENT = "coalesce(entry_json ->> '$.metadata.version', '')"
+VALID_SHA256 = "iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL)"
 NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
 IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
@@ -2132,9 +2127,9 @@ class Entries:
         base = "SELECT name FROM entries AS base WHERE base.title = entries.title"
         base += " AND kind = 'base' AND state != 'gone'"
         return self.database.rows(
-            f"WITH parts AS (SELECT *, {PART} AS part, ({base}) AS base, iif((size,"
-            " mtime) = (sha256_size, sha256_mtime), sha256, NULL) AS checksum"
-            " FROM entries WHERE type = 'filepath' AND state = 'here'),"
+            f"WITH parts AS (SELECT *, {PART} AS part, ({base}) AS base,"
+            f" {VALID_SHA256} AS checksum FROM entries"
+            " WHERE type = 'filepath' AND state = 'here'),"
             " files AS (SELECT *, first_value(id) OVER equal AS kept,"
             " first_value(checksum) OVER equal AS kept_checksum FROM parts WINDOW"
             " equal AS (PARTITION BY sample ORDER BY part NOT NULL, created_at, id)),"
@@ -2266,8 +2261,7 @@ class Entries:
         some = "AND id IN (SELECT value FROM json_each(:ids))" if entries else ""
         rows = self.database.rows(
             "SELECT id, source AS path, folder, size, mtime,"
-            " CASE WHEN sha256_size = size AND sha256_mtime = mtime THEN sha256 END"
-            " AS sha256 FROM entries"
+            f" {VALID_SHA256} AS sha256 FROM entries"
             f" WHERE type = 'filepath' AND state = 'here' {some} ORDER BY sort_name",
             {"ids": json.dumps([*entries])},
         )
