@@ -699,20 +699,27 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
 
 
-def unequal_names(files: Mapping[str, tuple[str, str | None]]) -> dict[str, str]:
-    """Return a name for each of these plain names and paths: the plain one, or the
-    first longer one that no other has. A name without a path stays as it is."""
-    names = {identity: [name] for identity, (name, _) in files.items()}
-    for identity, (name, path) in files.items():
-        if path is not None:
-            more = (file_type(path).upper(), os.path.basename(path), path)
-            names[identity] += [f"{name} ({text})" for text in more]
+def unequal_names(rows: Iterable[Any]) -> dict[str, str]:
+    """Return a name for each entry, by id: its plain name, or the first longer one that
+    no other has.
+
+    :param rows: each with id, plain_name, path and library folder. Without a folder it
+        keeps its plain name.
+    """
+    names = {}
+    for row in rows:
+        path, folder = row["path"], row["folder"]
+        names[row["id"]] = [row["plain_name"]]
+        if folder is not None:
+            place = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
+            more = (file_type(path).upper(), os.path.basename(path), place, path)
+            names[row["id"]] += [f"{row['plain_name']} ({text})" for text in more]
     counts = collections.Counter(
-        name.casefold() for row in names.values() for name in row
+        name.casefold() for choice in names.values() for name in choice
     )
     return {
-        identity: next((name for name in row if counts[name.casefold()] == 1), row[-1])
-        for identity, row in names.items()
+        entry: next((n for n in choice if counts[n.casefold()] == 1), choice[-1])
+        for entry, choice in names.items()
     }
 
 
@@ -1396,14 +1403,12 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
     """Give the files with these plain names, where others have the same one, names of
     their own. What an admin typed stays."""
     found = db.execute(
-        "SELECT id, name, plain_name, CASE WHEN type = 'filepath' AND"
-        " overrides ->> 'name' IS NULL THEN source END AS path FROM entries"
+        "SELECT id, name, plain_name, source AS path,"
+        " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM entries"
         " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
         (json.dumps([*plain_names]),),
     ).fetchall()
-    names = unequal_names(
-        {row["id"]: (row["plain_name"], row["path"]) for row in found}
-    )
+    names = unequal_names(found)
     changed = [row["id"] for row in found if row["name"] != names[row["id"]]]
     for ids in batches(changed):
         write_entries(db, read_entries(db, ids), names)

@@ -154,17 +154,25 @@ def test_an_add_on_without_a_title_id_has_no_number() -> None:
             ["/1/A.nsp", "/1/A [x].nsp", "/1/A.xci"],
             ["A (A.nsp)", "A (A [x].nsp)", "A (XCI)"],
         ),
-        (["/1/A.nsp", "/2/A.nsp"], ["A (/1/A.nsp)", "A (/2/A.nsp)"]),
+        (["/1/A.nsp", "/1/b/A.nsp"], ["A (1/A.nsp)", "A (1/b/A.nsp)"]),
+        (["/2/1/A.nsp", "/3/1/A.nsp"], ["A (/2/1/A.nsp)", "A (/3/1/A.nsp)"]),
     ],
 )
 def test_equal_names_are_told_apart(paths: list[str], names: list[str]) -> None:
-    files = {path: (catalogd.name_facts(path)["name"], path) for path in paths}
-    assert list(catalogd.unequal_names(files).values()) == names
+    rows = [
+        row(path, catalogd.name_facts(path)["name"], path[: path.index("/1") + 2])
+        for path in paths
+    ]
+    assert list(catalogd.unequal_names(rows).values()) == names
+
+
+def row(path: str, name: str, folder: str | None) -> dict[str, str | None]:
+    return {"id": path, "plain_name": name, "path": path, "folder": folder}
 
 
 def test_a_name_that_an_admin_typed_stays() -> None:
-    files = {"1": ("A", None), "2": ("a", None), "3": ("A", "/1/A.nsp")}
-    assert catalogd.unequal_names(files) == {"1": "A", "2": "a", "3": "A (NSP)"}
+    rows = [row("1", "A", None), row("2", "a", None), row("/1/A.nsp", "A", "/1")]
+    assert list(catalogd.unequal_names(rows).values()) == ["A", "a", "A (NSP)"]
 
 
 def facts_of(name: str, content: bytes) -> dict[str, Any]:
