@@ -3796,8 +3796,7 @@ class Server(waitress.server.TcpWSGIServer):
         self, sock: socket.socket, app: Any, settings: Settings, runs: Runs
     ) -> None:
         """:param sock: it listens at the address."""
-        self._settings = settings
-        self._runs = runs
+        self._settings, self._runs = settings, runs
         self._crowded: set[str] = set()  # addresses that reached their share
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
@@ -3912,9 +3911,8 @@ class Server(waitress.server.TcpWSGIServer):
                 log.warning(f"{message} if it is a reverse proxy.", address)
         elif len(channels) <= limit:
             return
-        min(
-            filter(Channel.is_waiting, channels), key=lambda c: c.waiting_since
-        ).hang_up()
+        waiting = filter(Channel.is_waiting, channels)
+        min(waiting, key=lambda channel: channel.waiting_since).hang_up()
 
 
 # Web --------------------------------------------------------------------------
