@@ -9426,7 +9426,7 @@ def scan(args: argparse.Namespace) -> None:
 def scan_by_service(store: Store, line: "ProgressLine") -> str:
     """Have the running service scan: it alone knows its folders and what it can read.
     Return what changed. :raises Problem: the service ended."""
-    store.set_scan_request("asked")
+    store.set_scan_request("asked", "waiting for the service")
     while store.database.is_served():
         state, report = store.scan_request()
         if state == "done":
