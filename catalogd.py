@@ -134,14 +134,14 @@ def folder_list(text: str) -> tuple[str, ...]:
     """Return the folders, one on each line. :raises ValueError: one is mistyped."""
     found = tuple(line.strip() for line in text.splitlines() if line.strip())
     for path in found:
-        if not os.path.isabs(path):
+        if not (os.path.isabs(path) or os.path.splitdrive(path)[0]):
             raise ValueError("needs whole paths, without quotes, such as /srv/games")
         if SEVERAL.search(path) and not os.path.isdir(path):
             raise ValueError("needs a line of its own for each folder and each comment")
     return found
 
 
-SEVERAL = re.compile(r"[\s,;:](/|[A-Za-z]:[\\/])|\s[#;]")  # in a line
+SEVERAL = re.compile(r"(?<!^.)[\s,;:](/|[A-Za-z]:[\\/])|\s[#;]")  # but not in D:/
 
 
 def extensions(text: str) -> tuple[str, ...]:
@@ -9302,8 +9302,18 @@ def heartbeat(server: Server, web: Web) -> Iterator[None]:
     if not os.environ.get("NOTIFY_SOCKET"):
         yield
         return
+    watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
+    interval = watchdog / 3 or HEARTBEAT_SECONDS
+    address = own_address(web.settings.host, server.effective_port)
     over = threading.Event()
-    thread = threading.Thread(target=beat, args=(server, web, over), name="heartbeat")
+
+    def beat() -> None:
+        while not over.is_set():
+            if answers(address, min(interval, MAX_ANSWER_SECONDS)):
+                notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
+            over.wait(interval)
+
+    thread = threading.Thread(target=beat, name="heartbeat")
     thread.start()
     try:
         yield
@@ -9311,16 +9321,6 @@ def heartbeat(server: Server, web: Web) -> Iterator[None]:
         over.set()
         thread.join()
         notify("STOPPING=1")
-
-
-def beat(server: Server, web: Web, over: threading.Event) -> None:
-    watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
-    interval = watchdog / 3 or HEARTBEAT_SECONDS
-    while not over.is_set():
-        address = own_address(web.settings.host, server.effective_port)
-        if answers(address, min(interval, MAX_ANSWER_SECONDS)):
-            notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
-        over.wait(interval)
 
 
 def status(web: Web) -> str:
@@ -9417,7 +9417,8 @@ def scan(args: argparse.Namespace) -> None:
         if store.database.is_served():
             result = scan_by_service(store, line)
         elif settings.folders:
-            result = summary(Scanner(store, settings).scan(line.scan))
+            changes = Scanner(store, settings).scan(lambda it: line.draw(progress(it)))
+            result = summary(changes)
         else:
             raise no_folder(args.config)
     print(f"{result}.")
@@ -9444,9 +9445,6 @@ class ProgressLine:
         self.stream, self.total, self.done = stream, total, 0
         self.is_terminal = stream.isatty()
         self.began = self.drawn = time.monotonic()
-
-    def scan(self, state: ScanState) -> None:
-        self.draw(progress(state))
 
     def read(self, count: int, name: str) -> None:
         """Add bytes that were read of a file."""
@@ -9696,8 +9694,7 @@ class CheckUp:
         return read_settings(self.args)
 
     def settings(self) -> str:
-        is_default = self.found == Settings()
-        return f"{self.args.config}{' has the defaults' if is_default else ''}"
+        return f"{self.args.config}, {len(self.found.folders)} folders"
 
     def folders(self) -> str:
         paths = self.found.folders

@@ -1,6 +1,7 @@
 """The options of the INI file, and the messages for what is not one."""
 
 import errno
+import ntpath
 import pathlib
 import sys
 from typing import Any
@@ -145,6 +146,23 @@ def test_a_folder_whose_name_looks_like_more_may_be_there(
     folder.mkdir()
     ini.write_text(f"[library]\nfolders = {folder}\n")
     assert catalogd.Settings.read(str(ini)).folders == (str(folder),)
+
+
+@pytest.mark.parametrize("path", ["D:", "D:\\my games", "D:/games", "\\\\nas\\games"])
+def test_a_folder_of_windows_has_a_drive_or_a_server(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(catalogd.os, "path", ntpath)
+    assert catalogd.folder_list(path) == (path,)
+
+
+@pytest.mark.parametrize("text", ["games", "D:\\a D:\\b", "D:/a;E:/b"])
+def test_a_line_of_windows_is_one_folder(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(catalogd.os, "path", ntpath)
+    with pytest.raises(ValueError, match="needs"):
+        catalogd.folder_list(text)
 
 
 @pytest.mark.parametrize(
