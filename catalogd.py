@@ -1621,6 +1621,7 @@ class Database:
         self._all.append(db)
         db.row_factory = sqlite3.Row
         db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA cache_size = -500")  # KiB
         return db
 
     def _prepare(self) -> None:
@@ -3322,6 +3323,7 @@ class Scanner:
     # The thread
 
     def start(self) -> None:
+        spare_memory()
         self._thread.start()
 
     def stop(self) -> None:
@@ -4719,7 +4721,7 @@ class Directory:
                 if entry["file_type"] in PACKAGES
             ]
             index = {"files": files, "success": f"{len(files)} files"}
-            self._indexes[base] = json.dumps(index).encode()
+            self._indexes[base] = json.dumps(index).encode() + b"\n"
         return self._indexes[base]
 
     def name(self, entry: str) -> str:
