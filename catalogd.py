@@ -5163,9 +5163,10 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
 }
 .chip-count {
-  margin-left: .15rem; font-weight: 450; opacity: .75;
+  margin-left: .15rem; color: var(--muted); font-weight: 450;
   font-variant-numeric: tabular-nums;
 }
+.chip[aria-pressed="true"] .chip-count { color: inherit; }
 .is-set { color: var(--accent); background: var(--soft); }
 .summary { display: flex; align-items: center; gap: 1rem; min-height: 2.75rem; }
 .scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
@@ -5181,20 +5182,19 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
   display: block; width: 100%; height: auto; aspect-ratio: 1;
   border-radius: var(--radius); background: var(--line); object-fit: cover;
 }
-.drawn { position: relative; overflow: hidden; container-type: inline-size; }
-.drawn svg {
-  position: absolute; inset: 0; mask-image: linear-gradient(#0000 20%, #000 55%);
+.drawn {
+  position: relative; overflow: hidden; font-size: calc(var(--cover, 3.5rem) * .135);
 }
+.drawn svg { position: absolute; inset: 0; }
 .cover-name {
-  position: absolute; inset: 9cqi 9cqi auto; max-height: 60cqi; overflow: hidden;
-  font-size: 13.5cqi; font-weight: 750; line-height: 1.08; letter-spacing: -.025em;
-  overflow-wrap: anywhere; text-wrap: balance;
+  position: absolute; inset: 0 0 auto; max-height: 5.8em; padding: .67em .67em 1em;
+  overflow: hidden; font-weight: 750; line-height: 1.08; letter-spacing: -.025em;
+  overflow-wrap: break-word;
 }
 .initials {
-  position: absolute; inset: 0; display: grid; place-items: center; font-size: 40cqi;
+  position: absolute; inset: 0; display: grid; place-items: center; font-size: 2.9em;
   font-weight: 750; letter-spacing: -.02em;
 }
-.drawn:has(.initials) svg { mask-image: none; opacity: .45; }
 .entry { position: relative; display: grid; min-width: 0; }
 .entry-name {
   color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.3rem;
@@ -5255,6 +5255,7 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .covers :is(.send, input) { justify-self: end; }
 .covers .marks { pointer-events: none; }
 .covers .mark { box-shadow: var(--shade); }
+.covers .choice input:not(:checked) { border-color: #fff; background: #0006; }
 .covers .send {
   min-height: 2.375rem; padding: .2rem .9rem; border-radius: 99px;
   background: var(--surface); box-shadow: 0 2px 10px #0003; font-size: .875rem;
@@ -5333,6 +5334,7 @@ dialog::backdrop { background: var(--veil); }
 .details article { position: relative; padding: 1.75rem; min-height: 12rem; }
 .details .close { position: absolute; z-index: 2; top: .6rem; right: .6rem; }
 .glow {
+  --cover: 52rem;
   position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .5;
   mask-image: linear-gradient(#000, #0000); pointer-events: none;
 }
@@ -5341,7 +5343,7 @@ dialog::backdrop { background: var(--veil); }
   position: relative; display: grid; gap: .9rem 1.75rem; align-items: start;
   grid: "cover text" auto "cover about" auto "cover act" 1fr / 13rem minmax(0, 1fr);
 }
-.facts-cover { grid-area: cover; }
+.facts-cover { --cover: 13rem; grid-area: cover; }
 .facts-cover .cover { box-shadow: 0 10px 30px #0004; }
 .facts-text { grid-area: text; display: grid; gap: .4rem; min-width: 0; }
 .facts-head .description { grid-area: about; }
@@ -5401,6 +5403,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .sending {
   display: flex; align-items: center; gap: 1rem; padding: 1rem; margin-bottom: .75rem;
 }
+.sending { --cover: 5.5rem; }
 .sending .cover { width: 5.5rem; border-radius: var(--radius); }
 .sending-head { display: flex; align-items: baseline; gap: 1rem; margin-bottom: .5rem; }
 .sending-head h3 { flex: 1; min-width: 0; font-size: 1.0625rem; }
@@ -5521,9 +5524,9 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
     border-width: 1px 0 0; border-radius: 16px 16px 0 0;
   }
-  .selection p { margin-right: auto; }
   .selection .plain { padding: .4rem; font-size: .875rem; }
-  .selection .primary { flex: 1 1 100%; }
+  .selection .primary { flex: 1; }
+  .selection p { flex: 1 0 50%; }
   .details {
     width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
     border-width: 1px 0 0; border-radius: 20px 20px 0 0;
@@ -5535,11 +5538,13 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
     gap: 1rem; align-items: center;
     grid: "cover text" auto "about about" auto "act act" auto / 7rem minmax(0, 1fr);
   }
+  .facts-cover { --cover: 7rem; }
   .facts h2 { font-size: 1.375rem; padding-right: 2rem; }
   .facts .send { flex: 1; min-height: 3rem; padding: .4rem .75rem; }
   .part-actions { margin-right: -.6rem; }
   .part-actions > * { width: 2.5rem; }
   dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .sending { --cover: 3.5rem; }
   .sending .cover { width: 3.5rem; align-self: start; }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
@@ -5639,7 +5644,6 @@ const WORDS = {
 
   search: "Search the library",
   searchHint: count => `Search ${count}`,
-  clearSearch: "Clear search",
   sort: "Sort by",
   sorts: {name: "Name", newest: "Newest", size: "Largest"},
   filter: "Show",
@@ -5662,7 +5666,7 @@ const WORDS = {
   selected: (count, size) => `${count} selected, ${size}`,
   noneSelected: "Nothing selected",
   sendSelected: count => `Send ${count}`,
-  sendMany: (count, size) => `Send ${count} titles (${size})?`,
+  sendMany: (titles, size) => `Send ${titles} (${size})?`,
   titles: count => `${count} ${count === "1" ? "title" : "titles"}`,
   found: (count, all) => `${count} of ${all} titles`,
   scanning: count => `Scanning: ${count} files so far`,
@@ -5712,9 +5716,9 @@ const WORDS = {
     file: "File",
   },
   counted: {
-    base: count => (count === 1 ? "game" : `${count} games`),
-    update: count => (count === 1 ? "update" : `${count} updates`),
-    "add-on": count => (count === 1 ? "add-on" : `${count} add-ons`),
+    base: count => (count === "1" ? "game" : `${count} games`),
+    update: count => (count === "1" ? "update" : `${count} updates`),
+    "add-on": count => (count === "1" ? "add-on" : `${count} add-ons`),
     homebrew: () => "homebrew",
     link: () => "link",
     file: () => "file",
@@ -5724,7 +5728,7 @@ const WORDS = {
   showAllParts: count => `Show all ${count}`,
   fileDetails: name => `File details of ${name}`,
   addOn: number => (number ? `Add-on ${number}` : "Add-on"),
-  addOns: count => (count === 1 ? "1 add-on" : `${count} add-ons`),
+  addOns: count => (count === "1" ? "1 add-on" : `${count} add-ons`),
   fields: {
     size: "Size",
     title: "Title ID",
@@ -5960,8 +5964,9 @@ function patch(parent, vnodes) {
   let next = parent.firstChild;
   for (const vnode of vnodes) {
     const known = keyed.get(vnode.props.key);
-    while (next && isObsolete(next, known, keys)) next = removeNode(next);
-    const node = known || (canShow(next, vnode) ? next : createNode(vnode));
+    while (next && isObsolete(next, known, keys) && !canReuse(next, known, vnode))
+      next = removeNode(next);
+    const node = known || (canShow(next, vnode, keys) ? next : createNode(vnode));
     if (node === next) next = next.nextSibling;
     else parent.insertBefore(node, next);
     updateNode(node, vnode);
@@ -5976,8 +5981,17 @@ function isObsolete(node, known, keys) {
   return key ? !keys.has(key) : Boolean(known);
 }
 
-function canShow(node, vnode) {
-  if (!node || keyOf(node) || vnode.props.key) return false;
+/** Whether to show another thing in a node whose own is gone: that is faster than a new
+ * node. One with the focus keeps its thing. */
+function canReuse(node, known, vnode) {
+  const isMeant = vnode.props.reuse && shown.get(node)?.props.reuse;
+  return isMeant && !known && !node.contains(document.activeElement);
+}
+
+function canShow(node, vnode, keys) {
+  if (!node) return false;
+  if (keyOf(node) || vnode.props.key)
+    return !keys.has(keyOf(node)) && canReuse(node, null, vnode);
   return node.nodeName.toLowerCase() === vnode.tag;
 }
 
@@ -6004,7 +6018,7 @@ function updateNode(node, vnode) {
 }
 
 function setProp(node, name, value) {
-  if (name === "key") return;
+  if (name === "key" || name === "reuse") return;
   if (name.startsWith("on")) node[name] = value;
   else if (name === "default")
     node.value = value || ""; // what an input begins with
@@ -6014,9 +6028,10 @@ function setProp(node, name, value) {
   else node.setAttribute(name, value === true ? "" : value);
 }
 
-/** Set a property only where it differs, so that the caret stays where it is. */
+/** Set a property only where it differs, so that the caret stays where it is. An empty
+ * one is always set: without a value, that of an option is its text. */
 function setLiveProp(node, name, value) {
-  if (node[name] !== value) node[name] = value ?? "";
+  if (node[name] !== value || value === "") node[name] = value ?? "";
 }
 
 function removeNode(node) {
@@ -6177,10 +6192,9 @@ function remember(name, value) {
   update({[name]: value});
 }
 
-/** @param {Partial<Record<"search" | "filter" | "more", string>>} changes */
-function keep(changes) {
-  for (const [name, value] of Object.entries(changes))
-    sessionStorage.setItem(name, value);
+/** Show other titles, from the first one on.
+ * @param {Partial<Record<"search" | "filter" | "more", string>>} changes */
+function narrow(changes) {
   update(changes);
   if (scrollY) scrollTo(0, 0);
 }
@@ -6494,8 +6508,12 @@ function go(view) {
 
 /** Keep the position in the library for a reload, and for Back from another page. */
 function keepPosition() {
-  if (state.view === "library" && state.entries) scrolled.library = scrollY;
-  sessionStorage.setItem("scrolled", String(scrolled.library));
+  if (state.phase !== "in" || !state.entries) return;
+  if (state.view === "library") scrolled.library = scrollY;
+  const {search, filter, more} = state;
+  const position = {search, filter, more, scrolled: String(scrolled.library)};
+  for (const [name, value] of Object.entries(position))
+    sessionStorage.setItem(name, value);
 }
 
 function restorePosition() {
@@ -6838,7 +6856,7 @@ function contentsOf({parts}) {
   const addOns = offered.filter(part => part.kind === "add-on").length;
   const texts = [
     updates.length > 0 && WORDS.patch(updates[0].patch),
-    addOns > 0 && WORDS.addOns(addOns),
+    addOns > 0 && WORDS.addOns(formatNumber(addOns)),
   ].filter(Boolean);
   return texts.join(" · ") || versionText(parts[0]) || fileTypeOf(parts[0]);
 }
@@ -6858,7 +6876,10 @@ function countParts(parts) {
   const counts = new Map();
   for (const part of parts)
     counts.set(kindOf(part), (counts.get(kindOf(part)) || 0) + 1);
-  return LIST.format(Array.from(counts, ([kind, count]) => WORDS.counted[kind](count)));
+  const texts = Array.from(counts, ([kind, count]) =>
+    WORDS.counted[kind](formatNumber(count)),
+  );
+  return LIST.format(texts);
 }
 
 /** @param {Entry} part */
@@ -6997,7 +7018,7 @@ function setSelecting(selecting) {
   update({selecting, selected: new Set(), lastSelected: ""});
 }
 
-// Library: only the titles in sight, and two rows around them, are in the document
+// Library: only the titles in sight, and some rows around them, are in the document
 
 const GAP = 20; // pixels, as in the style
 
@@ -7009,7 +7030,7 @@ function gridShape(width) {
   const columnWidth = (width - GAP * (columns - 1)) / columns;
   const text = matchMedia("(hover: hover)").matches ? 3.5 : 4.75;
   const height = isRows ? 4.75 * rem : columnWidth + text * rem;
-  return {columns, height, pitch: height + (isRows ? 0 : GAP)};
+  return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
 }
 
 /** Move the range of drawn titles to what is in sight. */
@@ -7018,14 +7039,16 @@ function placeWindow() {
   const list = document.querySelector(".entries");
   if (!list) return;
   const box = list.getBoundingClientRect();
-  const {columns, pitch, height} = gridShape(box.width);
+  const {columns, columnWidth, pitch, height} = gridShape(box.width);
   const rows = Math.ceil(visibleTitles().length / columns);
+  const spare = scrollY ? 2 : 0.25; // rows: few until somebody scrolls, to search faster
   const first = Math.max(0, Math.min(Math.floor(-box.top / pitch) - 2, rows - 1));
-  const last = Math.ceil((innerHeight - box.top) / pitch) + 2;
+  const last = Math.ceil((innerHeight - box.top) / pitch + spare);
   list.style.height = `${rows * pitch}px`;
   list.style.paddingTop = `${first * pitch}px`;
   list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
   list.style.gridAutoRows = `${height}px`;
+  list.style.setProperty("--cover", state.layout === "rows" ? "" : `${columnWidth}px`);
   const range = [first * columns, Math.max(first + 1, last) * columns];
   if (range.join() !== state.range.join()) update({range});
 }
@@ -7301,6 +7324,7 @@ function renderTitles(titles) {
         {
           class: isSelected ? "entry selected" : "entry",
           key: title.id,
+          reuse: true,
           "aria-setsize": titles.length,
           "aria-posinset": first + index + 1,
         },
@@ -7314,7 +7338,7 @@ function renderNothingFound() {
   return renderEmpty(
     WORDS.noneTitle,
     WORDS.noneText,
-    button(WORDS.showAll, () => keep({search: "", filter: "all", more: ""})),
+    button(WORDS.showAll, () => narrow({search: "", filter: "all", more: ""})),
   );
 }
 
@@ -7392,7 +7416,7 @@ function renderSearch() {
       "aria-keyshortcuts": "/",
       autocomplete: "off",
       enterkeyhint: "search",
-      oninput: event => keep({search: event.target.value}),
+      oninput: event => narrow({search: event.target.value}),
     }),
     h.kbd({"aria-hidden": "true"}, "/"),
   );
@@ -7445,7 +7469,7 @@ function renderFilter() {
             h.span("chip-count", formatNumber(counts[filter])),
           ],
           filter === state.filter,
-          () => keep({filter}),
+          () => narrow({filter}),
         ),
       ),
   );
@@ -7475,7 +7499,7 @@ function renderFurtherFilter(entries) {
       const isPressed = more === state.more;
       const label = more === "offline" ? WORDS.offline : more.toUpperCase();
       return renderChip(more, label, isPressed, () =>
-        keep({more: isPressed ? "" : more}),
+        narrow({more: isPressed ? "" : more}),
       );
     }),
   );
@@ -7666,15 +7690,24 @@ function renderDrawing(name, isSmall = false, source = name) {
   const tone = TONES[(seed >>> 5) % TONES.length];
   const draw = DRAWINGS[(seed >>> 8) % DRAWINGS.length];
   const color = (at, turn) => `oklch(${tone[at]} ${tone[at + 1]} ${hue + turn})`;
-  const text = {color: `oklch(${tone[6]} .02 ${hue})`};
+  const [spot, ...shapes] = draw(seed >>> 12);
+  const ground = color(0, 0);
+  const text = {
+    color: `oklch(${tone[6]} .02 ${hue})`,
+    backgroundImage: isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
+  };
   return h.span(
     {
       class: "cover drawn",
       key: "drawing",
       "aria-hidden": "true",
-      style: {background: color(0, 0)},
+      style: {backgroundColor: ground},
     },
-    h.svg({viewBox: "0 -18 64 64"}, draw(seed >>> 12, color(2, 25), color(4, 150))),
+    h.svg(
+      {viewBox: "0 0 64 64", opacity: isSmall ? ".5" : null},
+      shapes.map(d => h.path({d, fill: color(2, 25), opacity: ".45"})),
+      h.path({d: spot, fill: color(4, 150)}),
+    ),
     isSmall
       ? h.span({class: "initials", style: text}, initials(name))
       : h.span({class: "cover-name", style: text}, name),
@@ -7697,89 +7730,71 @@ function initials(name) {
     .join("");
 }
 
-function circle(cx, cy, r, fill, opacity = "1") {
-  return h.circle({cx, cy, r, fill, opacity});
+// Each drawing returns paths: the spot, and the shapes in a paler color.
+
+function circle(x, y, r) {
+  return `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
 }
 
-/** Draw `count` shapes, one of them in the color of the spot.
- * @param {(n: number, fill: string, opacity: string) => VNode} draw */
-function drawMany(count, seed, light, spot, draw) {
-  const shapes = Array.from({length: count}, (_, n) =>
-    n === seed % count ? draw(n, spot, "1") : draw(n, light, ".4"),
-  );
-  return h.g(null, shapes);
+/** Join `count` paths but one, which the seed takes as the spot. */
+function pickSpot(count, seed, shape) {
+  const shapes = Array.from({length: count}, (_, n) => shape(n));
+  const [spot] = shapes.splice(seed % count, 1);
+  return [spot, shapes.join("")];
 }
 
-function drawWaves(seed, light, spot) {
-  return drawMany(5, seed, light, spot, (n, fill, opacity) => {
-    const [y, x] = [16 + n * 10, ((seed >>> n) % 8) * 4];
-    const d = `M${-x} ${y}q8-9 16 0t16 0 16 0 16 0 16 0 16 0V80H${-x}z`;
-    return h.path({d, fill, opacity});
-  });
-}
-
-function drawHills(seed, light, spot) {
+function drawHills(seed) {
   const rise = seed % 12;
-  const far = `M0 ${36 - rise / 2}Q20 ${14 + rise} 40 ${32 - rise / 3}T64 24V64H0z`;
-  const near = `M0 46Q${18 + rise} 26 36 42T64 38V64H0z`;
-  return h.g(
-    null,
-    circle(14 + (seed % 36), 14 + (seed % 5), 6 + (seed % 4), spot),
-    h.path({d: far, fill: light, opacity: ".5"}),
-    h.path({d: near, fill: light, opacity: ".4"}),
+  return [
+    circle(14 + (seed % 36), 30 + (seed % 6), 6 + (seed % 4)),
+    `M0 ${50 - rise / 2}Q20 ${28 + rise} 40 ${46 - rise / 3}T64 38V64H0z`,
+    `M0 60Q${18 + rise} 40 36 56T64 52V64H0z`,
+  ];
+}
+
+function drawRings(seed) {
+  const [x, y] = [16 + (seed % 32), 34 + (seed % 14)];
+  const ring = r => circle(x, y, r) + circle(x, y, r - 4).replace(/ 1 0 /g, " 1 1 ");
+  return [circle(x, y, 5), [13, 22, 31, 40].map(ring).join("")];
+}
+
+function drawStairs(seed) {
+  return pickSpot(
+    7,
+    seed,
+    n => `M${n * 9.2} ${28 + ((seed >>> n) % 6) * 5}h7.2v60h-7.2z`,
   );
 }
 
-function drawRings(seed, light, spot) {
-  const [cx, cy] = [16 + (seed % 32), 12 + (seed % 14)];
-  const rings = [11, 21, 31, 41].map(r =>
-    h.circle({cx, cy, r, "stroke-width": "4", opacity: 0.8 - r / 60}),
-  );
-  return h.g(null, h.g({fill: "none", stroke: light}, rings), circle(cx, cy, 5, spot));
+function drawRays(seed) {
+  const x = seed % 2 ? 50 : 14;
+  const point = angle =>
+    `L${x + Math.round(90 * Math.cos(angle))} ${40 + Math.round(90 * Math.sin(angle))}`;
+  const ray = n => {
+    const angle = ((seed % 20) + n * 45) * (Math.PI / 180);
+    return `M${x} 40${point(angle - 0.16)}${point(angle + 0.16)}z`;
+  };
+  return [circle(x, 40, 8), [0, 1, 2, 3, 4, 5, 6, 7].map(ray).join("")];
 }
 
-function drawStairs(seed, light, spot) {
-  return drawMany(7, seed, light, spot, (n, fill, opacity) => {
-    const y = 8 + ((seed >>> n) % 6) * 5;
-    return h.rect({x: n * 9.2, width: "7.2", y, height: "64", fill, opacity});
+function drawMoons(seed) {
+  const moon = n => circle((seed >>> (n * 2)) % 64, 26 + n * 11, 15 - n * 3);
+  return [0, 1, 2, 3].map(n => moon((seed + n) % 4));
+}
+
+const TILES = ["h16v16z", "h16L0 16z", "m8 0l8 8-8 8-8-8z", "a16 16 0 0 1 16 16h-16z"];
+
+function drawTiles(seed) {
+  return pickSpot(12, seed, n => {
+    const [x, y] = [(n % 4) * 16, 16 + Math.floor(n / 4) * 16];
+    return `M${x} ${y}${TILES[(seed >>> n) % 4]}`.replace("L0 16", `L${x} ${y + 16}`);
   });
 }
 
-function drawRays(seed, light, spot) {
-  const x = seed % 2 ? 50 : 14;
-  const rays = Array.from({length: 8}, (_, n) =>
-    h.path({
-      d: `M${x} 12l90-12v24z`,
-      fill: light,
-      opacity: n % 2 ? ".25" : ".5",
-      transform: `rotate(${(seed % 20) + n * 45} ${x} 12)`,
-    }),
-  );
-  return h.g(null, rays, circle(x, 12, 8, spot));
-}
-
-function drawMoons(seed, light, spot) {
-  return drawMany(4, seed, light, spot, (n, fill, opacity) =>
-    circle((seed >>> (n * 2)) % 64, 4 + n * 11, 16 - n * 3, fill, opacity),
-  );
-}
-
-const TILES = [
-  "M0 0h16v16z",
-  "M0 0h16L0 16z",
-  "M8 0l8 8-8 8-8-8z",
-  "M0 0a16 16 0 0 1 16 16H0z",
-];
-
-function drawTiles(seed, light, spot) {
-  return drawMany(12, seed, light, spot, (n, fill, opacity) =>
-    h.path({
-      d: TILES[(seed >>> n) % 4],
-      transform: `translate(${(n % 4) * 16} ${Math.floor(n / 4) * 16})`,
-      fill,
-      opacity,
-    }),
-  );
+function drawWaves(seed) {
+  const wave = n =>
+    `M${((seed >>> n) % 8) * -4} ${28 + n * 9}q8-9 16 0t16 0 16 0 16 0 16 0 16 0V64H0z`;
+  return [3, 0, 1, 2].map(wave);
 }
 
 // Views: the details of a title
