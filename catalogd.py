@@ -6723,13 +6723,14 @@ function isQueued(part) {
   return status === "pending" || status === "processing";
 }
 
-/** The status of its offered parts that matters most; "completed" is that of all.
+/** The status of its parts that matters most; "completed" is that of all offered ones.
  * @param {Title} title */
 function statusOfTitle({parts}) {
-  const statuses = parts.filter(part => !part.part).map(statusOf);
+  const statuses = parts.map(statusOf);
   for (const status of ["processing", "pending", "failed"])
     if (statuses.includes(/** @type {Status} */ (status))) return status;
-  return statuses.every(status => status === "completed") ? "completed" : "";
+  const isSent = parts.every((part, n) => part.part || statuses[n] === "completed");
+  return isSent ? "completed" : "";
 }
 
 // Library: which titles are shown, in which order
