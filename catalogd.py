@@ -7042,7 +7042,7 @@ function placeWindow() {
   const box = list.getBoundingClientRect();
   const {columns, columnWidth, pitch, height} = gridShape(box.width);
   const rows = Math.ceil(visibleTitles().length / columns);
-  const spare = scrollY ? 2 : 0.25; // rows: few until somebody scrolls, to search faster
+  const spare = scrollY ? 2 : 0.25; // rows: few while somebody types a search
   const first = Math.max(0, Math.min(Math.floor(-box.top / pitch) - 2, rows - 1));
   const last = Math.ceil((innerHeight - box.top) / pitch + spare);
   list.style.height = `${rows * pitch}px`;
