@@ -977,6 +977,19 @@ TYPE = """async word => {
 }"""
 
 
+SIZES = """[...performance.getEntriesByType("navigation"),
+  ...performance.getEntriesByType("resource")].filter(
+    ({name}) => !name.includes("/web/")).map(({encodedBodySize: size}) => size)"""
+
+
+def test_the_files_of_the_page_are_less_than_60_kb_compressed(anna: Any) -> None:
+    anna.goto("")
+    see(anna, "Nothing here yet")
+    sizes = anna.evaluate(SIZES)
+    assert len(sizes) >= 4  # the page, its style, its script and an icon
+    assert 10_000 < sum(sizes) < 60_000
+
+
 TEN_THOUSAND = 10_000
 SLOW_LINK = 1_500_000 / 8  # bytes per second
 SCROLL = """async () => {

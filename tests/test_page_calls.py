@@ -330,20 +330,6 @@ def test_the_page_names_its_assets_by_their_content(browser: webtest.TestApp) ->
         assert browser.get(f"/{address}", headers=again).status_int == 304
 
 
-def test_the_files_of_the_page_are_less_than_60_kb_compressed(
-    browser: webtest.TestApp,
-) -> None:
-    total = 0
-    for address in ["", *addresses(browser)]:
-        headers = {"Accept-Encoding": "gzip"}
-        answer = browser.get(f"/{address}", headers=headers)
-        assert answer.headers["Content-Encoding"] == "gzip"
-        total += int(answer.headers["Content-Length"])
-        headers["If-None-Match"] = answer.headers["ETag"]
-        assert browser.get(f"/{address}", headers=headers).status_int == 304
-    assert total < 60_000
-
-
 @pytest.mark.parametrize("query", ["", "?v=older"])
 def test_an_asset_without_its_version_is_not_kept(
     browser: webtest.TestApp, query: str
