@@ -150,7 +150,7 @@ def fill(folder: pathlib.Path, icons: Sequence[bytes]) -> None:
             put(path, size // 90, nro(name, version, icon))
             continue
         put(path, size)
-        if icon:
+        if icon and number % 4 == 1:
             path.with_suffix(".jpg").write_bytes(icon)
         patches = ((), (1, 3), (2,))[number % 3]
         for patch in patches:
