@@ -1075,6 +1075,7 @@ CREATE TABLE entries (
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id, entry_json);
+CREATE INDEX entries_source ON entries (source);
 CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
 CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
@@ -1456,6 +1457,14 @@ def file_columns(file: FoundFile, content: FileContent | None) -> Row:
 KNOWN_FILE = (
     "SELECT id, source AS path, folder, size, mtime, inode, volume, cover, sample,"
     " state, gone_at, created_at FROM entries WHERE type = 'filepath'"
+)
+
+
+IN_PARTS = (  # of the folders that the object `parts` has, or gone
+    " AND id IN (SELECT entries.id FROM json_each(:parts) AS part JOIN entries"
+    " ON source > part.key || :slash AND source < part.key || char(unicode(:slash) + 1)"
+    " AND (part.value OR NOT instr(substr(source, length(part.key) + 2), :slash))"
+    " UNION SELECT id FROM entries WHERE state = 'gone')"
 )
 
 
@@ -2162,6 +2171,12 @@ class Entries:
         sql = "SELECT count(*) FROM entries WHERE state = 'here'"
         return int(self.database.value(sql))
 
+    def file_counts(self) -> dict[str, int]:
+        """Return how many files are here, by library folder."""
+        sql = "SELECT folder, count(*) AS files FROM entries WHERE state = 'here'"
+        rows = self.database.rows(f"{sql} AND type = 'filepath' GROUP BY folder")
+        return {row["folder"]: row["files"] for row in rows}
+
     def edit(self, entry: str, overrides: Mapping[str, str] | None) -> None:
         """Put name, description or version over the file facts; with None, remove all
         that was put over them.
@@ -2183,10 +2198,16 @@ class Entries:
         sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
         return bool(self.database.value(sql, (folder,)))
 
-    def files(self) -> Iterator[KnownFile]:
-        """Yield what is known of all files, also of those that are gone or offline."""
+    def files(self, parts: Mapping[str, bool] | None = None) -> Iterator[KnownFile]:
+        """Yield what is known of all files, also of those that are gone or offline.
+
+        :param parts: yield only files in these folders, True with all that is below,
+            and those that are gone.
+        """
+        sql = KNOWN_FILE if parts is None else KNOWN_FILE + IN_PARTS
+        values = {"parts": json.dumps(parts), "slash": os.sep}
         with self.database.reading() as db:
-            yield from map(known_file, db.execute(KNOWN_FILE))
+            yield from map(known_file, db.execute(sql, values))
 
     def _known_files(self, condition: str, *values: Any) -> list[KnownFile]:
         sql = f"{KNOWN_FILE} AND state = 'here' AND {condition}"
@@ -2700,12 +2721,15 @@ COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
 
+Parts = dict[str, bool]  # paths of folders to read; True: with all that is below
+
 
 @dataclasses.dataclass
 class Tree:
     """What is in a library folder."""
 
     library_folder: str
+    parts: Parts = dataclasses.field(default_factory=dict)  # that were read
     files: list[FoundFile] = dataclasses.field(default_factory=list)
     volumes: dict[int, str] = dataclasses.field(default_factory=dict)
     """The names of its file systems, by device number."""
@@ -2716,10 +2740,38 @@ class Tree:
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
-        return hash((*self.files, *self.volumes.values(), *self.unreadable))
+        facts = (*self.volumes.values(), *self.unreadable, *self.parts)
+        return hash((*self.files, *facts))
+
+    def is_whole(self) -> bool:
+        return self.parts.get(self.library_folder, False)
+
+    def was_read(self, path: str) -> bool:
+        """Return whether a file with this path would have been found."""
+        folder = os.path.dirname(path)
+        if folder in self.parts or not self.parts or self.is_whole():
+            return bool(self.parts)
+        while len(folder) > len(self.library_folder) and not self.parts.get(folder):
+            folder = os.path.dirname(folder)
+        return self.parts.get(folder, False)
 
     def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
-        """Add the files of one folder, and return the paths of the folders in it."""
+        """Add the files of one folder, and return the paths of the folders in it.
+
+        :raises OSError: it is the library folder, and cannot be read.
+        """
+        is_top = path == self.library_folder
+        try:  # a junction, or made a link just now
+            return [] if is_link(path) and not is_top else self._read(path, endings)
+        except OSError as error:
+            if is_top:
+                raise
+            # What was removed was in a part that has changed, too.
+            if self.is_whole() or error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                self.unreadable.append(path)
+            return []
+
+    def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
         volume = volume_name(path, self.volumes)
         with os.scandir(path) as found:
             shown = [row for row in found if not row.name.startswith(HIDDEN)]
@@ -2788,7 +2840,11 @@ def title_of(file: FoundFile) -> str:
 
 
 def walk(
-    folder: str, types: Iterable[str], tick: Callable[[int], None] = lambda count: None
+    folder: str,
+    types: Iterable[str],
+    tick: Callable[[int], None] = lambda count: None,
+    watch: Callable[[str], None] = lambda path: None,
+    parts: Parts | None = None,
 ) -> Tree:
     """Return the files below a folder that have one of these types.
 
@@ -2796,20 +2852,28 @@ def walk(
     in the library is found under its own name.
 
     :param tick: is called after each folder, with the number of files in it.
+    :param watch: is called with the path of each folder before it is read.
+    :param parts: the folders to read; without it all of them.
     :raises OSError: the folder itself cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
-    tree = Tree(folder)
-    waiting = tree.read_folder(folder, endings)
-    tick(len(tree.files))
-    while waiting:
-        path, before = waiting.pop(), len(tree.files)
-        try:
-            if not is_link(path):  # a junction, or made a link just now
-                waiting += tree.read_folder(path, endings)
-        except OSError:
-            tree.unreadable.append(path)
+    tree = Tree(folder, {folder: True} if parts is None else parts)
+    done = set()
+
+    def read(path: str) -> list[str]:
+        before = len(tree.files)
+        watch(path)
+        done.add(path)
+        folders = tree.read_folder(path, endings)
         tick(len(tree.files) - before)
+        return folders
+
+    waiting = [path for path in tree.parts if tree.parts[path]]
+    while waiting:
+        if (path := waiting.pop()) not in done:
+            waiting += read(path)
+    for path in tree.parts.keys() - done:
+        read(path)
     return tree
 
 
@@ -2904,11 +2968,13 @@ class Comparison:
 
     def _pair_renumbered(self, stable: set[str]) -> None:
         """Ignore the inodes of network drives that number all of them anew, at times
-        or even always, so that not all files have to be opened."""
+        or even always, so that not all files have to be opened. No such is watched."""
         alike: dict[str, dict[str, KnownFile]] = {}  # by volume and path
         for item in self.lost.values():
             old, new = item.file, self.new.get(item.file.path)
-            if new and (old.size, old.mtime) == (new.size, new.mtime):
+            tree = self.trees.get(old.folder)
+            is_whole = tree is not None and tree.is_whole()
+            if new and is_whole and (old.size, old.mtime) == (new.size, new.mtime):
                 alike.setdefault(new.volume, {}).setdefault(new.path, item)
         for volume, items in alike.items():
             if volume not in stable and len(items) >= self.min_renumbered:
@@ -2957,7 +3023,11 @@ class Comparison:
         if file.folder not in self.trees:  # it is no library folder any more
             return False
         tree = self.trees[file.folder]
-        if tree is None or not tree.files:
+        if tree is None:
+            return True
+        if not tree.was_read(file.path):  # it was gone before
+            return False
+        if not tree.files and tree.is_whole():
             return True
         is_renamed = (file.folder, file.volume) in renamed
         if file.volume not in tree.volumes.values() and not is_renamed:
@@ -3104,6 +3174,125 @@ def spare_memory() -> None:
         library.malloc_trim(ctypes.c_size_t(0))
 
 
+LOCAL_FILE_SYSTEMS = {
+    *("bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "jfs"),
+    *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
+}
+EVENT = struct.Struct("iIII")  # watch descriptor, flags, cookie, length of the name
+IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
+IN_MOVE_SELF, IN_UNMOUNT, IN_Q_OVERFLOW, IN_IGNORED = 0x800, 0x2000, 0x4000, 0x8000
+IN_ONLYDIR, IN_ISDIR = 0x0100_0000, 0x4000_0000
+REREAD_SECONDS = 86400  # after which all of a watched folder is read again
+MAX_CATCH_UP_SECONDS = 5
+
+
+def mounts(folder: str) -> dict[str, str]:
+    """Return the types of the file systems that a folder is on, or that are mounted
+    below it, by their lines in /proc/self/mountinfo; see proc_pid_mountinfo(5).
+
+    :raises OSError: the system has no such file.
+    """
+    found = {}
+    with open("/proc/self/mountinfo", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.split()
+            kind = fields[fields.index("-") + 1]
+            place = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), fields[4])
+            found[place] = (line, kind)  # the last one hides those before
+    top = max((path for path in found if is_below(folder, path)), key=len, default="")
+    return dict(found[path] for path in found if path == top or is_below(path, folder))
+
+
+class Watcher:
+    """Tells in which parts of a library folder something may have happened: by
+    inotify(7), or, where it cannot be watched, in all of it whenever a scan is due."""
+
+    def __init__(self, folder: str, types: Iterable[str]) -> None:
+        self.folder = folder
+        self._endings = (*(f".{type}" for type in types), *COVERS)
+        self._events = -1  # a file descriptor, if the folder is watched
+        self._paths: dict[int, str] = {}  # by watch descriptor
+        self._place = self._problem = ""
+        self._mounts: dict[str, str] = {}
+        self._began = 0.0  # monotonic seconds
+
+    def is_watching(self) -> bool:
+        return self._events >= 0
+
+    def start(self) -> None:
+        """Watch the folder, if that is possible. Those in it are given to `add`."""
+        self.stop()
+        try:
+            self._place = os.path.realpath(self.folder)
+            self._mounts = mounts(self._place)
+        except OSError as error:
+            return self.stop(f"there is no {error.filename}")
+        if remote := {*self._mounts.values()} - LOCAL_FILE_SYSTEMS:
+            return self.stop(f"its file system is {min(remote)}")
+        self._began = time.monotonic()
+        self._library = ctypes.CDLL(None, use_errno=True)
+        self._events = self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if not self.is_watching():
+            self.stop("fs.inotify.max_user_instances is reached")
+        return None
+
+    def stop(self, problem: str = "") -> None:
+        """Watch it no more. A problem is logged, once."""
+        if self.is_watching():
+            os.close(self._events)
+        self._events, self._paths = -1, {}
+        if problem and problem != self._problem:
+            self._problem = problem
+            text = "%s is scanned at intervals, not watched: %s."
+            log.info(text, self.folder, problem)
+
+    def add(self, path: str) -> None:
+        if self.is_watching():
+            flags = IN_CHANGED | IN_MOVE_SELF | IN_ONLYDIR
+            name = os.fsencode(path)
+            watch = self._library.inotify_add_watch(self._events, name, flags)
+            if watch >= 0:
+                self._paths[watch] = path
+            elif ctypes.get_errno() == errno.ENOSPC:
+                self.stop("it has more folders than fs.inotify.max_user_watches")
+
+    def changed(self, is_due: bool) -> Parts:
+        """Return the parts that may have changed since the last call.
+
+        :param is_due: whether a scan is due. All is read then of what is not watched,
+            is mounted otherwise than before, or was read a day ago.
+        """
+        if is_due and not (self.is_watching() and self._is_recent()):
+            return {self.folder: True}
+        parts: Parts = {}
+        with contextlib.suppress(BlockingIOError):
+            while self.is_watching():
+                data, at = os.read(self._events, 64 * 1024), 0
+                while at < len(data):
+                    watch, flags, _, length = EVENT.unpack_from(data, at)
+                    at += EVENT.size + length
+                    name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
+                    self._note(parts, self._paths.get(watch, ""), flags, name)
+        return parts
+
+    def _is_recent(self) -> bool:
+        is_old = time.monotonic() - self._began >= REREAD_SECONDS
+        return not is_old and mounts(self._place) == self._mounts
+
+    def _note(self, parts: Parts, path: str, flags: int, name: str) -> None:
+        """Add what an event in the folder with this path asks to be read."""
+        has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
+        if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
+            parts[self.folder] = True
+            return
+        is_folder = not name or flags & IN_ISDIR
+        is_wanted = is_folder or name.lower().endswith(self._endings)
+        if path and is_wanted and not name.startswith(HIDDEN):
+            parts.setdefault(path, False)
+            if name and is_folder and is_text(name):
+                parts[os.path.join(path, name)] = True
+
+
 class Stopped(Exception):
     """The scanner was told to stop while it scanned."""
 
@@ -3120,6 +3309,7 @@ class ScanState:
     next: str | None = None  # when the next one begins, if nobody asks before
     folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """The number of files by library folder; None where it is offline."""
+    watched: list[str] = dataclasses.field(default_factory=list)  # library folders
 
 
 class GrowingFile(NamedTuple):
@@ -3130,15 +3320,86 @@ class GrowingFile(NamedTuple):
     unchanged_since: float  # monotonic seconds
 
 
+class GrowingFiles:
+    """The files that have changed lately: they are not read before they are quiet."""
+
+    def __init__(self, settle: float, clock: Callable[[], float]) -> None:
+        """:param settle: seconds without a change, after which a file is quiet."""
+        self.settle, self.clock = settle, clock
+        self.files: dict[str, GrowingFile] = {}  # by path
+        self._before: dict[str, GrowingFile] = {}  # those of the last scan
+
+    def begin_scan(self) -> None:
+        self._before, self.files = self.files, {}
+
+    def is_quiet(self, path: str, now: os.stat_result) -> bool:
+        """Return whether a file was left alone for a while: by its mtime, or, where
+        that is in the future as on a NAS with another clock, by watching it."""
+        monotonic = time.monotonic()
+        file = self.files.get(path) or self._before.get(path)
+        if file is None or (file.size, file.mtime) != (now.st_size, now.st_mtime_ns):
+            file = GrowingFile(now.st_size, now.st_mtime_ns, monotonic)
+        if self.clock() - now.st_mtime >= self.settle:
+            return True
+        if monotonic - file.unchanged_since >= self.settle:
+            return True
+        self.files[path] = file
+        return False
+
+    def has_settled(self) -> bool:
+        """Return whether one of them is quiet now, or gone."""
+        try:
+            return any(self.is_quiet(path, os.stat(path)) for path in [*self.files])
+        except OSError:
+            return True
+
+
+class Images:
+    """Covers and icons that were read, and wait to be written."""
+
+    max_bytes = 4 * 1024 * 1024  # that wait
+
+    def __init__(self, entries: Entries, warn: Callable[[str, str], None]) -> None:
+        self.entries, self.warn = entries, warn
+        self.covers: dict[str, str] = {}  # paths of those to be read, by digest
+        self._waiting: dict[str, bytes] = {}  # by digest
+
+    def add_cover(self, file: FoundFile) -> None:
+        """Read a file's cover, unless it was read for another file."""
+        path = self.covers.pop(file.cover or "", None)
+        if path is None:
+            return
+        try:
+            with open_file(path, file.folder) as opened:
+                image = opened.read(MAX_COVER_BYTES)
+        except OSError as error:
+            self.warn(path, f"is not shown: {error.strerror or error}.")
+        else:
+            self.add(file.cover or "", image if image_type(image) else b"")
+
+    def add(self, digest: str, image: bytes) -> dict[str, str]:
+        """Return the metadata of an image; nothing for an empty one."""
+        if not image:
+            return {}
+        self._waiting[digest] = image
+        if sum(map(len, self._waiting.values())) > self.max_bytes:
+            self.write()
+        return {"icon": digest}
+
+    def write(self) -> None:
+        if self._waiting:
+            self.entries.add_icons(self._waiting)
+            self._waiting = {}
+
+
 class Scanner:
     """Keep the store in sync with the library folders."""
 
-    max_icon_bytes = 4 * 1024 * 1024  # of icons that wait to be written
     list_seconds = 5  # between two changes of the list in one scan
     compare_seconds = 3600  # after which it compares even if the folders look the same
     outdated_batch = 100  # files that are read again at once, and
     outdated_seconds = 60  # between two batches
-    tell_seconds = 1  # between looks for requests, and between answers to them
+    tell_seconds = 0.5  # between looks for events and requests, and between answers
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -3147,42 +3408,56 @@ class Scanner:
         self.settings = settings
         self.folders = library_folders(settings.folders)
         self.state = ScanState()
-        self.growing: dict[str, GrowingFile] = {}  # by path
-        self._growing_before: dict[str, GrowingFile] = {}  # in the last scan
+        self.growing = GrowingFiles(settings.settle, store.database.clock)
+        self.images = Images(store.entries, self._warn)
         self._has_skipped = False  # whether a file could not be read in this scan
         self._listed = time.monotonic()  # when the list changed last
         self._compared = (0, -1)  # by the last scan: hash of the folders, list version
         self._compared_at = 0.0
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
-        self._covers: dict[str, str] = {}  # paths of images to be read, by digest
-        self._icons: dict[str, bytes] = {}  # images to be written, by digest
         self._tick: Callable[[ScanState], None] = lambda state: None
-        self._scan_due = 0.0  # monotonic times
+        self._scan_due = time.monotonic() + settings.scan_interval
         self._outdated_due = 0.0
         self._outdated_after = ""  # the last entry that was read again
+        self._watchers: dict[str, Watcher] = {}  # by library folder
+        self._parts: Parts | None = None  # to read in the next scan; None for all
+        self._has_caught_up = threading.Event()
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="scanner")
 
-    def scan(self, tick: Callable[[ScanState], None] = lambda state: None) -> Changes:
-        """Scan all library folders once, write what changed, and return that.
+    def scan(
+        self,
+        tick: Callable[[ScanState], None] = lambda state: None,
+        parts: Parts | None = None,
+    ) -> Changes:
+        """Scan the library folders once, write what changed, and return that.
 
         :param tick: is called now and then, with how far it is.
+        :param parts: what to read; without it all of the library folders.
         :raises Conflict: another process scans, and does not end in a minute.
         """
         with self.database.exclusive("scan", wait=60):
             self._tick = tick
-            self._previous_warnings, self._warnings = self._warnings, set()
+            if not parts:
+                self._previous_warnings, self._warnings = self._warnings, set()
             started = self.database.time()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, looked=0, started=started
             )
             try:
-                trees = {folder: self._tree(folder) for folder in self.folders}
-                changes = self._compare(trees)
+                read = parts or dict.fromkeys(self.folders, True)
+                trees = {folder: self._tree(folder, read) for folder in self.folders}
+                changes = self._compare(trees, parts)
             finally:
                 self.state.scanning = False
+            if parts and any(changes):
+                counts = self.entries.file_counts()
+                for folder in self.state.watched:
+                    self.state.folders[folder] = counts.get(folder, 0)
+            watchers = self._watchers.values()
+            self.state.watched = [row.folder for row in watchers if row.is_watching()]
             self.state.finished = self.database.time()
         return changes
 
@@ -3194,19 +3469,22 @@ class Scanner:
         self.state.looked += read
         self._tick(self.state)
 
-    def _compare(self, trees: Mapping[str, Tree | None]) -> Changes:
+    def _compare(
+        self, trees: Mapping[str, Tree | None], parts: Parts | None
+    ) -> Changes:
+        self.growing.begin_scan()
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         is_recent = 0 <= now - self._compared_at < self.compare_seconds
         if is_recent and self._compared == (found, self.entries.version()):
             return Changes()
-        self._growing_before, self.growing = self.growing, {}
         self._has_skipped = False
-        self._covers = {}
+        self.images.covers = {}
         for tree in filter(None, trees.values()):
-            self._covers |= tree.covers
+            self.images.covers |= tree.covers
         forget_before = self.database.time(self.settings.forget_after)
-        known, copies = self.entries.files(), self.entries.copies
+        known = self.entries.files(parts)
+        copies = self.entries.copies
         changes = self._write(compare(known, trees, self._read, forget_before, copies))
         if not self._has_skipped:
             self._compared = (found, self.entries.version())
@@ -3218,8 +3496,8 @@ class Scanner:
         a first scan may take long, and they can be seen and sent before it ends."""
         for item, file, _ in changes.updated:
             if file.cover != item.file.cover:
-                self._keep_cover(file)
-        self._write_icons()
+                self.images.add_cover(file)
+        self.images.write()
         if any(changes._replace(added=())):
             self.entries.apply(changes)
         added: list[tuple[FoundFile, None]] = []
@@ -3228,8 +3506,8 @@ class Scanner:
             rows = [(file, content) for file, content in read if content]
             for file, _ in rows:
                 added.append((file, None))
-                self._keep_cover(file)
-            self._write_icons()
+                self.images.add_cover(file)
+            self.images.write()
             # Each change of the list costs those who poll it.
             is_due = time.monotonic() - self._listed >= self.list_seconds
             is_due |= batch[-1] is changes.added[-1]
@@ -3240,16 +3518,28 @@ class Scanner:
             self.entries.drop_icons()
         return changes._replace(added=added)
 
-    def _tree(self, folder: str) -> Tree | None:
+    def _watcher(self, folder: str) -> Watcher:
+        new = Watcher(folder, self.settings.extensions)
+        return self._watchers.setdefault(folder, new)
+
+    def _tree(self, folder: str, parts: Parts) -> Tree | None:
+        watcher, types = self._watcher(folder), self.settings.extensions
+        parts = {path: parts[path] for path in parts if is_below(path, folder)}
+        is_whole = parts.get(folder, False)
+        if is_whole and threading.current_thread() is self._thread:
+            watcher.start()
         try:
-            tree = walk(folder, self.settings.extensions, self._count)
+            tree = walk(folder, types, self._count, watcher.add, parts)
         except OSError as error:
+            watcher.stop()
             self.state.folders[folder] = None
             self._warn(folder, why_offline(error, self.entries.know_folder(folder)))
             return None
         if self.state.folders.get(folder, 0) is None:
             log.info("%s is back.", folder)
-        self.state.folders[folder] = len(tree.files)
+        if is_whole:
+            self.state.folders[folder] = len(tree.files)
+            self._scan_due = time.monotonic() + self.settings.scan_interval
         for path in tree.unreadable:
             self._warn(path, "cannot be read. The entries in it wait.")
         for path in tree.misnamed:
@@ -3268,57 +3558,14 @@ class Scanner:
         try:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
-                if self._is_quiet(file.path, now, self._growing_before):
+                if self.growing.is_quiet(file.path, now):
                     facts, icon = file_facts(file.path, handle, now.st_size)
-                    facts |= self._keep_icon(content_digest(icon), icon)
+                    facts |= self.images.add(content_digest(icon), icon)
                     return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
             self._warn(file.path, f"is not served: {error.strerror or error}.")
         self._has_skipped = True
         return None
-
-    def _keep_cover(self, file: FoundFile) -> None:
-        """Read a file's cover, to be written with icons, if no other file has it."""
-        path = self._covers.pop(file.cover or "", None)
-        if path is None:
-            return
-        try:
-            with open_file(path, file.folder) as opened:
-                image = opened.read(MAX_COVER_BYTES)
-        except OSError as error:
-            self._warn(path, f"is not shown: {error.strerror or error}.")
-        else:
-            self._keep_icon(file.cover or "", image if image_type(image) else b"")
-
-    def _keep_icon(self, digest: str, image: bytes) -> dict[str, str]:
-        """Return the metadata of an icon, and keep it to be written with others."""
-        if not image:
-            return {}
-        self._icons[digest] = image
-        if sum(map(len, self._icons.values())) > self.max_icon_bytes:
-            self._write_icons()
-        return {"icon": digest}
-
-    def _write_icons(self) -> None:
-        if self._icons:
-            self.entries.add_icons(self._icons)
-            self._icons = {}
-
-    def _is_quiet(
-        self, path: str, now: os.stat_result, growing: Mapping[str, GrowingFile]
-    ) -> bool:
-        """Return whether a file was left alone for a while: by its mtime, or, where
-        that is in the future as on a NAS with another clock, by watching it."""
-        monotonic, settle = time.monotonic(), self.settings.settle
-        file = growing.get(path)
-        if file is None or (file.size, file.mtime) != (now.st_size, now.st_mtime_ns):
-            file = GrowingFile(now.st_size, now.st_mtime_ns, monotonic)
-        if self.database.clock() - now.st_mtime >= settle:
-            return True
-        if monotonic - file.unchanged_since >= settle:
-            return True
-        self.growing[path] = file
-        return False
 
     # The thread
 
@@ -3335,18 +3582,34 @@ class Scanner:
         """Scan now, without waiting for it."""
         self._wake.set()
 
+    def catch_up(self) -> bool:
+        """Wait until the changes that the system has reported are in the store. Return
+        False where it reports none, or it takes too long."""
+        self._has_caught_up.clear()
+        is_watching = bool(self.state.watched)
+        return is_watching and self._has_caught_up.wait(MAX_CATCH_UP_SECONDS)
+
     def _run(self) -> None:
         while not self._stopping:
             with logged_problems("The scan failed"):
                 self._scan_and_log()
-            with logged_problems("What is old could not be dropped"):
-                self.store.drop_old()
-            self._scan_due = time.monotonic() + self.settings.scan_interval
-            self.state.next = stamp(self.database.clock() + self.settings.scan_interval)
+            if not self._parts or any(map(self._parts.get, self.folders)):
+                with logged_problems("What is old could not be dropped"):
+                    self.store.drop_old()
+            due = self.database.clock() + self._scan_due - time.monotonic()
+            self.state.next = None if self._is_all_watched() else stamp(due)
             spare_memory()
             while not self._stopping and not self._wait():
                 with logged_problems("Files could not be read again"):
                     self._read_outdated()
+        self._unwatch()
+
+    def _is_all_watched(self) -> bool:
+        return len(self.state.watched) == len(self.folders)
+
+    def _unwatch(self) -> None:
+        for watcher in self._watchers.values():
+            watcher.stop()
 
     def _scan_and_log(self) -> None:
         began = told = time.monotonic()
@@ -3359,31 +3622,51 @@ class Scanner:
                 self.store.set_scan_request("running", progress(state))
 
         try:
-            changes = self.scan(tick)
+            changes = self.scan(tick, self._parts)
             result = summary(changes)
+        except BaseException:
+            self._unwatch()  # all is read when the next scan is due
+            raise
         finally:
             if is_asked:
                 self.store.set_scan_request("done", result)
         if any(changes):
-            took, interval = time.monotonic() - began, self.settings.scan_interval
-            message = "Scanned in %.1f s: %s. The next scan is in %g s."
-            log.info(message, took, result, interval)
+            text = f"Scanned in {time.monotonic() - began:.1f} s: {result}."
+            if not self._is_all_watched():
+                text += f" The next scan is in {self.settings.scan_interval:g} s."
+            log.info("%s", text)
             self.database.shrink()
 
     def _wait(self) -> bool:
-        """Wait until a scan is due, is asked for, or a file has stopped growing; return
-        False where outdated files are due before."""
-        while (left := self._scan_due - time.monotonic()) > 0:
-            outdated = self._outdated_due - time.monotonic()
-            if outdated <= 0:
+        """Wait until something is to be read, which `_parts` has then, or a scan is
+        asked for; return False where outdated files are due before."""
+        while True:
+            self._parts = self._changed()
+            if self._parts:
+                return True
+            self._has_caught_up.set()
+            now = time.monotonic()
+            if now >= self._outdated_due:
                 return False
-            growing = self.settings.settle / 4 + 0.05 if self.growing else math.inf
-            if self._wake.wait(min(left, outdated, growing, self.tell_seconds)):
+            pause = min(self._scan_due - now, self._outdated_due - now)
+            is_woken = self._wake.wait(min(max(pause, 0), self.tell_seconds))
+            if is_woken or self._is_asked():
                 self._wake.clear()
+                self._parts = None
                 return True
-            if (self.growing and self._has_settled()) or self._is_asked():
-                return True
-        return True
+
+    def _changed(self) -> Parts:
+        """Return the parts of the library folders that are to be read now."""
+        now = time.monotonic()
+        if is_due := now >= self._scan_due:
+            self._scan_due = now + self.settings.scan_interval
+        parts: Parts = {}
+        for folder in self.folders:
+            parts |= self._watcher(folder).changed(is_due)
+        if parts or self.growing.has_settled():
+            for path in self.growing.files:
+                parts.setdefault(os.path.dirname(path), False)
+        return parts
 
     def _read_outdated(self) -> None:
         """Read some of the files again whose facts an older program read. Each is read
@@ -3395,7 +3678,7 @@ class Scanner:
                 self._outdated_due = math.inf
                 return
             read = [(item, item.file, self._read(item.file)) for item in known]
-            self._write_icons()
+            self.images.write()
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
         self._outdated_after = known[-1].id
 
@@ -3404,15 +3687,6 @@ class Scanner:
         with contextlib.suppress(Problem):  # the database may be well again later
             return self.store.scan_request()[0] == "asked"
         return False
-
-    def _has_settled(self) -> bool:
-        try:
-            return any(
-                self._is_quiet(path, os.stat(path), self.growing)
-                for path in list(self.growing)
-            )
-        except OSError:  # one of them is not there any more
-            return True
 
 
 def why_offline(error: OSError, is_known: bool) -> str:
@@ -4168,7 +4442,18 @@ class Calls:
         self.entries = web.store.entries
         self.queue = web.store.queue
         self.settings = web.settings
+        self.scanner = web.scanner
         self.clock = web.store.database.clock
+
+    def current_file(self, entry_id: str) -> Checksum:
+        """Return an entry's file where it is now, also if it was renamed just now.
+
+        :raises NotFound: there is no such file.
+        """
+        file = self.entries.checksum(entry_id)
+        if not os.path.lexists(file.path) and self.scanner.catch_up():
+            return self.entries.checksum(entry_id)
+        return file
 
     def base_url(self) -> str:
         """Return the address of the service, for addresses in answers."""
@@ -4361,7 +4646,6 @@ class LibraryCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self.scanner = web.scanner
         self._lists: dict[bool, EntryList] = {}  # for clients, and for the page
         self._lock = threading.Lock()
 
@@ -4393,7 +4677,7 @@ class LibraryCalls(Calls):
         entry = self.entries.get(entry_id)
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
-        file = self.entries.checksum(entry_id)
+        file = self.current_file(entry_id)
         # waitress removes this header from calls that the trusted proxy did not make.
         is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
         if self.settings.accel_redirect and is_behind_proxy:
@@ -4440,11 +4724,13 @@ class LibraryCalls(Calls):
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         state = dataclasses.asdict(self.scanner.state)
+        watched = state.pop("watched")
         state["folders"] = [
             {
                 "path": path,
                 "state": "offline" if files is None else "online",
                 "files": files or 0,
+                "watched": path in watched,
             }
             for path, files in state["folders"].items()
         ]
@@ -4663,7 +4949,7 @@ class ConsoleCalls(Calls):
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
         served = self._served(caller.item) if caller.item else None
-        return file_answer(self.entries.checksum(entry["id"]), served)
+        return file_answer(self.current_file(entry["id"]), served)
 
     def _served(self, item: str) -> Served:
         """Return what was served of a queue item since it got its address, or since the

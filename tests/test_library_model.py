@@ -1,7 +1,9 @@
 """Whatever people do to their disks, an id stays with its file.
 
 A model of roots, disks and files is changed at random and scanned now and then. It
-knows which content each id was given to first, and holds `compare` to that.
+knows which content each id was given to first, and holds `compare` to that: with all
+files, as of folders that are polled, and with those of the folders that have changed,
+as of folders that are watched.
 """
 
 import dataclasses
@@ -9,6 +11,7 @@ import itertools
 import os
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +36,9 @@ class Content:
 class World:
     """Two library folders, three disks to mount there, and what the store knows."""
 
-    def __init__(self) -> None:
+    def __init__(self, watching: bool) -> None:
+        self.watching = watching
+        self.before: dict[str, catalogd.Tree | None] = {}  # as of the last scan
         self.count = itertools.count(1)
         self.disks: dict[str, dict[str, Content]] = {"1": {}, "2": {}, "3": {}}
         self.volume = {"1": "1", "2": "2", "3": "3"}  # the name of each disk
@@ -117,10 +122,10 @@ class World:
     def tree(self, root: str, empty: bool) -> catalogd.Tree | None:
         disk = self.mounted[root]
         if disk is None:
-            mount_point = catalogd.Tree(root, volumes={0: "the empty mount point's"})
-            return mount_point if empty else None
+            volumes = {0: "the empty mount point's"}
+            return catalogd.Tree(root, {root: True}, volumes=volumes) if empty else None
         volume = self.volume[disk]
-        tree = catalogd.Tree(root, volumes={0: volume})
+        tree = catalogd.Tree(root, {root: True}, volumes={0: volume})
         if self.broken and self.broken.startswith(root):
             tree.unreadable.append(self.broken)
         for name, content in self.disks[disk].items():
@@ -148,15 +153,35 @@ class World:
         trees = {root: self.tree(root, bool(one % 2)) for root in ROOTS}
         before = dict(self.known)
         forget_before = catalogd.stamp(self.now - FORGET_AFTER)
-        changes = catalogd.compare(
-            list(self.known.values()), trees, self.read, forget_before, self.copies
-        )
+        read = {root: self.changed(root, trees[root]) for root in ROOTS}
+        known = [item for item in self.known.values() if self.concerns(item, read)]
+        changes = catalogd.compare(known, read, self.read, forget_before, self.copies)
+        self.before = trees
         self.apply(changes)
         files = {file for tree in trees.values() if tree for file in tree.files}
         self.check_every_file_has_one_id(files)
         self.check_nothing_vanished_early(before)
         self.check_what_is_unplugged_waits()
         self.check_ids_stay_with_their_files(before, files)
+
+    def changed(self, root: str, now: catalogd.Tree | None) -> catalogd.Tree | None:
+        """The part of a tree that is read: where it is watched, and neither mounted
+        otherwise nor broken since, only the folders in which something happened."""
+        old = self.before.get(root)
+        if not self.watching or old is None or now is None:
+            return now
+        if (old.volumes, old.unreadable) != (now.volumes, now.unreadable):
+            return now
+        changed = {*old.files} ^ {*now.files}
+        parts = {os.path.dirname(file.path): False for file in changed}
+        part = dataclasses.replace(now, parts=parts, unreadable=[])
+        part.files = [file for file in now.files if part.was_read(file.path)]
+        return part
+
+    @staticmethod
+    def concerns(item: KnownFile, read: dict[str, catalogd.Tree | None]) -> bool:
+        tree = read[item.file.folder]
+        return tree is None or tree.was_read(item.file.path) or item.state == "gone"
 
     def apply(self, changes: catalogd.Changes) -> None:
         """As the store does."""
@@ -225,12 +250,13 @@ DEEDS = (
 NUMBER = st.integers(0, 11)
 
 
+@pytest.mark.parametrize("watching", [False, True], ids=["polled", "watched"])
 @settings(max_examples=600, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.sampled_from(DEEDS), NUMBER, NUMBER), max_size=60))
+@given(deeds=st.lists(st.tuples(st.sampled_from(DEEDS), NUMBER, NUMBER), max_size=60))
 def test_after_any_sequence_of_changes_an_id_is_with_its_file(
-    deeds: list[tuple[str, int, int]],
+    watching: bool, deeds: list[tuple[str, int, int]]
 ) -> None:
-    world = World()
+    world = World(watching)
     for deed, one, two in deeds:
         getattr(world, deed)(one, two)
     world.scan(0, 0)

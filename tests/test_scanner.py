@@ -42,7 +42,7 @@ def tree(
 ) -> catalogd.Tree:
     """A snapshot that has these files; a folder is there even if it is empty."""
     volumes = dict(enumerate({volume, *(file.volume for file in files)}))
-    return catalogd.Tree(root, [*files], volumes, [*unreadable])
+    return catalogd.Tree(root, {root: True}, [*files], volumes, [*unreadable])
 
 
 def compare(
@@ -338,7 +338,71 @@ def test_a_copy_that_cannot_be_opened_now_is_left_alone() -> None:
     assert told == {"1": "gone"}
 
 
+# Parts of a library folder
+
+
+def part(parts: dict[str, bool], *files: FoundFile) -> catalogd.Tree:
+    return catalogd.Tree(ROOT, parts, [*files], {0: "disk"})
+
+
+def test_what_was_gone_from_folders_that_are_not_read_stays_gone() -> None:
+    gone = known("1", A, state="gone", gone_at="2026-01-01T00:00:00")
+    assert compare([gone], part({"/games/deep": True})) == {}
+
+
+def test_what_was_gone_may_come_back_in_any_folder() -> None:
+    gone = known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")
+    moved = file("/games/deep/er/a.nsp")
+    told = compare(
+        [gone], part({"/games/deep": True}, moved), contents={moved.path: "one"}
+    )
+    assert told == {"1": moved.path}
+
+
+@pytest.mark.parametrize(
+    ("parts", "read"),
+    [
+        ({}, ()),
+        ({ROOT: True}, (ROOT, f"{ROOT}/a", f"{ROOT}/a/b")),
+        ({ROOT: False}, (ROOT,)),
+        ({f"{ROOT}/a": False}, (f"{ROOT}/a",)),
+        ({f"{ROOT}/a": True}, (f"{ROOT}/a", f"{ROOT}/a/b")),
+        ({f"{ROOT}/ab": True}, ()),
+    ],
+)
+def test_a_part_is_one_folder_or_all_that_is_below(
+    parts: dict[str, bool], read: tuple[str, ...]
+) -> None:
+    folders = (ROOT, f"{ROOT}/a", f"{ROOT}/a/b")
+    found = [top for top in folders if part(parts).was_read(f"{top}/x.nsp")]
+    assert found == [*read]
+
+
 # walk: the disk
+
+
+def test_a_walk_of_parts_reads_each_folder_once(library: Library) -> None:
+    for name in (
+        "x.nsp",
+        "a/x.nsp",
+        "a/b/x.nsp",
+        "a/b/c/x.nsp",
+        "d/x.nsp",
+        "d/e/x.nsp",
+    ):
+        library.add(name)
+    top, watched = str(library.folder), []
+    parts = {"a/b": True, "a": True, "a/b/c": False, "d": False, "away": True}
+    tree = catalogd.walk(
+        top,
+        ["nsp"],
+        watch=watched.append,
+        parts={f"{top}/{name}": deep for name, deep in parts.items()},
+    )
+    found = sorted(os.path.relpath(file.path, top) for file in tree.files)
+    assert found == ["a/b/c/x.nsp", "a/b/x.nsp", "a/x.nsp", "d/x.nsp"]
+    assert len(watched) == len({*watched}) == 5
+    assert not tree.unreadable
 
 
 def names(library: Library, *types: str) -> list[str]:
@@ -805,7 +869,7 @@ def test_a_scan_that_a_command_asks_for_begins_at_once(
     store: catalogd.Store, scanner: catalogd.Scanner
 ) -> None:
     scanner.start()
-    wait_for(lambda: scanner.state.next)
+    wait_for(lambda: scanner.state.finished)
     store.set_scan_request("asked")
     wait_for(lambda: store.scan_request() == ("done", "nothing changed"))
     scanner.stop()
@@ -901,10 +965,20 @@ def test_a_file_from_the_future_is_watched_for_the_whole_time(
     scanner = catalogd.Scanner(store, patient)
     library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
-    watched = dict(scanner.growing)
+    growing = dict(scanner.growing.files)
     scanner.scan()
-    assert scanner.growing == watched != {}
+    assert scanner.growing.files == growing != {}
     assert not ids_by_name(store)
+
+
+def test_a_growing_file_that_is_removed_waits_no_longer(
+    library: Library, scanner: catalogd.Scanner, clock: Clock
+) -> None:
+    path = library.add("a.nsp", mtime=clock.now + 3600)
+    scanner.scan()
+    assert not scanner.growing.has_settled()
+    os.remove(path)
+    assert scanner.growing.has_settled()
 
 
 @pytest.mark.parametrize("year", [1601, 2400])
@@ -925,7 +999,7 @@ def test_icons_are_kept_and_dropped_with_their_entries(
 ) -> None:
     path = library.add("a.nro", containers.nro())
     library.add("b.nsp")
-    scanner.max_icon_bytes = 1
+    scanner.images.max_bytes = 1
     scanner.scan()
     entry = ids_by_name(store)["a.nro"]
     assert store.entries.icon(entry) == containers.JPEG
@@ -1145,7 +1219,7 @@ def test_a_cover_that_cannot_be_read_is_logged_and_no_harm(
 def test_an_image_that_cannot_be_measured_is_no_cover(library: Library) -> None:
     row: Any = Row(OSError(5, "broken"))
     row.name = "a.png"
-    tree = catalogd.Tree("/games", [A])
+    tree = catalogd.Tree("/games")
     assert [*tree._with_covers([A], {"a.png": row})] == [A]
     assert not tree.covers
 
@@ -1206,17 +1280,17 @@ def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
 def test_a_file_that_stops_growing_is_found_before_the_next_scan(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
-    store.database.clock = time.time
+    scanner.growing.clock = time.time
     path = library.add("a.nsp", mtime=time.time())
     removed = library.add("b.nsp", mtime=time.time() + 1000)
     scanner.start()
     try:
-        eventually(lambda: len(scanner.growing) == 2)
+        eventually(lambda: len(scanner.growing.files) == 2)
         with open(path, "ab") as grows:
             grows.write(b"more")
         os.remove(removed)
         eventually(lambda: ids_by_name(store))
-        eventually(lambda: not scanner.growing)
+        eventually(lambda: not scanner.growing.files)
     finally:
         scanner.stop()
 

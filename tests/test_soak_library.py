@@ -9,7 +9,9 @@ import json
 import os
 import pathlib
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import catalogd
 import containers
@@ -128,6 +130,47 @@ def check(library: Library, store: catalogd.Store, owner: dict[int, str]) -> Non
         assert owner.setdefault(number, found[path]) == found[path], path
 
 
+def check_plugged(library: Library, store: catalogd.Store) -> None:
+    one = library.roots[0]
+    assert all(path.startswith(one) for path in ids(store))
+
+
+def eventually(check: Callable[..., None], *row: Any) -> None:
+    """Call a check until it holds."""
+    end = time.monotonic() + 120
+    while True:
+        try:
+            return check(*row)
+        except AssertionError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.2)
+
+
+@short_and_long(count=(300, 100_000), rounds=(4, 10))
+def test_every_id_stays_with_its_file_in_folders_that_are_watched(
+    store: catalogd.Store, tmp_path: pathlib.Path, count: int, rounds: int
+) -> None:
+    library = Library(str(tmp_path), count)
+    folders = tuple(library.roots)
+    settings = catalogd.Settings(folders=folders, settle=0, scan_interval=1)
+    scanner = catalogd.Scanner(store, settings)
+    scanner.start()
+    owner: dict[int, str] = {}
+    try:
+        for number in range(rounds):
+            eventually(check, library, store, dict(owner))
+            check(library, store, owner)
+            with library.unplugged():
+                eventually(check_plugged, library, store)
+            if number % 2:  # else it is replugged and shuffled at once
+                eventually(check, library, store, owner)
+            library.shuffle()
+        eventually(check, library, store, owner)
+    finally:
+        scanner.stop()
+
+
 @short_and_long(count=(300, 100_000), rounds=(4, 10))
 def test_every_id_stays_with_its_file(
     store: catalogd.Store, tmp_path: pathlib.Path, count: int, rounds: int
@@ -142,8 +185,7 @@ def test_every_id_stays_with_its_file(
         check(library, store, owner)
         with library.unplugged():
             scanner.scan()
-            one = library.roots[0]
-            assert all(path.startswith(one) for path in ids(store))
+            check_plugged(library, store)
         if number % 2:  # else it is replugged and shuffled between two scans
             scanner.scan()
             check(library, store, owner)

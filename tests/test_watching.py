@@ -1,0 +1,509 @@
+"""Folders that are watched: what changes in them is listed at once."""
+
+import contextlib
+import ctypes
+import dataclasses
+import errno
+import json
+import logging
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+from conftest import (
+    LONG_AGO,
+    PASSWORD,
+    Games,
+    Library,
+    need,
+    short_and_long,
+    skip,
+    small_disk,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+
+
+def ids(store: catalogd.Store) -> dict[str, str]:
+    """Ids by path, of what can be downloaded now."""
+    entries = json.loads(store.entries.list_json())
+    return {entry["source"]: entry["id"] for entry in entries}
+
+
+def within(seconds: float, condition: Callable[[], object]) -> None:
+    """Wait until it is true. A busy machine gets three times as long."""
+    end = time.monotonic() + 3 * seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def settings(settings: catalogd.Settings) -> catalogd.Settings:
+    return dataclasses.replace(settings, scan_interval=3600)
+
+
+@contextlib.contextmanager
+def running(scanner: catalogd.Scanner, watched: bool = True) -> Iterator[None]:
+    """Run the thread, from the end of its first scan."""
+    scanner.start()
+    try:
+        within(100, lambda: scanner.state.watched or not watched and scanner.state.next)
+        yield
+    finally:
+        scanner.stop()
+
+
+def test_files_are_listed_renamed_and_removed_at_once(
+    library: Library, store: catalogd.Store, settings: catalogd.Settings
+) -> None:
+    scanner = catalogd.Scanner(store, dataclasses.replace(settings, settle=2))
+    scanner.growing.clock = time.time
+    with running(scanner):
+        path = library.add("deep/er/a.nsp", b"a", mtime=time.time())
+        within(3, lambda: path in ids(store))
+        (before,) = ids(store).values()
+        new = str(library.folder / "b.nsp")
+        os.rename(path, new)
+        within(2, lambda: ids(store) == {new: before})
+        os.rename(library.folder / "deep", library.folder / "other")
+        path = library.add("other/er/c.nsp")
+        within(2, lambda: ids(store).keys() == {new, path})
+        assert scanner.state.folders == {str(library.folder): 2}
+        library.add("b.png", b"\x89PNG\r\n\x1a\n")
+        within(2, lambda: "icon" in store.entries.get(before)["metadata"])
+        os.remove(new)
+        within(2, lambda: ids(store).keys() == {path})
+        shutil.rmtree(library.folder / "other")
+        within(2, lambda: not ids(store))
+
+
+def test_only_folders_in_which_something_happened_are_read_again(
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number in range(9):
+        library.add(f"{number}/a.nsp")
+    read: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: read.append(path) or scandir(path))
+    with running(scanner):
+        assert len(read) == 10
+        read.clear()
+        library.add("3/.hidden")
+        path = library.add("3/b.nsp")
+        within(2, lambda: path in ids(store))
+        os.rename(library.folder / "5", library.folder / "six")
+        within(2, lambda: str(library.folder / "six" / "a.nsp") in ids(store))
+        top = str(library.folder)
+        assert {*read} <= {top, f"{top}/3", f"{top}/5", f"{top}/six"}
+
+
+def test_a_file_that_moves_to_another_watched_folder_keeps_its_id(
+    tmp_path: pathlib.Path, store: catalogd.Store, settings: catalogd.Settings
+) -> None:
+    one, two = Library(tmp_path / "one"), Library(tmp_path / "two")
+    folders = (str(one.folder), str(two.folder))
+    scanner = catalogd.Scanner(store, dataclasses.replace(settings, folders=folders))
+    path = one.add("a.nsp")
+    one.add("b.nsp")
+    with running(scanner):
+        before = ids(store)[path]
+        os.rename(path, two.folder / "a.nsp")
+        within(2, lambda: ids(store).get(f"{two.folder}/a.nsp") == before)
+
+
+def test_a_file_that_grows_is_not_forgotten_while_others_change(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    scanner.growing.settle = 2
+    scanner.growing.clock = time.time
+    with running(scanner):
+        slow = library.add("one/a.nsp", mtime=time.time() + 9999)
+        within(2, lambda: scanner.growing.files)
+        quick = library.add("two/b.nsp")
+        within(2, lambda: ids(store).keys() == {quick})
+        within(4, lambda: ids(store).keys() == {slow, quick})
+
+
+@short_and_long(count=(1000, 20_000))
+def test_a_storm_of_renames_loses_nothing(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner, count: int
+) -> None:
+    paths = [library.add(f"{number % 50}/{number}.nsp") for number in range(200)]
+    with running(scanner):
+        before = {os.stat(path).st_ino: id for path, id in ids(store).items()}
+        for number in range(count):
+            at = number % len(paths)
+            new = f"{library.folder}/{number % 7}/{number}-{at}.nsp"
+            os.rename(paths[at], new)
+            paths[at] = new
+        now = {path: before[os.stat(path).st_ino] for path in paths}
+        within(20, lambda: ids(store) == now)
+
+
+def test_lost_events_are_made_good_by_a_scan_of_all(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    scanner.tell_seconds = 1.5
+    limit = int(pathlib.Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    with running(scanner):
+        for number in range(limit // 2 + 100):  # two events for each, and no two alike
+            with open(library.folder / f"x{number}", "w"):
+                pass
+        path = library.add("late/a.nsp")
+        within(20, lambda: path in ids(store))
+
+
+@short_and_long(count=(300, 5000))
+def test_a_folder_that_is_moved_in_and_out_keeps_its_ids(
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    count: int,
+) -> None:
+    library.add("a.nsp")
+    outside = Library(tmp_path / "outside")
+    for number in range(count):
+        outside.add(f"{number % 20}/{number}.nsp")
+    inside = library.folder / "inside"
+    with running(scanner):
+        os.rename(outside.folder, inside)
+        within(30, lambda: len(ids(store)) == count + 1)
+        before = ids(store)
+        os.rename(inside, outside.folder)
+        within(5, lambda: len(ids(store)) == 1)
+        os.rename(outside.folder, inside)
+        within(30, lambda: ids(store) == before)
+
+
+def test_a_library_folder_that_is_away_waits_for_its_return(
+    library: Library, store: catalogd.Store, settings: catalogd.Settings
+) -> None:
+    often = dataclasses.replace(settings, scan_interval=0.3)
+    scanner = catalogd.Scanner(store, often)
+    library.add("a.nsp")
+    away = library.folder.with_name("away")
+    with running(scanner):
+        before = ids(store)
+        os.rename(library.folder, away)
+        within(2, lambda: not ids(store))
+        assert [item.state for item in store.entries.files()] == ["offline"]
+        os.rename(away, library.folder)
+        within(2, lambda: ids(store) == before and scanner.state.watched)
+
+
+@contextlib.contextmanager
+def mounted(source: pathlib.Path, at: pathlib.Path) -> Iterator[None]:
+    """Show a folder at another place, as a disk that is plugged in."""
+    command = ["mount", "--bind", str(source), str(at)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
+        skip("needs root and the right to mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(at)], check=True)
+
+
+def test_a_disk_that_is_pulled_and_put_back_keeps_its_ids(
+    library: Library,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    tmp_path: pathlib.Path,
+) -> None:
+    disk = Library(tmp_path / "disk")
+    for number in range(20):
+        disk.add(f"{number % 3}/{number}.nsp")
+    often = dataclasses.replace(settings, scan_interval=0.5)
+    scanner = catalogd.Scanner(store, often)
+    with mounted(disk.folder, library.folder):
+        scanner.start()
+        within(10, lambda: len(ids(store)) == 20)
+        before = ids(store)
+    try:
+        within(3, lambda: not ids(store))
+        with mounted(disk.folder, library.folder):
+            within(3, lambda: ids(store) == before)
+            path = library.add("0/new.nsp")
+            within(3, lambda: path in ids(store))
+    finally:
+        scanner.stop()
+
+
+def test_another_disk_at_a_watched_path_is_noticed(
+    library: Library, store: catalogd.Store, settings: catalogd.Settings
+) -> None:
+    often = dataclasses.replace(settings, scan_interval=0.5)
+    scanner = catalogd.Scanner(store, often)
+    library.add("a.nsp")
+    with running(scanner):
+        before = ids(store)
+        with small_disk(library.folder, 2**20):
+            other = library.add("b.nsp")
+            within(3, lambda: ids(store).keys() == {other})
+        within(3, lambda: ids(store) == before)
+
+
+# What cannot be watched
+
+
+class FullSystem:
+    """A C library of a system that allows no more folders to be watched."""
+
+    files = 1
+
+    def __init__(self, name: None, use_errno: bool = True) -> None:
+        real: Any = REAL_LIBRARY(name)
+        self.inotify_init1 = real.inotify_init1 if self.files else lambda flags: -1
+
+    def inotify_add_watch(self, *row: object) -> int:
+        ctypes.set_errno(errno.ENOSPC)
+        return -1
+
+
+class FullProcess(FullSystem):
+    """It may not even begin to watch."""
+
+    files = 0
+
+
+REAL_LIBRARY = ctypes.CDLL
+
+
+def no_mounts(folder: str) -> dict[str, str]:
+    raise FileNotFoundError(errno.ENOENT, "No such file", "/proc/self/mountinfo")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("mounts", no_mounts, "there is no /proc/self/mountinfo"),
+        ("mounts", lambda folder: {"": "nfs4"}, "its file system is nfs4"),
+        ("ctypes", FullSystem, "it has more folders than fs.inotify.max_user_watches"),
+        ("ctypes", FullProcess, "fs.inotify.max_user_instances is reached"),
+    ],
+)
+def test_a_folder_that_cannot_be_watched_is_scanned_at_intervals(
+    name: str,
+    value: Any,
+    reason: str,
+    library: Library,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    if name == "ctypes":
+        monkeypatch.setattr(ctypes, "CDLL", value)
+        monkeypatch.setattr(catalogd, "spare_memory", lambda: None)
+    else:
+        monkeypatch.setattr(catalogd, name, value)
+    often = dataclasses.replace(settings, scan_interval=0.2)
+    scanner = catalogd.Scanner(store, often)
+    with running(scanner, watched=False):
+        path = library.add("a.nsp")
+        within(3, lambda: path in ids(store))
+        library.add("deep/b.nsp")
+        within(3, lambda: len(ids(store)) == 2)
+        assert not scanner.catch_up()
+    text = f"{library.folder} is scanned at intervals, not watched: {reason}."
+    assert [row for row in caplog.messages if "intervals" in row] == [text]
+
+
+def test_a_watched_folder_is_read_again_after_a_day(
+    library: Library,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    often = dataclasses.replace(settings, scan_interval=0.2)
+    scanner = catalogd.Scanner(store, often)
+    with running(scanner):
+        first = scanner.state
+        time.sleep(0.5)
+        assert scanner.state is first  # the mounts are as they were
+        monkeypatch.setattr(catalogd, "REREAD_SECONDS", 0)
+        within(2, lambda: scanner.state is not first)
+
+
+def test_all_is_read_again_after_a_scan_that_failed(
+    library: Library,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scanner = catalogd.Scanner(store, dataclasses.replace(settings, scan_interval=1))
+    failed = threading.Event()
+
+    def fail(*row: object) -> None:
+        failed.set()
+        raise catalogd.StorageFull("The disk is full.")
+
+    with running(scanner):
+        with monkeypatch.context() as patch:
+            patch.setattr(store.entries, "add_files", fail)
+            path = library.add("a.nsp")
+            assert failed.wait(5)
+        within(3, lambda: path in ids(store))
+
+
+def test_a_scanner_that_cannot_begin_tries_again(
+    library: Library,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scanner = catalogd.Scanner(store, dataclasses.replace(settings, scan_interval=1))
+
+    def refuse(name: str, wait: float) -> Any:
+        raise catalogd.Conflict("Another process scans.")
+
+    library.add("a.nsp")
+    with monkeypatch.context() as patch:
+        patch.setattr(store.database, "exclusive", refuse)
+        scanner.start()
+        within(5, lambda: caplog.messages)
+    within(5, lambda: ids(store) and scanner.state.watched)
+    scanner.stop()
+
+
+def test_unfinished_downloads_cause_no_scan(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    with running(scanner):
+        state = scanner.state
+        part = library.add("a.nsp.part", mtime=LONG_AGO)
+        time.sleep(0.8)
+        assert scanner.state is state
+        os.rename(part, library.folder / "a.nsp")
+        within(2, lambda: ids(store))
+
+
+def test_mount_points_may_have_any_name(
+    library: Library, tmp_path: pathlib.Path
+) -> None:
+    place = library.folder / "with space \\ and\ttab"
+    place.mkdir()
+    (tmp_path / "disk").mkdir()
+    before = catalogd.mounts(str(library.folder))
+    assert len(before) == 1
+    with mounted(tmp_path / "disk", place):
+        assert len(catalogd.mounts(str(library.folder))) == 2
+        assert len(catalogd.mounts(str(place))) == 1
+    assert catalogd.mounts(str(library.folder)) == before
+
+
+# Downloads
+
+
+@pytest.mark.parametrize("name", ["b.nsp", "b.txt"])
+def test_a_file_that_was_renamed_just_now_can_be_downloaded(
+    games: Games, name: str
+) -> None:
+    address = games.add("a.nsp", b"content")
+    with running(games.scanner):
+        os.rename(games.library.folder / "a.nsp", games.library.folder / name)
+        answer = games.ask(address)
+    assert answer.status == (404 if name == "b.txt" else 200)
+    assert answer.body == b"content" or answer.status == 404
+
+
+# A disk that sleeps
+
+
+@contextlib.contextmanager
+def loop_disk(folder: pathlib.Path, image: pathlib.Path, size: int) -> Iterator[str]:
+    """Mount a disk of so many bytes. Give the name of its device."""
+    for tool in ("losetup", "mkfs.ext4"):
+        need(tool, "mount, e2fsprogs")
+    if os.geteuid() != 0:
+        skip("needs root")
+    with open(image, "wb") as file:
+        file.truncate(size)
+    command = ["losetup", "--find", "--show", str(image)]
+    made = subprocess.run(command, capture_output=True, text=True)
+    if made.returncode:
+        skip("needs a loop device")
+    device = made.stdout.strip()
+    now = "lazy_itable_init=0,lazy_journal_init=0"
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-E", now, "-i", "4096", device], check=True)
+        subprocess.run(["mount", device, str(folder)], check=True)
+        try:
+            yield os.path.basename(device)
+        finally:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def sectors_read(device: str) -> int:
+    return int(pathlib.Path(f"/sys/block/{device}/stat").read_text().split()[2])
+
+
+def bytes_written() -> int:
+    """The bytes that this process has written to disks."""
+    rows = pathlib.Path("/proc/self/io").read_text().splitlines()
+    return int(dict(row.split(": ") for row in rows)["write_bytes"])
+
+
+@short_and_long(count=(500, 100_000), seconds=(60, 600))
+def test_a_disk_sleeps_while_clients_and_a_page_poll(
+    count: int,
+    seconds: int,
+    library: Library,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    key: str,
+    tmp_path: pathlib.Path,
+) -> None:
+    size = 64 * 2**20 + count * 16384
+    with loop_disk(library.folder, tmp_path / "disk.img", size) as device:
+        for number in range(count):
+            library.add(f"{number % 40}/{number // 20}/{number}.nsp")
+        often = dataclasses.replace(settings, scan_interval=2)
+        scanner = catalogd.Scanner(store, often)
+        web = catalogd.Web(store, often, scanner)
+        caller, page = (
+            webtest.TestApp(web.app, extra_environ={"REMOTE_ADDR": "192.168.1.9"})
+            for _ in range(2)
+        )
+        caller.authorization = ("Bearer", key)
+        login = {"username": "anna", "password": PASSWORD}
+        page.post_json("/web/login", login)
+
+        def poll() -> None:
+            for path in ("/api/list", "/api/send-queue"):
+                caller.get(path)
+            for path in ("/", "/web/me", "/web/entries", "/web/queue", "/web/scan"):
+                page.get(path)
+
+        with running(scanner):
+            poll()
+            os.sync()
+            pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
+            time.sleep(1)
+            read, written = sectors_read(device), bytes_written()
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                poll()
+                time.sleep(0.5)
+            assert sectors_read(device) == read
+            assert bytes_written() == written
+            path = library.add("0/late.nsp")  # it is watched still
+            within(3, lambda: path in ids(store))
