@@ -5621,7 +5621,7 @@ dialog::backdrop { background: var(--veil); }
 .details .close { position: absolute; z-index: 2; top: .6rem; right: .6rem; }
 .glow {
   --cover: 52rem;
-  position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .5;
+  position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .35;
   mask-image: linear-gradient(#000, #0000); pointer-events: none;
 }
 .glow .cover { filter: blur(40px) saturate(1.5); scale: 1.3; border-radius: 0; }
@@ -5639,6 +5639,7 @@ dialog::backdrop { background: var(--veil); }
   min-height: 2.875rem; border-radius: 99px; padding: .4rem 1.4rem;
   background: var(--accent); color: var(--on-accent);
 }
+.facts .send span { text-wrap: balance; }
 .facts .send:hover { filter: brightness(1.08); }
 .facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
