@@ -5475,7 +5475,7 @@ nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .cover-name {
   position: absolute; inset: 0 0 auto; max-height: 5.8em; padding: .67em .67em 1em;
   overflow: hidden; font-weight: 750; line-height: 1.08; letter-spacing: -.025em;
-  overflow-wrap: break-word;
+  overflow-wrap: break-word; hyphens: auto;
 }
 .initials {
   position: absolute; inset: 0; display: grid; place-items: center; font-size: 2.9em;
