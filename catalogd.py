@@ -6124,7 +6124,9 @@ const WORDS = {
   noFolders: "No library folder was scanned.",
   folderStates: {online: "online", offline: "offline"},
   files: count => `${count} ${count === "1" ? "file" : "files"}`,
-  lastScan: (time, next) => `Last scan ${time}. The next one is at ${next}.`,
+  lastScan: time => `Last scan ${time}.`,
+  nextScan: time => `The next one is at ${time}.`,
+  watched: "New files are noticed at once.",
   neverScanned: "Not scanned yet.",
   scanNow: "Scan now",
   scanProgress: (found, read) => `${found} files found, ${read} read`,
@@ -8949,8 +8951,9 @@ function renderFolders() {
 /** @param {ScanState} scan */
 function scanText({scanning, files, looked, finished, next}) {
   if (scanning) return WORDS.scanProgress(formatNumber(files), formatNumber(looked));
-  if (!finished || !next) return WORDS.neverScanned;
-  return WORDS.lastScan(formatAge(finished), formatTime(next));
+  if (!finished) return WORDS.neverScanned;
+  const then = next ? WORDS.nextScan(formatTime(next)) : WORDS.watched;
+  return `${WORDS.lastScan(formatAge(finished))} ${then}`;
 }
 
 /** @param {Folder} folder */
