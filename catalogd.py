@@ -577,18 +577,15 @@ def checked_head(head: bytes) -> bytes:
         pairs = [pair for pair in pairs if pair[0].lower() != b"connection"]
         pairs.append((b"Connection", b"close"))
     is_http_1_1 = line.endswith(b" HTTP/1.1")
-    if not is_whole or not has_one_host(pairs, is_http_1_1):
+    hosts = [value for name, value in pairs if name.lower() == b"host"]
+    has_host = all(map(HOST.fullmatch, hosts)) and len(hosts) in (is_http_1_1, 1)
+    if not is_whole or not has_host:
         raise ValueError("The head of the request is malformed.")
     names = {name.lower() for name, _ in pairs}
     is_1_1_alone = is_http_1_1 and b"content-length" not in names
     if b"transfer-encoding" in names and not is_1_1_alone:
         raise ValueError("The length of the body is not certain.")
     return b"\r\n".join([line, *map(b":".join, pairs), b"", b""])
-
-
-def has_one_host(pairs: Sequence[tuple[bytes, ...]], is_http_1_1: bool) -> bool:
-    hosts = [value for name, value in pairs if name.lower() == b"host"]
-    return all(map(HOST.fullmatch, hosts)) and len(hosts) in (is_http_1_1, 1)
 
 
 # Names ------------------------------------------------------------------------
@@ -906,22 +903,18 @@ def hash_password(password: str) -> str:
     salt = secrets.token_bytes(16)
     hashed = hashlib.scrypt(normalized(password).encode(), salt=salt, **SCRYPT)
     parts = [base64.b64encode(part).decode() for part in (salt, hashed)]
-    return "$".join(["scrypt", *(str(cost) for cost in SCRYPT.values()), *parts])
+    return "$".join(["scrypt", *map(str, SCRYPT.values()), *parts])
 
 
 def password_matches(password: str, stored: str | None) -> bool:
     """Return whether a password has the stored hash. That is None where the account
     does not exist; the answer takes as long, or its time would tell which do."""
-    _, *costs, salt, expected = (stored or unknown_password()).split("$")
+    no_hash = ["scrypt", *map(str, SCRYPT.values()), "", ""]
+    _, *costs, salt, expected = stored.split("$") if stored else no_hash
     n, r, p = map(int, costs)
     word, salted = normalized(password).encode(), base64.b64decode(salt)
     found = hashlib.scrypt(word, salt=salted, n=n, r=r, p=p)
-    return hmac.compare_digest(found, base64.b64decode(expected)) and bool(stored)
-
-
-@functools.cache
-def unknown_password() -> str:
-    return hash_password(secrets.token_hex())
+    return hmac.compare_digest(found, base64.b64decode(expected))
 
 
 def check_password(password: str) -> str:
@@ -3734,27 +3727,13 @@ def matches(header: str, etag: str, weak: bool) -> bool:
     return is_tag or header.strip() == "*"
 
 
-def http_date(text: str | None) -> float | None:
-    """Return seconds since 1970, or None if the text is no date."""
+def http_date(text: str | None, default: float) -> float:
+    """Return seconds since 1970, or the default if the text is no date."""
     try:
         date = email.utils.parsedate_to_datetime(text or "")
         return date.replace(tzinfo=date.tzinfo or datetime.UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-
-
-def is_same(
-    tags: str | None, date: str | None, etag: str, modified: int, weak: bool
-) -> bool | None:
-    """Return whether the header of ETags has the file's, or, where it was not sent, the
-    header of a date has one that the file is not newer than; None without both.
-
-    :param modified: the file's time in seconds.
-    """
-    if tags is not None:
-        return matches(tags, etag, weak)
-    seconds = http_date(date)
-    return None if seconds is None else modified <= seconds
+        return default
 
 
 def is_current(condition: str | None, etag: str, modified: int) -> bool:
@@ -3762,10 +3741,10 @@ def is_current(condition: str | None, etag: str, modified: int) -> bool:
     time, if the file was not changed so lately that it could have changed since."""
     if condition is None or condition == etag:
         return True
-    return http_date(condition) == modified and modified < time.time() - 1
+    return http_date(condition, -1) == modified and modified < time.time() - 1
 
 
-RANGE = re.compile(r"bytes=(?:(\d+)-(\d*)|-(\d+))", re.ASCII | re.IGNORECASE)
+RANGE = re.compile(r"(?ai)bytes=(?:(\d{1,99})-(\d{,99})|-(\d{1,99}))")
 
 
 def byte_range(header: str, size: int) -> tuple[int, int] | None:
@@ -3779,20 +3758,14 @@ def byte_range(header: str, size: int) -> tuple[int, int] | None:
         return None
     first, last, tail = found.groups()
     if tail:
-        start, stop = max(size - bounded(tail), 0), size
+        start, stop = max(size - int(tail), 0), size
     else:
-        start, stop = bounded(first), bounded(last) + 1 if last else size
+        start, stop = int(first), int(last) + 1 if last else size
     if (last and stop <= start) or (tail and not size):  # ignored by RFC 9110
         return None
     if start >= size:
         raise NoSuchRange(size)
     return start, min(stop, size)
-
-
-def bounded(digits: str) -> int:
-    """Return the number, or MAX_INTEGER if it is larger."""
-    digits = digits.lstrip("0") or "0"
-    return int(digits) if len(digits) < 19 else MAX_INTEGER
 
 
 def evaluate(
@@ -3805,11 +3778,13 @@ def evaluate(
     :param modified: the file's time in seconds.
     :raises NoSuchRange: none of the bytes that it asks for exists.
     """
-    wanted, until = sent("If-Match"), sent("If-Unmodified-Since")
-    if is_same(wanted, until, etag, modified, weak=False) is False:
+    tags, date = sent("If-Match"), http_date(sent("If-Unmodified-Since"), math.inf)
+    is_wanted = modified <= date if tags is None else matches(tags, etag, weak=False)
+    if not is_wanted:
         return 412, 0, size
-    known, since = sent("If-None-Match"), sent("If-Modified-Since")
-    if is_same(known, since, etag, modified, weak=True):
+    tags, date = sent("If-None-Match"), http_date(sent("If-Modified-Since"), -1)
+    is_known = modified <= date if tags is None else matches(tags, etag, weak=True)
+    if is_known:
         return 304, 0, size
     found = None
     if method == "GET" and is_current(sent("If-Range"), etag, modified):
@@ -3867,28 +3842,25 @@ class Content(io.FileIO):
         :raises OSError: the client is gone or takes nothing for the socket's time-out,
             or the file cannot be read or ends before, which is logged.
         """
+        start = self.tell()
+        stop = start + size
         try:
-            self._send(sock, size)
+            while start < stop:
+                if hasattr(os, "sendfile"):
+                    piece = min(stop - start, MAX_PIECE_BYTES)
+                    sent = sock.sendfile(self, start, piece)
+                else:
+                    self.seek(start)
+                    sent = sock.send(self.read(min(stop - start, MAX_READ_BYTES)))
+                if not sent:
+                    raise OSError(f"the file ends at byte {start}")
+                if self.served is not None:
+                    self.served.add(start, start + sent)
+                start += sent
         except OSError as error:
             if not isinstance(error, ConnectionError | TimeoutError):
                 log.warning("A download was cut off: %s.", error.strerror or error)
             raise
-
-    def _send(self, sock: socket.socket, size: int) -> None:
-        start = self.tell()
-        stop = start + size
-        while start < stop:
-            size = min(stop - start, MAX_PIECE_BYTES)
-            if hasattr(os, "sendfile"):
-                sent = sock.sendfile(self, start, size)
-            else:
-                self.seek(start)
-                sent = sock.send(self.read(min(size, MAX_READ_BYTES)) or b"")
-            if not sent:
-                raise OSError(f"the file ends at byte {start}")
-            if self.served is not None:
-                self.served.add(start, start + sent)
-            start += sent
 
 
 # Server -----------------------------------------------------------------------
@@ -4788,11 +4760,11 @@ def remote_size(url: str, patience: float = 10) -> int:
     try:
         opener = urllib.request.build_opener(Redirects(url))
         with opener.open(request, timeout=patience) as answer:
-            length = answer.headers.get("Content-Length", "")
+            length = int(answer.headers.get("Content-Length", 0))
     except (OSError, http.client.HTTPException, ValueError) as error:
         log.info("The size of a link is not known: %s", error)
         return 0
-    return bounded(length) if length.isdecimal() else 0
+    return min(max(length, 0), MAX_INTEGER)
 
 
 class QueueCalls(Calls):

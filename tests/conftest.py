@@ -84,7 +84,6 @@ def clock() -> Clock:
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashing that takes no time; what is hashed still says its cost."""
     monkeypatch.setattr(catalogd, "SCRYPT", {"n": 16, "r": 1, "p": 1})
-    catalogd.unknown_password.cache_clear()
 
 
 class Library:

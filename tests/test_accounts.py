@@ -36,7 +36,6 @@ def test_a_password_matches_in_any_unicode_composition() -> None:
 def test_without_an_account_no_password_matches_and_the_cost_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    catalogd.unknown_password()
     costs = []
     real = catalogd.hashlib.scrypt
 
