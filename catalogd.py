@@ -378,18 +378,6 @@ class Conflict(Problem):
     status, code = 409, "conflict"
 
 
-class ChangedSince(Problem):
-    status, code = 412, "precondition_failed"
-
-
-class TooLarge(Problem):
-    status, code = 413, "too_large"
-
-
-class NotJSON(Problem):
-    status, code = 415, "unsupported_media_type"
-
-
 class NoSuchRange(Problem):
     status, code = 416, "range_not_satisfiable"
 
@@ -3910,7 +3898,8 @@ class ErrorTask(waitress.task.ErrorTask):
         self.status = f"{error.code} {error.reason}"
         self.response_headers = [*JSON_HEADERS.items()]
         self.request.headers["CONNECTION"] = "close"
-        body = error_body(*HTTP_ERRORS[error.code])
+        code, message = HTTP_ERRORS[error.code]
+        body = json_body(False, error=code, message=message)
         self.content_length = len(body)
         self.write(b"" if self.request.command == "HEAD" else body)
         self.close_on_finish = self.channel.is_refused = True
@@ -4180,17 +4169,29 @@ PAGE_HEADERS = {
     " form-action 'self'; frame-ancestors 'none'; object-src 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-HTTP_ERRORS = {  # code and message by status, for errors of bottle and waitress
+FILE_HEADERS = {
+    **JSON_HEADERS,
+    "Content-Type": "application/octet-stream",
+    "Cache-Control": "private, no-cache",
+}
+HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     400: ("bad_request", "The request is malformed."),
     404: ("not_found", "There is nothing at this address."),
     405: ("method_not_allowed", "Only the methods of the Allow header are supported."),
     408: ("timeout", "The request took too long to arrive."),
+    412: ("precondition_failed", "The file is not the one that was asked for."),
     413: ("too_large", f"The body is larger than {MAX_BODY_BYTES} bytes."),
+    415: (
+        "unsupported_media_type",
+        "The body must be JSON, as Content-Type: application/json.",
+    ),
     431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
     500: ("internal_error", "Something went wrong in the server. Its log has details."),
     501: ("not_implemented", "No transfer encoding other than chunked is supported."),
 }
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
+GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
+PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 COOKIE = "session"
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
@@ -4202,18 +4203,16 @@ LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
 class Route(NamedTuple):
-    """An address of the service. `subject` is the class that has the method `answer`.
-    `access` is "open", "key", "session", "admin" (a session of one), "key or session",
-    or "dir" (a token in the path, or Basic authentication with an account's name and
-    key). `fields` are those of its JSON body. `runs` names the threads that answer it,
-    see Server."""
+    """An address of the service. `access` is "open", "key", "session", "admin" (a
+    session of one), "key or session", or "dir" (a token in the path, or Basic
+    authentication with an account's name and key). `fields` are those of its JSON body.
+    `runs` names the threads that answer it, see Server."""
 
     method: str
     path: str
     access: str
     fields: Mapping[str, Field] | None
     runs: str
-    subject: str
     answer: Callable[..., Any]
 
 
@@ -4231,20 +4230,14 @@ def route(
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
         threads = runs or ("workers" if method == "GET" else "writes")
-        subject = answer.__qualname__.partition(".")[0]
-        ROUTES.append(Route(method, path, access, fields, threads, subject, answer))
+        ROUTES.append(Route(method, path, access, fields, threads, answer))
         return answer
 
     return add
 
 
-def success_body(fields: Mapping[str, Any] | None) -> bytes:
-    return json.dumps({"success": True, **(fields or {})}).encode() + b"\n"
-
-
-def error_body(code: str, message: str) -> bytes:
-    body = {"success": False, "error": code, "message": message}
-    return json.dumps(body).encode() + b"\n"
+def json_body(success: bool, **fields: Any) -> bytes:
+    return json.dumps({"success": success, **fields}).encode() + b"\n"
 
 
 def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPResponse:
@@ -4259,7 +4252,8 @@ def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
     call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
     log.log(logging.INFO if status < 500 else logging.ERROR, "%s", line)
-    return json_answer(error_body(code, message), status, **headers)
+    body = json_body(False, error=code, message=message)
+    return json_answer(body, status, **headers)
 
 
 def request_header(name: str, default: Any = "") -> Any:
@@ -4270,17 +4264,14 @@ def request_header(name: str, default: Any = "") -> Any:
 bottle.BaseRequest.MEMFILE_MAX = MAX_BODY_BYTES  # it would leave larger files open
 
 
-class App(bottle.Bottle):
-    """Bottle, with its own errors (no such path, no such method) as JSON."""
-
-    def default_error_handler(self, res: bottle.HTTPError) -> Any:
-        allow = {}
-        if "Allow" in res.headers:  # bottle answers HEAD where there is GET
-            allow["Allow"] = res.headers["Allow"].replace("GET", "GET,HEAD")
-        code, message = HTTP_ERRORS[res.status_code]
-        answer = error_answer(res.status_code, code, message, **allow)
-        answer.apply(bottle.response)
-        return answer.body
+def http_error(error: bottle.HTTPError) -> bytes:
+    """Answer an error of HTTP, such as no such path or method, as JSON."""
+    allow = {}
+    if "Allow" in error.headers:  # bottle answers HEAD where there is GET
+        allow["Allow"] = error.headers["Allow"].replace("GET", "GET,HEAD")
+    answer = error_answer(error.status_code, *HTTP_ERRORS[error.status_code], **allow)
+    answer.apply(bottle.response)
+    return bytes(answer.body)
 
 
 class Web:
@@ -4293,7 +4284,8 @@ class Web:
         self.setup_code = secrets.token_urlsafe(16)
         subjects = (SignInCalls, AccountCalls, LibraryCalls, QueueCalls, ConsoleCalls)
         self.calls: dict[str, Any] = {kind.__name__: kind(self) for kind in subjects}
-        self.app = App()
+        self.app = bottle.Bottle()
+        self.app.default_error_handler = http_error
         self._router = self.app.router
         for rule in ROUTES:
             answer = functools.partial(self._answer, rule)
@@ -4309,7 +4301,8 @@ class Web:
 
     def _answer(self, rule: Route, **parts: str) -> bottle.HTTPResponse:
         try:
-            arguments: list[Any] = [self.calls.get(rule.subject, self)]
+            subject = rule.answer.__qualname__.partition(".")[0]
+            arguments: list[Any] = [self.calls.get(subject, self)]
             if rule.access != "open":
                 arguments.append(self._admit(rule.access))
             if rule.fields is not None:
@@ -4318,12 +4311,14 @@ class Web:
         except Problem as problem:
             code, message = problem.code, str(problem)
             return error_answer(problem.status, code, message, **problem.headers)
+        except bottle.HTTPError:
+            raise
         except Exception:
             log.exception("%s %s failed", rule.method, rule.path)
             return error_answer(500, *HTTP_ERRORS[500])
         if isinstance(answer, bottle.HTTPResponse):
             return answer
-        return json_answer(success_body(answer))
+        return json_answer(json_body(True, **(answer or {})))
 
     def _admit(self, access: str) -> Caller:
         """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
@@ -4347,9 +4342,9 @@ class Web:
     def _console(self) -> Caller:
         """Return whose console address or Basic authentication this is. Other
         spellings of /dir/, such as //d%69r/, are refused: a proxy's log would not mask
-        the token in them. :raises NotFound, BadAddress:"""
+        the token in them. :raises BadAddress, bottle.HTTPError:"""
         if not CONSOLE_TARGET.match(bottle.request.environ.get("REQUEST_URI", "/dir")):
-            raise NotFound(HTTP_ERRORS[404][1])
+            raise bottle.HTTPError(404)
         for token in bottle.request.path.split("/")[2:3]:
             if caller := self.store.queue.address_holder(hash_token(token)):
                 return caller._replace(base=f"/dir/{token}")
@@ -4366,12 +4361,12 @@ class Web:
 
 
 def request_body() -> bytes:
-    """Return the JSON of the request. :raises NotJSON, TooLarge:"""
+    """Return the JSON of the request. :raises bottle.HTTPError: 413 or 415."""
     kind = bottle.request.content_type.partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise NotJSON("The body must be JSON, as Content-Type: application/json.")
+        raise bottle.HTTPError(415)
     if bottle.request.content_length > MAX_BODY_BYTES:
-        raise TooLarge(HTTP_ERRORS[413][1])
+        raise bottle.HTTPError(413)
     body: bytes = bottle.request.body.read(MAX_BODY_BYTES)
     return body
 
@@ -4454,21 +4449,19 @@ class SignInCalls(Calls):
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         reject_other_sites(self.settings)
         with self._lock:
-            self._check_setup_code(body["code"])
+            address = address_subject(bottle.request.environ["REMOTE_ADDR"])
+            self.address_throttle.check(f"setup from {address}")
+            given, expected = hash_token(body["code"]), hash_token(self.setup_code)
+            is_right = hmac.compare_digest(given, expected)
+            self.address_throttle.record(is_right, f"setup from {address}")
+            if not is_right:
+                raise WrongPassword("The setup code is not the one that was printed.")
             if self.accounts.exist():
                 raise Conflict("There is an account already. Sign in.")
             name = check_account_name(body["username"])
             password = hash_password(check_password(body["password"]))
             account = self.accounts.add(name, password)
         return self._sign_in(account)
-
-    def _check_setup_code(self, code: str) -> None:
-        subject = "setup from " + address_subject(bottle.request.environ["REMOTE_ADDR"])
-        self.address_throttle.check(subject)
-        is_right = hmac.compare_digest(hash_token(code), hash_token(self.setup_code))
-        self.address_throttle.record(is_right, subject)
-        if not is_right:
-            raise WrongPassword("The setup code is not the one that was printed.")
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
@@ -4478,8 +4471,7 @@ class SignInCalls(Calls):
     @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self._check_login(body["username"], body["password"])
-        key = new_key()
-        label = "signed in by a client"
+        label, key = "signed in by a client", new_key()
         self.accounts.add_key(account, label, hash_token(key), by_login=True)
         return {"api_key": key}
 
@@ -4515,16 +4507,11 @@ class SignInCalls(Calls):
         return self._cookie_answer(secret, SESSION_DAYS * 86400)
 
     def _cookie_answer(self, value: str, max_age: int) -> bottle.HTTPResponse:
-        answer = json_answer(success_body(None))
-        answer.set_cookie(
-            COOKIE,
-            value,
-            max_age=max_age,
-            path=urllib.parse.urlsplit(self.settings.base_url).path or "/",
-            secure=self.base_url().startswith("https:"),
-            httponly=True,
-            samesite="strict",
-        )
+        answer = json_answer(json_body(True))
+        path = urllib.parse.urlsplit(self.settings.base_url).path or "/"
+        is_secure = self.base_url().startswith("https:")
+        guards = {"secure": is_secure, "httponly": True, "samesite": "strict"}
+        answer.set_cookie(COOKIE, value, max_age=max_age, path=path, **guards)
         return answer
 
     @route("POST /web/logout", access="session")
@@ -4536,8 +4523,9 @@ class SignInCalls(Calls):
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"])
-        password = hash_password(new)
-        self.accounts.set_password(caller.account, password, keep=caller.credential)
+        self.accounts.set_password(
+            caller.account, hash_password(new), keep=caller.credential
+        )
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
@@ -4592,55 +4580,33 @@ class AccountCalls(Calls):
         self.accounts.remove(int(account))
 
 
-class EntryList:
-    """The JSON of a list of entries, at one version of the entries."""
-
-    process = secrets.token_hex(4)  # versions of two processes do not compare
-
-    def __init__(self, version: int, body: bytes) -> None:
-        self.version = version
-        self.body = body
-        self.etag = f"{self.process}-{version:x}"
-
-    @functools.cached_property
-    def zipped(self) -> bytes:
-        return zlib.compress(self.body, 1, wbits=31)
-
-
-def accepts_gzip(header: str) -> bool:
-    """Return whether an Accept-Encoding header allows gzip."""
-    found = re.search(r"(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)", header, re.I)
-    return found is not None and (found[1] or "1").strip("0.") != ""
-
-
 class LibraryCalls(Calls):
     """Entries, their files and icons, and scans."""
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self._lists: dict[bool, EntryList] = {}  # for clients, and for the page
+        self._lists: dict[bool, Body] = {}  # for clients, and for the page
         self._lock = threading.Lock()
 
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
-        found = self._list(for_page)
-        return compressible(found.body, lambda: found.zipped, JSON_HEADERS, found.etag)
+        return self._list(for_page).answer(JSON_HEADERS)
 
     @route("GET /web/entries", access="session", runs="lists")
     def page_list(self, caller: Caller) -> bottle.HTTPResponse:
         return self.entry_list(caller, for_page=True)
 
-    def _list(self, for_page: bool) -> EntryList:
+    def _list(self, for_page: bool) -> "Body":
         """Return a list that is read once for each version of the entries. Other calls
         for it wait meanwhile, since an answer must not be older than its call."""
         with self._lock:
-            version = self.entries.version()
+            tag = f"{PROCESS}-{self.entries.version():x}"
             found = self._lists.get(for_page)
-            if found is None or found.version != version:
+            if found is None or found.tag != tag:
                 success = '"success": true, ' if for_page else ""
                 before = f'{{{success}"entries": '
                 body = self.entries.list_json(before, "}\n", for_page)
-                found = self._lists[for_page] = EntryList(version, body)
+                found = self._lists[for_page] = Body(body, tag, level=1)
             return found
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
@@ -4798,7 +4764,7 @@ class QueueCalls(Calls):
         client = bottle.request.query.get("client")
         rows = self.queue.pending(caller.account, client, caller.credential)
         items = [self._item(row) for row in rows]
-        return conditional(success_body({"queue": items}))
+        return conditional(json_body(True, queue=items))
 
     def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
         name, source = row["name"], row["source"]
@@ -4828,18 +4794,16 @@ class QueueCalls(Calls):
 
     @route("GET /web/queue", access="session")
     def all_items(self, caller: Caller) -> bottle.HTTPResponse:
+        """Return the queue, whether a client of the account is connected, and if not,
+        the time of its last call. It is not there while one is, so that equal queues
+        have equal bodies."""
         rows = self.queue.items(caller.account)
-        return conditional(success_body({"queue": rows, **self._client(caller)}))
-
-    def _client(self, caller: Caller) -> dict[str, Any]:
-        """Return whether a client of the account is connected, and if not, the time of
-        its last call. That is left out while one is, so that equal queues have equal
-        bodies."""
         last = self._last_calls.get(caller.account)
         # abs: a clock that was set back must not make it be here for hours
         is_here = abs(self.clock() - (last or self._started)) < CLIENT_SECONDS
         fetched = None if is_here or last is None else stamp(last)
-        return {"client_here": is_here, "last_fetched": fetched}
+        body = json_body(True, queue=rows, client_here=is_here, last_fetched=fetched)
+        return conditional(body)
 
     @route("GET /web/sent", access="session")
     def sent(self, caller: Caller) -> dict[str, Any]:
@@ -4871,7 +4835,8 @@ class ConsoleCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self.served: dict[str, Served] = {}  # by queue item, the oldest first
+        # By queue item, since it got its address or the server was started.
+        self.served: dict[str, Served] = collections.defaultdict(Served)
         self._directory = Directory(-1, [])
         self._lock = threading.Lock()
 
@@ -4883,6 +4848,9 @@ class ConsoleCalls(Calls):
         )
         name = self._current_directory().name(entry)
         self.served.pop(item, None)
+        self.served[item] = Served()
+        for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
+            self.served.pop(oldest, None)
         quoted = urllib.parse.quote(name, safe="")
         return {"address": f"{self.base_url()}/dir/{token}/{quoted}"}
 
@@ -4920,16 +4888,8 @@ class ConsoleCalls(Calls):
         entry = directory.find(place)
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
-        served = self._served(caller.item) if caller.item else None
+        served = self.served[caller.item] if caller.item else None
         return file_answer(self.current_file(entry["id"]), served)
-
-    def _served(self, item: str) -> Served:
-        """Return what was served of a queue item since it got its address, or since the
-        server was started."""
-        served = self.served.setdefault(item, Served())
-        for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
-            self.served.pop(oldest, None)
-        return served
 
     def _current_directory(self) -> "Directory":
         """Return a directory that is made once for each version of the entries, not
@@ -4958,7 +4918,8 @@ class Directory:
         self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
         self._by_id = {entry["id"]: entry for entry in self.entries}
         self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
-        self._indexes: dict[str, bytes] = {}
+        # Programs that do not read the index share one body in memory.
+        self.index = functools.lru_cache(MAX_INDEXES)(self._index)
 
     def only(self, entry: str | None) -> "Directory":
         """Return a directory of one entry, or, for None, this one."""
@@ -4967,20 +4928,17 @@ class Directory:
         found = [self._by_id[entry]] if entry in self._by_id else []
         return Directory(self.version, found)
 
-    def index(self, base: str) -> bytes:
-        """Return the list of packages in the form of Tinfoil's index.json, made once
-        for each base: programs that do not read it share one body in memory."""
-        if base not in self._indexes:
-            if len(self._indexes) >= MAX_INDEXES:
-                self._indexes.clear()
-            files = [
-                {"url": shop_address(base, entry), "size": entry["size"]}
-                for entry in self.entries
-                if entry["file_type"] in PACKAGES
-            ]
-            index = {"files": files, "success": f"{len(files)} files"}
-            self._indexes[base] = json.dumps(index).encode() + b"\n"
-        return self._indexes[base]
+    def _index(self, base: str) -> bytes:
+        """Return the list of packages in the form of Tinfoil's index.json."""
+        files = []
+        for entry in self.entries:
+            if entry["file_type"] in PACKAGES:
+                name = urllib.parse.quote(entry["safe_name"], safe="")
+                is_file = entry["type"] == "filepath"
+                url = f"{base}/{name}" if is_file else f"{entry['source']}#{name}"
+                files.append({"url": url, "size": entry["size"]})
+        index = {"files": files, "success": f"{len(files)} files"}
+        return json.dumps(index).encode() + b"\n"
 
     def name(self, entry: str) -> str:
         """Return the name of an entry's file. :raises Problem: it has none here."""
@@ -5007,12 +4965,6 @@ class Directory:
         if entry is None or folder not in ([], [entry["file_type"]], ["all"]):
             raise NotFound("There is no such file.")
         return entry
-
-
-def shop_address(base: str, entry: Mapping[str, Any]) -> str:
-    name = urllib.parse.quote(entry["safe_name"], safe="")
-    is_file = entry["type"] == "filepath"
-    return f"{base}/{name}" if is_file else f"{entry['source']}#{name}"
 
 
 def file_name(row: Mapping[str, Any]) -> str:
@@ -5057,38 +5009,33 @@ def conditional(
     return bottle.HTTPResponse(io.BytesIO(body) if is_long else body, 200, headers)
 
 
-def compressible(
-    body: bytes, zipped: Callable[[], bytes], headers: Mapping[str, str], tag: str
-) -> bottle.HTTPResponse:
-    """Return a body, compressed by gzip for a caller that accepts it.
+@dataclasses.dataclass
+class Body:
+    """A body for callers that may accept gzip. `tag` is that of its ETag, `level` that
+    of the compression, which the first of them causes."""
 
-    :param tag: of the body, for its ETag.
-    """
-    headers = {**headers, "Vary": "Accept-Encoding"}
-    if not accepts_gzip(request_header("Accept-Encoding")):
-        return conditional(body, headers, f'"{tag}"')
-    headers["Content-Encoding"] = "gzip"
-    return conditional(zipped(), headers, f'"{tag}-gzip"')
+    content: bytes
+    tag: str
+    level: int
 
+    @functools.cached_property
+    def zipped(self) -> bytes:
+        return zlib.compress(self.content, self.level, wbits=31)
 
-def asset_route(name: str, kind: str, body: bytes) -> None:
-    """Serve a part of the page, of the Content-Type `kind`. An address that names its
-    content, as the page's own do, may be cached for ever."""
-    digest, zipped = content_digest(body), zlib.compress(body, 9, wbits=31)
-
-    @route(f"GET /{name}", access="open")
-    def answer(web: Web) -> bottle.HTTPResponse:
-        headers = {**PAGE_HEADERS, "Content-Type": kind}
-        if bottle.request.query.get("v") == digest:
-            headers["Cache-Control"] = "public, max-age=31536000, immutable"
-        return compressible(body, lambda: zipped, headers, digest)
+    def answer(self, headers: Mapping[str, str]) -> bottle.HTTPResponse:
+        headers = {**headers, "Vary": "Accept-Encoding"}
+        sent = GZIP.search(request_header("Accept-Encoding"))
+        if sent is None or not (sent[1] or "1").strip("0."):  # absent, or q=0
+            return conditional(self.content, headers, f'"{self.tag}"')
+        headers["Content-Encoding"] = "gzip"
+        return conditional(self.zipped, headers, f'"{self.tag}-gzip"')
 
 
-def with_versions(page: str, assets: Mapping[str, tuple[str, bytes]]) -> str:
-    """Return the page, with the content's name in the addresses of its assets."""
-    for name, (_, body) in assets.items():
-        page = page.replace(f'"{name}"', f'"{name}?v={content_digest(body)}"')
-    return page
+def asset_route(name: str, kind: str, content: bytes) -> None:
+    """Serve a part of the page, of the Content-Type `kind`."""
+    body = Body(content, content_digest(content), level=9)
+    headers = {**PAGE_HEADERS, "Content-Type": kind}
+    route(f"GET /{name}", access="open")(lambda web: body.answer(headers))
 
 
 def open_content(known: Checksum) -> Content:
@@ -5097,15 +5044,6 @@ def open_content(known: Checksum) -> Content:
         return open_file(known.path, known.folder, Content)
     except OSError as error:
         raise NotFound("The entry's file cannot be read now.") from error
-
-
-def file_headers(known: Checksum) -> dict[str, str]:
-    return {
-        **JSON_HEADERS,
-        "Content-Type": "application/octet-stream",
-        "Cache-Control": "private, no-cache",
-        "Content-Disposition": attachment(os.path.basename(known.path)),
-    }
 
 
 def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPResponse:
@@ -5120,9 +5058,10 @@ def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPRes
         sent, method = bottle.request.headers.raw, bottle.request.method
         status, start, stop = evaluate(sent, etag, modified, now.st_size, method)
         if status == 412:
-            raise ChangedSince("The file is not the one that was asked for.")
+            raise bottle.HTTPError(412)
         headers = {
-            **file_headers(known),
+            **FILE_HEADERS,
+            "Content-Disposition": attachment(os.path.basename(known.path)),
             "Accept-Ranges": "bytes",
             "ETag": etag,
             "Last-Modified": email.utils.formatdate(modified, usegmt=True),
@@ -5143,8 +5082,12 @@ def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPRes
 def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
     open_content(known).close()
-    internal = {"X-Accel-Redirect": location + urllib.parse.quote(known.path)}
-    return bottle.HTTPResponse(b"", 200, {**file_headers(known), **internal})
+    headers = {
+        **FILE_HEADERS,
+        "Content-Disposition": attachment(os.path.basename(known.path)),
+        "X-Accel-Redirect": location + urllib.parse.quote(known.path),
+    }
+    return bottle.HTTPResponse(b"", 200, headers)
 
 
 # Page -------------------------------------------------------------------------
@@ -9181,14 +9124,14 @@ MANIFEST = r"""{
 """
 
 ASSETS = {
+    "": ("text/html; charset=utf-8", HTML.encode()),
     "style.css": ("text/css; charset=utf-8", CSS.encode()),
     "script.js": ("text/javascript; charset=utf-8", JS.encode()),
     "icon.svg": ("image/svg+xml", ICON.encode()),
     "touch-icon.png": ("image/png", TOUCH_ICON),
     "manifest.webmanifest": ("application/manifest+json", MANIFEST.encode()),
 }
-PAGE = with_versions(HTML, ASSETS).encode()
-for name, asset in {"": ("text/html; charset=utf-8", PAGE), **ASSETS}.items():
+for name, asset in ASSETS.items():
     asset_route(name, *asset)
 
 
