@@ -280,6 +280,32 @@ def test_installing_starts_the_service_and_prints_where_the_setup_code_is(
     assert headers["Set-Cookie"].startswith("session=")
 
 
+def test_a_group_may_copy_files_to_the_library_folder(machine: Machine) -> None:
+    made = machine.run("stat", "-c", "%G %a", "/srv/games")
+    assert made == "games-admin 2775\n"
+
+
+def test_the_check_up_finds_nothing_wrong(machine: Machine) -> None:
+    lines = machine.run("catalogd", "check").splitlines()
+    assert len(lines) == 8
+    assert all(" ok: " in line for line in lines)
+
+
+def test_a_wrong_setting_is_an_error_in_the_journal_and_not_tried_again(
+    machine: Machine,
+) -> None:
+    path = machine.root / "etc/catalogd/catalogd.ini"
+    before = path.read_text()
+    path.write_text("[library]\nfolders =\n/srv/games\n")
+    machine.does("systemctl", "restart", "catalogd")
+    assert machine.unit("ActiveState") == "failed"
+    assert machine.unit("ExecMainStatus") == "78"
+    errors = machine.run("journalctl", "--unit=catalogd", "--priority=err")
+    assert "catalogd.ini: line 3: " in errors
+    path.write_text(before)
+    machine.run("systemctl", "restart", "catalogd")
+
+
 def test_the_status_line_has_the_numbers_of_entries_and_items(machine: Machine) -> None:
     assert machine.unit("StatusText") == "0 entries to download, 0 items queued"
 
