@@ -3554,10 +3554,13 @@ class Scanner:
         spare_memory()
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, wait: float | None = None) -> bool:
+        """Return whether the thread has ended after `wait` seconds. A disk that does
+        not answer may hold it up."""
         self._stopping = True
         self._wake.set()
-        self._thread.join()
+        self._thread.join(wait)
+        return not self._thread.is_alive()
 
     def rescan(self) -> None:
         """Scan now, without waiting for it."""
@@ -4070,6 +4073,7 @@ class Server(waitress.server.TcpWSGIServer):
         while not self._is_stopping:
             waitress.wasyncore.loop(1, use_poll=True, map=self._map, count=1)
         self._trigger_pulled.wait()  # it must not be pulled after it is closed
+        self.socket.close()  # for the next catalogd: a thread may wait for a disk
         if has_ended := self._end_threads():
             waitress.wasyncore.close_all(self._map)
         return has_ended
@@ -9289,7 +9293,11 @@ def serve(args: argparse.Namespace) -> None:
         with store.database.exclusive("serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
-            run(listen(web), scanner, web, args.open)
+            has_ended = run(listen(web), scanner, web, args.open)
+        if not has_ended:
+            log.warning("Stopped while a call was waiting, probably for a disk.")
+            logging.shutdown()
+            os._exit(0)  # a thread may wait for ever, and uses what others would close
 
 
 def listen(web: Web) -> Server:
@@ -9491,8 +9499,9 @@ def log_thread() -> Iterator[None]:
             root.handlers = before
 
 
-def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
-    """Serve until a signal ends it. :param open: show the page in a browser."""
+def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
+    """Serve until a signal ends it. Return whether all threads have ended.
+    :param open: show the page in a browser."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
     scanner.start()
@@ -9503,14 +9512,12 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
         with heartbeat(server, web):
             has_ended = server.run()
     finally:
-        scanner.stop()
+        has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
         end_line()
-    if not has_ended:
-        log.warning("Stopped while a call was waiting, probably for a disk.")
-        logging.shutdown()
-        os._exit(0)  # the thread may wait for ever, and uses what others would close
+    return has_ended and has_scanned
 
 
+MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
 MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
@@ -9582,6 +9589,8 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
     first = addresses[0]
     print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
     print("Open in a browser:", *addresses, sep="\n    ")
+    if "//ADDRESS:" in first:
+        print("ADDRESS is the machine that runs this container. Set [server] base_url.")
     if not web.store.accounts.exist():
         first = f"{first}#setup={web.setup_code}"
         print("There is no account yet. Create the first one with this link:")
@@ -9595,7 +9604,9 @@ def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
     if settings.base_url:
         yield f"{settings.base_url}/"
     port = server.effective_port
-    if settings.host not in ("", "0.0.0.0", "::"):
+    if os.environ.get("CATALOGD_CONTAINER"):  # whose own addresses lead nowhere
+        yield from () if settings.base_url else [f"http://ADDRESS:{port}/"]
+    elif settings.host not in ("", "0.0.0.0", "::"):
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{host}:{port}/"
     else:

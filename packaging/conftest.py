@@ -1,20 +1,28 @@
 """Helpers of the tests of the installed forms. A test whose tools are missing is
 skipped, but fails on CI."""
 
+import email.message
+import json
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
 TOP = pathlib.Path(__file__).parent.parent
+SUITE = os.environ.get("SUITE", "bookworm")  # of Debian
+DEBIAN_PACKAGES = [
+    *("systemd-sysv", "dbus", "adduser", "avahi-daemon"),
+    *("python3-bottle", "python3-waitress", "python3-platformdirs"),
+]
 
 
 # The package of Debian that has a tool, where it is called otherwise.
@@ -55,6 +63,20 @@ def run(*command: Any, **options: Any) -> str:
     return str(done.stdout)
 
 
+@pytest.fixture(scope="session")
+def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
+    """An archive of a small Debian, with systemd and what catalogd needs."""
+    need("debootstrap", "tar", root=True)
+    folder = tmp_path_factory.mktemp("debian")
+    mirror = "http://deb.debian.org/debian"
+    options = ["--variant=minbase", f"--include={','.join(DEBIAN_PACKAGES)}"]
+    run("debootstrap", *options, SUITE, folder / "root", mirror)
+    run("tar", "-C", folder / "root", "-cf", folder / "debian.tar", ".")
+    shutil.rmtree(folder / "root")
+    yield folder / "debian.tar"
+    shutil.rmtree(folder)
+
+
 def wait_for(what: Callable[[], Any], seconds: float = 60) -> Any:
     """Return the first true value of `what()`."""
     until = time.monotonic() + seconds
@@ -78,3 +100,83 @@ def get(url: str) -> bytes | None:
         if isinstance(error.reason, ConnectionRefusedError):
             return None
         raise
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: email.message.Message
+    body: bytes
+
+
+def call(url: str, key: str, fields: Any = None, **headers: str) -> Answer:
+    """Return the answer to a call with an API key, also one with an error. With fields
+    it is a POST."""
+    headers = {name.replace("_", "-"): text for name, text in headers.items()}
+    headers["Authorization"] = f"Bearer {key}"
+    body = None
+    if fields is not None:
+        headers["Content-Type"] = "application/json"
+        body = json.dumps(fields).encode()
+    asked = urllib.request.Request(url, body, headers)
+    try:
+        answer = urllib.request.urlopen(asked, timeout=30)
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
+        return Answer(answer.status, answer.headers, answer.read())
+
+
+class Service:
+    """catalogd as a process, with its settings, data and log in one folder. It runs
+    while a `with` block does."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def write_settings(self, ini: str) -> None:
+        (self.folder / "catalogd.ini").write_text(ini)
+
+    def words(self, *command: str) -> list[Any]:
+        where = ["--config", self.folder / "catalogd.ini"]
+        where += ["--data-dir", self.folder / "data"]
+        return [sys.executable, TOP / "catalogd.py", *command, *where]
+
+    def __enter__(self) -> "Service":
+        options = ["--host", "127.0.0.1", "--port", str(self.port)]
+        with open(self.folder / "service.log", "ab") as log:
+            command = self.words("serve", *options)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_for(lambda: self.is_up() and get(f"{self.url}/healthz"))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def is_up(self) -> bool:
+        assert self.process.poll() is None, self.log()
+        return True
+
+    def log(self) -> str:
+        return (self.folder / "service.log").read_text()
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(60)
+
+    def add_account(self, password: str) -> str:
+        """Create the account anna, and return an API key of hers."""
+        words = self.words("user", "add", "anna", "--password-stdin")
+        run(*words, input=password)
+        return run(*self.words("key", "add", "anna", "test")).strip()
+
+
+def entries(url: str, key: str) -> dict[str, str]:
+    """Return the ids of all entries by the last parts of their paths."""
+    rows = json.loads(call(f"{url}/api/list", key).body)["entries"]
+    return {row["source"].rpartition("/")[2]: row["id"] for row in rows}

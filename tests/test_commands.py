@@ -995,14 +995,21 @@ def test_a_signal_ends_the_scanner_and_the_server(
         pass
 
 
-def test_a_call_that_does_not_end_does_not_keep_the_process(
+@pytest.mark.parametrize("held_up", ["a call", "the scan"])
+def test_a_disk_that_does_not_answer_does_not_keep_the_process(
     data: pathlib.Path,
     library: Library,
     monkeypatch: pytest.MonkeyPatch,
     no_handlers: None,
     caplog: pytest.LogCaptureFixture,
+    held_up: str,
 ) -> None:
-    server = Ending(signal.SIGTERM, has_ended=False)
+    server = Ending(signal.SIGTERM, has_ended=held_up != "a call")
+    stop = catalogd.Scanner.stop
+    if held_up == "the scan":
+        monkeypatch.setattr(
+            catalogd.Scanner, "stop", lambda scanner, wait: stop(scanner) and False
+        )
     monkeypatch.setattr(catalogd, "listen", lambda web: server)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
     codes: list[int] = []

@@ -514,10 +514,10 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Replace `run`; return the folders and the `open` of each call."""
     begun: list[Any] = []
 
-    def run(server: Any, scanner: catalogd.Scanner, web: Any, open: bool) -> None:
+    def run(server: Any, scanner: catalogd.Scanner, web: Any, open: bool) -> bool:
         server.stop()
-        server.run()  # closes its socket and ends its threads
         begun.append((scanner.folders, open))
+        return bool(server.run())  # closes its socket and ends its threads
 
     monkeypatch.setattr(catalogd, "run", run)
     return begun
