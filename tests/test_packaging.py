@@ -141,16 +141,22 @@ def test_the_announced_port_is_the_default() -> None:
     assert tree.findtext("service/type") == "_http._tcp"
 
 
-def test_the_settings_in_the_example_for_nginx_are_valid(
-    tmp_path: pathlib.Path,
+@pytest.mark.parametrize(
+    ("example", "files", "calls"),
+    [
+        ("nginx.conf", "location %s/srv/games/ {", "location %s/ {"),
+        ("Caddyfile", "header X-Accel-Redirect %s/srv/games/*", "handle_path %s/* {"),
+    ],
+)
+def test_the_settings_in_the_example_for_a_proxy_are_valid(
+    tmp_path: pathlib.Path, example: str, files: str, calls: str
 ) -> None:
-    text = (TOP / "packaging/nginx.conf").read_text()
+    text = (TOP / "packaging" / example).read_text()
     ini = tmp_path / "catalogd.ini"
     ini.write_text("\n".join(re.findall(r"(?m)^#     (.*)$", text)))
     found = catalogd.Settings.read(str(ini))
-    assert f"location {found.accel_redirect}/srv/games/ {{" in text
-    path = urllib.parse.urlsplit(found.base_url).path
-    assert f"location {path}/ {{" in text
+    assert files % found.accel_redirect in text
+    assert calls % urllib.parse.urlsplit(found.base_url).path in text
 
 
 def test_the_spec_of_the_executable_is_python() -> None:

@@ -1,5 +1,5 @@
-"""nginx.conf, with other names, ports and folders, in a real nginx in front of a real
-service: on a sub-path, with TLS."""
+"""The examples for nginx and Caddy, with other names, ports and folders: the real
+programs in front of a real service, on a sub-path, with TLS."""
 
 import base64
 import contextlib
@@ -12,21 +12,21 @@ import pathlib
 import re
 import ssl
 import subprocess
-import sys
+import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
-from conftest import TOP, free_port, get, need, run, wait_for
+from conftest import TOP, Service, free_port, need, run, wait_for
 
-EXAMPLE = TOP / "packaging/nginx.conf"
 CLIENT = "127.0.0.5"  # the address that the calls come from
 NAME = "Pokémon #1 100% [v0]+.nsp"
 CONTENT = hashlib.shake_128(b"content").digest(3_000)
+LARGE_BYTES = 64 * 1024 * 1024
 PASSWORD = "correct horse"
-AROUND = """daemon off;
+AROUND_NGINX = """daemon off;
 pid {folder}/nginx.pid;
 error_log {folder}/main.log crit;
 {user}
@@ -43,6 +43,12 @@ http {{
     include {folder}/catalogd.conf;
 }}
 """
+AROUND_CADDY = """{
+	admin off
+	auto_https off
+	skip_install_trust
+	default_bind 127.0.0.1
+"""
 
 
 class Answer(NamedTuple):
@@ -51,35 +57,59 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Site:
-    """A client of the service behind nginx."""
+class Proxy(NamedTuple):
+    """A program, its example, and the form of a line in its log. `write` writes its
+    configuration and returns the command that runs it."""
 
-    def __init__(self, folder: pathlib.Path, port: int) -> None:
-        self.folder = folder
-        self.port = port
-        self.cookie = ""
+    program: str
+    example: str
+    write: Callable[[pathlib.Path, int, int], list[Any]]
+    line: str
+    masked: str
+    spellings: tuple[str, ...]
+
+
+class Site:
+    """A client of the service behind a proxy."""
+
+    def __init__(self, service: Service, proxy: Proxy) -> None:
+        self.service = service
+        self.proxy = proxy
+        self.folder = service.folder
+        self.port = free_port()
         self.key = ""
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         if body is not None:
             headers["Content-Type"] = "application/json"
             body = json.dumps(body)
+        with contextlib.closing(self.connect()) as call:
+            headers = {name.replace("_", "-"): text for name, text in headers.items()}
+            call.request(method, path, body, headers)
+            answer = call.getresponse()
+            return Answer(answer.status, answer.headers, answer.read())
+
+    def connect(self) -> http.client.HTTPSConnection:
         trust = ssl.create_default_context(cafile=str(self.folder / "cert.pem"))
-        call = http.client.HTTPSConnection(
+        return http.client.HTTPSConnection(
             "localhost",
             self.port,
             timeout=30,
             context=trust,
             source_address=(CLIENT, 0),
         )
-        with contextlib.closing(call):
-            headers = {name.replace("_", "-"): text for name, text in headers.items()}
-            call.request(method, path, body, headers)
-            answer = call.getresponse()
-            return Answer(answer.status, answer.headers, answer.read())
 
-    def log(self, name: str) -> str:
+    def log(self, name: str = "catalogd.log") -> str:
         return (self.folder / name).read_text()
+
+    def masked(self, below: str) -> str:
+        """Return what the log has for a path below a console address."""
+        return self.proxy.masked.format(below)
+
+    def has_logged(self, method: str, path: str, status: int) -> bool:
+        words = {"client": CLIENT, "method": method, "path": path, "status": status}
+        line = self.proxy.line % {key: re.escape(str(words[key])) for key in words}
+        return re.search(f"(?m)^{line}", self.log()) is not None
 
     def entry(self, name: str) -> str:
         """Return the path that downloads the file with this name."""
@@ -96,22 +126,18 @@ def replaced(text: str, pairs: dict[str, str]) -> str:
     return text
 
 
-def settings_in_example() -> str:
-    """Return the lines of catalogd.ini in the first comment of nginx.conf."""
-    rows = re.findall(r"^#     (.*)$", EXAMPLE.read_text(), re.MULTILINE)
-    return "\n".join(rows)
-
-
-def write_settings(folder: pathlib.Path, service: int, port: int, accel: bool) -> None:
-    base = {"https://home.example.org/": f"https://localhost:{port}/"}
-    ini = replaced(settings_in_example(), base)
+def settings(proxy: Proxy, port: int, accel: bool, library: pathlib.Path) -> str:
+    """Return the lines of catalogd.ini in the first comment of an example."""
+    example = (TOP / "packaging" / proxy.example).read_text()
+    ini = "\n".join(re.findall(r"^#     (.*)$", example, re.MULTILINE))
+    pairs = {"https://home.example.org/": f"https://localhost:{port}/"}
     if not accel:
-        ini = replaced(ini, {"accel_redirect = /catalogd-files": ""})
-    library = f"[library]\nfolders = {folder}/library\nscan_interval = 1\nsettle = 0\n"
-    (folder / "catalogd.ini").write_text(f"{ini}\nport = {service}\n{library}")
+        pairs["accel_redirect = /catalogd-files"] = ""
+    rows = f"[library]\nfolders = {library}\nscan_interval = 1\nsettle = 0\n"
+    return f"{replaced(ini, pairs)}\n{rows}"
 
 
-def write_nginx_conf(folder: pathlib.Path, service: int, port: int) -> None:
+def write_nginx_conf(folder: pathlib.Path, service: int, port: int) -> list[Any]:
     pairs = {
         "listen 443 ssl;": f"listen 127.0.0.1:{port} ssl;",
         "listen [::]:443 ssl;": "",
@@ -122,46 +148,81 @@ def write_nginx_conf(folder: pathlib.Path, service: int, port: int) -> None:
         "127.0.0.1:6069": f"127.0.0.1:{service}",
         "/srv/games/": f"{folder}/library/",
     }
-    (folder / "catalogd.conf").write_text(replaced(EXAMPLE.read_text(), pairs))
+    example = (TOP / "packaging/nginx.conf").read_text()
+    (folder / "catalogd.conf").write_text(replaced(example, pairs))
     user = "user root;" if os.geteuid() == 0 else ""
-    (folder / "nginx.conf").write_text(AROUND.format(folder=folder, user=user))
+    (folder / "nginx.conf").write_text(AROUND_NGINX.format(folder=folder, user=user))
+    return ["nginx", "-p", folder, "-c", folder / "nginx.conf"]
 
 
-def catalogd(folder: pathlib.Path, *command: str, **options: Any) -> str:
-    where = ["--config", folder / "catalogd.ini", "--data-dir", folder / "data"]
-    return run(sys.executable, TOP / "catalogd.py", *command, *where, **options)
+def write_caddyfile(folder: pathlib.Path, service: int, port: int) -> list[Any]:
+    pairs = {
+        "\n{\n": f"\n{AROUND_CADDY}",
+        "home.example.org {": f"https://localhost:{port} {{",
+        "/etc/ssl/certs/home.example.org.pem": f"{folder}/cert.pem",
+        "/etc/ssl/private/home.example.org.key": f"{folder}/key.pem",
+        "/var/log/caddy": f"{folder}",
+        "127.0.0.1:6069": f"127.0.0.1:{service}",
+        "/srv/games": f"{folder}/library",
+    }
+    example = (TOP / "packaging/Caddyfile").read_text()
+    (folder / "Caddyfile").write_text(replaced(example, pairs))
+    home = [f"HOME={folder}", f"XDG_DATA_HOME={folder}", f"XDG_CONFIG_HOME={folder}"]
+    return ["env", *home, "caddy", "run", "--config", folder / "Caddyfile"]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["accel", "proxied"])
+NGINX = Proxy(
+    "nginx",
+    "nginx.conf",
+    write_nginx_conf,
+    r'%(client)s \[.*\] "%(method)s %(path)s" %(status)s ',
+    "/games/dir/...{}",
+    # It decodes all of these before it passes them on.
+    ("/games/dir/", "/games//dir/", "//games/d%69r/", "/games/x/../dir%2F"),
+)
+CADDY = Proxy(
+    "caddy",
+    "Caddyfile",
+    write_caddyfile,
+    r'.*"remote_ip":"%(client)s".*"method":"%(method)s".*"uri":"%(path)s"'
+    r'.*"status":%(status)s',
+    "/games/dir/...",
+    ("/games/dir/", "/games//dir/"),
+)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(NGINX, True), (NGINX, False), (CADDY, True), (CADDY, False)],
+    ids=["nginx-accel", "nginx", "caddy-accel", "caddy"],
+)
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
-    need("nginx", "openssl")
+    proxy, accel = request.param
+    need(proxy.program, "openssl")
     folder = tmp_path_factory.mktemp("site")
-    (folder / "library").mkdir()
-    (folder / "library" / NAME).write_bytes(CONTENT)
-    service, port = free_port(), free_port()
-    write_settings(folder, service, port, request.param)
-    write_nginx_conf(folder, service, port)
+    library = folder / "library"
+    library.mkdir()
+    (library / NAME).write_bytes(CONTENT)
+    (library / "large.nsp").touch()
+    os.truncate(library / "large.nsp", LARGE_BYTES)
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
     run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *names, *files)
-    where = ["--config", folder / "catalogd.ini", "--data-dir", folder / "data"]
-    with contextlib.ExitStack() as stack:
-        log = stack.enter_context(open(folder / "service.log", "wb"))
-        for command in (
-            [sys.executable, TOP / "catalogd.py", "serve", *where],
-            ["nginx", "-p", folder, "-c", folder / "nginx.conf"],
-        ):
-            process = subprocess.Popen(command, stdout=log, stderr=log)
-            stack.callback(process.wait, 60)
-            stack.callback(process.terminate)
-        wait_for(lambda: get(f"http://127.0.0.1:{service}/healthz"))
-        catalogd(folder, "user", "add", "anna", "--password-stdin", input=PASSWORD)
-        found = Site(folder, port)
-        found.key = catalogd(folder, "key", "add", "anna", "test").strip()
-        wait_for(lambda: NAME.encode() in list_body(found))
-        yield found
+    service = Service(folder)
+    found = Site(service, proxy)
+    service.write_settings(settings(proxy, found.port, accel, library))
+    command = proxy.write(folder, service.port, found.port)
+    with service, open(folder / "proxy.log", "wb") as log:
+        found.key = service.add_account(PASSWORD)
+        found.process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_for(lambda: NAME.encode() in list_body(found))
+            yield found
+        finally:
+            found.process.terminate()
+            found.process.wait(60)
 
 
 def list_body(site: Site) -> bytes:
@@ -191,7 +252,9 @@ def test_the_page_and_its_assets_are_below_the_sub_path(site: Site) -> None:
 def test_the_sub_path_without_its_slash_leads_to_the_page(site: Site) -> None:
     answer = site.call("GET", "/games")
     assert answer.status == 308
-    assert answer.headers["Location"] == f"https://localhost:{site.port}/games/"
+    top = f"https://localhost:{site.port}"
+    page = urllib.parse.urljoin(f"{top}/games", answer.headers["Location"])
+    assert page == f"{top}/games/"
 
 
 def test_the_cookie_is_for_the_sub_path_and_for_tls_alone(site: Site) -> None:
@@ -299,8 +362,7 @@ def test_both_logs_have_the_address_of_the_client(site: Site) -> None:
     body = {"username": "anna", "password": base64.b64encode(b"wrong").decode()}
     assert site.call("POST", "/games/web/login", body).status == 403
     wait_for(lambda: f"403 POST /web/login from {CLIENT}" in site.log("service.log"))
-    seen = rf'(?m)^{re.escape(CLIENT)} \[.*\] "POST /games/web/login" 403 '
-    wait_for(lambda: re.search(seen, site.log("catalogd.log")))
+    wait_for(lambda: site.has_logged("POST", "/games/web/login", 403))
 
 
 @pytest.fixture
@@ -323,26 +385,74 @@ def test_a_console_address_serves_a_file_and_its_folders(
     assert path == f"{base}/nsp/"
 
 
-# nginx decodes all of these before it passes them on.
-ABOVE = ("/games/dir/", "/games//dir/", "//games/d%69r/", "/games/x/../dir%2F")
 BELOW = ("", "/", "/all", "//nsp/nothing.nsp", "/dir/nothing.nsp", "/index.json?x")
 
 
 def test_no_log_has_the_token_of_a_console_address(site: Site, token: str) -> None:
-    for above in ABOVE:
+    for above in site.proxy.spellings:
         for below in BELOW:
             answer = site.call("GET", f"{above}{token}{below}")
             assert answer.status in (200, 301, 404)
+    wait_for(lambda: site.has_logged("GET", site.masked("/all"), 301))
     site.call("GET", "/games/last")
-    wait_for(lambda: "/games/last" in site.log("catalogd.log"))
-    masked = '"GET /games/dir/.../index.json" 200 '
-    assert site.log("catalogd.log").count(masked) == len(ABOVE)
-    for path in site.folder.glob("*.log"):
-        assert token not in path.read_text(), path
+    wait_for(lambda: site.has_logged("GET", "/games/last", 404))
+    assert_no_log_has(site, token)
+
+
+@pytest.mark.parametrize(
+    "spelling", ["//dir//", "/d%69r/", "//%64ir//", "/dir%2F", "/./dir/./"]
+)
+def test_another_spelling_of_it_leads_nowhere_or_is_masked_too(
+    site: Site, token: str, spelling: str
+) -> None:
+    answer = site.call("GET", f"/games{spelling}{token}/index.json")
+    if answer.status not in (401, 404):
+        wait_for(lambda: site.has_logged("GET", site.masked("/index.json"), 200))
+        assert_no_log_has(site, token)
 
 
 def test_no_log_has_a_key(site: Site) -> None:
     site.call("GET", f"/games/api/nothing?api_key={site.key}")
-    wait_for(lambda: "/games/api/nothing" in site.log("catalogd.log"))
+    wait_for(lambda: "/games/api/nothing" in site.log())
+    assert_no_log_has(site, site.key)
+
+
+def assert_no_log_has(site: Site, secret: str) -> None:
     for path in site.folder.glob("*.log"):
-        assert site.key not in path.read_text(), path
+        assert secret not in path.read_text(), path
+
+
+def test_a_download_is_not_buffered_on_the_disk(site: Site) -> None:
+    before = written_bytes(site.process.pid)
+    with contextlib.closing(site.connect()) as call:
+        call.request("GET", site.entry("large.nsp"))
+        answer = call.getresponse()
+        received = len(answer.read(1024))
+        time.sleep(0.5)  # the client is slower than the disk
+        while block := answer.read(1024 * 1024):
+            received += len(block)
+    assert received == LARGE_BYTES
+    assert written_bytes(site.process.pid) - before < LARGE_BYTES / 64
+
+
+def written_bytes(process: int) -> int:
+    """Return how many bytes a process and its children have written to disks."""
+    folder = pathlib.Path("/proc", str(process))
+    [written] = re.findall(r"(?m)^write_bytes: (\d+)", (folder / "io").read_text())
+    children = (folder / "task" / str(process) / "children").read_text().split()
+    return int(written) + sum(written_bytes(int(child)) for child in children)
+
+
+def test_an_error_of_the_proxy_is_logged_without_secrets(
+    site: Site, token: str
+) -> None:
+    """The last test of each site: it stops the service."""
+    site.service.stop()
+    answers = [
+        site.call("GET", f"/games/dir/{token}/nsp/"),
+        site.call("GET", f"/games/api/list?api_key={site.key}"),
+    ]
+    assert [answer.status for answer in answers] == [502, 502]
+    wait_for(lambda: site.has_logged("GET", site.masked("/nsp/"), 502))
+    assert_no_log_has(site, token)
+    assert_no_log_has(site, site.key)
