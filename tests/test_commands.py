@@ -1082,6 +1082,23 @@ def test_a_name_that_does_not_resolve_is_not_shown(
     assert [*addresses] == ["http://10.0.0.9:6069/"]
 
 
+@pytest.mark.parametrize("base_url", ["", "https://example.org/games"])
+def test_a_container_prints_its_base_url_or_says_to_set_it(
+    service: catalogd.Web,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    base_url: str,
+) -> None:
+    monkeypatch.setenv("CATALOGD_CONTAINER", "1")
+    service.settings = catalogd.Settings(base_url=base_url)
+    first = catalogd.welcome(Ending(0), scanner, service)
+    printed = capsys.readouterr().out
+    assert first.startswith(f"{base_url or 'http://ADDRESS:6069'}/#setup=")
+    assert ("Set [server] base_url" in printed) == (base_url == "")
+    assert printed.count("//") == 2  # the address of the page, and that of the setup
+
+
 def test_the_address_of_this_machine_is_one_it_can_listen_on() -> None:
     with socket.create_server((catalogd.lan_address(), 0)):
         pass
