@@ -17,7 +17,8 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir "$tree/catalogd"
 cp "$top/catalogd.py" "$top/send_to_switch.py" "$top/README.md" \
-    "$top/packaging/nginx.conf" "$top/packaging/"*.md "$tree/catalogd"
+    "$top/packaging/nginx.conf" "$top/packaging/Caddyfile" \
+    "$top/packaging/litestream.yml" "$top/packaging/"*.md "$tree/catalogd"
 cp -R "$top/packaging/debian" "$tree/catalogd"
 (cd "$tree/catalogd" && dpkg-buildpackage --build=binary --no-sign) >"$tree/log" 2>&1 || {
     cat "$tree/log" >&2
