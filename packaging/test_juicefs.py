@@ -130,9 +130,10 @@ def hanging(mount: Mount, begin: bool) -> Iterator[tuple[Service, str]]:
         service = service_over(library, local, scan_interval=3)
         with service:
             key = service.add_account("correct horse")
+        (local / "new.nsp").write_bytes(CONTENT)
         opened.enter_context(service)
         opened.callback(mount.signal, signal.SIGCONT)
-        wait_for(lambda: len(entries(service.url, key)) == 2)
+        wait_for(lambda: len(entries(service.url, key)) == 3)  # the scan has ended
         path = f"/api/download/{entries(service.url, key)['far.nsp']}"
 
         def ask() -> http.client.HTTPConnection:
