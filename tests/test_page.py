@@ -1015,7 +1015,8 @@ def ten_thousand(store: catalogd.Store) -> None:
         path = f"/games/{name} [{0x0100_0000_0001_0000 + n * 0x2000:016X}][v0].nsp"
         file = catalogd.FoundFile(path, "/games", n * 1_234_567, n, n, "1")
         files.append((file, catalogd.FileContent("", catalogd.name_facts(path))))
-    store.entries.add_files(files, listed=True)
+    for batch in catalogd.batches(files):
+        store.entries.add_files(batch, listed=True)
 
 
 @contextlib.contextmanager
