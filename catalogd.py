@@ -244,10 +244,7 @@ class Settings:
         "server", 4, "Worker threads that answer calls.", number(int, 1, 64)
     )
     connections: int = option(
-        "server",
-        1000,
-        "Connections that may be open at a time.",
-        number(int, 1, 50_000),
+        "server", 1000, "Connections that may be open at once.", number(int, 1, 50_000)
     )
     timeout: int = option(
         "server",
@@ -9267,6 +9264,8 @@ def become_owner(folder: str) -> None:
         raise Problem(message) from error
 
 
+PORT = argument_type(number(int, 0, 65535))
+BYTES = argument_type(number(int, 0, MAX_INTEGER))
 FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar="DIR")
 
 
@@ -9275,9 +9274,7 @@ FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar=
     FOLDERS,
     argument("--host", "address to listen on (default: the INI file's, else all)"),
     argument(
-        "--port",
-        f"TCP port to listen on (default: the INI file's, else {Settings.port})",
-        type=argument_type(number(int, 0, 65535)),
+        "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
     ),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
 )
@@ -9818,12 +9815,7 @@ def key_revoke(args: argparse.Namespace) -> None:
     "link add",
     argument("url", "address that downloads are redirected to"),
     argument("--name", "name of the entry", required=True, metavar="N"),
-    argument(
-        "--size",
-        "bytes of the file (default: what the server of the URL says)",
-        type=argument_type(number(int, 0, MAX_INTEGER)),
-        metavar="BYTES",
-    ),
+    argument("--size", "(default: what its server says)", type=BYTES, metavar="BYTES"),
     argument("--file-type", "extension (default: the URL's)", metavar="EXT"),
     argument("--description", "text (default: empty)", metavar="D"),
     argument("--version", "text (default: empty)", metavar="V"),
