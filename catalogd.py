@@ -941,13 +941,11 @@ def hash_token(secret: str) -> bytes:
 
 class Throttle:
     """Delays for wrong passwords: the first are free, then each doubles the wait. A
-    subject is an account or an address. Where there are too many, new ones share one
-    wait, so that a flood of them makes none forgotten. Not thread-safe."""
+    subject is an account or an address. Not thread-safe."""
 
     free_tries = 5
     max_seconds = 300.0
-    max_subjects = 10_000
-    memory_seconds = 86400.0
+    memory_seconds = 3600.0
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -955,7 +953,7 @@ class Throttle:
 
     def check(self, subject: str) -> None:
         """:raises TooManyTries: it has to wait."""
-        count, last = self.wrong.get(self._known(subject), (0, 0.0))
+        count, last = self.wrong.get(subject, (0, 0.0))
         wait = min(2.0 ** (count - self.free_tries), self.max_seconds)
         left = last + wait - self.clock()
         if count >= self.free_tries and left > 0:
@@ -963,16 +961,11 @@ class Throttle:
 
     def record(self, is_right: bool, subject: str) -> None:
         """Count a wrong password of the subject, or forget the earlier ones."""
-        subject, now = self._known(subject), self.clock()
-        count = self.wrong.pop(subject, (0, 0.0))[0]
+        now, (count, _) = self.clock(), self.wrong.pop(subject, (0, 0.0))
         if not is_right:
             self.wrong[subject] = (min(count + 1, 64), now)
             while now - next(iter(self.wrong.values()))[1] > self.memory_seconds:
                 del self.wrong[next(iter(self.wrong))]
-
-    def _known(self, subject: str) -> str:
-        is_known = subject in self.wrong or len(self.wrong) < self.max_subjects
-        return subject if is_known else "others"
 
 
 def address_subject(address: str) -> str:
@@ -4190,9 +4183,9 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     500: ("internal_error", "Something went wrong in the server. Its log has details."),
     501: ("not_implemented", "No transfer encoding other than chunked is supported."),
 }
-CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
+CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
@@ -4591,24 +4584,20 @@ class LibraryCalls(Calls):
 
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
-        return self._list(for_page).answer(JSON_HEADERS)
-
-    @route("GET /web/entries", access="session", runs="lists")
-    def page_list(self, caller: Caller) -> bottle.HTTPResponse:
-        return self.entry_list(caller, for_page=True)
-
-    def _list(self, for_page: bool) -> "Body":
         """Return a list that is read once for each version of the entries. Other calls
         for it wait meanwhile, since an answer must not be older than its call."""
         with self._lock:
             tag = f"{PROCESS}-{self.entries.version():x}"
-            found = self._lists.get(for_page)
-            if found is None or found.tag != tag:
-                success = '"success": true, ' if for_page else ""
-                before = f'{{{success}"entries": '
-                body = self.entries.list_json(before, "}\n", for_page)
-                found = self._lists[for_page] = Body(body, tag, level=1)
-            return found
+            body = self._lists.get(for_page)
+            if body is None or body.tag != tag:
+                before = '{"success": true, "entries": ' if for_page else '{"entries": '
+                content = self.entries.list_json(before, "}\n", for_page)
+                body = self._lists[for_page] = Body(content, tag, level=1)
+        return body.answer(JSON_HEADERS)
+
+    @route("GET /web/entries", access="session", runs="lists")
+    def page_list(self, caller: Caller) -> bottle.HTTPResponse:
+        return self.entry_list(caller, for_page=True)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
@@ -4847,12 +4836,14 @@ class ConsoleCalls(Calls):
         entry = self.queue.add_item_address(
             caller.account, item, hash_token(token), caller.credential
         )
-        name = self._current_directory().name(entry)
+        found = self._current_directory().by_id.get(entry)
+        if found is None or found["type"] != "filepath":
+            raise Problem("The entry is a link, or its file is gone.")
         self.served.pop(item, None)
         self.served[item] = Served()
         for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
             self.served.pop(oldest, None)
-        quoted = urllib.parse.quote(name, safe="")
+        quoted = urllib.parse.quote(found["safe_name"], safe="")
         return {"address": f"{self.base_url()}/dir/{token}/{quoted}"}
 
     @route("GET /api/send-queue/<item>/address", access="key")
@@ -4917,7 +4908,7 @@ class Directory:
     def __init__(self, version: int, entries: Iterable[Mapping[str, Any]]) -> None:
         self.version = version
         self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
-        self._by_id = {entry["id"]: entry for entry in self.entries}
+        self.by_id = {entry["id"]: entry for entry in self.entries}
         self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
         # Programs that do not read the index share one body in memory.
         self.index = functools.lru_cache(MAX_INDEXES)(self._index)
@@ -4926,7 +4917,7 @@ class Directory:
         """Return a directory of one entry, or, for None, this one."""
         if entry is None:
             return self
-        found = [self._by_id[entry]] if entry in self._by_id else []
+        found = [self.by_id[entry]] if entry in self.by_id else []
         return Directory(self.version, found)
 
     def _index(self, base: str) -> bytes:
@@ -4940,13 +4931,6 @@ class Directory:
                 files.append({"url": url, "size": entry["size"]})
         index = {"files": files, "success": f"{len(files)} files"}
         return json.dumps(index).encode() + b"\n"
-
-    def name(self, entry: str) -> str:
-        """Return the name of an entry's file. :raises Problem: it has none here."""
-        found = self._by_id.get(entry)
-        if found is None or found["type"] != "filepath":
-            raise Problem("The entry is a link, or its file is gone.")
-        return str(found["safe_name"])
 
     @functools.cached_property
     def folders(self) -> dict[str, list[str]]:
