@@ -4654,12 +4654,8 @@ class LibraryCalls(Calls):
         state = dataclasses.asdict(self.scanner.state)
         watched = state.pop("watched")
         state["folders"] = [
-            {
-                "path": path,
-                "state": "offline" if files is None else "online",
-                "files": files or 0,
-                "watched": path in watched,
-            }
+            {"path": path, "files": files or 0, "watched": path in watched}
+            | {"state": "offline" if files is None else "online"}
             for path, files in state["folders"].items()
         ]
         return state
@@ -4910,8 +4906,7 @@ class Directory:
         self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
         self.by_id = {entry["id"]: entry for entry in self.entries}
         self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
-        # Programs that do not read the index share one body in memory.
-        self.index = functools.lru_cache(MAX_INDEXES)(self._index)
+        self._indexes: dict[str, bytes] = {}
 
     def only(self, entry: str | None) -> "Directory":
         """Return a directory of one entry, or, for None, this one."""
@@ -4920,8 +4915,11 @@ class Directory:
         found = [self.by_id[entry]] if entry in self.by_id else []
         return Directory(self.version, found)
 
-    def _index(self, base: str) -> bytes:
-        """Return the list of packages in the form of Tinfoil's index.json."""
+    def index(self, base: str) -> bytes:
+        """Return the list of packages in the form of Tinfoil's index.json, made once
+        for each base: programs that do not read it share one body in memory."""
+        if base in self._indexes:
+            return self._indexes[base]
         files = []
         for entry in self.entries:
             if entry["file_type"] in PACKAGES:
@@ -4930,7 +4928,10 @@ class Directory:
                 url = f"{base}/{name}" if is_file else f"{entry['source']}#{name}"
                 files.append({"url": url, "size": entry["size"]})
         index = {"files": files, "success": f"{len(files)} files"}
-        return json.dumps(index).encode() + b"\n"
+        if len(self._indexes) >= MAX_INDEXES:
+            self._indexes.clear()
+        self._indexes[base] = json.dumps(index).encode() + b"\n"
+        return self._indexes[base]
 
     @functools.cached_property
     def folders(self) -> dict[str, list[str]]:
