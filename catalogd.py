@@ -10,7 +10,7 @@ a queue of entries to send for each account. The sections, in order; each uses o
 those above it when the module loads:
 
 Settings   the options, their defaults and their INI file
-Problems   errors that a caller is told, with their HTTP status
+Problems   errors that go to the caller, with their HTTP status
 Fields     the JSON bodies and header fields that are accepted, and their checks
 Names      what a file's name says
 Accounts   passwords, keys and tokens, without storage
@@ -328,7 +328,7 @@ def format_option(value: Any) -> str:
 
 
 # Problems ---------------------------------------------------------------------
-# Errors that a caller is told. They know their HTTP status, and nothing else of HTTP.
+# Errors that go to the caller. They know their HTTP status, and nothing else of HTTP.
 
 
 class Problem(Exception):
@@ -341,7 +341,7 @@ class Problem(Exception):
 
 
 class BadSetting(Problem):
-    """A service with it need not be started again before somebody changes it."""
+    """A service with such a setting fails again until somebody changes it."""
 
     exit_code = 78  # EX_CONFIG of sysexits.h
 
@@ -406,7 +406,7 @@ class StorageFull(Problem):
 
 
 def reason(error: OSError) -> str:
-    """Return why the system refused a file, and what to do where a right is missing."""
+    """Return why the system refused a file, and what to do without permission."""
     can_be_root = error.errno == errno.EACCES and sys.platform != "win32"
     return f"{error.strerror or error}.{' Run it with sudo.' if can_be_root else ''}"
 
@@ -537,11 +537,7 @@ def check_text(name: str, field: Field, value: Any) -> str:
 def is_text(text: str) -> bool:
     """Return whether UTF-8 can encode the text. File names, arguments and JSON may
     contain lone surrogates, which neither SQLite nor a JSON answer can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return re.search(r"[\ud800-\udfff]", text) is None
 
 
 TARGET = rb"(?:/|\*|https?://)[^ \x00-\x1f\x7f]*"
@@ -892,8 +888,8 @@ def hash_password(password: str) -> str:
 
 
 def password_matches(password: str, stored: str | None) -> bool:
-    """Return whether a password has the stored hash. That is None where the account
-    does not exist; the answer takes as long, or its time would tell which do."""
+    """Return whether a password has the stored hash. Without one, as of an account that
+    does not exist, it takes as long: its time must not reveal which accounts exist."""
     no_hash = ["scrypt", *map(str, SCRYPT.values()), "", ""]
     _, *costs, salt, expected = stored.split("$") if stored else no_hash
     n, r, p = map(int, costs)
@@ -4478,9 +4474,9 @@ class SignInCalls(Calls):
             subjects = [(self.address_throttle, address)]
             caller = session_holder(self.accounts)
             has_session = caller is not None and caller.account == account
-            # Who signed in from here before cannot be locked out by others.
+            # An address where the account was signed in cannot be locked out by others.
             if not has_session and (account, address) not in self._good:
-                # The hash, since a new password begins anew.
+                # The hash: the count starts again with a new password.
                 subjects.append((self.account_throttle, stored or name.casefold()))
             for throttle, subject in subjects:
                 throttle.check(subject)
@@ -4692,15 +4688,12 @@ def is_public(url: str) -> bool:
 
 class Redirects(urllib.request.HTTPRedirectHandler):
     """Redirects of a link, which may lead into a private network, or to this machine,
-    only if the link itself does."""
-
-    def __init__(self, link: str) -> None:
-        self._is_public = is_public(link)
+    only from there."""
 
     def redirect_request(self, request: Any, *answer: Any) -> Any:
         """:raises ValueError: the redirect is not allowed."""
-        url = answer[-1]
-        if not is_web_address(url) or (self._is_public and not is_public(url)):
+        url, was_public = answer[-1], is_public(request.full_url)
+        if not is_web_address(url) or (was_public and not is_public(url)):
             raise ValueError("It redirects to a forbidden address.")
         return urllib.request.Request(url, method="HEAD")
 
@@ -4710,7 +4703,7 @@ def remote_size(url: str, patience: float = 10) -> int:
     :param patience: seconds that the server may be silent."""
     request = urllib.request.Request(url, method="HEAD")
     try:
-        opener = urllib.request.build_opener(Redirects(url))
+        opener = urllib.request.build_opener(Redirects)
         with opener.open(request, timeout=patience) as answer:
             length = int(answer.headers.get("Content-Length", 0))
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -4785,7 +4778,7 @@ class QueueCalls(Calls):
         have equal bodies."""
         rows = self.queue.items(caller.account)
         last = self._last_calls.get(caller.account)
-        # abs: a clock that was set back must not make it be here for hours
+        # abs: a clock that was set back must not keep a client connected for hours
         is_here = abs(self.clock() - (last or self._started)) < CLIENT_SECONDS
         fetched = None if is_here or last is None else stamp(last)
         body = json_body(True, queue=rows, client_here=is_here, last_fetched=fetched)
