@@ -4075,7 +4075,7 @@ class Server(waitress.server.TcpWSGIServer):
         deadline = time.monotonic() + MAX_STOP_SECONDS
         with self._lock:
             downloads = {**self._own_threads}
-        for channel in downloads.values():
+        for channel in filter(lambda channel: channel.connected, downloads.values()):
             channel.hang_up()
         for thread in downloads:
             thread.join(max(deadline - time.monotonic(), 0))
