@@ -204,7 +204,10 @@ class Settings:
         extensions,
     )
     scan_interval: float = option(
-        "library", 60.0, "Seconds between scans.", number(float, 1, 30 * 86400)
+        "library",
+        60.0,
+        "Seconds between scans of folders that cannot be watched.",
+        number(float, 1, 30 * 86400),
     )
     settle: float = option(
         "library",
