@@ -3869,8 +3869,7 @@ class RequestParser(waitress.parser.HTTPRequestParser):
 
     def received(self, data: bytes) -> int:
         consumed: int = super().received(data)
-        if self.completed:  # there is no body to ask the client for
-            self.expect_continue = False
+        self.expect_continue &= not self.completed  # no body to ask the client for
         return consumed
 
     def parse_header(self, header_plus: bytes) -> None:
@@ -3905,8 +3904,7 @@ class Task(waitress.task.WSGITask):
         keep = bodyless and self.version == "1.1" and asked != "close"
         self.response_headers += [("Connection", "keep-alive")] if keep else []
         super().finish()
-        if keep:
-            self.close_on_finish = False
+        self.close_on_finish &= not keep
 
 
 class Channel(waitress.channel.HTTPChannel):
