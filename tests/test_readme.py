@@ -104,7 +104,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: pathlib.Path) -> Iterator[Terminal]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+    with socket.create_server(("", 0)) as probe:
         port = probe.getsockname()[1]
     settings = tmp_path / ".config" / "catalogd" / "catalogd.ini"
     settings.parent.mkdir(parents=True)
