@@ -441,8 +441,9 @@ STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
 
-SEND = {"entry_id": Field(str, required=True)}
-SEND_MANY = {"entries": Field(list), "title": Field(str)}
+TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
+SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
+SEND_MANY = {"entries": Field(list), "title": Field(str), **TO_DEVICE}
 UNDO_SEND = {"entries": Field(list, required=True)}
 PROGRESS = {
     "queue_item_id": Field(str, required=True),
@@ -459,6 +460,11 @@ LOGIN = {"username": Field(str, required=True), "password": Field(str, required=
 SETUP = {"code": Field(str, required=True), **LOGIN}
 PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
 KEY = {"label": Field(str, required=True, max_length=100)}
+PAIR = {"code": Field(str, required=True), "name": KEY["label"]}
+DEVICE_CHANGES = {
+    "name": Field(str, min_length=1, max_length=100),
+    "shared": Field(bool),
+}
 ACCOUNT = {**LOGIN, "admin": Field(bool)}
 ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool)}
 ENTRY_TEXTS = {
@@ -938,6 +944,63 @@ def hash_token(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
+def new_code() -> str:
+    """Return six digits, for a setup code or a pairing code."""
+    return f"{secrets.randbelow(10**6):06}"
+
+
+def is_code(text: str, code: str) -> bool:
+    """Return whether a person typed the code, such as `482-915`, in constant time."""
+    typed = re.sub(r"[\s-]", "", text)
+    return hmac.compare_digest(hash_token(typed), hash_token(code))
+
+
+class PairingCodes:
+    """The codes that clients redeem for a key: each is good once, for ten minutes, for
+    the account that made it. Ten wrong ones end all that are open."""
+
+    max_seconds = 600
+    max_wrong = 10
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.results: dict[int, Any] = {}  # what else `state` gives, by account
+        self._codes: dict[int, tuple[str, float]] = {}  # by account: code and its end
+        self._wrong = 0
+
+    def _open(self) -> dict[int, str]:
+        codes, now = [*self._codes.items()], self.clock()
+        return {account: code for account, (code, end) in codes if end > now}
+
+    def make(self, account: int) -> None:
+        """Make a code, which replaces an earlier one of the account."""
+        others = self._open().values()
+        self._wrong = self._wrong if others else 0
+        code = next(code for code in iter(new_code, "") if code not in others)
+        self._codes[account] = code, self.clock() + self.max_seconds
+        self.results[account] = {}
+
+    def state(self, account: int) -> dict[str, Any]:
+        """Return the account's code with its seconds, or how the last one ended."""
+        code = self._open().get(account)
+        left = math.ceil(self._codes[account][1] - self.clock()) if code else 0
+        state = {"code": code, "expires_in": left, "device": None}
+        return state | self.results.get(account, {})
+
+    def redeem(self, typed: str) -> int:
+        """Return whose code it is, and end it. :raises Forbidden: it is nobody's."""
+        codes = self._open()
+        for account in [owner for owner in codes if is_code(typed, codes[owner])]:
+            del self._codes[account]
+            return account
+        self._wrong += 1
+        if self._wrong >= self.max_wrong:
+            self.results |= dict.fromkeys(codes, {"ended": True})
+            self._codes = {}
+        why = "The pairing code is wrong, was used, or is older than ten minutes."
+        raise Forbidden(f"{why} Make a new one on the page.")
+
+
 class Throttle:
     """Delays for wrong passwords: the first are free, then each doubles the wait. A
     subject is an account or an address. Not thread-safe."""
@@ -999,7 +1062,10 @@ CREATE TABLE keys (
     created_at TEXT NOT NULL,
     last_used_at TEXT,
     requests INTEGER NOT NULL DEFAULT 0,
-    by_login INTEGER NOT NULL DEFAULT 0 -- 1: made by a client's login, see KEY_LIVES
+    by_login INTEGER NOT NULL DEFAULT 0, -- 1: made by a client's login, see KEY_LIVES
+    is_device INTEGER NOT NULL DEFAULT 0, -- 1: was paired, or has fetched a queue
+    shared INTEGER NOT NULL DEFAULT 0, -- 1: every account may send to the device
+    target TEXT NOT NULL DEFAULT ''    -- as its client last told: 'ready', or why not
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -1044,7 +1110,7 @@ CREATE TABLE entries (
     page_json TEXT NOT NULL DEFAULT '' -- the same, as the page's list has it
 ) STRICT;
 
-CREATE INDEX entries_listed ON entries (state, sort_name, id, entry_json);
+CREATE INDEX entries_listed ON entries (state, sort_name, id);
 CREATE INDEX entries_source ON entries (source);
 CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
 CREATE INDEX entries_title ON entries
@@ -1073,20 +1139,25 @@ CREATE TABLE queue (
     created_at TEXT NOT NULL,
     reported_at TEXT,                  -- last report of the client that sends it
     key TEXT REFERENCES keys ON DELETE SET NULL, -- of that client
+    device TEXT REFERENCES keys ON DELETE SET NULL, -- the only key that may send it
+    freed_from TEXT,                   -- label of a device that it was for before
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT                      -- when it was completed, failed or cancelled
 ) STRICT;
 
 CREATE INDEX queue_order ON queue (account, place);
 CREATE INDEX queue_entry ON queue (entry);
-CREATE UNIQUE INDEX queue_open ON queue (account, entry) WHERE is_open;
+CREATE INDEX queue_device ON queue (device);
+CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
+    WHERE is_open;
 
 CREATE TABLE sent (                    -- outlives the queue's items
     entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     version TEXT NOT NULL,             -- metadata.version of the entry at that time
+    device TEXT NOT NULL DEFAULT '',   -- id of its key, which may be revoked; '': none
     sent_at TEXT NOT NULL,             -- when it was completed last
-    PRIMARY KEY (entry, account, version)
+    PRIMARY KEY (entry, account, version, device)
 ) STRICT;
 
 CREATE TABLE addresses (
@@ -1110,7 +1181,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 2  # also goes up when derived_columns changes
+SCHEMA_VERSION = 3  # also goes up when derived_columns changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1133,8 +1204,8 @@ UPGRADES = {
         " WHERE status NOT IN ('pending', 'processing')",
         "ALTER TABLE keys ADD COLUMN by_login INTEGER NOT NULL DEFAULT 0",
         "UPDATE keys SET by_login = label = 'signed in by a client'",
-        "ALTER TABLE icons RENAME COLUMN jpeg TO image",
     ),
+    2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
 }
 STORED_TIMES = (  # those that are compared with the clock: table and column
     ("keys", "created_at"),
@@ -1149,6 +1220,7 @@ SESSION_DAYS = 30
 LOGIN_KEY_DAYS = 90  # without use
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
+CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
 KEY_USES_SECONDS = 3600  # between two writes of what keys were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
@@ -1173,6 +1245,7 @@ TRANSITIONS: dict[str, dict[str, str]] = {
 NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
     **{"status": "pending", "percent": 0, "bytes": 0, "speed": 0, "error": ""},
     **{"reported_at": None, "key": None, "client": None, "ended_at": None},
+    "freed_from": None,
 }
 REPORT_COLUMNS = {
     "now": "reported_at",
@@ -1210,6 +1283,7 @@ VERSION_SENT = "coalesce(entry_json ->> '$.metadata.version', '')"
 VALID_SHA256 = "iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL)"
 NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
+OTHERS = "account != (SELECT keys.account FROM keys WHERE id = device)"
 IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
 
 
@@ -1456,6 +1530,36 @@ def update_item(db: sqlite3.Connection, item: str, columns: Row) -> None:
             db.execute(sql, {**columns, "id": item})
     except sqlite3.IntegrityError as error:
         raise Conflict("The entry is queued again in another item.") from error
+
+
+def free_items(db: sqlite3.Connection, key: str, condition: str = "true") -> None:
+    """Make the items that a key sends pending, and let those for its device wait for
+    any client of their account, unless they do so already."""
+    items = f"SELECT id FROM queue WHERE key = ? AND is_open AND {condition}"
+    db.execute(f"DELETE FROM addresses WHERE item IN ({items})", (key,))
+    for row in db.execute(items, (key,)).fetchall():
+        update_item(db, row["id"], NEW_ITEM)
+    label = "SELECT label FROM keys WHERE id = device"
+    columns = f"device = NULL, freed_from = ({label})"
+    condition = f"device = ? AND {condition}"
+    db.execute(f"UPDATE OR IGNORE queue SET {columns} WHERE {condition}", (key,))
+    db.execute(f"DELETE FROM queue WHERE {condition}", (key,))
+
+
+def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
+    """:raises NotFound: the account may not send to this device."""
+    sql = "SELECT 1 FROM keys WHERE id = ? AND is_device AND (account = ? OR shared)"
+    if device is not None and not db.execute(sql, (device, account)).fetchone():
+        raise NotFound("There is no such device that you may send to.")
+
+
+def remove_keys(db: sqlite3.Connection, condition: str, values: Row) -> int:
+    """Remove the keys for which an SQL condition is true, and return how many."""
+    keys = db.execute(f"SELECT id FROM keys WHERE {condition}", values).fetchall()
+    for row in keys:
+        free_items(db, row["id"])
+        db.execute("DELETE FROM keys WHERE id = ?", (row["id"],))
+    return len(keys)
 
 
 def caller(row: Row | None) -> Caller | None:
@@ -1841,6 +1945,7 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._uses: dict[str, tuple[int, str]] = {}  # not written: count, last by key
+        self._targets: dict[str, str] = {}  # as devices told since the start, by key
         self._uses_lock = threading.Lock()
         self._uses_written = database.clock()
         self._listing_lock = threading.Lock()  # uses are in the file or in memory
@@ -1864,10 +1969,21 @@ class Accounts:
                 " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
                 (name, password, admin, self.database.time()),
             ).fetchone()
+            db.execute("DELETE FROM counters WHERE name = 'setup code'")
         return int(row["id"])
 
     def exist(self) -> bool:
         return bool(self.database.value("SELECT 1 FROM accounts"))
+
+    def setup_code(self, renew: bool = False) -> str:
+        """Return the code for the first account, which is kept until that exists."""
+        sql = "SELECT value FROM counters WHERE name = 'setup code'"
+        code = None if renew else self.database.value(sql)
+        if code is None:
+            code = new_code()
+            sql = "INSERT OR REPLACE INTO counters VALUES ('setup code', ?)"
+            self.database.write(sql, (int(code),))
+        return f"{int(code):06}"
 
     def all(self) -> list[Row]:
         sql = "SELECT id, name, admin, created_at FROM accounts ORDER BY id"
@@ -1907,6 +2023,7 @@ class Accounts:
         :raises Conflict: the others would be without an admin.
         """
         with self.database.writing() as db:
+            remove_keys(db, "account = :account", {"account": account})
             self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
 
     def set_admin(self, account: int, admin: bool) -> None:
@@ -1943,7 +2060,8 @@ class Accounts:
         """Return the keys of one account or of all, with their uses."""
         sql = (
             "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
-            " last_used_at, requests FROM keys JOIN accounts ON accounts.id = account"
+            " last_used_at, requests, is_device, shared, target FROM keys"
+            " JOIN accounts ON accounts.id = account"
             " WHERE account = coalesce(?, account)"
             " ORDER BY keys.created_at, keys.id"
         )
@@ -1953,6 +2071,9 @@ class Accounts:
         for key in keys:
             count, last = uses.get(key["id"], (0, key["last_used_at"]))
             key.update(requests=key["requests"] + count, last_used_at=last)
+            is_device = bool(key["is_device"]) or key["id"] in self._targets
+            key.update(is_device=is_device, shared=bool(key["shared"]))
+            key["target"] = self._targets.get(key["id"], key["target"])
         return keys
 
     def revoke_key(self, key: str, account: int | None = None) -> None:
@@ -1960,13 +2081,9 @@ class Accounts:
 
         :raises NotFound: the account, or with None nobody, has such a key.
         """
+        condition = "id = :key AND account = coalesce(:account, account)"
         with self.database.writing() as db:
-            items = "SELECT id FROM queue WHERE key = ? AND status = 'processing'"
-            db.execute(f"DELETE FROM addresses WHERE item IN ({items})", (key,))
-            for row in db.execute(items, (key,)).fetchall():
-                update_item(db, row["id"], NEW_ITEM)
-            sql = "DELETE FROM keys WHERE id = ? AND account = coalesce(?, account)"
-            if not db.execute(sql, (key, account)).rowcount:
+            if not remove_keys(db, condition, {"key": key, "account": account}):
                 raise NotFound(f"There is no key {key}.")
 
     def key_holder(self, digest: bytes) -> Caller | None:
@@ -1994,12 +2111,26 @@ class Accounts:
         if due:
             self.database.defer(self._write_uses)
 
+    def set_target(self, key: str, target: str) -> None:
+        """Take what a client tells of its target, to be written with the uses of keys.
+        That the key is that of a device is written now, unless others write."""
+        is_new = key not in self._targets
+        self._targets[key] = target
+        if is_new:
+            try:
+                self._write_uses(wait=0)
+            except Problem:
+                self.database.defer(self._write_uses)
+
     def _write_uses(self, wait: float) -> None:
         sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
+        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
         with self._listing_lock:
             with self.database.writing(wait) as db:
                 uses = self._uses.copy()
                 db.executemany(sql, [(*use, key) for key, use in uses.items()])
+                targets = [(target, key) for key, target in self._targets.items()]
+                db.executemany(is_device, targets)
             with self._uses_lock:
                 left = {
                     key: (count - uses.get(key, (0, ""))[0], last)
@@ -2300,8 +2431,67 @@ class Entries:
             tell_apart(db, [row["name"]])
 
 
+class Devices:
+    """The keys of clients that fetch queues, each with the console behind it."""
+
+    def __init__(self, accounts: Accounts, queue: "Queue") -> None:
+        self.accounts, self.queue = accounts, queue
+        self.database = accounts.database
+
+    def all(self, name: str = "", admin: bool = True) -> list[Row]:
+        """Return the devices of the account with this name and those that are shared;
+        for an admin, all. A state is "new", "away", "idle" or "sending"."""
+        sql = f"SELECT key FROM queue WHERE status = 'processing' AND NOT {IS_SILENT}"
+        busy = self.database.rows(sql, self.queue.silence())
+        sending = {row["key"]: "sending" for row in busy}
+        idle_since = self.database.time(CLIENT_SECONDS / 86400)
+        keys = self.accounts.keys()
+        devices = [key for key in keys if key.pop("is_device")]
+        for row in devices:
+            row["name"], last = row.pop("label"), row.pop("last_used_at")
+            row["last_call"], row["is_own"] = last, row["account"] == name
+            state = "idle" if (last or "") >= idle_since else "away"
+            row["state"] = sending.get(row["id"], state if last else "new")
+        return [row for row in devices if admin or row["is_own"] or row["shared"]]
+
+    def change(self, device: str, changes: Row, account: int | None = None) -> None:
+        """Change "name" or "shared" of a device of the account, or with None of any.
+        What others queued for one that is no longer shared waits without it.
+
+        :raises NotFound: there is no such device.
+        """
+        values = {"name": None, "shared": None, **changes}
+        with self.database.writing() as db:
+            done = db.execute(
+                "UPDATE keys SET label = coalesce(:name, label),"
+                " shared = coalesce(:shared, shared) WHERE id = :id AND is_device"
+                " AND account = coalesce(:account, account)",
+                {**values, "id": device, "account": account},
+            )
+            if not done.rowcount:
+                raise NotFound(f"There is no device {device}.")
+            if changes.get("shared") is False:
+                free_items(db, device, OTHERS)
+
+    def move(
+        self, account: int, item: str, device: str | None, admin: bool = False
+    ) -> None:
+        """Let an item wait for this device, or for any client of its account.
+
+        :raises NotFound: no such item, or device that its account may send to.
+        :raises Conflict: it does not wait, or the entry waits there already.
+        """
+        with self.database.writing() as db:
+            row = self.queue.item_of(db, account, item, admin)
+            check_device(db, row["account"], device)
+            is_open = row["status"] in ("pending", "processing")
+            if not (is_open and row["is_silent"]):
+                raise Conflict("The item is being sent, or has ended.")
+            update_item(db, item, {**NEW_ITEM, "device": device})
+
+
 class Queue:
-    """Queue items, and the addresses for programs on a console."""
+    """Queue items: entries that clients send."""
 
     def __init__(self, database: Database, stale_after: float) -> None:
         """
@@ -2312,7 +2502,7 @@ class Queue:
         # Figures that wait for another writer, by account and item.
         self._kept: dict[tuple[int, str], dict[str, Any]] = {}
 
-    def _silence(self) -> dict[str, str]:
+    def silence(self) -> dict[str, str]:
         """Return the parameter of IS_SILENT."""
         return {"silent_since": self.database.time(self.stale_after / 86400)}
 
@@ -2324,32 +2514,39 @@ class Queue:
         """Return how many items have not ended."""
         return int(self.database.value("SELECT count(*) FROM queue WHERE is_open"))
 
-    def send(self, account: int, entry: str) -> bool:
+    def send(self, account: int, entry: str, device: str | None = None) -> bool:
         """Queue an entry; return False where it is pending or processing already.
 
-        :raises NotFound: there is no such entry that can be downloaded now.
+        :raises NotFound: there is no such device, or entry that can be downloaded now.
         """
-        done = self.send_all(account, [entry])
+        done = self.send_all(account, [entry], device)
         for failure in done["failed"]:
             raise NotFound(failure["message"])
         return bool(done["added"])
 
-    def send_all(self, account: int, entries: Sequence[str]) -> dict[str, list[Any]]:
+    def send_all(
+        self, account: int, entries: Sequence[str], device: str | None = None
+    ) -> Row:
         """Queue entries, those of a title one after the other: base, updates, add-ons.
 
         Return the ids that were "added" and, in the same order, those that are pending
         or processing "already"; and what "failed", each as entry_id and message.
+
+        :param device: whose key alone may send them; with None, any of the account's.
+        :raises NotFound: there is no device with this id that it may send to.
         """
         with self.database.writing() as db:
+            check_device(db, account, device)
             rows = db.execute(TITLE_ORDER, (json.dumps(entries),))
             states = {row["id"]: row["state"] for row in rows}
             here = [entry for entry in states if states[entry] == "here"]
-            place = "SELECT coalesce(max(place), 0) FROM queue WHERE account = ?1"
+            place = "SELECT coalesce(max(place), 0) FROM queue"
             done = db.execute(
-                "INSERT INTO queue (id, account, entry, created_at, place)"
-                f" SELECT lower(hex(randomblob(8))), ?1, value, ?2, ({place}) + key + 1"
-                " FROM json_each(?3) WHERE true ON CONFLICT DO NOTHING RETURNING entry",
-                (account, self.database.time(), json.dumps(here)),
+                "INSERT INTO queue (id, account, device, created_at, entry, place)"
+                " SELECT lower(hex(randomblob(8))), ?1, ?2, ?3, value,"
+                f" ({place}) + key + 1 FROM json_each(?4) WHERE true"
+                " ON CONFLICT DO NOTHING RETURNING entry",
+                (account, device, self.database.time(), json.dumps(here)),
             )
             added = {row["entry"] for row in done}
         why = {"here": "", "offline": "Its disk is offline."}  # it cannot be sent
@@ -2366,23 +2563,24 @@ class Queue:
             ],
         }
 
-    def send_title(self, account: int, title: str) -> dict[str, list[Any]]:
-        """Queue what a title offers and the account was not sent yet; all that it
-        offers, if all was. Return what `send_all` returns.
+    def send_title(self, account: int, title: str, device: str | None = None) -> Row:
+        """Queue what a title offers and the account was not sent yet, to this device
+        where one is given; all that it offers, if all was. Return what `send_all` does.
 
         :param title: base id or, of an entry without one, the entry's id.
         :raises NotFound: there is no such title.
         """
         rows = self.database.rows(
-            "SELECT id, EXISTS (SELECT 1 FROM sent WHERE entry = id AND account = ?"
-            f" AND sent.version = {VERSION_SENT}) AS is_sent"
-            f" FROM entries WHERE title = ? AND state != 'gone' AND {PART} IS NULL",
-            (account, title),
+            "SELECT id, EXISTS (SELECT 1 FROM sent WHERE entry = id"
+            " AND sent.account = :account AND device IN (coalesce(:device, device), '')"
+            f" AND sent.version = {VERSION_SENT}) AS is_sent FROM entries"
+            f" WHERE title = :title AND state != 'gone' AND {PART} IS NULL",
+            {"account": account, "title": title, "device": device},
         )
         if not rows:
             raise NotFound("There is no such title.")
         unsent = [row["id"] for row in rows if not row["is_sent"]]
-        return self.send_all(account, unsent or [row["id"] for row in rows])
+        return self.send_all(account, unsent or [row["id"] for row in rows], device)
 
     def undo_send(self, account: int, entries: Sequence[str]) -> None:
         """Drop the account's items of these entries that are still pending."""
@@ -2395,42 +2593,47 @@ class Queue:
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
     ) -> list[Row]:
-        """Return the items that a client may take now, first in, first out. A client
-        that names itself also gets those that it began to send with the same key: that
-        it asks means that it lost them in a crash."""
-        items = self.items(account, True, client, key)
+        """Return the items that a client may take now, first in, first out: those of
+        its account, and those for the device that its key is. A client that names
+        itself also gets those that it began to send with the same key: that it asks
+        means that it lost them in a crash."""
+        condition = "is_open AND coalesce(device, queue.account) IN (:account, :key)"
+        items = self._items(condition, account=account, client=client, key=key)
         takeable = ("pending", "here")
         return [item for item in items if (item["status"], item["state"]) == takeable]
 
-    def items(
-        self,
-        account: int,
-        only_open: bool = False,
-        client: str | None = None,
-        key: str | None = None,
-    ) -> list[Row]:
-        """Return the items of the account's queue, by default those that ended too.
-        Those that a client may take are pending, as in `pending`."""
+    def items(self, account: int) -> list[Row]:
+        """Return the account's items, and what others have waiting for, sent by, or
+        failed on a shared device. Those that a client may take are pending."""
+        shared = "device IN (SELECT id FROM keys WHERE shared)"
+        others = f"{shared} AND status IN ('pending', 'processing', 'failed')"
+        return self._items(f"queue.account = :account OR {others}", account=account)
+
+    def _items(self, condition: str, **values: Any) -> list[Row]:
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
-            "SELECT queue.id, entry, name, type, source, file_type, entries.size,"
-            " state, queue.created_at, percent, bytes, speed, error, reported_at,"
-            f" place, status, {IS_SILENT} OR client = :client"
+            "SELECT queue.id, entry, entries.name, type, source, file_type,"
+            " entries.size, state, queue.created_at, percent, bytes, speed, error,"
+            " reported_at, place, status, device, freed_from, sender.name AS account,"
+            f" queue.account = :account AS is_own, {IS_SILENT} OR client = :client"
             " AND coalesce(key, :key) IS :key AS is_stale"
-            " FROM queue JOIN entries ON entries.id = entry WHERE"
-            f" account = :account {'AND is_open' if only_open else ''} ORDER BY +place",
-            {"account": account, "client": client, "key": key, **self._silence()},
+            " FROM queue JOIN entries ON entries.id = entry"
+            f" JOIN accounts AS sender ON sender.id = queue.account WHERE {condition}"
+            " ORDER BY +place",
+            {"client": None, "key": None, **values, **self.silence()},
         )
         for item in items:
+            item["is_own"] = bool(item["is_own"])
             if item.pop("is_stale"):
                 status = item["status"]
                 item["status"] = TRANSITIONS[status].get("stale", status)
         return items
 
     def sent(self, account: int) -> list[Row]:
-        """Return what the account has sent at any time: entry, version and time."""
-        sql = "SELECT entry, version, sent_at FROM sent WHERE account = ?"
-        return self.database.rows(f"{sql} ORDER BY sent_at, entry, version", (account,))
+        """Return what the account has sent: entry, version, device and time."""
+        sql = "SELECT entry, version, nullif(device, '') AS device, sent_at FROM sent"
+        sql += " WHERE account = ? ORDER BY sent_at, entry, version"
+        return self.database.rows(sql, (account,))
 
     # What clients report
 
@@ -2442,7 +2645,7 @@ class Queue:
         wait neither for the disk nor for other writers, but are kept in memory then.
 
         :param report: the fields of PROGRESS, and as `key` the id of the client's key.
-        :raises NotFound: the account has no such item.
+        :raises NotFound: neither the account nor a device of it has such an item.
         :raises Conflict: the item's status does not allow it, or another key owns it,
             or another client, which names itself as this one does, sends it.
         """
@@ -2461,7 +2664,7 @@ class Queue:
             if lasts:
                 raise
             with self.database.reading() as db:
-                status = self._next_status(self._item(db, account, item), report)
+                status = self.next_status(self.item_of(db, account, item), report)
             self._kept[place] = report
             self.database.defer(self._write_kept)
         return status
@@ -2479,8 +2682,8 @@ class Queue:
     def _take(
         self, db: sqlite3.Connection, account: int, item: str, report: Mapping[str, Any]
     ) -> str:
-        row = self._item(db, account, item)
-        status = self._next_status(row, report)
+        row = self.item_of(db, account, item)
+        status = self.next_status(row, report)
         if status == "pending":
             update_item(db, item, NEW_ITEM)
         elif status == "cancelled":  # the client has stopped
@@ -2495,20 +2698,22 @@ class Queue:
             no_error = {} if status == "failed" else {"error": ""}
             update_item(db, item, columns | no_error)
         if status == "completed" != row["status"]:
+            device = "SELECT id FROM keys WHERE id = ? AND is_device"
             db.execute(
-                f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT}, ?"
-                " FROM entries WHERE id = ?",
-                (account, report["now"], row["entry"]),
+                f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT},"
+                f" coalesce(({device}), ''), ? FROM entries WHERE id = ?",
+                (row["account"], report.get("key"), report["now"], row["entry"]),
             )
         return status
 
     @staticmethod
-    def _next_status(row: sqlite3.Row, report: Mapping[str, Any]) -> str:
+    def next_status(row: sqlite3.Row, report: Mapping[str, Any]) -> str:
         """Return an item's status after a report. :raises Conflict: there is none."""
         status, client = row["status"], report.get("client")
         is_other = row["key"] not in (None, report.get("key"))
         is_other |= client not in (None, row["client"])
-        if is_other and status == "processing" and not row["is_silent"]:
+        is_owned = is_other and status == "processing" and not row["is_silent"]
+        if is_owned or row["device"] not in (None, report.get("key")):
             raise Conflict(OWNED)
         event = report.get("status", "figures")
         if report.get("release") and "release" in TRANSITIONS[status]:
@@ -2517,11 +2722,17 @@ class Queue:
             raise Conflict(f"The item is {status}.")
         return TRANSITIONS[status][event]
 
-    def _item(self, db: sqlite3.Connection, account: int, item: str) -> sqlite3.Row:
+    def item_of(
+        self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
+    ) -> sqlite3.Row:
+        """Return an item of the account, for a device of it or, for an admin, for a
+        shared one. :raises NotFound:"""
+        devices = "SELECT id FROM keys WHERE account = :account OR :admin AND shared"
         row: sqlite3.Row | None = db.execute(
-            f"SELECT status, key, client, entry, {IS_SILENT} AS is_silent FROM queue"
-            " WHERE id = :id AND account = :account",
-            {"id": item, "account": account, **self._silence()},
+            "SELECT status, account, device, key, client, entry,"
+            f" {IS_SILENT} AS is_silent FROM queue"
+            f" WHERE id = :id AND (account = :account OR device IN ({devices}))",
+            {"id": item, "account": account, "admin": admin, **self.silence()},
         ).fetchone()
         if row is None:
             raise NotFound("There is no such item in your queue.")
@@ -2530,25 +2741,26 @@ class Queue:
     def check_item(self, account: int, item: str) -> None:
         """:raises NotFound: the account has no such item."""
         with self.database.reading() as db:
-            self._item(db, account, item)
+            self.item_of(db, account, item)
 
-    # What the page does
+    # What the page does. An admin may also do it with items for shared devices.
 
-    def retry(self, account: int, item: str) -> None:
+    def retry(self, account: int, item: str, admin: bool = False) -> None:
         """Make an item that ended pending again, with its old place.
 
         :raises NotFound: the account has no such item.
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
         with self.database.writing() as db:
-            if "retry" not in TRANSITIONS[self._item(db, account, item)["status"]]:
+            status = self.item_of(db, account, item, admin)["status"]
+            if "retry" not in TRANSITIONS[status]:
                 raise Conflict("The item is in the queue.")
             update_item(db, item, NEW_ITEM)
 
-    def cancel(self, account: int, item: str) -> None:
+    def cancel(self, account: int, item: str, admin: bool = False) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
         with self.database.writing() as db:
-            events = TRANSITIONS[self._item(db, account, item)["status"]]
+            events = TRANSITIONS[self.item_of(db, account, item, admin)["status"]]
             if "cancel" not in events:
                 raise Conflict("The item has ended.")
             now = self.database.time()
@@ -2559,16 +2771,15 @@ class Queue:
         self.database.write(
             "UPDATE queue SET status = 'cancelled', ended_at = :now"
             f" WHERE account = :account AND is_open AND {IS_SILENT}",
-            {"account": account, "now": self.database.time(), **self._silence()},
+            {"account": account, "now": self.database.time(), **self.silence()},
         )
 
-    def to_top(self, account: int, item: str) -> None:
+    def to_top(self, account: int, item: str, admin: bool = False) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
         with self.database.writing() as db:
-            self._item(db, account, item)
-            first = "SELECT min(place) FROM queue WHERE account = ?"
-            sql = f"UPDATE queue SET place = ({first}) - 1 WHERE id = ?"
-            db.execute(sql, (account, item))
+            self.item_of(db, account, item, admin)
+            sql = "UPDATE queue SET place = (SELECT min(place) FROM queue) - 1"
+            db.execute(f"{sql} WHERE id = ?", (item,))
 
     def clear(self, account: int) -> None:
         """Drop the items that ended. A cancelled one stays while a client may still
@@ -2576,10 +2787,16 @@ class Queue:
         self.database.write(
             "DELETE FROM queue WHERE account = :account AND NOT is_open"
             f" AND (status != 'cancelled' OR {IS_SILENT})",
-            {"account": account, **self._silence()},
+            {"account": account, **self.silence()},
         )
 
-    # Console addresses
+
+class ConsoleAddresses:
+    """The addresses for programs on a console, which have no key."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.database = queue.database
 
     def browse_token(self, account: int) -> str | None:
         """Return the token of the account's address for all files, if it has one."""
@@ -2606,8 +2823,8 @@ class Queue:
         :raises Conflict: no client sends it, or one with another key does.
         """
         with self.database.writing() as db:
-            row = self._item(db, account, item)
-            self._next_status(row, {"key": key})
+            row = self.queue.item_of(db, account, item)
+            self.queue.next_status(row, {"key": key})
             if row["status"] != "processing":
                 raise Conflict("The item is not being sent.")
             sql = "INSERT OR REPLACE INTO addresses (digest, account, item)"
@@ -2622,7 +2839,7 @@ class Queue:
             " JOIN accounts ON accounts.id = addresses.account"
             " LEFT JOIN queue ON queue.id = item WHERE digest = :digest"
             f" AND (item IS NULL OR status = 'processing' AND NOT {IS_SILENT})",
-            {"digest": digest, **self._silence()},
+            {"digest": digest, **self.queue.silence()},
         )
         return caller(row)
 
@@ -2644,6 +2861,8 @@ class Store:
         self.accounts = Accounts(self.database)
         self.entries = Entries(self.database)
         self.queue = Queue(self.database, stale_after)
+        self.devices = Devices(self.accounts, self.queue)
+        self.addresses = ConsoleAddresses(self.queue)
 
     def waiting(self) -> dict[str, int]:
         """Return how many reports and writers wait for another writer."""
@@ -2671,8 +2890,8 @@ class Store:
         with self.database.writing() as db:
             sql = "DELETE FROM sessions WHERE created_at < ?"
             db.execute(sql, (ago(SESSION_DAYS),))
-            sql = f"DELETE FROM keys WHERE NOT {KEY_LIVES}"
-            db.execute(sql, {"unused_since": ago(LOGIN_KEY_DAYS)})
+            since = {"unused_since": ago(LOGIN_KEY_DAYS)}
+            remove_keys(db, f"NOT {KEY_LIVES}", since)
             sql = f"DELETE FROM queue WHERE {finished}"
             db.execute(sql, (ago(FINISHED_DAYS), MAX_FINISHED))
 
@@ -4183,9 +4402,9 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
+CLIENT = "send_to_switch"  # the module that devices fetch
 COOKIE = "session"
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
-CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
@@ -4272,9 +4491,9 @@ class Web:
         self.store = store
         self.settings = settings
         self.scanner = scanner
-        self.setup_code = secrets.token_urlsafe(16)
-        subjects = (SignInCalls, AccountCalls, LibraryCalls, QueueCalls, ConsoleCalls)
-        self.calls: dict[str, Any] = {kind.__name__: kind(self) for kind in subjects}
+        self.calls: dict[str, Any] = {
+            kind.__name__: kind(self) for kind in Calls.__subclasses__()
+        }
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
         self._router = self.app.router
@@ -4337,7 +4556,7 @@ class Web:
         if not CONSOLE_TARGET.match(bottle.request.environ.get("REQUEST_URI", "/dir")):
             raise bottle.HTTPError(404)
         for token in bottle.request.path.split("/")[2:3]:
-            if caller := self.store.queue.address_holder(hash_token(token)):
+            if caller := self.store.addresses.address_holder(hash_token(token)):
                 return caller._replace(base=f"/dir/{token}")
         name, key = bottle.request.auth or ("", "")
         caller = self.store.accounts.key_holder(hash_token(key))
@@ -4399,6 +4618,8 @@ class Calls:
         self.accounts = web.store.accounts
         self.entries = web.store.entries
         self.queue = web.store.queue
+        self.devices = web.store.devices
+        self.addresses = web.store.addresses
         self.settings = web.settings
         self.scanner = web.scanner
         self.clock = web.store.database.clock
@@ -4424,7 +4645,7 @@ class SignInCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self.setup_code = web.setup_code
+        self._wrong_setups = 0
         self.account_throttle, self.address_throttle = Throttle(), Throttle()
         self._good: dict[tuple[int, str], bool] = {}  # by account and address
         self._lock = threading.Lock()  # one costly check at a time
@@ -4434,25 +4655,34 @@ class SignInCalls(Calls):
         caller = session_holder(self.accounts)
         account = {"name": caller.name, "admin": caller.admin} if caller else None
         needs_setup = not caller and not self.accounts.exist()
-        return {"account": account, "needs_setup": needs_setup}
+        client = importlib.util.find_spec(CLIENT) is not None
+        return {"account": account, "needs_setup": needs_setup, "client": client}
 
     @route("POST /web/setup", access="open", fields=SETUP, runs="passwords")
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         reject_other_sites(self.settings)
         with self._lock:
-            address = address_subject(bottle.request.environ["REMOTE_ADDR"])
-            self.address_throttle.check(f"setup from {address}")
-            given, expected = hash_token(body["code"]), hash_token(self.setup_code)
-            is_right = hmac.compare_digest(given, expected)
-            self.address_throttle.record(is_right, f"setup from {address}")
-            if not is_right:
-                raise WrongPassword("The setup code is not the one that was printed.")
             if self.accounts.exist():
                 raise Conflict("There is an account already. Sign in.")
+            self._check_setup_code(body["code"])
             name = check_account_name(body["username"])
             password = hash_password(check_password(body["password"]))
             account = self.accounts.add(name, password)
         return self._sign_in(account)
+
+    def _check_setup_code(self, code: str) -> None:
+        subject = "setup from " + address_subject(bottle.request.environ["REMOTE_ADDR"])
+        self.address_throttle.check(subject)
+        is_right = is_code(code, self.accounts.setup_code())
+        self.address_throttle.record(is_right, subject)
+        if is_right:
+            return
+        self._wrong_setups += 1
+        if self._wrong_setups % PairingCodes.max_wrong == 0:
+            new = self.accounts.setup_code(renew=True)
+            code = f"{new[:3]}-{new[3:]} ({self.base_url()}/#setup={new})"
+            log.warning("Setup code after ten wrong ones: %s", code)
+        raise WrongPassword("The setup code is not the one that was printed.")
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
@@ -4569,6 +4799,56 @@ class AccountCalls(Calls):
         if int(account) == caller.account:
             raise Conflict("You are signed in with this account.")
         self.accounts.remove(int(account))
+
+
+class DeviceCalls(Calls):
+    """Devices, and how they are paired."""
+
+    def __init__(self, web: Web) -> None:
+        super().__init__(web)
+        self.codes = PairingCodes()
+        self._lock = threading.Lock()
+
+    @route("POST /web/pairing", access="session")
+    def make_code(self, caller: Caller) -> dict[str, Any]:
+        with self._lock:
+            self.codes.make(caller.account)
+        return self.code(caller)
+
+    @route("GET /web/pairing", access="session")
+    def code(self, caller: Caller) -> dict[str, Any]:
+        with self._lock:
+            return self.codes.state(caller.account)
+
+    @route("POST /api/pair", access="open", fields=PAIR)
+    def pair(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        key = new_key()
+        with self._lock:
+            account = self.codes.redeem(body["code"])
+            device = self.accounts.add_key(account, body["name"], hash_token(key))
+            self.accounts.set_target(device, "")
+            self.codes.results[account] = {"device": device}
+        return {"api_key": key, "device": device}
+
+    @route("GET /web/devices", access="session")
+    def all_devices(self, caller: Caller) -> dict[str, Any]:
+        return {"devices": self.devices.all(caller.name, caller.admin)}
+
+    @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
+    def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
+        self.devices.change(device, body, None if caller.admin else caller.account)
+
+    @route("DELETE /web/devices/<device>", access="session")
+    def revoke(self, caller: Caller, device: str) -> None:
+        self.accounts.revoke_key(device, None if caller.admin else caller.account)
+
+    @route("GET /send_to_switch.py", access="open")
+    def client(self) -> bottle.HTTPResponse:
+        if (spec := importlib.util.find_spec(CLIENT)) is None:
+            raise NotFound("This server does not have it: put it beside catalogd.py.")
+        loader: Any = spec.loader  # also of an archive
+        program = loader.get_source(CLIENT).encode()
+        return conditional(program, {**PAGE_HEADERS, "Content-Type": "text/x-python"})
 
 
 class LibraryCalls(Calls):
@@ -4723,16 +5003,18 @@ class QueueCalls(Calls):
 
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        is_new = self.queue.send(caller.account, body["entry_id"])
+        device = body.get("device")
+        is_new = self.queue.send(caller.account, body["entry_id"], device)
         return {"message": "Added to the queue." if is_new else "Already in the queue."}
 
     @route("POST /web/send", access="session", fields=SEND_MANY)
     def send_many(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         if ("title" in body) == ("entries" in body):
             raise Problem("The body must have either entries or a title.")
+        device = body.get("device")
         if "title" in body:
-            return self.queue.send_title(caller.account, body["title"])
-        return self.queue.send_all(caller.account, body["entries"])
+            return self.queue.send_title(caller.account, body["title"], device)
+        return self.queue.send_all(caller.account, body["entries"], device)
 
     @route("POST /web/send/undo", access="session", fields=UNDO_SEND)
     def undo_send(self, caller: Caller, body: Mapping[str, Any]) -> None:
@@ -4741,7 +5023,10 @@ class QueueCalls(Calls):
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         self._last_calls[caller.account] = self.clock()
-        client = bottle.request.query.get("client")
+        query = bottle.request.query
+        target = query.getunicode("target") or ""
+        self.accounts.set_target(caller.credential, target[:200])
+        client = query.get("client")
         rows = self.queue.pending(caller.account, client, caller.credential)
         items = [self._item(row) for row in rows]
         return conditional(json_body(True, queue=items))
@@ -4782,8 +5067,10 @@ class QueueCalls(Calls):
         # abs: a clock that was set back must not keep a client connected for hours
         is_here = abs(self.clock() - (last or self._started)) < CLIENT_SECONDS
         fetched = None if is_here or last is None else stamp(last)
-        body = json_body(True, queue=rows, client_here=is_here, last_fetched=fetched)
-        return conditional(body)
+        own = [row for row in rows if row["is_own"] and row["status"] == "pending"]
+        told: Row = {"client_here": is_here, "last_fetched": fetched}
+        told["freed"] = sum(row["freed_from"] is not None for row in own)
+        return conditional(json_body(True, queue=rows, **told))
 
     @route("GET /web/sent", access="session")
     def sent(self, caller: Caller) -> dict[str, Any]:
@@ -4795,15 +5082,19 @@ class QueueCalls(Calls):
 
     @route("POST /web/queue/<item>/retry", access="session")
     def retry(self, caller: Caller, item: str) -> None:
-        self.queue.retry(caller.account, item)
+        self.queue.retry(caller.account, item, caller.admin)
 
     @route("POST /web/queue/<item>/cancel", access="session")
     def cancel(self, caller: Caller, item: str) -> None:
-        self.queue.cancel(caller.account, item)
+        self.queue.cancel(caller.account, item, caller.admin)
 
     @route("POST /web/queue/<item>/top", access="session")
     def to_top(self, caller: Caller, item: str) -> None:
-        self.queue.to_top(caller.account, item)
+        self.queue.to_top(caller.account, item, caller.admin)
+
+    @route("POST /web/queue/<item>/device", access="session", fields=TO_DEVICE)
+    def move(self, caller: Caller, body: dict[str, Any], item: str) -> None:
+        self.devices.move(caller.account, item, body.get("device"), caller.admin)
 
     @route("POST /web/queue/clear", access="session")
     def clear(self, caller: Caller) -> None:
@@ -4823,7 +5114,7 @@ class ConsoleCalls(Calls):
     @route("POST /api/send-queue/<item>/address", access="key")
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
-        entry = self.queue.add_item_address(
+        entry = self.addresses.add_item_address(
             caller.account, item, hash_token(token), caller.credential
         )
         found = self._current_directory().by_id.get(entry)
@@ -4843,17 +5134,17 @@ class ConsoleCalls(Calls):
 
     @route("GET /web/dir", access="session")
     def address(self, caller: Caller) -> dict[str, Any]:
-        return {"token": self.queue.browse_token(caller.account)}
+        return {"token": self.addresses.browse_token(caller.account)}
 
     @route("POST /web/dir", access="session")
     def replace_address(self, caller: Caller) -> dict[str, Any]:
         token = new_token()
-        self.queue.set_browse_token(caller.account, token)
+        self.addresses.set_browse_token(caller.account, token)
         return {"token": token}
 
     @route("DELETE /web/dir", access="session")
     def revoke_address(self, caller: Caller) -> None:
-        self.queue.set_browse_token(caller.account, None)
+        self.addresses.set_browse_token(caller.account, None)
 
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
@@ -9138,6 +9429,7 @@ COMMANDS: list[Command] = []  # in the order of the help
 GROUPS = {
     "user": "Add, list and remove accounts, and change their passwords.",
     "key": "Create, list and revoke API keys.",
+    "device": "List, rename and share the devices that clients send to.",
     "link": "Add and remove entries that are links.",
 }
 
@@ -9568,9 +9860,10 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
     if "//ADDRESS:" in first:
         print("ADDRESS is the machine that runs this container. Set [server] base_url.")
     if not web.store.accounts.exist():
-        first = f"{first}#setup={web.setup_code}"
+        code = web.store.accounts.setup_code()
+        first = f"{first}#setup={code}"
         print("There is no account yet. Create the first one with this link:")
-        print(f"    {first}")
+        print(f"    {first}", f"Setup code: {code[:3]}-{code[3:]}", sep="\n")
     print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
     return first
 
@@ -9788,6 +10081,40 @@ def key_revoke(args: argparse.Namespace) -> None:
     with open_store(args) as store:
         store.accounts.revoke_key(args.id)
     print(f"Revoked the key {args.id}.")
+
+
+@command("device list")
+def device_list(args: argparse.Namespace) -> None:
+    """List the devices with the time of their last call."""
+    columns = ("id", "account", "name", "shared", "last_call")
+    head = ("ID", "ACCOUNT", "NAME", "SHARED", "LAST CALL (UTC)")
+    with open_store(args) as store:
+        rows = [[row[column] for column in columns] for row in store.devices.all()]
+    print_table(head, rows, "There is no device yet. Pair one on the page.")
+
+
+DEVICE_ID = argument("id", f"as '{PROGRAM} device list' prints it")
+
+
+@command("device rename", DEVICE_ID, argument("name", "its new name"))
+def device_rename(args: argparse.Namespace) -> None:
+    """Give a device another name."""
+    name = check("name", KEY["label"], args.name)
+    with open_store(args) as store:
+        store.devices.change(args.id, {"name": name})
+    print(f"Renamed the device {args.id}.")
+
+
+OFF = argument("--off", "only its owner may send to it (default: everyone)", **FLAG)
+
+
+@command("device share", DEVICE_ID, OFF)
+def device_share(args: argparse.Namespace) -> None:
+    """Let every account send to a device."""
+    with open_store(args) as store:
+        store.devices.change(args.id, {"shared": not args.off})
+    whose = "only its owner" if args.off else "every account"
+    print(f"Now {whose} may send to the device {args.id}.")
 
 
 @command(

@@ -510,6 +510,28 @@ def test_a_key_is_revoked(anna: str, run: Run, refused: Run) -> None:
     assert refused("key", "revoke", key) == f"There is no key {key}."
 
 
+def test_a_device_is_listed_renamed_and_shared(
+    anna: str, run: Run, refused: Run, data: pathlib.Path
+) -> None:
+    assert run("device", "list") == "There is no device yet. Pair one on the page.\n"
+    run("key", "add", "anna", "a script's")
+    with opened(data) as store:
+        account = store.accounts.id_of("anna")
+        device = store.accounts.add_key(account, "attic", b"1")
+        store.accounts.set_target(device, "ready")
+    assert run("device", "rename", device, "den") == f"Renamed the device {device}.\n"
+    for words, whose, shared in (
+        ((), "every account", True),
+        (("--off",), "only its owner", False),
+    ):
+        told = f"Now {whose} may send to the device {device}.\n"
+        assert run("device", "share", device, *words) == told
+        _, row = run("device", "list").splitlines()
+        assert re.fullmatch(rf"{device} +anna +den +{shared} +-", row)
+    assert refused("device", "share", "no") == "There is no device no."
+    assert refused("device", "rename", device, "") == "The field name is empty."
+
+
 # Links
 
 
@@ -833,7 +855,7 @@ def test_serve_prints_what_it_serves_and_where_and_ends_on_sigterm(
         rf"catalogd \S+ serves\n    {re.escape(str(library.folder))}\n"
         r"Open in a browser:\n    (http://127.0.0.1:\d+/)\n"
         r"There is no account yet. Create the first one with this link:\n"
-        r"    \1#setup=[\w-]{22}\n"
+        r"    \1#setup=(\d{3})(\d{3})\nSetup code: \2-\3\n"
         r"Stop with Ctrl-C.\n",
         server.welcome,
     )

@@ -29,7 +29,7 @@ def basic(name: str, key: str) -> dict[str, str]:
 def token(store: catalogd.Store, key: str) -> str:
     """Of anna's address to browse."""
     token = catalogd.new_token()
-    store.queue.set_browse_token(store.accounts.id_of("anna"), token)
+    store.addresses.set_browse_token(store.accounts.id_of("anna"), token)
     return token
 
 

@@ -596,7 +596,9 @@ def test_the_page_is_opened_with_the_option(
             return True
 
     catalogd.run(Server("http://x:81"), service.scanner, service, open=True)
-    assert opened == [f"http://127.0.0.1:81/#setup={service.setup_code}"]
+    assert opened == [
+        f"http://127.0.0.1:81/#setup={service.store.accounts.setup_code()}"
+    ]
     assert opened[0] in capsys.readouterr().out
 
 

@@ -167,12 +167,12 @@ def test_from_the_setup_link_to_a_finished_transfer(
     scanner.scan()
     go_on = hold(service.store, monkeypatch)
     page = visit()
-    page.goto(f"{home}#setup={service.setup_code}")
+    page.goto(f"{home}#setup={service.store.accounts.setup_code()}")
     page.get_by_label("Name").fill("Robin")
     page.get_by_label("Password").fill(PASSWORD)
     button(page, "Create account").click()
     see(page, "Lantern Keepers")
-    assert service.setup_code not in page.url
+    assert service.store.accounts.setup_code() not in page.url
     command = make_key(page)
     page.get_by_role("link", name="Library").click()
     button(page, "Send Lantern Keepers").click()
@@ -238,7 +238,7 @@ def test_without_the_setup_link_the_page_asks_for_the_code(
     page.get_by_label("Setup code").fill("a guess")
     button(page, "Create account").click()
     see(page, "The setup code is not the one that was printed.")
-    page.get_by_label("Setup code").fill(service.setup_code)
+    page.get_by_label("Setup code").fill(service.store.accounts.setup_code())
     button(page, "Create account").click()
     see(page, "Nothing here yet")
 
@@ -1463,7 +1463,7 @@ def test_a_console_address_is_created_replaced_and_revoked(
     assert anna.request.get(first).status == 401
     button(anna, "Revoke the address").click()
     button(anna, "Create address").wait_for()
-    assert store.queue.browse_token(store.accounts.id_of("anna")) is None
+    assert store.addresses.browse_token(store.accounts.id_of("anna")) is None
 
 
 def test_no_console_address_is_offered_before_the_old_one_is_known(anna: Any) -> None:

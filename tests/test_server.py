@@ -821,7 +821,7 @@ def test_programs_that_do_not_read_an_index_share_one_in_memory(
         url = f"https://example.org/{number}/{'x' * 3000}"
         store.entries.add_link(url, 1, "nsp", facts, "anna")
     token = catalogd.new_token()
-    store.queue.set_browse_token(store.accounts.id_of("anna"), token)
+    store.addresses.set_browse_token(store.accounts.id_of("anna"), token)
     size = len(games.ask(f"/dir/{token}/index.json").body)
     assert size > 3_000_000
     before = resident()

@@ -123,6 +123,13 @@ GET    /web/download/<entry_id>          session
 GET    /web/keys                         session
 POST   /web/keys                         session
 DELETE /web/keys/<key_id>                session
+POST   /web/pairing                      session
+GET    /web/pairing                      session
+POST   /api/pair                         open
+GET    /web/devices                      session
+POST   /web/devices/<device>             session
+DELETE /web/devices/<device>             session
+GET    /send_to_switch.py                open
 GET    /web/dir                          session
 POST   /web/dir                          session
 DELETE /web/dir                          session
@@ -130,6 +137,7 @@ GET    /web/queue                        session
 POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
+POST   /web/queue/<item>/device          session
 POST   /web/queue/clear                  session
 POST   /web/queue/cancel                 session
 POST   /web/send                         session

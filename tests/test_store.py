@@ -1,6 +1,7 @@
 """The database: accounts and keys, the catalog, the queue, and what may go wrong."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -175,6 +176,9 @@ def test_keys_are_listed_of_one_account_or_of_all(
             "created_at": NOW,
             "last_used_at": None,
             "requests": 0,
+            "is_device": False,
+            "shared": False,
+            "target": "",
         }
     ]
     assert {key["label"] for key in store.accounts.keys(None)} == {
@@ -303,7 +307,8 @@ def test_a_use_while_the_others_are_written_is_written_with_the_next(
 
         def executemany(self, sql: str, rows: Any) -> None:
             execute.executemany(sql, rows)
-            store.accounts.key_holder(b"1")
+            if "last_used_at" in sql:
+                store.accounts.key_holder(b"1")
 
     store.database._writer = Connection()  # type: ignore[assignment]
     store.accounts._write_uses(1)
@@ -581,6 +586,10 @@ def test_an_item_tells_of_its_entry_and_its_progress(
             "reported_at": NOW,
             "place": 1,
             "status": "failed",
+            "device": None,
+            "freed_from": None,
+            "account": "anna",
+            "is_own": True,
         }
     ]
 
@@ -792,7 +801,7 @@ def test_the_first_key_that_reports_on_an_item_owns_it_until_it_ends(
         with pytest.raises(catalogd.Conflict, match="Another client"):
             store.queue.report(anna, item, {**report, "key": two})
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.queue.add_item_address(anna, item, b"digest", two)
+        store.addresses.add_item_address(anna, item, b"digest", two)
     assert store.queue.items(anna) == before
     store.queue.report(anna, item, {"status": "failed", "key": one})
     store.queue.report(anna, item, {"status": "processing", "key": two})
@@ -804,7 +813,7 @@ def test_an_item_that_is_not_being_sent_gets_no_address(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     with pytest.raises(catalogd.Conflict, match="not being sent"):
-        store.queue.add_item_address(anna, send(store, anna, entry), b"digest")
+        store.addresses.add_item_address(anna, send(store, anna, entry), b"digest")
 
 
 def test_a_key_owns_an_item_until_it_is_stale(
@@ -851,7 +860,7 @@ def test_a_revoked_key_frees_its_item_at_once(
     report = {"status": "processing", "progress_percent": 5, "key": one}
     store.queue.report(anna, item, report)
     store.queue.report(anna, done, {"status": "completed", "key": one})
-    store.queue.add_item_address(anna, item, b"address", one)
+    store.addresses.add_item_address(anna, item, b"address", one)
     with pytest.raises(catalogd.NotFound):
         store.accounts.revoke_key(one, anna + 1)
     assert status(store, anna) == ["processing", "completed"]
@@ -859,7 +868,7 @@ def test_a_revoked_key_frees_its_item_at_once(
     assert status(store, anna) == ["pending", "completed"]
     assert store.queue.pending(anna)[0]["percent"] == 0
     store.queue.report(anna, item, {"status": "processing", "key": two})
-    assert store.queue.address_holder(b"address") is None
+    assert store.addresses.address_holder(b"address") is None
 
 
 def test_a_report_of_a_key_that_was_revoked_just_now_changes_nothing(
@@ -1031,6 +1040,7 @@ def test_what_was_sent_stays_known_when_the_queue_is_cleared(
             "entry": known.id,
             "account": anna,
             "version": "1",
+            "device": "",
             "sent_at": catalogd.stamp(clock.now - 60),
         }
     ]
@@ -1511,17 +1521,21 @@ HERE_FILES = pathlib.Path(__file__).parent
 ANSWERS = json.loads((HERE_FILES / "version1.json").read_text("utf-8"))
 
 
-@pytest.fixture
-def released(tmp_path: pathlib.Path) -> pathlib.Path:
-    """The data folder of a release with version 1 of the schema, with everything that
-    it can hold, and with a table of Litestream's. What it answered is in ANSWERS."""
-    folder = tmp_path / "released"
+def data_folder(folder: pathlib.Path, version: int) -> pathlib.Path:
+    """A data folder of an earlier version, with a table of Litestream's."""
     folder.mkdir()
     with contextlib.closing(sqlite3.connect(folder / "catalogd.db")) as db:
         db.execute("PRAGMA journal_mode = WAL")
-        db.executescript((HERE_FILES / "version1.sql").read_text("utf-8"))
+        db.executescript((HERE_FILES / f"version{version}.sql").read_text("utf-8"))
         db.execute("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
     return folder
+
+
+@pytest.fixture
+def released(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The data folder of a release with version 1 of the schema, with everything that
+    it can hold. What it answered is in ANSWERS."""
+    return data_folder(tmp_path / "released", 1)
 
 
 def at_release() -> float:
@@ -1549,8 +1563,8 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
         "sessions": accounts.sessions(anna),
         "key": accounts.key_holder(catalogd.hash_token("catalogd_ben")),
         "session": accounts.session_holder(catalogd.hash_token("anna's cookie")),
-        "address": queue.address_holder(catalogd.hash_token("annasitem")),
-        "browse": queue.browse_token(ben),
+        "address": store.addresses.address_holder(catalogd.hash_token("annasitem")),
+        "browse": store.addresses.browse_token(ben),
         "checksums": [
             [known.id, known.path, known.size, known.mtime, known.sha256]
             for known in entries.checksums()
@@ -1568,7 +1582,14 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
 
 
 def as_released(answers: dict[str, Any]) -> Any:
-    """The answers without kinds, bases and names of parts, which are newer."""
+    """The answers without kinds, bases and names of parts, and devices: all newer."""
+    items = [*answers["items"].values(), *answers["pending"].values()]
+    for row in itertools.chain(*items, answers["pending of the client"]):
+        for name in ("device", "freed_from", "account", "is_own"):
+            del row[name]
+    for key in answers["keys"] or []:
+        for name in ("is_device", "shared", "target"):
+            del key[name]
     for entry in answers["list"]:
         entry["metadata"].pop("kind", "")
         entry["metadata"].pop("base_id", "")
@@ -1586,9 +1607,11 @@ def test_a_released_store_gives_the_same_answers_when_it_is_upgraded(
     assert is_whole(str(released / "catalogd.db"))
 
 
+@pytest.mark.parametrize("version", [*catalogd.UPGRADES])
 def test_an_upgraded_store_equals_a_fresh_one(
-    released: pathlib.Path, tmp_path: pathlib.Path
+    tmp_path: pathlib.Path, version: int
 ) -> None:
+    released = data_folder(tmp_path / "released", version)
     for folder in (released, tmp_path / "fresh"):
         opened(str(folder)).thing.close()
     upgraded = tables(str(released / "catalogd.db"))
@@ -1610,6 +1633,23 @@ def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
         assert store.queue.send(anna, entry["id"])
         with pytest.raises(catalogd.NotFound):  # foreign keys are on again
             store.accounts.add_key(99, "nobody's", b"")
+
+
+def test_a_store_of_version_2_keeps_what_it_has(tmp_path: pathlib.Path) -> None:
+    released = data_folder(tmp_path / "released", 2)
+    with opened(str(released), at_release) as store:
+        base, update = json.loads(store.entries.list_json())
+        assert (base["name"], update["name"]) == ("Celeste", "Celeste - Update 1")
+        assert store.entries.icon(base["id"])[:2] == b"\xff\xd8"
+        assert [row["status"] for row in store.queue.items(1)] == [
+            "completed",
+            "pending",  # nobody has reported for long
+        ]
+        assert [row["entry"] for row in store.queue.pending(2)] == [base["id"]]
+        [sent] = store.queue.sent(1)
+        assert (sent["entry"], sent["version"]) == (base["id"], "0")
+        assert not store.queue.send_title(1, base["metadata"]["base_id"])["failed"]
+    assert is_whole(str(released / "catalogd.db"))
 
 
 def test_an_upgrade_tells_when_items_ended_and_which_keys_a_login_made(

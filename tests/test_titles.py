@@ -66,7 +66,7 @@ class Titles:
         return [names[entry] for entry in done["added"]]
 
     def finish(self, account: int) -> None:
-        for item in self.store.queue.items(account, only_open=True):
+        for item in self.store.queue.pending(account):
             self.store.queue.report(account, item["id"], {"status": "completed"})
 
 
@@ -160,7 +160,7 @@ def test_downloads_and_directories_keep_the_names_of_files(
     titles.add(name)
     answer = signed_in.get(f"/web/download/{titles.id('A - Update 2')}")
     assert name in answer.headers["Content-Disposition"]
-    titles.store.queue.set_browse_token(anna, "token")
+    titles.store.addresses.set_browse_token(anna, "token")
     assert name in signed_in.get("/dir/token/nsp/").text
 
 
@@ -348,7 +348,8 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     os.remove(titles.library.folder / name)
     titles.library.add(name, b"a better dump")
     titles.scanner.scan()
-    row = {"entry": entry, "version": "65536", "sent_at": catalogd.stamp(clock.now)}
+    row = {"entry": entry, "version": "65536", "device": None}
+    row["sent_at"] = catalogd.stamp(clock.now)
     assert signed_in.get("/web/sent").json["sent"] == [row]
     os.rename(
         titles.library.folder / name,

@@ -757,6 +757,8 @@ def test_who_may_call_what() -> None:
         "POST /api/send-queue/<item>/address": "key",
         "GET /api/send-queue/<item>/address": "key",
         "POST /api/auth/login": "open",
+        "POST /api/pair": "open",
+        "GET /send_to_switch.py": "open",
         "GET /dir<path:re:(?:/.*)?>": "dir",
         "GET /": "open",
         "GET /style.css": "open",
@@ -858,25 +860,29 @@ def test_a_key_is_taken_from_any_site(client: webtest.TestApp, entry: str) -> No
 
 
 def test_me_before_there_is_an_account(browser: webtest.TestApp) -> None:
-    me = {"success": True, "account": None, "needs_setup": True}
+    me = {"success": True, "account": None, "needs_setup": True, "client": True}
     assert browser.get("/web/me").json == me
 
 
 def test_me_before_signing_in(browser: webtest.TestApp, key: str) -> None:
-    me = {"success": True, "account": None, "needs_setup": False}
+    me = {"success": True, "account": None, "needs_setup": False, "client": True}
     assert browser.get("/web/me").json == me
 
 
 def test_me_after_signing_in(signed_in: webtest.TestApp) -> None:
     account = {"name": "anna", "admin": True}
-    me = {"success": True, "account": account, "needs_setup": False}
+    me = {"success": True, "account": account, "needs_setup": False, "client": True}
     assert signed_in.get("/web/me").json == me
 
 
 def test_the_first_account_is_made_with_the_printed_code(
     browser: webtest.TestApp, service: catalogd.Web
 ) -> None:
-    fields = {"code": service.setup_code, "username": " anna ", "password": PASSWORD}
+    fields = {
+        "code": service.store.accounts.setup_code(),
+        "username": " anna ",
+        "password": PASSWORD,
+    }
     assert browser.post_json("/web/setup", fields).json == {"success": True}
     assert browser.get("/web/me").json["account"] == {"name": "anna", "admin": True}
 
@@ -898,7 +904,11 @@ def test_a_bad_setup_makes_no_account(
     status: int,
     code: str,
 ) -> None:
-    good = {"code": service.setup_code, "username": "anna", "password": PASSWORD}
+    good = {
+        "code": service.store.accounts.setup_code(),
+        "username": "anna",
+        "password": PASSWORD,
+    }
     answer = browser.post_json("/web/setup", {**good, **fields}, status=status)
     assert_refused(answer, code)
     assert browser.get("/web/me").json["needs_setup"] is True
@@ -907,7 +917,11 @@ def test_a_bad_setup_makes_no_account(
 def test_the_setup_code_makes_one_account_only(
     browser: webtest.TestApp, service: catalogd.Web, key: str, store: catalogd.Store
 ) -> None:
-    fields = {"code": service.setup_code, "username": "eve", "password": PASSWORD}
+    fields = {
+        "code": service.store.accounts.setup_code(),
+        "username": "eve",
+        "password": PASSWORD,
+    }
     answer = browser.post_json("/web/setup", fields, status=409)
     assert_refused(answer, "conflict")
     assert [account["name"] for account in store.accounts.all()] == ["anna"]
@@ -916,7 +930,11 @@ def test_the_setup_code_makes_one_account_only(
 def test_setup_from_another_site_is_refused(
     browser: webtest.TestApp, service: catalogd.Web
 ) -> None:
-    fields = {"code": service.setup_code, "username": "eve", "password": PASSWORD}
+    fields = {
+        "code": service.store.accounts.setup_code(),
+        "username": "eve",
+        "password": PASSWORD,
+    }
     browser.post_json("/web/setup", fields, headers=STRANGER, status=403)
 
 

@@ -1,0 +1,523 @@
+"""Devices: two accounts and their clients, over a real server; and pairing."""
+
+import contextlib
+import http.client
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+import send_to_switch
+from conftest import PASSWORD, Clock, Library, wait_for
+
+Answer = dict[str, Any]
+
+
+class Caller:
+    """A browser that is signed in, or a client with a key, over real connections."""
+
+    def __init__(self, address: str, id: str = "", **headers: str) -> None:
+        self.host = address.removeprefix("http://")
+        self.id = id  # of a client's device
+        self.headers = {"Content-Type": "application/json", **headers}
+
+    def call(self, method: str, path: str, expect: int = 200, **body: Any) -> Answer:
+        """Return the JSON of an answer with the status that is expected."""
+        connection = http.client.HTTPConnection(self.host, timeout=30)
+        with contextlib.closing(connection):
+            connection.request(method, path, json.dumps(body), self.headers)
+            answer = connection.getresponse()
+            found: Answer = json.loads(answer.read())
+            if cookie := answer.headers["Set-Cookie"]:
+                self.headers["Cookie"] = cookie.partition(";")[0]
+        assert answer.status == expect, found
+        assert found["success"] is (expect == 200)
+        return found
+
+    def get(self, path: str, **options: Any) -> Answer:
+        return self.call("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> Answer:
+        return self.call("POST", path, **options)
+
+    # As a browser
+
+    def pair(self, name: str) -> "Caller":
+        code = self.post("/web/pairing")["code"]
+        paired = self.post("/api/pair", code=code, name=name)
+        bearer = f"Bearer {paired['api_key']}"
+        return Caller(self.host, paired["device"], Authorization=bearer)
+
+    def send(self, entry: str, device: str | None = None) -> str:
+        """Send an entry to a device, and return the id of the queue item."""
+        self.post("/web/send", entries=[entry], device=device)
+        for row in self.queue():
+            if (row["entry"], row["device"]) == (entry, device):
+                found = str(row["id"])
+        return found
+
+    def queue(self) -> list[Answer]:
+        rows: list[Answer] = self.get("/web/queue")["queue"]
+        return rows
+
+    def row(self, item: str) -> Answer:
+        return {row["id"]: row for row in self.queue()}[item]
+
+    def devices(self) -> dict[str, Answer]:
+        return {row["name"]: row for row in self.get("/web/devices")["devices"]}
+
+    def share(self, device: str, shared: bool = True, expect: int = 200) -> None:
+        self.post(f"/web/devices/{device}", expect=expect, shared=shared)
+
+    # As a client
+
+    def poll(self, query: str = "") -> list[str]:
+        """Return the ids of the items that it may take."""
+        queue = self.get(f"/api/send-queue{query}")["queue"]
+        return [item["queue_item_id"] for item in queue]
+
+    def report(self, item: str, status: str, expect: int = 200) -> None:
+        fields = {"queue_item_id": item, "status": status}
+        self.post("/api/send-queue/progress", expect=expect, **fields)
+
+
+class Household:
+    """Robin, who is an admin, and Kim, with a server and three entries."""
+
+    def __init__(self, web: catalogd.Web, address: str) -> None:
+        self.store = web.store
+        self.address = address
+        self.web = web
+        accounts = self.store.accounts
+        for name in ("robin", "kim", "ada"):
+            accounts.add(name, catalogd.hash_password(PASSWORD))
+        self.robin, self.kim = self.sign_in("robin"), self.sign_in("kim")
+        texts = {"description": "", "version": ""}
+        self.entries = [
+            self.store.entries.add_link(
+                "http://host/x.nsp", 7, "nsp", {"name": name, **texts}, by="robin"
+            )
+            for name in ("Alba", "Baba", "Celeste")
+        ]
+
+    def sign_in(self, name: str) -> Caller:
+        caller = Caller(self.address)
+        caller.post("/web/login", username=name, password=PASSWORD)
+        return caller
+
+
+@pytest.fixture
+def house(service: catalogd.Web, serve: Callable[[catalogd.Web], str]) -> Household:
+    return Household(service, serve(service))
+
+
+@pytest.fixture
+def living(house: Household) -> Caller:
+    """The client of a device that Robin shares."""
+    device = house.robin.pair("Living room")
+    house.robin.share(device.id)
+    return device
+
+
+def test_a_shared_device_sends_for_everyone_first_in_first_out(
+    house: Household, living: Caller
+) -> None:
+    kims = house.kim.pair("Kim's")
+    alba, baba, celeste = house.entries
+    first = house.kim.send(alba, living.id)
+    second = house.robin.send(baba)
+    third = house.robin.send(celeste, living.id)
+    own = house.kim.send(celeste)
+    for_kims = house.kim.send(baba, kims.id)
+    assert living.poll() == [first, second, third]
+    assert kims.poll() == [own, for_kims]
+    living.report(first, "completed")
+    assert living.poll() == [second, third]
+    [sent] = house.kim.get("/web/sent")["sent"]
+    assert (sent["entry"], sent["device"]) == (alba, living.id)
+    assert house.robin.get("/web/sent")["sent"] == []
+
+
+def test_an_item_without_a_device_is_for_any_client_of_its_account(
+    house: Household, living: Caller
+) -> None:
+    attic = house.robin.pair("Attic")
+    item = house.robin.send(house.entries[0])
+    assert living.poll() == attic.poll() == [item]
+    attic.report(item, "processing")
+    living.report(item, "processing", expect=409)
+    attic.report(item, "completed")
+    [sent] = house.robin.get("/web/sent")["sent"]
+    assert sent["device"] == attic.id
+
+
+def test_no_other_client_gets_the_item_of_a_device(
+    house: Household, living: Caller, library: Library
+) -> None:
+    attic, kims = house.robin.pair("Attic"), house.kim.pair("Kim's")
+    library.add("Doom.nsp")
+    house.web.scanner.scan()
+    item = house.robin.send(house.store.entries.downloadable()[-1]["id"], living.id)
+    assert (living.poll(), attic.poll(), kims.poll()) == ([item], [], [])
+    attic.report(item, "processing", expect=409)
+    kims.report(item, "processing", expect=404)
+    address = f"/api/send-queue/{item}/address"
+    living.report(item, "processing")
+    kims.post(address, expect=404)
+    attic.post(address, expect=409)
+    assert "/dir/" in living.post(address)["address"]
+    assert living.get(address)["served"] == 0
+
+
+def test_who_may_not_send_to_a_device_is_told_that_there_is_none(
+    house: Household, living: Caller
+) -> None:
+    attic = house.robin.pair("Attic")
+    script = house.robin.post("/web/keys", label="a script's")["id"]
+    entry = house.entries[0]
+    for device in (attic.id, script, "unknown"):
+        house.kim.post("/web/send", expect=404, entries=[entry], device=device)
+        body = {"entry_id": entry, "device": device}
+        house.kim.post("/api/send-to-switch", expect=404, **body)
+    house.kim.post("/web/send", expect=404, title=entry, device=attic.id)
+    house.kim.post("/api/send-to-switch", entry_id=entry, device=living.id)
+    assert house.kim.queue()[0]["device"] == living.id
+
+
+def test_an_entry_waits_once_for_a_device_and_once_without_one(
+    house: Household, living: Caller
+) -> None:
+    entry = house.entries[0]
+    assert house.kim.post("/web/send", title=entry, device=living.id)["added"]
+    assert house.robin.post("/web/send", title=entry, device=living.id)["already"]
+    body = {"entry_id": entry, "device": living.id}
+    message = house.robin.post("/api/send-to-switch", **body)["message"]
+    assert message == "Already in the queue."
+    assert house.robin.post("/web/send", entries=[entry])["added"]
+    assert house.kim.post("/web/send", entries=[entry])["added"]
+    assert len(living.poll()) == 2
+
+
+def test_a_title_is_sent_again_to_another_device(
+    house: Household, living: Caller
+) -> None:
+    kims = house.kim.pair("Kim's")
+    for device in (living, kims):
+        house.kim.post("/web/send", title=house.entries[0], device=device.id)
+        [item] = device.poll()
+        device.report(item, "completed")
+    devices = [row["device"] for row in house.kim.get("/web/sent")["sent"]]
+    assert sorted(devices) == sorted([living.id, kims.id])
+
+
+def test_others_see_what_is_for_a_shared_device(
+    house: Household, living: Caller
+) -> None:
+    alba, baba, celeste = house.entries
+    attic = house.robin.pair("Attic")
+    shared = house.robin.send(alba, living.id)
+    house.robin.send(baba, attic.id)
+    house.robin.send(celeste)
+    [row] = house.kim.queue()
+    assert (row["id"], row["name"], row["account"]) == (shared, "Alba", "robin")
+    assert (row["is_own"], row["device"]) == (False, living.id)
+    living.report(shared, "processing")
+    assert house.kim.row(shared)["status"] == "processing"
+    living.report(shared, "completed")
+    assert house.kim.queue() == []
+    assert len(house.robin.queue()) == 3
+    assert house.robin.row(shared)["is_own"] is True
+
+
+ACTIONS = ("top", "device", "cancel", "retry")
+
+
+def test_the_sender_the_owner_and_an_admin_may_act_on_an_item(
+    house: Household, living: Caller
+) -> None:
+    kims = house.kim.pair("Kim's")
+    house.kim.share(kims.id)
+    ada, entry = house.sign_in("ada"), house.entries[0]
+    for caller in (ada, house.kim, house.robin):  # the sender, the owner, an admin
+        item = ada.send(entry, kims.id)
+        for action in ACTIONS:
+            body = {"device": kims.id} if action == "device" else {}
+            caller.post(f"/web/queue/{item}/{action}", **body)
+        ada.post("/web/queue/cancel")
+    item = ada.send(entry, living.id)
+    for action in ACTIONS:
+        house.kim.post(f"/web/queue/{item}/{action}", expect=404)
+    own = ada.send(entry)
+    house.robin.post(f"/web/queue/{own}/cancel", expect=404)
+
+
+def test_an_item_moves_to_where_its_sender_may_send(
+    house: Household, living: Caller
+) -> None:
+    attic, kims = house.robin.pair("Attic"), house.kim.pair("Kim's")
+    item = house.kim.send(house.entries[0])
+    path = f"/web/queue/{item}/device"
+    house.kim.post(path, device=living.id)
+    assert (living.poll(), kims.poll()) == ([item], [])
+    house.robin.post(path, expect=404, device=attic.id)  # which Kim may not send to
+    again = house.kim.send(house.entries[0])
+    house.kim.post(path, expect=409, device=None)  # it waits there already
+    house.kim.post(f"/web/queue/{again}/cancel")
+    house.robin.post(path, device=None)
+    assert (living.poll(), kims.poll()) == ([], [item])
+    kims.report(item, "processing")
+    house.kim.post(path, expect=409, device=living.id)
+    kims.report(item, "completed")
+    house.kim.post(path, expect=409, device=living.id)
+
+
+def test_the_top_is_before_the_items_of_everyone(
+    house: Household, living: Caller
+) -> None:
+    first = house.robin.send(house.entries[0], living.id)
+    second = house.kim.send(house.entries[1], living.id)
+    house.kim.post(f"/web/queue/{second}/top")
+    assert living.poll() == [second, first]
+
+
+def revoke(house: Household, device: Caller) -> None:
+    house.robin.call("DELETE", f"/web/keys/{device.id}")
+
+
+def unshare(house: Household, device: Caller) -> None:
+    house.robin.share(device.id, shared=False)
+
+
+def remove_owner(house: Household, device: Caller) -> None:
+    accounts = house.store.accounts
+    accounts.set_admin(accounts.id_of("kim"), True)
+    accounts.remove(accounts.id_of("robin"))
+
+
+@pytest.mark.parametrize("end", [revoke, unshare, remove_owner])
+def test_items_wait_without_a_device_that_ended(
+    house: Household, living: Caller, end: Callable[[Household, Caller], None]
+) -> None:
+    kims = house.kim.pair("Kim's")
+    alba, baba, celeste = house.entries
+    waits = house.kim.send(alba, living.id)
+    sends = house.kim.send(baba, living.id)
+    living.report(sends, "processing")
+    both = [house.kim.send(celeste), house.kim.send(celeste, living.id)]
+    end(house, living)
+    rows = {row["id"]: row for row in house.kim.queue()}
+    assert [*rows] == [waits, sends, both[0]]
+    for item in (waits, sends):
+        row = rows[item]
+        assert (row["status"], row["device"]) == ("pending", None)
+        assert (row["freed_from"], row["percent"]) == ("Living room", 0)
+    assert house.kim.get("/web/queue")["freed"] == 2
+    assert kims.poll() == [waits, sends, both[0]]
+    house.kim.post(f"/web/queue/{waits}/device", device=kims.id)
+    kims.report(sends, "processing")
+    assert house.kim.get("/web/queue")["freed"] == 0
+
+
+def test_the_owners_items_stay_with_a_device_that_is_not_shared_any_more(
+    house: Household, living: Caller
+) -> None:
+    own = [house.robin.send(house.entries[0], living.id)]
+    others = house.kim.send(house.entries[1], living.id)
+    living.report(others, "processing")
+    house.robin.share(living.id, shared=False)
+    assert living.poll() == own
+    living.report(others, "completed", expect=404)
+    house.robin.post(f"/web/devices/{living.id}", name="Den")
+    assert living.poll() == own
+
+
+def test_a_key_is_a_device_once_it_has_fetched_the_queue(
+    house: Household, clock: Clock
+) -> None:
+    made = house.kim.post("/web/keys", label="old client")
+    client = Caller(house.address, made["id"], Authorization=f"Bearer {made['key']}")
+    client.get(f"/api/entries/{house.entries[0]}/info")
+    assert house.kim.devices() == {}
+    client.poll("?client=1&target=no+card+%C3%A9")
+    [device] = house.kim.devices().values()
+    assert (
+        device.items()
+        >= {
+            "id": client.id,
+            "name": "old client",
+            "account": "kim",
+            "is_own": True,
+            "shared": False,
+            "state": "idle",
+            "target": "no card é",
+            "last_call": catalogd.stamp(clock.now),
+        }.items()
+    )
+    item = house.kim.send(house.entries[0], client.id)
+    client.report(item, "processing")
+    assert house.kim.devices()["old client"]["state"] == "sending"
+    clock.now += 301
+    assert house.kim.devices()["old client"]["state"] == "away"
+
+
+def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None:
+    device = house.kim.pair("Kim's")
+    assert house.kim.devices()["Kim's"]["state"] == "new"
+    device.poll("?target=ready")
+    before = house.kim.devices()["Kim's"]
+    house.store.accounts.close()
+    house.store.database.close()
+    with contextlib.closing(
+        catalogd.Store(house.store.database.folder, clock=clock)
+    ) as again:
+        assert again.devices.all("kim") == [before]
+    assert (before["target"], before["state"]) == ("ready", "idle")
+
+
+def test_a_device_is_known_while_another_process_writes(
+    house: Household, store: catalogd.Store
+) -> None:
+    made = house.kim.post("/web/keys", label="Kim's")
+    client = Caller(house.address, made["id"], Authorization=f"Bearer {made['key']}")
+    with store.database.writing():
+        assert client.poll() == []
+        assert [*house.kim.devices()] == ["Kim's"]
+    wait_for(lambda: store.database.value("SELECT is_device FROM keys"))
+    item = house.kim.send(house.entries[0], client.id)
+    assert client.poll() == [item]
+
+
+def test_who_sees_and_changes_which_devices(house: Household, living: Caller) -> None:
+    attic, kims = house.robin.pair("Attic"), house.kim.pair("Kim's")
+    assert house.robin.devices().keys() == {"Living room", "Attic", "Kim's"}
+    assert house.kim.devices().keys() == {"Living room", "Kim's"}
+    assert house.kim.devices()["Living room"]["is_own"] is False
+    for path in (f"/web/devices/{living.id}", f"/web/devices/{attic.id}"):
+        house.kim.post(path, expect=404, name="Mine", shared=False)
+        house.kim.call("DELETE", path, expect=404)
+    house.robin.post(f"/web/devices/{kims.id}", name="Kim's own")
+    house.robin.call("DELETE", f"/web/devices/{kims.id}")
+    kims.get("/api/send-queue", expect=401)
+    house.kim.post(f"/web/devices/{living.id}", expect=400, name="")
+
+
+# Pairing
+
+
+def test_a_code_is_good_once_for_its_account(house: Household) -> None:
+    state = house.kim.get("/web/pairing")
+    assert state == {"success": True, "code": None, "expires_in": 0, "device": None}
+    made = house.kim.post("/web/pairing")
+    assert (len(made["code"]), made["expires_in"]) == (6, 600)
+    assert house.robin.get("/web/pairing")["code"] is None
+    typed = f" {made['code'][:3]}-{made['code'][3:]} "
+    paired = house.robin.post("/api/pair", code=typed, name="Den")
+    assert house.kim.get("/web/pairing")["device"] == paired["device"]
+    assert [*house.kim.devices()] == ["Den"]
+    key = {"Authorization": f"Bearer {paired['api_key']}"}
+    assert Caller(house.address, **key).poll() == []
+    body = {"code": made["code"], "name": "Den"}
+    answer = house.kim.post("/api/pair", expect=403, **body)
+    assert answer["error"] == "forbidden"
+
+
+@pytest.mark.parametrize("code", ["", "x", "1234567", "é", "12345\ud800", None])
+def test_a_code_that_is_none_is_refused(house: Household, code: str | None) -> None:
+    house.kim.post("/web/pairing")
+    status = 403 if code in ("x", "1234567", "é") else 400
+    house.kim.post("/api/pair", expect=status, code=code, name="Den")
+
+
+def test_a_code_ends_after_ten_minutes_and_by_a_new_one(
+    house: Household, clock: Clock
+) -> None:
+    house.web.calls["DeviceCalls"].codes.clock = clock
+    old = house.kim.post("/web/pairing")["code"]
+    clock.now += 599.5
+    assert house.kim.get("/web/pairing")["expires_in"] == 1
+    new = house.kim.post("/web/pairing")["code"]
+    house.kim.post("/api/pair", expect=403, code=old, name="Den")
+    clock.now += 600
+    assert house.kim.get("/web/pairing")["code"] is None
+    house.kim.post("/api/pair", expect=403, code=new, name="Den")
+
+
+def wrong(*codes: str) -> str:
+    return next(text for text in map(str, range(100_000, 100_009)) if text not in codes)
+
+
+def test_ten_wrong_codes_end_all_open_ones(house: Household) -> None:
+    codes = [who.post("/web/pairing")["code"] for who in (house.robin, house.kim)]
+    assert codes[0] != codes[1]
+    for _ in range(10):
+        house.kim.post("/api/pair", expect=403, code=wrong(*codes), name="Den")
+    for person, code in zip((house.robin, house.kim), codes, strict=True):
+        state = person.get("/web/pairing")
+        assert (state["code"], state["ended"]) == (None, True)
+        person.post("/api/pair", expect=403, code=code, name="Den")
+    house.kim.pair("Den")
+    assert "ended" not in house.kim.get("/web/pairing")
+
+
+def test_a_few_wrong_codes_end_none(house: Household) -> None:
+    for _ in range(2):
+        code = house.kim.post("/web/pairing")["code"]
+        for _ in range(9):
+            house.kim.post("/api/pair", expect=403, code=wrong(code), name="Den")
+        house.kim.post("/api/pair", code=code, name="Den")
+
+
+# The client program
+
+
+def test_the_client_is_handed_out_to_all(browser: webtest.TestApp) -> None:
+    answer = browser.get("/send_to_switch.py")
+    assert answer.body == pathlib.Path(send_to_switch.__file__).read_bytes()
+    assert answer.content_type == "text/x-python"
+    assert browser.get("/web/me").json["client"] is True
+
+
+def test_a_server_without_the_client_says_so(
+    browser: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd.importlib.util, "find_spec", lambda name: None)
+    answer = browser.get("/send_to_switch.py", status=404)
+    assert "put it beside catalogd.py" in answer.json["message"]
+    assert browser.get("/web/me").json["client"] is False
+
+
+# The setup code
+
+
+def test_the_setup_code_is_kept_until_there_is_an_account(
+    store: catalogd.Store,
+) -> None:
+    code = store.accounts.setup_code()
+    assert len(code) == 6 and code.isdecimal()
+    with contextlib.closing(catalogd.Store(store.database.folder)) as again:
+        assert again.accounts.setup_code() == code
+    store.accounts.add("anna", "hash")
+    assert store.database.rows("SELECT name FROM counters") == [{"name": "list"}]
+
+
+def test_ten_wrong_setup_codes_make_a_new_one(
+    browser: webtest.TestApp,
+    store: catalogd.Store,
+    service: catalogd.Web,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    old = store.accounts.setup_code()
+    body = {"code": wrong(old), "username": "eve", "password": PASSWORD}
+    for number in range(10):
+        assert store.accounts.setup_code() == old
+        browser.extra_environ["REMOTE_ADDR"] = f"10.0.0.{number}"
+        browser.post_json("/web/setup", body, status=403)
+    new = store.accounts.setup_code()
+    assert new != old
+    assert f"{new[:3]}-{new[3:]} (http://localhost:80/#setup={new})" in caplog.text
+    body["code"] = f"{new[:3]} {new[3:]}"
+    browser.post_json("/web/setup", body)
