@@ -4680,8 +4680,7 @@ class SignInCalls(Calls):
         self._wrong_setups += 1
         if self._wrong_setups % PairingCodes.max_wrong == 0:
             new = self.accounts.setup_code(renew=True)
-            code = f"{new[:3]}-{new[3:]} ({self.base_url()}/#setup={new})"
-            log.warning("Setup code after ten wrong ones: %s", code)
+            log.warning("After ten wrong setup codes, the link ends in #setup=%s", new)
         raise WrongPassword("The setup code is not the one that was printed.")
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")

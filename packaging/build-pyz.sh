@@ -14,7 +14,7 @@ packages=$(sed -n 's/^# dependencies = \["\(.*\)"\]$/\1/p' "$top/catalogd.py" | 
 python3 -m pip install --quiet --disable-pip-version-check --no-compile \
     --target "$tree" $packages
 rm -rf "$tree/bin"
-cp "$top/catalogd.py" "$tree"
+cp "$top/catalogd.py" "$top/send_to_switch.py" "$tree"  # that one is served to devices
 echo "import catalogd; raise SystemExit(catalogd.main())" >"$tree/__main__.py"
 python3 -m zipapp --compress --python "/usr/bin/env python3" \
     --output "$to/catalogd.pyz" "$tree"

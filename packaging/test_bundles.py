@@ -58,6 +58,8 @@ def games(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def answers(address: str) -> bool:
+    client = get(f"{address}send_to_switch.py") or b""
+    assert client == (TOP / "send_to_switch.py").read_bytes()
     return json.loads(get(f"{address}healthz") or b"{}")["success"] is True
 
 
