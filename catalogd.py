@@ -2937,12 +2937,11 @@ class Tree:
 
     def was_read(self, path: str) -> bool:
         """Return whether a file with this path would have been found."""
-        folder = os.path.dirname(path)
-        if folder in self.parts or not self.parts or self.is_whole():
-            return bool(self.parts)
-        while len(folder) > len(self.library_folder) and not self.parts.get(folder):
-            folder = os.path.dirname(folder)
-        return self.parts.get(folder, False)
+        if self.is_whole() or os.path.dirname(path) in self.parts:
+            return True
+        return any(
+            self.parts.get(str(above)) for above in pathlib.PurePath(path).parents
+        )
 
     def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
         """Add the files of one folder, and return the paths of the folders in it.
@@ -2966,10 +2965,15 @@ class Tree:
             shown = [row for row in found if not row.name.startswith(HIDDEN)]
         folders, first = [], len(self.files)
         for row in shown:
-            wanted = row.name.lower().endswith(endings)
-            if wanted and row.is_file(follow_symlinks=False):
+            is_wanted = row.name.lower().endswith(endings)
+            is_file = is_wanted and row.is_file(follow_symlinks=False)
+            if not is_file and not row.is_dir(follow_symlinks=False):
+                continue
+            if not is_text(row.name):
+                self.misnamed.append(row.path)
+            elif is_file:
                 self._add_file(row, volume)
-            elif row.is_dir(follow_symlinks=False) and self._is_named_well(row):
+            else:
                 folders.append(row.path)
         rows = {row.name.lower(): row for row in shown}
         if images := {name: rows[name] for name in rows if name.endswith(COVERS)}:
@@ -3011,15 +3015,9 @@ class Tree:
         except OSError:
             self.unreadable.append(row.path)
             return
-        if self._is_named_well(row):
-            mtime, inode = min(now.st_mtime_ns, MAX_INTEGER), now.st_ino & MAX_INTEGER
-            facts = self.library_folder, now.st_size, mtime, inode, volume
-            self.files.append(FoundFile(row.path, *facts))
-
-    def _is_named_well(self, row: "os.DirEntry[str]") -> bool:
-        if not is_text(row.name):
-            self.misnamed.append(row.path)
-        return is_text(row.name)
+        mtime, inode = min(now.st_mtime_ns, MAX_INTEGER), now.st_ino & MAX_INTEGER
+        facts = self.library_folder, now.st_size, mtime, inode, volume
+        self.files.append(FoundFile(row.path, *facts))
 
 
 def title_of(file: FoundFile) -> str:
@@ -3048,21 +3046,17 @@ def walk(
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
     tree = Tree(folder, {folder: True} if parts is None else parts)
     done = set()
-
-    def read(path: str) -> list[str]:
+    waiting = sorted(tree.parts.items(), key=lambda part: part[1])
+    while waiting:  # from the end: parts with all that is below them come first
+        path, is_deep = waiting.pop()
+        if path in done:
+            continue
+        done.add(path)
         before = len(tree.files)
         watch(path)
-        done.add(path)
         folders = tree.read_folder(path, endings)
         tick(len(tree.files) - before)
-        return folders
-
-    waiting = [path for path in tree.parts if tree.parts[path]]
-    while waiting:
-        if (path := waiting.pop()) not in done:
-            waiting += read(path)
-    for path in tree.parts.keys() - done:
-        read(path)
+        waiting += [(folder, True) for folder in folders if is_deep]
     return tree
 
 
