@@ -2911,6 +2911,8 @@ FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole f
 MAX_COVER_BYTES = 512 * 1024
 
 Parts = dict[str, bool]  # paths of folders to read; True: with all that is below
+ReadFile = Callable[[FoundFile], FileContent | None]
+FindCopies = Callable[[Iterable[str | None]], Iterable[KnownFile]]
 
 
 @dataclasses.dataclass
@@ -3076,9 +3078,9 @@ def volume_name(folder: str, names: dict[int, str]) -> str:
 def compare(
     known: Iterable[KnownFile],
     trees: Mapping[str, Tree | None],
-    read: Callable[[FoundFile], FileContent | None],
+    read: ReadFile,
     forget_before: str,
-    copies: Callable[[Iterable[str | None]], Iterable[KnownFile]] = lambda samples: (),
+    copies: FindCopies = lambda samples: (),
 ) -> Changes:
     """Return what a scan means for the known files.
 
@@ -3116,11 +3118,7 @@ class Comparison:
 
     min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
 
-    def __init__(
-        self,
-        trees: Mapping[str, Tree | None],
-        read: Callable[[FoundFile], FileContent | None],
-    ) -> None:
+    def __init__(self, trees: Mapping[str, Tree | None], read: ReadFile) -> None:
         self.trees = trees
         self.read = read
         self.lost: dict[str, KnownFile] = {}  # by id
@@ -3151,7 +3149,7 @@ class Comparison:
 
     def _pair_renumbered(self, stable: set[str]) -> None:
         """Ignore the inodes of network drives that number all of them anew, at times
-        or even always, so that not all files have to be opened. No such is watched."""
+        or even always, so that not all files have to be opened. They are not watched."""
         alike: dict[str, dict[str, KnownFile]] = {}  # by volume and path
         for item in self.lost.values():
             old, new = item.file, self.new.get(item.file.path)
@@ -3217,9 +3215,7 @@ class Comparison:
             return True
         return any(is_below(file.path, unreadable) for unreadable in tree.unreadable)
 
-    def move_to_copies(
-        self, copies: Callable[[Iterable[str | None]], Iterable[KnownFile]]
-    ) -> None:
+    def move_to_copies(self, copies: FindCopies) -> None:
         """Let an entry whose file is lost go on with a younger copy of the file, and
         drop the copy's entry. A move to another disk is a copy and a delete; a scan
         may run in between and make an entry of the copy, without notes and queue."""
@@ -3309,12 +3305,12 @@ def open_below(folder: str, path: pathlib.PurePath) -> int:
                 raise OSError(f"{part} is a link")
         return os.open(os.path.join(folder, path), flags)
     with contextlib.ExitStack() as opened:
-        place = os.open(folder, os.O_RDONLY)  # it may be a link itself
-        opened.callback(os.close, place)
+        above = os.open(folder, os.O_RDONLY)  # it may be a link itself
+        opened.callback(os.close, above)
         for name in path.parts[:-1]:
-            place = os.open(name, flags, dir_fd=place)
-            opened.callback(os.close, place)
-        return os.open(path.name, flags, dir_fd=place)
+            above = os.open(name, flags, dir_fd=above)
+            opened.callback(os.close, above)
+        return os.open(path.name, flags, dir_fd=above)
 
 
 def is_link(path: str) -> bool:
@@ -3380,8 +3376,8 @@ def mounts(folder: str) -> dict[str, str]:
         for line in file:
             fields = line.split()
             kind = fields[fields.index("-") + 1]
-            place = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            found[place] = (line, kind)  # the last one hides those before
+            path = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), fields[4])
+            found[path] = (line, kind)  # the last one hides those before
     top = max((path for path in found if is_below(folder, path)), key=len, default="")
     return dict(found[path] for path in found if path == top or is_below(path, folder))
 
@@ -3395,7 +3391,7 @@ class Watcher:
         self._endings = (*(f".{type}" for type in types), *COVERS)
         self._events = -1  # a file descriptor, if the folder is watched
         self._paths: dict[int, str] = {}  # by watch descriptor
-        self._place = self._problem = ""
+        self._real_path = self._problem = ""
         self._mounts: dict[str, str] = {}
         self._began = 0.0  # monotonic seconds
 
@@ -3405,9 +3401,9 @@ class Watcher:
     def start(self) -> None:
         """Watch the folder, if that is possible. Those in it are given to `add`."""
         self.stop()
+        self._real_path = os.path.realpath(self.folder)
         try:
-            self._place = os.path.realpath(self.folder)
-            self._mounts = mounts(self._place)
+            self._mounts = mounts(self._real_path)
         except OSError as error:
             return self.stop(f"there is no {error.filename}")
         if remote := {*self._mounts.values()} - LOCAL_FILE_SYSTEMS:
@@ -3460,7 +3456,7 @@ class Watcher:
 
     def _is_recent(self) -> bool:
         is_old = time.monotonic() - self._began >= REREAD_SECONDS
-        return not is_old and mounts(self._place) == self._mounts
+        return not is_old and mounts(self._real_path) == self._mounts
 
     def _note(self, parts: Parts, path: str, flags: int, name: str) -> None:
         """Add what an event in the folder with this path asks to be read."""
@@ -3517,16 +3513,15 @@ class GrowingFiles:
 
     def is_quiet(self, path: str, now: os.stat_result) -> bool:
         """Return whether a file was left alone for a while: by its mtime, or, where
-        that is in the future as on a NAS with another clock, by watching it."""
-        monotonic = time.monotonic()
-        file = self.files.get(path) or self._before.get(path)
-        if file is None or (file.size, file.mtime) != (now.st_size, now.st_mtime_ns):
-            file = GrowingFile(now.st_size, now.st_mtime_ns, monotonic)
-        if self.clock() - now.st_mtime >= self.settle:
+        that is in the future as on a NAS with another clock, by comparing it with what
+        it was. One that is not quiet is remembered."""
+        file = GrowingFile(now.st_size, now.st_mtime_ns, time.monotonic())
+        before = self.files.get(path) or self._before.get(path, file)
+        since = before if before[:2] == file[:2] else file
+        seconds = file.unchanged_since - since.unchanged_since
+        if max(seconds, self.clock() - now.st_mtime) >= self.settle:
             return True
-        if monotonic - file.unchanged_since >= self.settle:
-            return True
-        self.files[path] = file
+        self.files[path] = since
         return False
 
     def has_settled(self) -> bool:
@@ -3582,7 +3577,7 @@ class Scanner:
     compare_seconds = 3600  # after which it compares even if the folders look the same
     outdated_batch = 100  # files that are read again at once, and
     outdated_seconds = 60  # between two batches
-    tell_seconds = 0.5  # between looks for events and requests, and between answers
+    tell_seconds = 0.5  # between checks for events and requests, and between answers
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -3603,7 +3598,8 @@ class Scanner:
         self._scan_due = time.monotonic() + settings.scan_interval
         self._outdated_due = 0.0
         self._outdated_after = ""  # the last entry that was read again
-        self._watchers: dict[str, Watcher] = {}  # by library folder
+        types = settings.extensions
+        self._watchers = {folder: Watcher(folder, types) for folder in self.folders}
         self._parts: Parts | None = None  # to read in the next scan; None for all
         self._has_caught_up = threading.Event()
         self._wake = threading.Event()
@@ -3701,12 +3697,8 @@ class Scanner:
             self.entries.drop_icons()
         return changes._replace(added=added)
 
-    def _watcher(self, folder: str) -> Watcher:
-        new = Watcher(folder, self.settings.extensions)
-        return self._watchers.setdefault(folder, new)
-
     def _tree(self, folder: str, parts: Parts) -> Tree | None:
-        watcher, types = self._watcher(folder), self.settings.extensions
+        watcher, types = self._watchers[folder], self.settings.extensions
         parts = {path: parts[path] for path in parts if is_below(path, folder)}
         is_whole = parts.get(folder, False)
         if is_whole and threading.current_thread() is self._thread:
@@ -3847,8 +3839,8 @@ class Scanner:
         if is_due := now >= self._scan_due:
             self._scan_due = now + self.settings.scan_interval
         parts: Parts = {}
-        for folder in self.folders:
-            parts |= self._watcher(folder).changed(is_due)
+        for watcher in self._watchers.values():
+            parts |= watcher.changed(is_due)
         if parts or self.growing.has_settled():
             for path in self.growing.files:
                 parts.setdefault(os.path.dirname(path), False)
