@@ -3149,7 +3149,8 @@ class Comparison:
 
     def _pair_renumbered(self, stable: set[str]) -> None:
         """Ignore the inodes of network drives that number all of them anew, at times
-        or even always, so that not all files have to be opened. They are not watched."""
+        or even always, so that not all files are opened. Those drives are not watched,
+        so they are read whole."""
         alike: dict[str, dict[str, KnownFile]] = {}  # by volume and path
         for item in self.lost.values():
             old, new = item.file, self.new.get(item.file.path)
@@ -9394,6 +9395,18 @@ for name, asset in ASSETS.items():
 # Commands ---------------------------------------------------------------------
 # The command line. A Problem becomes one line on standard error and exit code 2.
 
+LISTEN_HINTS = {
+    errno.EADDRINUSE: "Another catalogd? Try --port 8080.",
+    errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
+}
+WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
+MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+MAX_LOG_LINES = 1000  # that wait to be written
+MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
+HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
+MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself
+
 
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -9578,12 +9591,6 @@ def open_socket(host: str, port: int) -> socket.socket:
         raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
 
 
-LISTEN_HINTS = {
-    errno.EADDRINUSE: "Another catalogd? Try --port 8080.",
-    errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
-}
-
-
 def connection_limit(wanted: int) -> int:
     """Return how many connections fit into the limit of open files, which is raised if
     it can be. One may need two: a socket and a file."""
@@ -9635,9 +9642,6 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     for path in library_folders(folders):
         if not os.path.isdir(path) and not store.entries.know_folder(path):
             raise BadSetting(f"{path}: no such folder.")
-
-
-WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
 
 
 @contextlib.contextmanager
@@ -9770,14 +9774,6 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     return has_ended and has_scanned
 
 
-MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan
-LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
-MAX_LOG_LINES = 1000  # that wait to be written
-MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
-HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
-MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself
-
-
 @contextlib.contextmanager
 def heartbeat(server: Server, web: Web) -> Iterator[None]:
     """While the block runs, call the service and tell systemd when it answers. Both
@@ -9859,7 +9855,8 @@ def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
         yield f"{settings.base_url}/"
     port = server.effective_port
     if os.environ.get("CATALOGD_CONTAINER"):  # whose own addresses lead nowhere
-        yield from () if settings.base_url else [f"http://ADDRESS:{port}/"]
+        if not settings.base_url:
+            yield f"http://ADDRESS:{port}/"
     elif settings.host not in ("", "0.0.0.0", "::"):
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         yield f"http://{host}:{port}/"
@@ -9956,7 +9953,7 @@ class ProgressLine:
 
 
 def fitted(text: str, width: int) -> str:
-    """Return the begin of a text that a terminal shows in so many columns."""
+    """Return the start of a text that fits into this many columns of a terminal."""
     widths = (2 if unicodedata.east_asian_width(one) in "FW" else 1 for one in text)
     ends = zip(text, itertools.accumulate(widths), strict=True)
     return "".join(one for one, end in ends if end <= width)
@@ -10196,15 +10193,15 @@ class CheckUp:
         """Print a line for each test, and yield whether all is well."""
         tests = (self.settings, self.folders, self.data, self.database, self.address)
         for test in (*tests, self.clock, self.versions, self.features):
-            text = fault = ""
+            is_well = False
             try:
-                text = f"ok: {test()}"
+                text, is_well = f"ok: {test()}", True
             except Problem as problem:
-                fault = str(problem)
+                text = str(problem)
             except OSError as error:
-                fault = f"{error.filename or self.found.base_url}: {reason(error)}"
-            print(f"{test.__name__:10}{printable(fault or text)}")
-            yield not fault
+                text = f"{error.filename or self.found.base_url}: {reason(error)}"
+            print(f"{test.__name__:10}{printable(text)}")
+            yield is_well
 
     @functools.cached_property
     def found(self) -> Settings:
@@ -10261,7 +10258,8 @@ class CheckUp:
         return ", ".join(words)
 
     def features(self) -> str:
-        lacks = [] if importlib.util.find_spec("tqdm") else ["tqdm for progress bars"]
+        client = importlib.util.find_spec("send_to_switch")
+        lacks = [] if client else ["send_to_switch.py for devices"]
         lacks += [] if local_name() else ["avahi-daemon for a name in .local"]
         return f"all but {' and '.join(lacks)}" if lacks else "all"
 
@@ -10301,8 +10299,8 @@ def parser() -> Parser:
         help = run.__doc__ or ""
         added = groups[group].add_parser(name, help=help, description=help)
         added.set_defaults(run=run, parser=added)
-        for argument, rules in (*arguments, *common_arguments()):
-            added.add_argument(argument, **rules)
+        for name, rules in (*arguments, *common_arguments()):
+            added.add_argument(name, **rules)
     return top
 
 

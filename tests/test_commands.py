@@ -1451,7 +1451,11 @@ def test_a_clock_that_was_never_set_is_told(
 @pytest.mark.parametrize(
     ("found", "name", "text"),
     [
-        (None, "", "ok: all but tqdm for progress bars and avahi-daemon for a name"),
+        (
+            None,
+            "",
+            "ok: all but send_to_switch.py for devices and avahi-daemon for a name",
+        ),
         (1, "pi.local", "ok: all"),
     ],
 )
