@@ -179,7 +179,8 @@ def ip_address(text: str) -> str:
 
 
 def matching(pattern: str, kind: str) -> Callable[[str], str]:
-    """Return a parser of a text that matches a whole pattern."""
+    """Return a parser of a text that matches a whole pattern, which cuts a slash off
+    its end."""
 
     def parse(text: str) -> str:
         if not re.fullmatch(pattern, text, re.ASCII):
@@ -592,11 +593,9 @@ ADD_ON_WORDS = re.compile(  # what stands before an add-on's own name, and that 
     r"(?i)(?<=\S)[\s-]*(?:[\[(]?\b(?:DLC|add-?ons?)[\s#]*(\d*)\b[\s:-]*([^\[\]()]*)[\])]?"
     r"|\[([^\W\d_][^\[\]]* [^\[\]]*)\])"
 )
-HIDDEN = (".", "~")  # names that start so are never entries, nor
-UNFINISHED = ("part", "tmp", "crdownload")  # what has such an extension
+HIDDEN = (".", "~")  # starts of file names that are never entries
+UNFINISHED = ("part", "tmp", "crdownload")  # extensions that are never listed
 TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
-
-
 IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 
 
@@ -675,12 +674,10 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
         return name
     stem = os.path.splitext(os.path.basename(path))[0]
     stem = VERSION.sub(" ", TITLE_ID.sub(" ", stem))
-    parts = ADD_ON_WORDS.sub(r"\0\1\0\2\3 ", stem, count=1).split("\0")
-    game, which, own = (
-        " ".join(TAG.sub(" ", text).split()).strip(" -")
-        for text in (*parts, "", "")[:3]
-    )
-    if not which + own:
+    before, *found = ADD_ON_WORDS.split(stem, maxsplit=1)  # around its groups
+    texts = before, " ".join(filter(None, found[1:]))
+    game, own = (" ".join(TAG.sub(" ", text).split()).strip(" -") for text in texts)
+    if not own and not any(found[:1]):  # nor a number
         game, _, own = game.partition(" - ")
     number = int(metadata.get("title_id", "0")[-3:], 16) or ""
     return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
@@ -939,8 +936,8 @@ def new_token() -> str:
 
 
 def hash_token(secret: str) -> bytes:
-    """What is stored of a key or a session. They are random, so SHA-256 is enough,
-    and looking a digest up tells by its timing nothing about the secret."""
+    """Return what is stored of a key or a session. They are random, so SHA-256 is
+    enough, and the time of a look-up reveals nothing about the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
