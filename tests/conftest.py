@@ -134,6 +134,13 @@ def scanner(store: catalogd.Store, settings: catalogd.Settings) -> catalogd.Scan
     return catalogd.Scanner(store, settings)
 
 
+def add_folder(scanner: catalogd.Scanner, folder: str) -> None:
+    """Have a scanner scan one more library folder."""
+    scanner.folders.append(folder)
+    watcher = catalogd.Watcher(folder, scanner.settings.extensions)
+    scanner._watchers[folder] = watcher
+
+
 @pytest.fixture
 def service(
     store: catalogd.Store, settings: catalogd.Settings, scanner: catalogd.Scanner

@@ -20,7 +20,7 @@ import webtest
 
 import catalogd
 import containers
-from conftest import LONG_AGO, PASSWORD, Library
+from conftest import LONG_AGO, PASSWORD, Library, add_folder
 
 
 @pytest.fixture
@@ -309,7 +309,7 @@ def test_the_page_sees_how_far_a_scan_is(
     admin: webtest.TestApp, library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add("a.nsp")
-    scanner.folders.append("/missing")
+    add_folder(scanner, "/missing")
     assert admin.get("/web/scan").json["finished"] is None
     seen = []
     scanner.scan(lambda state: seen.append(admin.get("/web/scan").json))

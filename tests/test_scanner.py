@@ -21,7 +21,7 @@ import pytest
 import catalogd
 import containers
 from catalogd import FileContent, FoundFile, KnownFile
-from conftest import LONG_AGO, Clock, Library, wait_for
+from conftest import LONG_AGO, Clock, Library, add_folder, wait_for
 
 ROOT = "/games"
 
@@ -830,7 +830,7 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
     with open(os.fsencode(library.folder) + b"/\xff.nsp", "wb"):
         pass
     fail_in(monkeypatch, "bad")
-    scanner.folders.append("/missing")
+    add_folder(scanner, "/missing")
     scanner.scan()
     assert [row.message for row in caplog.records] == [
         f"{library.folder}/bad cannot be read. The entries in it wait.",

@@ -11,7 +11,7 @@ import webtest
 
 import catalogd
 import household
-from conftest import PASSWORD, Clock, Library
+from conftest import PASSWORD, Clock, Library, add_folder
 
 BASE = "0100AAAABBBB0000"
 UPDATE = "0100AAAABBBB0800"
@@ -283,7 +283,7 @@ def test_what_is_here_is_offered_before_what_is_offline(
     other = Library(tmp_path / "other")
     other.add(f"A [{BASE}][v65536].nsp")
     other.add(f"A [{UPDATE}][v131072].nsp")
-    titles.scanner.folders.append(str(other.folder))
+    add_folder(titles.scanner, str(other.folder))
     titles.add(f"A [{BASE}][v0].xci", f"A [{UPDATE}][v65536].nsp")
     assert titles.parts()["A - Update 1"] == "superseded"
     other.folder.rename(tmp_path / "unplugged")
@@ -393,7 +393,7 @@ def test_a_title_whose_base_is_offline_is_sent_without_it(
 ) -> None:
     other = Library(tmp_path / "other")
     other.add(f"A [{BASE}].nsp")
-    titles.scanner.folders.append(str(other.folder))
+    add_folder(titles.scanner, str(other.folder))
     titles.add(f"A [{UPDATE}][v65536].nsp")
     other.folder.rename(tmp_path / "unplugged")
     titles.scanner.scan()
