@@ -179,8 +179,7 @@ def ip_address(text: str) -> str:
 
 
 def matching(pattern: str, kind: str) -> Callable[[str], str]:
-    """Return a parser of a text that matches a whole pattern, which cuts a slash off
-    its end."""
+    """Return a parser of texts of a whole pattern. It drops a slash at the end."""
 
     def parse(text: str) -> str:
         if not re.fullmatch(pattern, text, re.ASCII):
@@ -899,8 +898,8 @@ def password_matches(password: str, stored: str | None) -> bool:
     no_hash = ["scrypt", *map(str, SCRYPT.values()), "", ""]
     _, *costs, salt, expected = stored.split("$") if stored else no_hash
     n, r, p = map(int, costs)
-    word, salted = normalized(password).encode(), base64.b64decode(salt)
-    found = hashlib.scrypt(word, salt=salted, n=n, r=r, p=p)
+    given, salted = normalized(password).encode(), base64.b64decode(salt)
+    found = hashlib.scrypt(given, salt=salted, n=n, r=r, p=p)
     return hmac.compare_digest(found, base64.b64decode(expected))
 
 
@@ -2948,12 +2947,12 @@ class Tree:
         :raises OSError: it is the library folder, and cannot be read.
         """
         is_top = path == self.library_folder
-        try:  # a junction, or made a link just now
+        try:  # it may be a junction, or have become a link just now
             return [] if is_link(path) and not is_top else self._read(path, endings)
         except OSError as error:
             if is_top:
                 raise
-            # What was removed was in a part that has changed, too.
+            # One that was removed just now has changed its parent, which is read too.
             if self.is_whole() or error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self.unreadable.append(path)
             return []
@@ -3206,7 +3205,7 @@ class Comparison:
             return True
         if not tree.was_read(file.path):  # it was gone before
             return False
-        if not tree.files and tree.is_whole():
+        if not tree.files and tree.is_whole():  # perhaps its disk is not mounted
             return True
         is_renamed = (file.folder, file.volume) in renamed
         if file.volume not in tree.volumes.values() and not is_renamed:
@@ -3397,7 +3396,7 @@ class Watcher:
         return self._events >= 0
 
     def start(self) -> None:
-        """Watch the folder, if that is possible. Those in it are given to `add`."""
+        """Watch the folder, if that is possible: each that is given to `add`."""
         self.stop()
         self._real_path = os.path.realpath(self.folder)
         try:
@@ -4495,8 +4494,8 @@ class Web:
 
     def _answer(self, rule: Route, **parts: str) -> bottle.HTTPResponse:
         try:
-            subject = rule.answer.__qualname__.partition(".")[0]
-            arguments: list[Any] = [self.calls.get(subject, self)]
+            owner = rule.answer.__qualname__.partition(".")[0]  # the method's class
+            arguments: list[Any] = [self.calls.get(owner, self)]
             if rule.access != "open":
                 arguments.append(self._admit(rule.access))
             if rule.fields is not None:
@@ -4962,13 +4961,13 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         return urllib.request.Request(url, method="HEAD")
 
 
-def remote_size(url: str, patience: float = 10) -> int:
+def remote_size(url: str, timeout: float = 10) -> int:
     """Return the Content-Length that a server gives for an address, or 0.
-    :param patience: seconds that the server may be silent."""
+    :param timeout: seconds that the server may be silent."""
     request = urllib.request.Request(url, method="HEAD")
     try:
         opener = urllib.request.build_opener(Redirects)
-        with opener.open(request, timeout=patience) as answer:
+        with opener.open(request, timeout=timeout) as answer:
             length = int(answer.headers.get("Content-Length", 0))
     except (OSError, http.client.HTTPException, ValueError) as error:
         log.info("The size of a link is not known: %s", error)

@@ -1341,7 +1341,7 @@ def check(
 ) -> Check:
     """Check a service that is well but for these lines of its settings. Return the exit
     code, and the text of each line."""
-    monkeypatch.setattr(catalogd, "answers", lambda address, patience: True)
+    monkeypatch.setattr(catalogd, "answers", lambda address, timeout: True)
 
     def check(*lines: str) -> tuple[int, dict[str, str]]:
         ini = tmp_path / "checked.ini"
@@ -1413,7 +1413,7 @@ def test_a_damaged_database_is_told(
 def test_a_port_that_another_program_uses_is_told(
     check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd, "answers", lambda address, patience: False)
+    monkeypatch.setattr(catalogd, "answers", lambda address, timeout: False)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, rows = check("[server]", "host = 127.0.0.1", f"port = {port}")

@@ -289,7 +289,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
             dripping = threading.Thread(target=drip, args=(listener,))
             dripping.start()
             stack.callback(dripping.join)
-            assert catalogd.remote_size(url, patience=0.5) == 0
+            assert catalogd.remote_size(url, timeout=0.5) == 0
         assert time.monotonic() - began < 10
 
 
