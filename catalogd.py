@@ -682,27 +682,27 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
 
 
-def unequal_names(rows: Iterable[Any]) -> dict[str, str]:
+def display_names(rows: Iterable[Any]) -> dict[str, str]:
     """Return a name for each entry, by id: its plain name, or the first longer one that
     no other has.
 
     :param rows: each with id, plain_name, path and library folder. Without a folder it
         keeps its plain name.
     """
-    names = {}
+    choices = {}
     for row in rows:
         path, folder = row["path"], row["folder"]
-        names[row["id"]] = [row["plain_name"]]
+        choices[row["id"]] = [row["plain_name"]]
         if folder is not None:
-            place = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
-            more = (file_type(path).upper(), os.path.basename(path), place, path)
-            names[row["id"]] += [f"{row['plain_name']} ({text})" for text in more]
+            relative = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
+            more = (file_type(path).upper(), os.path.basename(path), relative, path)
+            choices[row["id"]] += [f"{row['plain_name']} ({text})" for text in more]
     counts = collections.Counter(
-        name.casefold() for choice in names.values() for name in choice
+        name.casefold() for names in choices.values() for name in names
     )
     return {
-        entry: next((n for n in choice if counts[n.casefold()] == 1), choice[-1])
-        for entry, choice in names.items()
+        entry: next((name for name in names if counts[name.casefold()] == 1), names[-1])
+        for entry, names in choices.items()
     }
 
 
@@ -1449,7 +1449,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
         " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
         (json.dumps([*plain_names]),),
     ).fetchall()
-    names = unequal_names(found)
+    names = display_names(found)
     changed = [row["id"] for row in found if row["name"] != names[row["id"]]]
     for ids in batches(changed):
         write_entries(db, read_entries(db, ids), names)
