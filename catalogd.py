@@ -135,9 +135,11 @@ def folder_list(text: str) -> tuple[str, ...]:
     found = tuple(line.strip() for line in text.splitlines() if line.strip())
     for path in found:
         if not (os.path.isabs(path) or os.path.splitdrive(path)[0]):
-            raise ValueError("needs whole paths, without quotes, such as /srv/games")
+            hint = "needs a whole path, without quotes, such as /srv/games"
+            raise ValueError(hint, path)
         if SEVERAL.search(path) and not os.path.isdir(path):
-            raise ValueError("needs a line of its own for each folder and each comment")
+            hint = "needs a line of its own for each folder and each comment"
+            raise ValueError(hint, path)
     return found
 
 
@@ -288,7 +290,8 @@ class Settings:
             try:
                 values[key] = options[section, key](text)
             except ValueError as error:
-                raise BadSetting(f"{where}: {text!r} {error}.") from error
+                fault, wrong = (*error.args, text)[:2]  # perhaps one line of several
+                raise BadSetting(f"{where}: {wrong!r} {fault}.") from error
         return cls(**values)
 
     @classmethod
@@ -6993,8 +6996,8 @@ function compareParts(a, b) {
   return (
     Number(Boolean(a.part)) - Number(Boolean(b.part)) ||
     (KIND_PLACES[a.kind] || 0) - (KIND_PLACES[b.kind] || 0) ||
-    (b.patch || 0) - (a.patch || 0) ||
-    compareTexts(a.title_id || "", b.title_id || "")
+    compareTexts(a.title_id || "", b.title_id || "") ||
+    (b.patch || 0) - (a.patch || 0)
   );
 }
 

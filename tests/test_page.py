@@ -856,6 +856,12 @@ def test_each_part_has_a_name_of_its_own_for_a_screen_reader(kim: Any) -> None:
     assert violations(kim) == []
 
 
+def test_add_ons_are_listed_by_their_number(kim: Any) -> None:
+    parts = open_title(kim, "Star Garden").locator(".part")
+    numbers = re.findall(r"Add-on (\d+)", "\n".join(parts.all_inner_texts()))
+    assert [*map(int, numbers)] == [*range(1, 15)]
+
+
 def test_a_title_without_its_game_says_so(kim: Any) -> None:
     dialog = open_title(kim, "Lost Harbour")
     see(dialog, "The game itself is not in the library.")
