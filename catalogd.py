@@ -10191,6 +10191,7 @@ class CheckUp:
     def results(self) -> Iterator[bool]:
         """Print a line for each test, and yield whether all is well."""
         tests = (self.settings, self.folders, self.data, self.database, self.address)
+        told = set()
         for test in (*tests, self.clock, self.versions, self.features):
             is_well = False
             try:
@@ -10199,7 +10200,10 @@ class CheckUp:
                 text = str(problem)
             except OSError as error:
                 text = f"{error.filename or self.found.base_url}: {reason(error)}"
-            print(f"{test.__name__:10}{printable(text)}")
+            print(
+                f"{test.__name__:10}{'as above' if text in told else printable(text)}"
+            )
+            told.add(text)
             yield is_well
 
     @functools.cached_property
@@ -10207,7 +10211,10 @@ class CheckUp:
         return read_settings(self.args)
 
     def settings(self) -> str:
-        return f"{self.args.config}, {len(self.found.folders)} folders"
+        count = len(self.found.folders)  # first: it finds the path of the file
+        path = self.args.config
+        text = path if os.path.exists(path) else f"the defaults, without {path}"
+        return f"{text}; folders: {count}"
 
     def folders(self) -> str:
         paths = self.found.folders
@@ -10215,18 +10222,27 @@ class CheckUp:
             raise no_folder(self.args.config)
         become_owner(self.args.data_dir)
         for path in paths:
-            os.listdir(path)
+            try:
+                os.listdir(path)
+            except OSError as error:
+                raise Problem(f"{path} {why_offline(error, False)}") from error
         return ", ".join(paths)
 
     def data(self) -> str:
-        folder = self.args.data_dir
+        folder = self._data_folder()
         free = shutil.disk_usage(folder).free
         text = f"{folder}, {free / 1e9:.1f} GB free"
         if free < MIN_FREE_BYTES or not os.access(folder, os.W_OK):
             raise Problem(f"{text}. Make room, and let the service write there.")
         return text
 
+    def _data_folder(self) -> str:
+        if not os.path.exists(folder := self.args.data_dir):
+            raise Problem(f"{folder} does not exist yet. '{PROGRAM} serve' creates it.")
+        return str(folder)
+
     def database(self) -> str:
+        self._data_folder()
         with open_store(self.args, self.found) as store:
             path, fault = store.database.path, store.database.fault()
         if fault != "ok":

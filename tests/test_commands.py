@@ -1377,15 +1377,24 @@ def test_a_wrong_setting_is_told_where_it_matters(check: Check) -> None:
     assert code == 1
     assert len(rows) == 8
     assert "[server] port: 'x' is not a whole number." in rows["settings"]
+    assert rows["folders"] == rows["database"] == rows["address"] == "as above"
 
 
 def test_a_folder_that_is_not_there_is_told(check: Check, library: Library) -> None:
     library.folder.rmdir()
     code, rows = check()
-    assert (code, rows["folders"]) == (
-        1,
-        f"{library.folder}: No such file or directory.",
-    )
+    advice = "does not exist yet. Create it, or connect its disk."
+    assert (code, rows["folders"]) == (1, f"{library.folder} {advice}")
+
+
+def test_a_machine_without_settings_or_data_is_told_how_to_start(
+    data: pathlib.Path, library: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert catalogd.main(["check", str(library.folder)]) == 1
+    rows = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"settings +ok: the defaults, without /.+; folders: 1", rows[0])
+    advice = f"{data} does not exist yet. '{catalogd.PROGRAM} serve' creates it."
+    assert rows[2:4] == [f"data      {advice}", "database  as above"]
 
 
 def test_settings_without_a_folder_are_told(run: Run, anna: str) -> None:
