@@ -69,7 +69,7 @@ import urllib.request
 import webbrowser
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, TextIO
+from typing import IO, Any, NamedTuple, NoReturn, TextIO
 
 try:
     import bottle
@@ -270,6 +270,12 @@ class Settings:
         "The entry_source of a file in the queue: its path on the server, or the url\n"
         "to download it, for clients that fetch entry_source themselves.",
         matching("path|url", "one of path, url"),
+    )
+    backups: int = option(
+        "store",
+        7,
+        "Copies of the database that are kept, one of each night; 0 for none.",
+        number(int, 0, 3650),
     )
 
     def __post_init__(self) -> None:
@@ -1220,6 +1226,8 @@ LOGIN_KEY_DAYS = 90  # without use
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
+NIGHT_SECONDS = 3 * 3600  # from midnight to the time at which a backup is made
+BACKUP_RETRY_SECONDS = 3600
 KEY_USES_SECONDS = 3600  # between two writes of what keys were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
@@ -1636,6 +1644,27 @@ def storage_problems() -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def exclusive(folder: str, work: str, wait: float = 0) -> Iterator[None]:
+    """Let one process at a time do this work on a data folder. However the process
+    ends, the next one may start.
+
+    :raises Conflict: another one still does it after `wait` seconds.
+    """
+    path = os.path.join(folder, f"{work}.lock")
+    with contextlib.ExitStack() as stack:
+        try:
+            with storage_problems():
+                lock = sqlite3.connect(path, timeout=wait, isolation_level=None)
+                stack.enter_context(contextlib.closing(lock))
+                lock.execute("PRAGMA journal_mode = MEMORY")  # spares the disk
+                lock.execute("BEGIN EXCLUSIVE")
+        except Busy as problem:
+            message = f"{folder}: another catalogd is at work ({work})."
+            raise Conflict(message) from problem
+        yield
+
+
 class Database:
     """The SQLite file of one data folder. Any thread may call. Readers never wait for
     writers, which take turns."""
@@ -1865,25 +1894,9 @@ class Database:
                 problems.append(problem)
         return problems
 
-    @contextlib.contextmanager
-    def exclusive(self, work: str, wait: float = 0) -> Iterator[None]:
-        """Let one process at a time do this work on the data folder. However the
-        process ends, the next one may start.
-
-        :raises Conflict: another one still does it after `wait` seconds.
-        """
-        path = os.path.join(self.folder, f"{work}.lock")
-        with contextlib.ExitStack() as stack:
-            try:
-                with storage_problems():
-                    lock = sqlite3.connect(path, timeout=wait, isolation_level=None)
-                    stack.enter_context(contextlib.closing(lock))
-                    lock.execute("PRAGMA journal_mode = MEMORY")  # spares the disk
-                    lock.execute("BEGIN EXCLUSIVE")
-            except Busy as problem:
-                message = f"{self.folder}: another catalogd is at work ({work})."
-                raise Conflict(message) from problem
-            yield
+    def exclusive(self, work: str, wait: float = 0) -> Any:
+        """See the function."""
+        return exclusive(self.folder, work, wait)
 
     def is_served(self) -> bool:
         """Return whether a service runs with this database."""
@@ -1936,6 +1949,95 @@ class Database:
             return False
         with open(path, "rb") as file:
             return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
+
+
+class Backups:
+    """Copies of the database beside it, one of each night."""
+
+    def __init__(self, database: Database, count: int) -> None:
+        """:param count: of the copies that are kept; with 0 none is made."""
+        self.database = database
+        self.count = count
+        self.folder = os.path.join(database.folder, "backups")
+        self.problem = ""  # why the last copy could not be made
+        self._due = 0.0  # on the monotonic clock
+
+    def make(self) -> None:
+        """Make the copy of this night, which begins at three o'clock, if it is missing,
+        and drop the oldest. After a failure, try again in an hour."""
+        if not self.count or time.monotonic() < self._due:
+            return
+        night = time.localtime(self.database.clock() - NIGHT_SECONDS)
+        path = os.path.join(self.folder, time.strftime("catalogd-%Y-%m-%d.db", night))
+        if os.path.exists(path):
+            return
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            for part in pathlib.Path(self.folder).glob("catalogd-*.part*"):
+                part.unlink()  # a crash left it
+            self.database.backup(path)
+            for old in self._paths()[: -self.count]:
+                old.unlink()
+            self.problem = ""
+        except (OSError, Problem) as error:
+            self.problem = reason(error) if isinstance(error, OSError) else str(error)
+            self._due = time.monotonic() + BACKUP_RETRY_SECONDS
+            log.warning("No backup was made: %s", self.problem)
+
+    def _paths(self) -> list[pathlib.Path]:
+        return sorted(pathlib.Path(self.folder).glob("catalogd-????-??-??.db"))
+
+    def last(self) -> Checksum | None:
+        """Return the latest copy as a file, if there is one."""
+        for path in self._paths()[-1:]:
+            now = path.stat()
+            place = (str(path), self.folder, now.st_size, now.st_mtime_ns)
+            return Checksum("", *place, None)
+        return None
+
+
+def restore(folder: str, backup: IO[bytes]) -> str:
+    """Put a backup in the place of the database, and return the path of that one, or
+    "" where there was none.
+
+    :raises Problem: it is no backup, or a newer one, or the service runs.
+    """
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, "catalogd.db")
+    part, kept = (
+        f"{path}.{new_id()}.part",
+        f"{path}.{stamp(time.time())}".replace(":", ""),
+    )
+    with exclusive(folder, "serve"), exclusive(folder, "scan"):
+        make_private(part)
+        try:
+            with open(part, "wb") as copy:
+                shutil.copyfileobj(backup, copy)
+                copy.flush()
+                os.fsync(copy.fileno())
+            check_backup(part, backup.name)
+            moved = [end for end in ("", "-wal", "-shm") if os.path.exists(path + end)]
+            for end in moved:
+                os.replace(path + end, kept + end)
+            os.replace(part, path)
+        except BaseException:
+            os.unlink(part)
+            raise
+    return kept if moved else ""
+
+
+def check_backup(path: str, name: str) -> None:
+    """:raises Problem: it, which the message calls `name`, is no backup of ours."""
+    try:
+        with storage_problems(), contextlib.closing(sqlite3.connect(path)) as db:
+            rows = ("application_id", "user_version", "quick_check(1)")
+            found = [db.execute(f"PRAGMA {row}").fetchone()[0] for row in rows]
+    except StorageFailed:
+        found = [0, 0, ""]
+    if found[0] != APPLICATION_ID or found[2] != "ok":
+        raise Problem(f"{name}: is not a whole backup of catalogd.")
+    if found[1] > SCHEMA_VERSION:
+        raise Problem(f"{name}: was made by a newer catalogd. Update it.")
 
 
 class Accounts:
@@ -4477,6 +4579,7 @@ class Web:
         self.store = store
         self.settings = settings
         self.scanner = scanner
+        self.backups = Backups(store.database, settings.backups)
         self.calls: dict[str, Any] = {
             kind.__name__: kind(self) for kind in Calls.__subclasses__()
         }
@@ -4841,6 +4944,7 @@ class LibraryCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
+        self.backups = web.backups
         self._lists: dict[bool, Body] = {}  # for clients, and for the page
         self._lock = threading.Lock()
 
@@ -4925,6 +5029,19 @@ class LibraryCalls(Calls):
     @route("POST /web/scan", access="admin")
     def rescan(self, caller: Caller) -> None:
         self.scanner.rescan()
+
+    @route("GET /web/backup", access="admin")
+    def last_backup(self, caller: Caller) -> dict[str, Any]:
+        state = {"kept": self.backups.count, "problem": self.backups.problem}
+        if file := self.backups.last():
+            state |= {"made_at": stamp(file.mtime / 1e9), "size": file.size}
+        return state
+
+    @route("GET /web/backup/file", access="admin", runs=OWN_THREAD)
+    def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
+        if file := self.backups.last():
+            return file_answer(file)
+        raise NotFound("There is no backup yet.")
 
 
 def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
@@ -6057,6 +6174,9 @@ JS = r""""use strict";
  * }} Session whose browser is a User-Agent */
 /** @typedef {{path: string, state: "online" | "offline", files: number}} Folder */
 /** @typedef {{
+ *   kept: number, problem: string, made_at?: string, size?: number
+ * }} Backup the last one, and how many are kept */
+/** @typedef {{
  *   scanning: boolean, files: number, looked: number, folders: Folder[] | null,
  *   finished: string | null, next: string | null,
  * }} ScanState with the numbers of files found and read; folders are null until loaded
@@ -6301,6 +6421,12 @@ const WORDS = {
   neverScanned: "Not scanned yet.",
   scanNow: "Scan now",
   scanProgress: (found, read) => `${found} files found, ${read} read`,
+  backups: "Backups",
+  backupsOff: "No backups are made.",
+  noBackup: "No backup was made yet.",
+  lastBackup: (time, size) => `Last backup ${time}, ${size}.`,
+  backupFailed: reason => `The last backup failed. ${reason}`,
+  downloadBackup: "Download",
   tidy: "Tidy",
   tidyLead:
     "What wastes space or will not work. Nothing is deleted here: remove the files " +
@@ -6580,6 +6706,7 @@ function initialState() {
     token: /** @type {string | null} */ (null), // of the console address, "" for none
     sessions: /** @type {Session[] | null} */ (null),
     accounts: /** @type {ListedAccount[] | null} */ (null),
+    backup: /** @type {Backup | null} */ (null),
     tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
     settingPassword: 0, // id of the account that gets another password
   };
@@ -8811,7 +8938,7 @@ function announce(item, text) {
 }
 
 function renderNotify() {
-  if (!("Notification" in window)) return false;
+  if (!("Notification" in window && isSecureContext)) return false;
   return button(
     [glyph("bell"), state.notify ? WORDS.notifying : WORDS.notify],
     toggleNotify,
@@ -8851,7 +8978,7 @@ function documentTitle() {
 function loadSettings() {
   const lists = ["keys", "sessions", ...(state.account.admin ? ["accounts"] : [])];
   for (const name of lists) attempt(() => loadList(name));
-  if (state.account.admin) attempt(loadTidy);
+  if (state.account.admin) [loadTidy, loadBackup].forEach(attempt);
   attempt(() => changeToken("GET"));
 }
 
@@ -8882,7 +9009,7 @@ function renderSettings() {
       h.div(
         null,
         renderFolders(),
-        admin && [renderTidy(), renderAddLink(), renderAccounts()],
+        admin && [renderBackup(), renderTidy(), renderAddLink(), renderAccounts()],
       ),
     ),
   ];
@@ -9176,6 +9303,25 @@ async function addLink({size, ...fields}) {
   await loadEntries();
 }
 
+// Settings: backups, for admins
+
+async function loadBackup() {
+  update({backup: await call("GET", "web/backup")});
+}
+
+function renderBackup() {
+  if (!state.backup) return panel(WORDS.backups, renderLoading());
+  const {kept, problem, made_at: time, size} = state.backup;
+  const none = kept ? WORDS.noBackup : WORDS.backupsOff;
+  const text = time ? WORDS.lastBackup(formatTime(time), formatBytes(size)) : none;
+  const file = {class: "button", href: "web/backup/file", download: true};
+  return panel(
+    WORDS.backups,
+    problem && h.p({class: "problem", role: "alert"}, WORDS.backupFailed(problem)),
+    h.div("scan-line", h.p("meta", text), time && h.a(file, WORDS.downloadBackup)),
+  );
+}
+
 // Settings: tidying up, for admins
 
 async function loadTidy() {
@@ -9399,7 +9545,8 @@ LISTEN_HINTS = {
     errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
 }
 WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
-MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan
+MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
+BACKUP_CHECK_SECONDS = 60.0  # between checks of whether a backup is due
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
 MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
@@ -9761,6 +9908,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
     scanner.start()
+    backups = Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)
+    backups.start()
     try:
         page = welcome(server, scanner, web)
         if open:
@@ -9769,8 +9918,9 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
             has_ended = server.run()
     finally:
         has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
+        has_copied = backups.stop(MAX_SCAN_STOP_SECONDS)
         end_line()
-    return has_ended and has_scanned
+    return has_ended and has_scanned and has_copied
 
 
 @contextlib.contextmanager
@@ -9783,22 +9933,39 @@ def heartbeat(server: Server, web: Web) -> Iterator[None]:
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     interval = watchdog / 3 or HEARTBEAT_SECONDS
     address = own_address(web.settings.host, server.effective_port)
-    over = threading.Event()
 
     def beat() -> None:
-        while not over.is_set():
-            if answers(address, min(interval, MAX_ANSWER_SECONDS)):
-                notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
-            over.wait(interval)
+        if answers(address, min(interval, MAX_ANSWER_SECONDS)):
+            notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
 
-    thread = threading.Thread(target=beat, name="heartbeat")
+    thread = Repeated("heartbeat", beat, interval)
     thread.start()
     try:
         yield
     finally:
-        over.set()
-        thread.join()
+        thread.stop()
         notify("STOPPING=1")
+
+
+class Repeated(threading.Thread):
+    """Calls `work` again and again until it is stopped, with a pause in seconds."""
+
+    def __init__(self, name: str, work: Callable[[], None], pause: float) -> None:
+        super().__init__(name=name, daemon=True)
+        self._work, self._pause = work, pause
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            with logged_problems(f"The thread {self.name} failed"):
+                self._work()
+            self._over.wait(self._pause)
+
+    def stop(self, wait: float | None = None) -> bool:
+        """Return whether it has ended after `wait` seconds."""
+        self._over.set()
+        self.join(wait)
+        return not self.is_alive()
 
 
 def status(web: Web) -> str:
@@ -10174,6 +10341,19 @@ def backup(args: argparse.Namespace) -> None:
     print(f"Copied the database to {path}{earlier}.")
 
 
+@command("restore", argument("file", "a copy that 'backup' or the service made"))
+def restore_backup(args: argparse.Namespace) -> None:
+    """Put a backup back, while the service is stopped, and keep the old database."""
+    path = os.path.abspath(args.file)
+    try:
+        with open(path, "rb") as file:  # perhaps only root can
+            become_owner(args.data_dir)
+            kept = restore(args.data_dir, file)
+    except OSError as error:
+        raise Problem(f"{error.filename or path}: {reason(error)}") from error
+    print(f"Restored {path}." + (f" The old database is {kept}." if kept else ""))
+
+
 @command("check", FOLDERS)
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and network, and print what to do."""
@@ -10245,9 +10425,12 @@ class CheckUp:
         self._data_folder()
         with open_store(self.args, self.found) as store:
             path, fault = store.database.path, store.database.fault()
+            last = Backups(store.database, self.found.backups).last()
         if fault != "ok":
             raise Problem(f"{path}: {fault}. Restore a backup.")
-        return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB"
+        copied = os.path.basename(last.path) if last else "none yet"
+        backups = copied if self.found.backups else "off"
+        return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"
 
     def address(self) -> str:
         host, port, public = self.found.host, self.found.port, self.found.base_url

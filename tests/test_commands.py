@@ -1368,7 +1368,8 @@ def test_the_lines_name_what_was_checked(
     assert rows["folders"] == f"ok: {library.folder}"
     assert rows["address"] == "ok: port 6069 answers"
     assert re.fullmatch(rf"ok: {data}, \d+\.\d GB free", rows["data"])
-    assert re.fullmatch(rf"ok: {data}/catalogd.db, 0\.\d MB", rows["database"])
+    database = rf"ok: {data}/catalogd.db, 0\.\d MB, backups: none yet"
+    assert re.fullmatch(database, rows["database"])
     assert re.match(r"ok: Python 3\.\d+.*, SQLite 3\.\d+.*, bottle ", rows["versions"])
 
 

@@ -148,6 +148,8 @@ POST   /web/scan                         admin
 POST   /web/links                        admin
 DELETE /web/links/<entry_id>             admin
 GET    /web/tidy                         admin
+GET    /web/backup                       admin
+GET    /web/backup/file                  admin
 GET    /web/entries/<entry_id>           session
 POST   /web/entries/<entry_id>           admin
 POST   /web/entries/<entry_id>/undo      admin
@@ -167,6 +169,7 @@ GET    /api/list                         lists
 GET    /web/entries                      lists
 GET    /api/download/<entry_id>          own thread
 GET    /web/download/<entry_id>          own thread
+GET    /web/backup/file                  own thread
 GET    /dir<path:re:(?:/.*)?>            own thread
 POST   /api/auth/login                   passwords
 POST   /web/setup                        passwords

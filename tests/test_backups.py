@@ -1,0 +1,319 @@
+"""Backups by themselves: when one is made and kept, who gets it, and its way back."""
+
+import contextlib
+import os
+import pathlib
+import re
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+from conftest import PASSWORD, Clock
+
+DAY = 86400
+NIGHT = "catalogd-2027-01-15.db"  # of conftest's clock
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Local time is UTC, and a failure is tried again at once."""
+    monkeypatch.setattr(catalogd.time, "localtime", time.gmtime)
+    monkeypatch.setattr(catalogd, "BACKUP_RETRY_SECONDS", 0)
+    yield
+
+
+@pytest.fixture
+def backups(service: catalogd.Web) -> catalogd.Backups:
+    return service.backups
+
+
+@pytest.fixture
+def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
+    login = {"username": "anna", "password": PASSWORD}
+    browser.post_json("/web/login", login)
+    return browser
+
+
+def names(backups: catalogd.Backups) -> list[str]:
+    return sorted(os.listdir(backups.folder))
+
+
+def test_each_night_has_a_copy_and_the_oldest_are_dropped(
+    backups: catalogd.Backups, clock: Clock
+) -> None:
+    for _ in range(10):
+        backups.make()
+        backups.make()  # nothing is due
+        clock.now += DAY
+    assert names(backups) == [f"catalogd-2027-01-{day}.db" for day in range(18, 25)]
+
+
+def test_a_night_begins_at_three_o_clock(
+    backups: catalogd.Backups, clock: Clock
+) -> None:
+    clock.now += 18.9 * 3600  # 2:54 of the next day
+    backups.make()
+    assert names(backups) == [NIGHT]
+    clock.now += 0.2 * 3600
+    backups.make()
+    assert names(backups) == [NIGHT, "catalogd-2027-01-16.db"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_others_can_read_neither_the_copies_nor_their_folder(
+    backups: catalogd.Backups,
+) -> None:
+    backups.make()
+    path = pathlib.Path(backups.folder, NIGHT)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_what_a_crash_left_is_removed_and_other_files_are_kept(
+    backups: catalogd.Backups,
+) -> None:
+    os.mkdir(backups.folder)
+    for name in ("catalogd-2027-01-14.db.1f.part-journal", "mine.db", "mine.part"):
+        pathlib.Path(backups.folder, name).write_text("")
+    backups.make()
+    assert names(backups) == [NIGHT, "mine.db", "mine.part"]
+
+
+def test_with_0_copies_none_is_made(store: catalogd.Store) -> None:
+    backups = catalogd.Backups(store.database, 0)
+    backups.make()
+    assert not os.path.exists(backups.folder)
+
+
+def test_admins_see_the_last_copy_and_download_it(
+    signed_in: webtest.TestApp, backups: catalogd.Backups
+) -> None:
+    state = {"success": True, "kept": 7, "problem": ""}
+    assert signed_in.get("/web/backup").json == state
+    signed_in.get("/web/backup/file", status=404)
+    backups.make()
+    path = pathlib.Path(backups.folder, NIGHT)
+    made_at = catalogd.stamp(path.stat().st_mtime)
+    state |= {"made_at": made_at, "size": path.stat().st_size}
+    assert signed_in.get("/web/backup").json == state
+    answer = signed_in.get("/web/backup/file")
+    assert answer.body == path.read_bytes()
+    assert f'filename="{NIGHT}"' in answer.headers["Content-Disposition"]
+
+
+def test_a_member_sees_no_backup(
+    signed_in: webtest.TestApp, store: catalogd.Store, backups: catalogd.Backups
+) -> None:
+    backups.make()
+    store.accounts.add("ben", "hash", admin=True)
+    store.accounts.set_admin(store.accounts.id_of("anna"), False)
+    for path in ("/web/backup", "/web/backup/file"):
+        signed_in.get(path, status=403)
+
+
+@pytest.mark.parametrize("fault", ["the disk", "the folder"])
+def test_a_failure_is_told_until_a_copy_is_made(
+    signed_in: webtest.TestApp,
+    backups: catalogd.Backups,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fault: str,
+) -> None:
+    def fail(database: catalogd.Database, path: str) -> None:
+        raise catalogd.StorageFull("The disk is full.")
+
+    problem = "The disk is full."
+    if fault == "the folder":
+        pathlib.Path(backups.folder).write_text("")
+        problem = "File exists."
+    else:
+        monkeypatch.setattr(catalogd.Database, "_copy_to", fail)
+        problem = f"{backups.folder}/{NIGHT}: cannot be written: {problem}"
+    backups.make()
+    assert signed_in.get("/web/backup").json["problem"] == problem
+    assert f"No backup was made: {problem}" in caplog.text
+    if fault == "the folder":
+        os.unlink(backups.folder)
+    monkeypatch.undo()
+    backups.make()
+    assert signed_in.get("/web/backup").json["problem"] == ""
+
+
+def test_after_a_failure_the_next_try_is_later(
+    backups: catalogd.Backups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "BACKUP_RETRY_SECONDS", 3600)
+    path = pathlib.Path(backups.folder)
+    path.write_text("")
+    backups.make()
+    path.unlink()
+    backups.make()
+    assert not path.exists()
+
+
+# Restore
+
+
+@pytest.fixture
+def restored(store: catalogd.Store, backups: catalogd.Backups) -> pathlib.Path:
+    """A data folder whose service is stopped, with a backup that has the account anna
+    and a database that has ben too."""
+    store.accounts.add("anna", "hash")
+    backups.make()
+    store.accounts.add("ben", "hash")
+    store.close()
+    return pathlib.Path(store.database.folder)
+
+
+def run(folder: pathlib.Path, path: object) -> int:
+    return catalogd.main(["restore", str(path), "--data-dir", str(folder)])
+
+
+def accounts(folder: pathlib.Path) -> list[str]:
+    with contextlib.closing(catalogd.Store(str(folder))) as store:
+        return [account["name"] for account in store.accounts.all()]
+
+
+def moved(path: pathlib.Path) -> str:
+    """The path of the database that was replaced."""
+    (kept,) = path.glob("catalogd.db.20*")
+    return str(kept)
+
+
+def test_a_backup_is_put_back_and_the_old_database_is_kept(
+    restored: pathlib.Path, capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+    path = restored / "backups" / NIGHT
+    assert run(restored, path) == 0
+    kept = moved(restored)
+    assert re.fullmatch(r".*/catalogd\.db\.\d{4}-\d\d-\d\dT\d{6}", kept)
+    told = f"Restored {path}. The old database is {kept}.\n"
+    assert capsys.readouterr().out == told
+    assert accounts(restored) == ["anna"]
+    (tmp_path / "old").mkdir()
+    os.rename(kept, tmp_path / "old" / "catalogd.db")
+    assert accounts(tmp_path / "old") == ["anna", "ben"]
+
+
+def test_what_a_crash_left_in_the_wal_is_kept_with_the_old_database(
+    restored: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    with contextlib.closing(catalogd.Store(str(restored))) as store:
+        store.accounts.add("carl", "hash")
+        copies = [path.read_bytes() for path in sorted(restored.glob("catalogd.db*"))]
+        files = [path.name for path in sorted(restored.glob("catalogd.db*"))]
+    assert files == ["catalogd.db", "catalogd.db-shm", "catalogd.db-wal"]
+    for name, content in zip(files, copies, strict=True):
+        (restored / name).write_bytes(content)
+    assert run(restored, restored / "backups" / NIGHT) == 0
+    assert accounts(restored) == ["anna"]
+    (tmp_path / "old").mkdir()
+    for path in restored.glob("catalogd.db.20*"):
+        end = path.name.partition("-")[2].partition("-")[2].partition("-")[2]
+        path.rename(tmp_path / "old" / ("catalogd.db" + (f"-{end}" if end else "")))
+    assert accounts(tmp_path / "old") == ["anna", "ben", "carl"]
+
+
+def test_a_backup_is_restored_on_a_new_machine(
+    restored: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = restored / "backups" / NIGHT
+    assert run(tmp_path / "new", path) == 0
+    assert capsys.readouterr().out == f"Restored {path}.\n"
+    assert accounts(tmp_path / "new") == ["anna"]
+
+
+def test_the_tables_of_litestream_are_no_obstacle(restored: pathlib.Path) -> None:
+    path = restored / "backups" / NIGHT
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript("CREATE TABLE _litestream_seq (id); PRAGMA user_version = 1")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {catalogd.SCHEMA_VERSION}")
+    assert run(restored, path) == 0
+    assert accounts(restored) == ["anna"]
+
+
+def other_program(path: pathlib.Path) -> None:
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (id)")
+
+
+def newer(path: pathlib.Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {catalogd.SCHEMA_VERSION + 1}")
+
+
+NO_BACKUP = "is not a whole backup of catalogd."
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.write_text("no database"), NO_BACKUP),
+        (lambda path: path.write_bytes(b""), NO_BACKUP),
+        (lambda path: os.truncate(path, 20_000), NO_BACKUP),
+        (other_program, NO_BACKUP),
+        (newer, "was made by a newer catalogd. Update it."),
+        (lambda path: path.unlink(), "No such file or directory."),
+    ],
+)
+def test_what_is_no_backup_is_refused_and_changes_nothing(
+    restored: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    spoil: Callable[[pathlib.Path], Any],
+    message: str,
+) -> None:
+    path = restored / "backups" / NIGHT
+    spoil(path)
+    before = sorted(os.listdir(restored))
+    assert run(restored, path) == 2
+    assert capsys.readouterr().err == f"catalogd: {path}: {message}\n"
+    assert sorted({*os.listdir(restored)} - {"serve.lock", "scan.lock"}) == before
+    assert accounts(restored) == ["anna", "ben"]
+
+
+def test_nothing_is_restored_while_the_service_runs(
+    restored: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with catalogd.exclusive(str(restored), "serve"):
+        assert run(restored, restored / "backups" / NIGHT) == 2
+    assert "another catalogd is at work (serve)" in capsys.readouterr().err
+    assert accounts(restored) == ["anna", "ben"]
+
+
+def test_check_names_the_last_backup(
+    restored: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ini = tmp_path / "catalogd.ini"
+    for text, found in [("", NIGHT), ("[store]\nbackups = 0", "off")]:
+        ini.write_text(text)
+        catalogd.main(["check", "--config", str(ini), "--data-dir", str(restored)])
+        assert f" MB, backups: {found}\n" in capsys.readouterr().out
+
+
+# The thread
+
+
+def test_work_is_repeated_also_after_a_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    calls: list[int] = []
+
+    def work() -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            raise catalogd.Busy("The database is busy.")
+        thread.stop(0)
+
+    thread = catalogd.Repeated("trial", work, 0.001)
+    thread.start()
+    thread.join(10)
+    assert calls == [1, 1]
+    assert "The thread trial failed: The database is busy." in caplog.text
