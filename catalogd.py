@@ -172,6 +172,16 @@ def is_web_address(text: str) -> bool:
     return has_host and printable and parts.scheme in ("http", "https")
 
 
+def secret_addresses(text: str) -> tuple[str, ...]:
+    """Return addresses, one on each line. :raises ValueError: one is mistyped."""
+    found = tuple(text.split())
+    for one in found:
+        has_name = "@" in one.partition("://")[2].partition("/")[0]
+        if not is_web_address(one) or not one.isascii() or has_name:
+            raise ValueError("is not like https://ntfy.sh/my-topic")
+    return found
+
+
 def ip_address(text: str) -> str:
     """Return "" or an IP address in its shortest form. :raises ValueError:"""
     try:
@@ -271,6 +281,13 @@ class Settings:
         "to download it, for clients that fetch entry_source themselves.",
         matching("path|url", "one of path, url"),
     )
+    notify: tuple[str, ...] = option(
+        "queue",
+        (),
+        "Addresses, such as https://ntfy.sh/my-topic, one on each line, that are told\n"
+        "when items were sent, have failed, or have waited an hour for a device.",
+        secret_addresses,
+    )
     backups: int = option(
         "store",
         7,
@@ -297,7 +314,8 @@ class Settings:
                 values[key] = options[section, key](text)
             except ValueError as error:
                 fault, wrong = (*error.args, text)[:2]  # perhaps one line of several
-                raise BadSetting(f"{where}: {wrong!r} {fault}.") from error
+                shown = "an address" if key == "notify" else repr(wrong)
+                raise BadSetting(f"{where}: {shown} {fault}.") from error
         return cls(**values)
 
     @classmethod
@@ -2729,6 +2747,21 @@ class Queue:
                 status = item["status"]
                 item["status"] = TRANSITIONS[status].get("stale", status)
         return items
+
+    def news(self, days_ago: float) -> list[Row]:
+        """Return the items of all accounts that were completed or have failed since
+        then, and those that a client could take."""
+        since = {"since": self.database.time(days_ago)}
+        since["silent_since"] = self.database.time(self.stale_after / 86400)
+        return self.database.rows(
+            "SELECT queue.id, entries.name, accounts.name AS account, error, ended_at,"
+            " CASE WHEN is_open THEN 'waiting' ELSE status END AS status FROM queue"
+            " JOIN entries ON entries.id = entry JOIN accounts ON accounts.id = account"
+            f" WHERE is_open AND {IS_SILENT} AND state = 'here'"
+            " OR status IN ('completed', 'failed') AND ended_at >= :since"
+            " ORDER BY ended_at, place",
+            since,
+        )
 
     def sent(self, account: int) -> list[Row]:
         """Return what the account has sent: entry, version, device and time."""
@@ -9547,6 +9580,15 @@ LISTEN_HINTS = {
 WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
 BACKUP_CHECK_SECONDS = 60.0  # between checks of whether a backup is due
+NOTICE_CHECK_SECONDS = 5.0
+NEWS_SECONDS = 60.0  # more than from a report to the end of its transaction
+MAX_ITEM_WAIT_SECONDS = 3600.0
+MAX_NOTICE_LINES = 10
+NOTICES = {
+    "completed": "{name} was sent ({account}).",
+    "failed": "{name} has failed ({account}): {error:.200}",
+    "waiting": "{name} has waited an hour for a device ({account}).",
+}
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
 MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
@@ -9908,8 +9950,12 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
     scanner.start()
-    backups = Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)
-    backups.start()
+    threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
+    if web.settings.notify:
+        notices = Notices(web.store.queue, web.settings.notify)
+        threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    for thread in threads:
+        thread.start()
     try:
         page = welcome(server, scanner, web)
         if open:
@@ -9918,7 +9964,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
             has_ended = server.run()
     finally:
         has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
-        has_copied = backups.stop(MAX_SCAN_STOP_SECONDS)
+        has_copied, *_ = [thread.stop(MAX_SCAN_STOP_SECONDS) for thread in threads]
         end_line()
     return has_ended and has_scanned and has_copied
 
@@ -9966,6 +10012,58 @@ class Repeated(threading.Thread):
         self._over.set()
         self.join(wait)
         return not self.is_alive()
+
+
+class Notices:
+    """What the addresses of the setting `notify` are told of all queues."""
+
+    def __init__(self, queue: Queue, addresses: Iterable[str]) -> None:
+        self.queue = queue
+        self.addresses = addresses
+        self._failed: set[str] = set()  # addresses, at the last try
+        self._since: dict[str, float] = {}  # when items began to wait, by their ids
+        self._known: set[tuple[str, str]] = set()
+        self._new()  # what ended before is no news
+
+    def send(self) -> None:
+        """Send what is new as one message, so that 300 items are one."""
+        if rows := self._new():
+            counts = collections.Counter(row["status"] for row in rows)
+            title = ", ".join(f"{count} {status}" for status, count in counts.items())
+            lines = [NOTICES[row["status"]].format_map(row) for row in rows]
+            more = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
+            lines[MAX_NOTICE_LINES:] = more * (len(lines) > MAX_NOTICE_LINES)
+            text = "\n".join(map(printable, lines))
+            for address in self.addresses:
+                self._post(address, f"catalogd: {title}", text)
+
+    def _new(self) -> list[Row]:
+        now, rows = time.monotonic(), self.queue.news(NEWS_SECONDS / 86400)
+        ended = {(row["id"], row["ended_at"]): row for row in rows if row["ended_at"]}
+        waiting = {row["id"]: row for row in rows if not row["ended_at"]}
+        found = [row for key, row in ended.items() if key not in self._known]
+        self._known = {*ended}
+        self._since = {item: self._since.get(item, now) for item in waiting}
+        for item, since in self._since.items():
+            if now - since >= MAX_ITEM_WAIT_SECONDS:
+                found.append(waiting[item])
+                self._since[item] = math.inf  # it is told once
+        return found
+
+    def _post(self, address: str, title: str, text: str) -> None:
+        parts = urllib.parse.urlsplit(address)
+        body, headers = text.encode(), {"Title": title, "Content-Type": "text/plain"}
+        if not re.fullmatch(r"/[\w-]+", parts.path):  # not a topic of ntfy
+            body = json.dumps({"title": title, "text": text}).encode()
+            headers = {"Content-Type": "application/json"}
+        try:
+            request = urllib.request.Request(address, body, headers, method="POST")
+            urllib.request.urlopen(request, timeout=MAX_ANSWER_SECONDS).close()
+            self._failed.discard(address)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            if address not in self._failed:  # the rest of the address is a secret
+                log.warning("%s was not notified: %s.", parts.hostname, error)
+            self._failed.add(address)
 
 
 def status(web: Web) -> str:
@@ -10394,7 +10492,9 @@ class CheckUp:
         count = len(self.found.folders)  # first: it finds the path of the file
         path = self.args.config
         text = path if os.path.exists(path) else f"the defaults, without {path}"
-        return f"{text}; folders: {count}"
+        hosts = [urllib.parse.urlsplit(one).hostname for one in self.found.notify]
+        notified = f"; notifies {', '.join(map(str, hosts))}" if hosts else ""
+        return f"{text}; folders: {count}{notified}"
 
     def folders(self) -> str:
         paths = self.found.folders
