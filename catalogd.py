@@ -513,6 +513,57 @@ LINK = {
 }
 
 
+# What is answered: a type stands for a field that is always there, [table] for a list.
+SUCCESS: Any = {"success": bool}
+MESSAGE = {**SUCCESS, "message": str}
+ERROR = {**MESSAGE, "error": str}
+ENTRY = {
+    **{"id": str, "name": str, "source": str, "file_type": str, "size": int},
+    **{"type": Field(str, True, choices=("filepath", "url"))},
+    **{"created_at": str, "created_by": str},
+    "metadata": {
+        **{"description": str, "version": str, "author": Field(str)},
+        **{"title_id": Field(str, hex_digits=16), "patch": Field(int)},
+        **{"kind": Field(str, choices=KINDS), "base_id": Field(str, hex_digits=16)},
+        **{"icon": Field(str), "complete": Field(bool)},
+        "sha256": Field(str, hex_digits=64),
+    },
+}
+ITEM = {
+    **{"queue_item_id": str, "entry_id": str, "entry_name": str, "entry_source": str},
+    **{"entry_size": int, "created_at": str},
+    "status": Field(str, True, choices=("pending",)),
+}
+HEALTH = {**SUCCESS, "version": str, "waiting": {"reports": int, "writers": int}}
+
+
+def json_schema(value: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a field, a table of fields or a list of tables."""
+    if isinstance(value, list):
+        return {"type": "array", "items": json_schema(value[0])}
+    if isinstance(value, dict):
+        return {
+            "type": "object",
+            "properties": {name: json_schema(value[name]) for name in value},
+            "required": [name for name in value if getattr(value[name], "required", 1)],
+        }
+    found: dict[str, Any] = {"type": JSON_TYPES[getattr(value, "type", value)]}
+    if isinstance(value, Field):
+        if value.choices:
+            found["enum"] = list(value.choices)
+        elif value.hex_digits:
+            found["pattern"] = f"^([0-9A-Fa-f]{{{value.hex_digits}}})?$"
+        elif value.type is str:
+            found["minLength"] = value.min_length or int(value.required)
+            found["maxLength"] = value.max_length
+        elif value.type in (int, float):
+            found |= {"minimum": value.low, "maximum": value.high}
+    return found
+
+
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
     """Return the known fields of a JSON object that are there and not null.
     :raises Problem: the body is not a JSON object, or see check_all."""
@@ -4537,12 +4588,15 @@ class Route(NamedTuple):
     """An address of the service. `access` is "open", "key", "session", "admin" (a
     session of one), "key or session", or "dir" (a token in the path, or Basic
     authentication with an account's name and key). `fields` are those of its JSON body.
-    `runs` names the threads that answer it, see Server."""
+    `runs` names the threads that answer it, see Server. A call of the interface `gives`
+    the fields of a table, or bytes, and has `also` statuses that others do not have."""
 
     method: str
     path: str
     access: str
     fields: Mapping[str, Field] | None
+    gives: Any
+    also: tuple[int, ...]
     runs: str
     answer: Callable[..., Any]
 
@@ -4551,7 +4605,12 @@ ROUTES: list[Route] = []
 
 
 def route(
-    rule: str, access: str, fields: Mapping[str, Field] | None = None, runs: str = ""
+    rule: str,
+    access: str,
+    fields: Mapping[str, Field] | None = None,
+    runs: str = "",
+    gives: Any = None,
+    also: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a method answer `rule`, such as "GET /api/list". It is called with the
     caller (unless the route is open), the fields (if there are any), and the variable
@@ -4561,7 +4620,7 @@ def route(
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
         threads = runs or ("workers" if method == "GET" else "writes")
-        ROUTES.append(Route(method, path, access, fields, threads, answer))
+        ROUTES.append(Route(method, path, access, fields, gives, also, threads, answer))
         return answer
 
     return add
@@ -4686,7 +4745,7 @@ class Web:
             raise BadAddress("The address is wrong, or was replaced or revoked.")
         return caller
 
-    @route("GET /healthz", access="open")
+    @route("GET /healthz", access="open", gives=HEALTH)
     def health(self) -> dict[str, Any]:
         self.store.entries.version()
         return {"version": __version__, "waiting": self.store.waiting()}
@@ -4810,7 +4869,11 @@ class SignInCalls(Calls):
         reject_other_sites(self.settings)
         return self._sign_in(self._check_login(body["username"], body["password"]))
 
-    @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
+    @route(
+        *("POST /api/auth/login", "open", LOGIN, "passwords"),
+        gives={**SUCCESS, "api_key": str},
+        also=(403, 429),
+    )
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self._check_login(body["username"], body["password"])
         label, key = "signed in by a client", new_key()
@@ -4981,7 +5044,7 @@ class LibraryCalls(Calls):
         self._lists: dict[bool, Body] = {}  # for clients, and for the page
         self._lock = threading.Lock()
 
-    @route("GET /api/list", access="key", runs="lists")
+    @route("GET /api/list", "key", None, "lists", {"entries": [ENTRY]}, also=(304,))
     def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
         """Return a list that is read once for each version of the entries. Other calls
         for it wait meanwhile, since an answer must not be older than its call."""
@@ -4999,7 +5062,11 @@ class LibraryCalls(Calls):
         return self.entry_list(caller, for_page=True)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
-    @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
+    @route(
+        *("GET /api/download/<entry_id>", "key", None, OWN_THREAD),
+        gives=bytes,
+        also=(206, 302, 304, 412, 416),
+    )
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         entry = self.entries.get(entry_id)
         if entry["type"] == "url":
@@ -5011,7 +5078,7 @@ class LibraryCalls(Calls):
             return redirected_file_answer(file, self.settings.accel_redirect)
         return file_answer(file)
 
-    @route("GET /api/entries/<entry_id>/info", access="key")
+    @route("GET /api/entries/<entry_id>/info", "key", gives={**SUCCESS, "entry": ENTRY})
     def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
         return {"entry": self.entries.get(entry_id)}
 
@@ -5136,7 +5203,11 @@ class QueueCalls(Calls):
         self._started = self.clock()
         self._last_calls: dict[int, float] = {}  # of clients, by account
 
-    @route("POST /api/send-to-switch", access="key or session", fields=SEND)
+    @route(
+        *("POST /api/send-to-switch", "key or session", SEND),
+        gives=MESSAGE,
+        also=(403, 404),
+    )
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         device = body.get("device")
         is_new = self.queue.send(caller.account, body["entry_id"], device)
@@ -5155,7 +5226,9 @@ class QueueCalls(Calls):
     def undo_send(self, caller: Caller, body: Mapping[str, Any]) -> None:
         self.queue.undo_send(caller.account, body["entries"])
 
-    @route("GET /api/send-queue", access="key")
+    @route(
+        "GET /api/send-queue", "key", gives={**SUCCESS, "queue": [ITEM]}, also=(304,)
+    )
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         self._last_calls[caller.account] = self.clock()
         query = bottle.request.query
@@ -5182,8 +5255,8 @@ class QueueCalls(Calls):
             "created_at": row["created_at"],
         }
 
-    @route("POST /api/send-queue/update", access="key", fields=UPDATE)
-    @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
+    @route("POST /api/send-queue/update", "key", UPDATE, "", MESSAGE, (404, 409))
+    @route("POST /api/send-queue/progress", "key", PROGRESS, "", MESSAGE, (404, 409))
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         self._last_calls[caller.account] = self.clock()
         if "transfer_speed" in body:
@@ -5246,7 +5319,11 @@ class ConsoleCalls(Calls):
         self._directory = Directory(-1, [])
         self._lock = threading.Lock()
 
-    @route("POST /api/send-queue/<item>/address", access="key")
+    @route(
+        *("POST /api/send-queue/<item>/address", "key"),
+        gives={**SUCCESS, "address": str},
+        also=(400, 409),
+    )
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
         entry = self.addresses.add_item_address(
@@ -5262,7 +5339,9 @@ class ConsoleCalls(Calls):
         quoted = urllib.parse.quote(found["safe_name"], safe="")
         return {"address": f"{self.base_url()}/dir/{token}/{quoted}"}
 
-    @route("GET /api/send-queue/<item>/address", access="key")
+    @route(
+        "GET /api/send-queue/<item>/address", "key", gives={**SUCCESS, "served": int}
+    )
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
         self.queue.check_item(caller.account, item)
         return {"served": self.served.get(item, Served()).bytes}
@@ -5494,6 +5573,73 @@ def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPRespons
         "X-Accel-Redirect": location + urllib.parse.quote(known.path),
     }
     return bottle.HTTPResponse(b"", 200, headers)
+
+
+KEY_PLACES = {
+    "header": {"type": "http", "scheme": "bearer"},
+    "query": {"type": "apiKey", "in": "query", "name": "api_key"},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+}
+
+
+def statuses(rule: Route) -> set[int]:
+    """Return the statuses that a call of the interface may have."""
+    found = {200, 408, 431, 500, 503, *rule.also}
+    found |= set() if rule.access == "open" else {401}
+    found |= {404} if "<" in rule.path else set()
+    found |= {507} if rule.method == "POST" else set()
+    return found | ({400, 413, 415, 501} if rule.fields is not None else set())
+
+
+def described(rule: Route) -> dict[str, Any]:
+    """Return the Operation Object of a route."""
+    names = re.findall("<(.*?)>", rule.path)
+    text = {"schema": {"type": "string"}}
+    call: dict[str, Any] = {
+        "security": [{place: []} for place in KEY_PLACES if place != "cookie"],
+        "parameters": [
+            {"name": name, "in": "path", "required": True, **text} for name in names
+        ],
+        "responses": {},
+    }
+    if rule.access == "key or session":
+        call["security"].append({"cookie": []})
+    if rule.access == "open":
+        call["security"] = []
+    if rule.path == "/api/send-queue":
+        call["parameters"].append({"name": "client", "in": "query", **text})
+    if rule.fields is not None:
+        content = {"application/json": {"schema": json_schema(rule.fields)}}
+        call["requestBody"] = {"required": True, "content": content}
+    for status in sorted(statuses(rule)):
+        answer: dict[str, Any] = {"description": http.client.responses[status]}
+        table = rule.gives if status < 300 else ERROR
+        if table is bytes:
+            answer["content"] = {"application/octet-stream": {}}
+        elif not 300 <= status < 400:
+            content = {"application/json": {"schema": json_schema(table)}}
+            answer["content"] = content
+        call["responses"][str(status)] = answer
+    return call
+
+
+def openapi() -> dict[str, Any]:
+    """Return the description of the interface by OpenAPI 3.1."""
+    paths: dict[str, Any] = collections.defaultdict(dict)
+    for rule in ROUTES:
+        if rule.gives is not None:
+            path = re.sub("<(.*?)>", r"{\1}", rule.path)
+            paths[path][rule.method.lower()] = described(rule)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "catalogd", "version": __version__},
+        "servers": [{"url": "."}],  # relative to the address of this document
+        "paths": paths,
+        "components": {"securitySchemes": KEY_PLACES},
+    }
+
+
+asset_route("openapi.json", "application/json", json.dumps(openapi()).encode())
 
 
 # Page -------------------------------------------------------------------------

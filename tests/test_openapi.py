@@ -1,0 +1,326 @@
+"""The description of the interface, held equal to what the service answers."""
+
+import json
+import re
+from typing import Any
+
+import jsonschema
+import openapi_spec_validator
+import pytest
+import webtest
+
+import catalogd
+from conftest import PASSWORD, Library
+
+SPEC: dict[str, Any] = json.loads(json.dumps(catalogd.openapi()))
+CALLS = sorted(
+    (path, method) for path in SPEC["paths"] for method in SPEC["paths"][path]
+)
+LOGIN = {"username": "anna", "password": PASSWORD}
+BY_SERVER = {"408", "431", "501"}  # that test_server.py has, over sockets
+
+# From the interface document: what each answer has at least.
+ENTRY = {
+    "id": "string",
+    "name": "string",
+    "source": "string",
+    "type": "string",
+    "file_type": "string",
+    "size": "integer",
+    "created_at": "string",
+    "created_by": "string",
+    "metadata": "object",
+}
+ITEM = {
+    "queue_item_id": "string",
+    "entry_id": "string",
+    "entry_name": "string",
+    "entry_source": "string",
+    "entry_size": "integer",
+    "status": "string",
+    "created_at": "string",
+}
+
+
+def body_of(content: Any) -> Any:
+    return content["content"]["application/json"]["schema"]
+
+
+def answer_of(path: str, method: str, status: str = "200") -> Any:
+    return body_of(SPEC["paths"][path][method]["responses"][status])
+
+
+def types(schema: Any) -> dict[str, str]:
+    return {name: field["type"] for name, field in schema["properties"].items()}
+
+
+def closed(schema: Any) -> Any:
+    """The schema, which allows for no other fields than its own."""
+    if isinstance(schema, dict):
+        more = {"additionalProperties": False} if "properties" in schema else {}
+        return {name: closed(value) for name, value in schema.items()} | more
+    return schema
+
+
+def test_the_description_is_valid() -> None:
+    openapi_spec_validator.validate(SPEC)
+    assert SPEC["openapi"] == "3.1.0"
+
+
+def test_it_is_open_to_all(browser: webtest.TestApp) -> None:
+    answer = browser.get("/openapi.json")
+    assert answer.content_type == "application/json"
+    assert answer.json == SPEC
+    assert SPEC["info"]["version"] == catalogd.__version__
+
+
+def test_it_has_every_call_of_the_interface() -> None:
+    paths = {re.sub("<(.*?)>", r"{\1}", rule.path): rule for rule in catalogd.ROUTES}
+    wanted = {path for path in paths if path.startswith("/api/")} | {"/healthz"}
+    assert {path for path, _ in CALLS} == wanted
+
+
+def test_it_has_every_documented_field_with_its_type() -> None:
+    entries = answer_of("/api/list", "get")["properties"]["entries"]["items"]
+    assert types(entries) == ENTRY
+    assert entries["required"] == list(types(entries))
+    metadata = entries["properties"]["metadata"]
+    assert metadata["required"] == ["description", "version"]
+    queue = answer_of("/api/send-queue", "get")
+    assert types(queue) == {"success": "boolean", "queue": "array"}
+    assert types(queue["properties"]["queue"]["items"]) == ITEM
+    for path in ("/api/send-to-switch", "/api/send-queue/progress"):
+        message = {"success": "boolean", "message": "string"}
+        assert types(answer_of(path, "post")) == message
+    report = body_of(SPEC["paths"]["/api/send-queue/progress"]["post"]["requestBody"])
+    documented = {
+        "queue_item_id": "string",
+        "progress_percent": "number",
+        "bytes_transferred": "integer",
+        "transfer_speed": "number",
+        "status": "string",
+        "error_message": "string",
+    }
+    assert documented.items() <= types(report).items()
+    assert report["required"] == ["queue_item_id"]
+    assert report["properties"]["status"]["enum"] == list(catalogd.STATUSES)
+
+
+class Client:
+    """Calls the service, and holds each answer against the description."""
+
+    def __init__(self, app: webtest.TestApp, key: str) -> None:
+        self.app = app
+        self.key = key
+        self.seen: set[tuple[str, str, str]] = set()  # path, method, status
+
+    def call(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> webtest.TestResponse:
+        more: dict[str, Any] = {"method": method, "expect_errors": True}
+        kind = {"Authorization": f"Bearer {self.key}", **headers}
+        if body is not None:
+            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+            more["body"] = raw
+            kind = {"Content-Type": "application/json", **kind}
+        answer = self.app.request(path, headers=kind, **more)
+        self.check(method.lower(), path, answer)
+        return answer
+
+    def check(self, method: str, path: str, answer: webtest.TestResponse) -> None:
+        [rule] = [
+            rule
+            for rule, of in CALLS
+            if of == method and re.fullmatch(re.sub("{.*?}", "[^/]+", rule), path)
+        ]
+        status = str(answer.status_int)
+        described = SPEC["paths"][rule][method]["responses"]
+        assert status in described, (rule, method, status)
+        self.seen.add((rule, method, status))
+        content = described[status].get("content", {})
+        for kind in content:
+            assert answer.content_type == kind
+            if kind == "application/json":
+                jsonschema.validate(answer.json, closed(content[kind]["schema"]))
+        assert content or not answer.body
+
+
+@pytest.fixture
+def client(browser: webtest.TestApp, key: str) -> Client:
+    return Client(browser, key)
+
+
+@pytest.fixture
+def entry(
+    client: Client, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> str:
+    """The id of a file, whose metadata has all there is."""
+    head = b"PFS0" + bytes(12)
+    library.add("Game [0100000000010000][v65536].nsp", head)
+    library.add("Game.jpg", b"\xff\xd8\xff")
+    scanner.scan()
+    [found] = client.call("GET", "/api/list").json["entries"]
+    return str(found["id"])
+
+
+@pytest.fixture
+def item(client: Client, entry: str) -> str:
+    client.call("POST", "/api/send-to-switch", {"entry_id": entry})
+    return str(client.call("GET", "/api/send-queue").json["queue"][0]["queue_item_id"])
+
+
+def transfer(client: Client, entry: str, item: str, link: str) -> None:
+    """All calls of a transfer, and what may be wrong with each."""
+    queue, one = "/api/send-queue", f"/api/send-queue/{item}/address"
+    report = {"queue_item_id": item, "status": "processing", "transfer_speed": 0.5}
+    for path in (f"{queue}/progress", f"{queue}/update"):
+        client.call("POST", path, report)
+    for path in ("/api/list", queue):
+        tag = client.call("GET", path).headers["ETag"]
+        client.call("GET", path, **{"If-None-Match": tag})
+    client.call("POST", one)
+    client.call("GET", one)
+    file = f"/api/download/{entry}"
+    tag = client.call("GET", file).headers["ETag"]
+    client.call("GET", file, **{"If-None-Match": tag})
+    client.call("GET", file, **{"If-Match": '"other"'})
+    client.call("GET", file, Range="bytes=4-")
+    client.call("GET", file, Range="bytes=999-")
+    client.call("GET", f"/api/download/{link}")
+    client.call("POST", f"{queue}/{item}/address")
+    report["status"] = "completed"
+    client.call("POST", f"{queue}/progress", report)
+    report["status"] = "failed"
+    for path in (f"{queue}/progress", f"{queue}/update"):
+        client.call("POST", path, report)
+    client.call("POST", one)
+    client.call("GET", f"/api/entries/{entry}/info")
+    client.call("GET", "/healthz")
+
+
+def unknown(client: Client) -> None:
+    for path in ("/api/download/1", "/api/entries/1/info", "/api/send-queue/1/address"):
+        client.call("GET", path)
+    client.call("POST", "/api/send-queue/1/address")
+    client.call("POST", "/api/send-to-switch", {"entry_id": "1"})
+    for path in ("/api/send-queue/progress", "/api/send-queue/update"):
+        body = {"queue_item_id": "1", "status": "failed"}
+        client.call("POST", path, body)
+
+
+def foreign(client: Client) -> None:
+    """A call with the cookie, by the page of another site; wrong passwords."""
+    path = "/api/send-to-switch"
+    client.app.post_json("/web/login", LOGIN)
+    site = {"Sec-Fetch-Site": "cross-site"}
+    body = {"entry_id": "1"}
+    answer = client.app.post_json(path, body, headers=site, expect_errors=True)
+    client.check("post", path, answer)
+    client.app.reset()
+    client.call("POST", "/api/auth/login", LOGIN)
+    for _ in range(7):
+        client.call("POST", "/api/auth/login", {**LOGIN, "password": "wrong"})
+
+
+def malformed(client: Client) -> None:
+    for path, method in CALLS:
+        place = re.sub("{.*?}", "1", path)
+        client.call(method.upper(), place, Authorization="Bearer wrong")
+        if "requestBody" in SPEC["paths"][path][method]:
+            client.call("POST", place, b"{")
+            client.call("POST", place, b"{}", **{"Content-Type": "text/plain"})
+            client.call("POST", place, b" " * (catalogd.MAX_BODY_BYTES + 1))
+
+
+def broken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine does wrong."""
+    faults = [catalogd.Busy("Busy."), catalogd.StorageFull("Full."), ValueError()]
+    for fault in faults:
+
+        def fail(*words: Any, fault: Exception = fault) -> None:
+            raise fault
+
+        with monkeypatch.context() as patch:
+            patch.setattr(catalogd.Accounts, "key_holder", fail)
+            patch.setattr(catalogd.Accounts, "credentials", fail)
+            patch.setattr(catalogd.Entries, "version", fail)
+            for path, method in CALLS:
+                is_full = isinstance(fault, catalogd.StorageFull)
+                if method == "post" or not is_full:
+                    body = LOGIN if method == "post" else None
+                    client.call(method.upper(), re.sub("{.*?}", "1", path), body)
+
+
+def test_every_answer_is_described_and_every_description_is_answered(
+    client: Client,
+    entry: str,
+    item: str,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = {"name": "Link", "description": "", "version": ""}
+    link = store.entries.add_link("http://host/x", 7, "nsp", facts, "anna")
+    transfer(client, entry, item, link)
+    unknown(client)
+    malformed(client)
+    broken(client, monkeypatch)
+    client.call("POST", "/api/send-to-switch", {"entry_id": link})
+    [of_link] = client.call("GET", "/api/send-queue").json["queue"]
+    report = {"queue_item_id": of_link["queue_item_id"], "status": "processing"}
+    client.call("POST", "/api/send-queue/progress", report)
+    client.call("POST", f"/api/send-queue/{of_link['queue_item_id']}/address")
+    foreign(client)
+    described = {
+        (path, method, status)
+        for path, method in CALLS
+        for status in SPEC["paths"][path][method]["responses"]
+        if status not in BY_SERVER
+    }
+    assert sorted(described - client.seen) == []
+
+
+BODIES: list[dict[str, Any]] = [
+    {},
+    {"progress_percent": 100},
+    {"progress_percent": 100.5},
+    {"progress_percent": -1},
+    {"progress_percent": True},
+    {"bytes_transferred": 2**63 - 1},
+    {"bytes_transferred": 2**63},
+    {"bytes_transferred": 1.0},
+    {"bytes_transferred": 1.5},
+    {"transfer_speed": 1.5},
+    {"transfer_speed": "1"},
+    {"status": "processing"},
+    {"status": "pending"},
+    {"error_message": "x" * 64 * 1024},
+    {"error_message": "x" * (64 * 1024 + 1)},
+    {"client": ""},
+    {"client": "x" * 101},
+    {"release": False},
+    {"release": 0},
+    {"other": 1},
+    {"queue_item_id": ""},
+    {"queue_item_id": 7},
+]
+
+
+@pytest.mark.parametrize("fields", BODIES, ids=[str(row)[:30] for row in BODIES])
+def test_a_body_is_taken_if_its_description_allows_it(
+    client: Client, item: str, fields: dict[str, Any]
+) -> None:
+    path = "/api/send-queue/progress"
+    body = {"queue_item_id": item, **fields}
+    schema = body_of(SPEC["paths"][path]["post"]["requestBody"])
+    is_valid = jsonschema.Draft202012Validator(schema).is_valid(body)
+    status = client.call("POST", path, body).status_int
+    assert (status == 200) == is_valid, body
+    assert status in (200, 400)
+
+
+@pytest.mark.parametrize("text", ["", "0100AAAABBBB0000", "0100", "G" * 16])
+def test_digits_are_described(text: str) -> None:
+    field = catalogd.Field(str, hex_digits=16)
+    schema = catalogd.json_schema(field)
+    is_valid = jsonschema.Draft202012Validator(schema).is_valid(text)
+    assert is_valid == (len(text) in (0, 16) and "G" not in text)
