@@ -5004,7 +5004,11 @@ class DeviceCalls(Calls):
         with self._lock:
             return self.codes.state(caller.account)
 
-    @route("POST /api/pair", access="open", fields=PAIR)
+    @route(
+        *("POST /api/pair", "open", PAIR),
+        gives={**SUCCESS, "api_key": str, "device": str},
+        also=(403,),
+    )
     def pair(self, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
         with self._lock:
@@ -5607,7 +5611,8 @@ def described(rule: Route) -> dict[str, Any]:
     if rule.access == "open":
         call["security"] = []
     if rule.path == "/api/send-queue":
-        call["parameters"].append({"name": "client", "in": "query", **text})
+        for name in ("client", "target"):
+            call["parameters"].append({"name": name, "in": "query", **text})
     if rule.fields is not None:
         content = {"application/json": {"schema": json_schema(rule.fields)}}
         call["requestBody"] = {"required": True, "content": content}

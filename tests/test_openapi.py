@@ -216,7 +216,10 @@ def foreign(client: Client) -> None:
     body = {"entry_id": "1"}
     answer = client.app.post_json(path, body, headers=site, expect_errors=True)
     client.check("post", path, answer)
+    code = client.app.post_json("/web/pairing", {}).json["code"]
     client.app.reset()
+    for typed in (code, "wrong"):
+        client.call("POST", "/api/pair", {"code": typed, "name": "Switch"})
     client.call("POST", "/api/auth/login", LOGIN)
     for _ in range(7):
         client.call("POST", "/api/auth/login", {**LOGIN, "password": "wrong"})
@@ -243,11 +246,13 @@ def broken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(catalogd.Accounts, "key_holder", fail)
             patch.setattr(catalogd.Accounts, "credentials", fail)
+            patch.setattr(catalogd.PairingCodes, "redeem", fail)
             patch.setattr(catalogd.Entries, "version", fail)
             for path, method in CALLS:
                 is_full = isinstance(fault, catalogd.StorageFull)
                 if method == "post" or not is_full:
-                    body = LOGIN if method == "post" else None
+                    both = {**LOGIN, "code": "1", "name": "x"}
+                    body = both if method == "post" else None
                     client.call(method.upper(), re.sub("{.*?}", "1", path), body)
 
 
