@@ -6341,8 +6341,8 @@ JS = r""""use strict";
  * }} Title of entries with one base id, or of one without. It is `created_at` the time
  * of its newest part; `size` is that of the offered ones */
 /** @typedef {{
- *   reason: string, id: string, name: string, path: string, size: number,
- * }} TidyFile */
+ *   reason: string, id: string, name: string, path: string, size: number, of?: string,
+ * }} TidyFile is equal to the file of the entry `of` */
 /** @typedef {"pending" | "processing" | "completed" | "failed" | "cancelled"} Status */
 /** @typedef {{
  *   id: string, entry: string, name: string, size: number, status: Status,
@@ -6615,7 +6615,8 @@ const WORDS = {
   tidyLead:
     "What wastes space or will not work. Nothing is deleted here: remove the files " +
     "yourself.",
-  tidySum: (count, size) => `${count} files, ${size}`,
+  equalTo: name => `equal to ${name}`,
+  tidySum: (count, size) => `${WORDS.files(count)}, ${size}`,
   tidyNone: "Nothing to tidy.",
   tidyReasons: {
     equal: "Equal files",
@@ -9556,18 +9557,29 @@ function renderTidyGroup(reason, files) {
       files
         .slice(0, MAX_TIDY_ROWS)
         .map(file =>
-          row(file.id, withoutEnding(file.name), [formatBytes(file.size), file.path]),
+          row(file.id, withoutEnding(file.name), [
+            formatBytes(file.size),
+            file.path,
+            equalName(file),
+          ]),
         ),
     ),
     hidden > 0 && h.p("meta", WORDS.more(formatNumber(hidden))),
   );
 }
 
+/** Where two files are equal, the entries' names tell their folders apart.
+ * @param {TidyFile} file */
+function equalName(file) {
+  const other = file.of && state.entries?.find(entry => entry.id === file.of);
+  return other ? WORDS.equalTo(other.name) : "";
+}
+
 /** One line a file, with tabs, as spreadsheets take it.
  * @param {TidyFile[]} files */
 function tidyText(files) {
-  const lines = files.map(({reason, size, path}) =>
-    [WORDS.tidyReasons[reason], size, path].join("\t"),
+  const lines = files.map(file =>
+    [WORDS.tidyReasons[file.reason], file.size, file.path, equalName(file)].join("\t"),
   );
   return lines.join("\n");
 }

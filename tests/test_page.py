@@ -951,6 +951,22 @@ def test_tidy_lists_what_wastes_space(
     assert old in anna.evaluate("navigator.clipboard.readText()")
 
 
+def test_tidy_names_the_file_that_another_is_equal_to(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for folder in ("Old disk", "Switch"):
+        library.add(f"{folder}/Paper Harbor.nsp", b"the same")
+    scanner.scan()
+    anna.reload()
+    anna.goto("#settings")
+    panel = anna.get_by_role("region", name="Tidy")
+    panel.get_by_text("Equal files").click()
+    see(panel, "1 file, 8 B")
+    text = panel.locator(".row .meta").inner_text()
+    assert re.search(r"/(Old disk|Switch)/Paper Harbor.nsp · equal to .*\(", text)
+    assert {"Old disk", "Switch"} == {*re.findall("Old disk|Switch", text)}
+
+
 def test_a_member_sees_nothing_to_tidy(kim: Any) -> None:
     kim.goto("#settings")
     see(kim, "There is no key yet.")
