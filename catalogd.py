@@ -2799,21 +2799,6 @@ class Queue:
                 item["status"] = TRANSITIONS[status].get("stale", status)
         return items
 
-    def news(self, days_ago: float) -> list[Row]:
-        """Return the items of all accounts that were completed or have failed since
-        then, and those that a client could take."""
-        since = {"since": self.database.time(days_ago)}
-        since["silent_since"] = self.database.time(self.stale_after / 86400)
-        return self.database.rows(
-            "SELECT queue.id, entries.name, accounts.name AS account, error, ended_at,"
-            " CASE WHEN is_open THEN 'waiting' ELSE status END AS status FROM queue"
-            " JOIN entries ON entries.id = entry JOIN accounts ON accounts.id = account"
-            f" WHERE is_open AND {IS_SILENT} AND state = 'here'"
-            " OR status IN ('completed', 'failed') AND ended_at >= :since"
-            " ORDER BY ended_at, place",
-            since,
-        )
-
     def sent(self, account: int) -> list[Row]:
         """Return what the account has sent: entry, version, device and time."""
         sql = "SELECT entry, version, nullif(device, '') AS device, sent_at FROM sent"
@@ -3061,6 +3046,21 @@ class Store:
     def set_scan_request(self, state: str, report: str = "") -> None:
         sql = "INSERT OR REPLACE INTO scan_request VALUES (1, ?, ?)"
         self.database.write(sql, (state, report))
+
+    def news(self, days_ago: float) -> list[Row]:
+        """Return the items of all accounts that were completed or have failed since
+        then, and those that a client could take."""
+        since = {"since": self.database.time(days_ago)}
+        since["silent_since"] = self.database.time(self.queue.stale_after / 86400)
+        return self.database.rows(
+            "SELECT queue.id, entries.name, accounts.name AS account, error, ended_at,"
+            " CASE WHEN is_open THEN 'waiting' ELSE status END AS status FROM queue"
+            " JOIN entries ON entries.id = entry JOIN accounts ON accounts.id = account"
+            f" WHERE is_open AND {IS_SILENT} AND state = 'here'"
+            " OR status IN ('completed', 'failed') AND ended_at >= :since"
+            " ORDER BY ended_at, place",
+            since,
+        )
 
     def drop_old(self) -> None:
         """Drop the sessions and keys that have ended by themselves, and the items that
@@ -10115,7 +10115,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     scanner.start()
     threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
     if web.settings.notify:
-        notices = Notices(web.store.queue, web.settings.notify)
+        notices = Notices(web.store, web.settings.notify)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
     for thread in threads:
         thread.start()
@@ -10180,8 +10180,8 @@ class Repeated(threading.Thread):
 class Notices:
     """What the addresses of the setting `notify` are told of all queues."""
 
-    def __init__(self, queue: Queue, addresses: Iterable[str]) -> None:
-        self.queue = queue
+    def __init__(self, store: Store, addresses: Iterable[str]) -> None:
+        self.store = store
         self.addresses = addresses
         self._failed: set[str] = set()  # addresses, at the last try
         self._since: dict[str, float] = {}  # when items began to wait, by their ids
@@ -10201,7 +10201,7 @@ class Notices:
                 self._post(address, f"catalogd: {title}", text)
 
     def _new(self) -> list[Row]:
-        now, rows = time.monotonic(), self.queue.news(NEWS_SECONDS / 86400)
+        now, rows = time.monotonic(), self.store.news(NEWS_SECONDS / 86400)
         ended = {(row["id"], row["ended_at"]): row for row in rows if row["ended_at"]}
         waiting = {row["id"]: row for row in rows if not row["ended_at"]}
         found = [row for key, row in ended.items() if key not in self._known]

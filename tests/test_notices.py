@@ -51,7 +51,7 @@ class Queued:
     def __init__(self, store: catalogd.Store, address: str) -> None:
         self.store = store
         self.account = store.accounts.add("anna", "hash")
-        self.notices = catalogd.Notices(store.queue, [f"{address}/topic"])
+        self.notices = catalogd.Notices(store, [f"{address}/topic"])
 
     def send(self, name: str) -> str:
         """Queue a new entry; the item's id."""
@@ -112,7 +112,7 @@ def test_an_item_that_fails_again_is_told_again(queued: Queued, clock: Clock) ->
 
 def test_what_ended_before_the_start_is_no_news(queued: Queued, address: str) -> None:
     queued.report(queued.send("Celeste"), status="completed")
-    queued.notices = catalogd.Notices(queued.store.queue, [address])
+    queued.notices = catalogd.Notices(queued.store, [address])
     assert queued.told() == []
 
 
