@@ -548,17 +548,16 @@ def json_schema(value: Any) -> dict[str, Any]:
             "required": [name for name in value if getattr(value[name], "required", 1)],
         }
     found: dict[str, Any] = {"type": JSON_TYPES[getattr(value, "type", value)]}
-    if isinstance(value, Field):
-        if value.choices:
-            found["enum"] = list(value.choices)
-        elif value.hex_digits:
-            found["pattern"] = f"^([0-9A-Fa-f]{{{value.hex_digits}}})?$"
-        elif value.type is str:
-            found["minLength"] = value.min_length or int(value.required)
-            found["maxLength"] = value.max_length
-        elif value.type in (int, float):
-            found |= {"minimum": value.low, "maximum": value.high}
-    return found
+    if not isinstance(value, Field) or value.type is bool:
+        return found
+    if value.choices:
+        return {**found, "enum": list(value.choices)}
+    if value.hex_digits:
+        return {**found, "pattern": f"^([0-9A-Fa-f]{{{value.hex_digits}}})?$"}
+    if value.type is str:
+        least = value.min_length or int(value.required)
+        return {**found, "minLength": least, "maxLength": value.max_length}
+    return {**found, "minimum": value.low, "maximum": value.high}
 
 
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
@@ -5584,6 +5583,11 @@ KEY_PLACES = {
     "query": {"type": "apiKey", "in": "query", "name": "api_key"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
 }
+SECURITY = {  # by the access of a route
+    "open": (),
+    "key": ("header", "query"),
+    "key or session": ("header", "query", "cookie"),
+}
 
 
 def statuses(rule: Route) -> set[int]:
@@ -5597,35 +5601,34 @@ def statuses(rule: Route) -> set[int]:
 
 def described(rule: Route) -> dict[str, Any]:
     """Return the Operation Object of a route."""
-    names = re.findall("<(.*?)>", rule.path)
-    text = {"schema": {"type": "string"}}
-    call: dict[str, Any] = {
-        "security": [{place: []} for place in KEY_PLACES if place != "cookie"],
-        "parameters": [
-            {"name": name, "in": "path", "required": True, **text} for name in names
-        ],
-        "responses": {},
-    }
-    if rule.access == "key or session":
-        call["security"].append({"cookie": []})
-    if rule.access == "open":
-        call["security"] = []
+    places = [place for place in KEY_PLACES if place in SECURITY[rule.access]]
+    names = dict.fromkeys(re.findall("<(.*?)>", rule.path), "path")
     if rule.path == "/api/send-queue":
-        for name in ("client", "target"):
-            call["parameters"].append({"name": name, "in": "query", **text})
+        names |= {"client": "query", "target": "query"}
+    call: dict[str, Any] = {
+        "security": [{place: []} for place in places],
+        "parameters": [
+            {"name": name, "in": place, "schema": {"type": "string"}}
+            | ({"required": True} if place == "path" else {})
+            for name, place in names.items()
+        ],
+        "responses": {str(code): answer(rule, code) for code in sorted(statuses(rule))},
+    }
     if rule.fields is not None:
         content = {"application/json": {"schema": json_schema(rule.fields)}}
         call["requestBody"] = {"required": True, "content": content}
-    for status in sorted(statuses(rule)):
-        answer: dict[str, Any] = {"description": http.client.responses[status]}
-        table = rule.gives if status < 300 else ERROR
-        if table is bytes:
-            answer["content"] = {"application/octet-stream": {}}
-        elif not 300 <= status < 400:
-            content = {"application/json": {"schema": json_schema(table)}}
-            answer["content"] = content
-        call["responses"][str(status)] = answer
     return call
+
+
+def answer(rule: Route, status: int) -> dict[str, Any]:
+    """Return the Response Object of a status."""
+    found: dict[str, Any] = {"description": http.client.responses[status]}
+    table = rule.gives if status < 300 else ERROR
+    if table is bytes:
+        found["content"] = {"application/octet-stream": {}}
+    elif not 300 <= status < 400:
+        found["content"] = {"application/json": {"schema": json_schema(table)}}
+    return found
 
 
 def openapi() -> dict[str, Any]:
