@@ -6088,12 +6088,12 @@ dialog {
 }
 dialog[open] { animation: rise .16s ease-out; }
 dialog::backdrop { background: var(--veil); }
-.details {
+.sheet {
   width: min(52rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
   overflow-y: auto; overscroll-behavior: contain;
 }
-.details article { position: relative; padding: 1.75rem; min-height: 12rem; }
-.details .close { position: absolute; z-index: 2; top: .6rem; right: .6rem; }
+.sheet article { position: relative; padding: 1.75rem; min-height: 12rem; }
+.sheet .close { position: absolute; z-index: 2; top: .6rem; right: .6rem; }
 .glow {
   --cover: 52rem;
   position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .35;
@@ -6154,6 +6154,65 @@ dl {
 dt { color: var(--muted); font-size: .8125rem; }
 dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .details form { display: grid; gap: 1rem; }
+.adding { width: min(40rem, calc(100vw - 3rem)); }
+.adding h2 { font-size: 1.5rem; letter-spacing: -.02em; }
+.adding .field span { display: block; }
+.steps { display: grid; gap: 1.75rem; padding: 0; margin: 1.5rem 0 0; list-style: none; }
+.step {
+  position: relative; display: grid; gap: .9rem; min-width: 0; padding-left: 2.75rem;
+  counter-increment: step;
+}
+.step::before {
+  content: counter(step); position: absolute; left: 0; top: -.2rem; width: 1.75rem;
+  border-radius: 50%; background: var(--soft); color: var(--accent); font-weight: 700;
+  font-size: .875rem; line-height: 1.75rem; text-align: center;
+}
+.step:not(:last-child)::after {
+  content: ""; position: absolute; left: .85rem; top: 2rem; bottom: -1.3rem; width: 2px;
+  border-radius: 2px; background: var(--line);
+}
+.step h3 { font-size: 1.0625rem; }
+.place { display: grid; gap: .75rem; min-width: 0; }
+.place:empty { display: none; }
+.choices { display: flex; flex-wrap: wrap; gap: .5rem; }
+.kind {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(14rem, 100%), 1fr));
+}
+.option {
+  position: relative; display: flex; align-items: center; min-height: 2.75rem;
+  padding: .35rem 1rem; border: 1px solid var(--edge); border-radius: 10px;
+  font-size: .9375rem; font-weight: 550; line-height: 1.25; cursor: pointer;
+}
+.option:hover { border-color: var(--accent); }
+.option:has(:checked) {
+  border-color: var(--accent); background: var(--soft); color: var(--accent);
+  box-shadow: inset 0 0 0 1px var(--accent);
+}
+.option:has(:focus-visible) { outline: 3px solid var(--accent); outline-offset: 2px; }
+.option input {
+  position: absolute; inset: 0; width: 100%; min-height: 0; height: 100%; margin: 0;
+  opacity: 0; cursor: pointer;
+}
+.option small { display: block; color: var(--muted); font-weight: 400; }
+.pairing {
+  display: grid; grid-template-columns: 1fr auto; align-items: baseline;
+  padding: .75rem 1rem; border-radius: 12px; background: var(--soft);
+}
+.pairing > :first-child { grid-column: 1 / -1; }
+.pairing-code {
+  font-size: 2.25rem; font-weight: 700; letter-spacing: .06em; line-height: 1.2;
+  font-variant-numeric: tabular-nums;
+}
+.is-over .pairing-code { color: var(--muted); text-decoration: line-through; }
+.pairing .problem { grid-column: 1 / -1; margin-top: .4rem; }
+.ticks { display: grid; gap: .6rem; }
+.tick { display: flex; gap: .6rem; color: var(--muted); font-size: .9375rem; }
+.tick.check { color: var(--ink); font-weight: 550; }
+.tick.check .glyph { color: var(--accent); }
+.tick.close, .tick.close .glyph { position: static; color: var(--bad); }
+.tick small { display: block; font-weight: 400; overflow-wrap: anywhere; }
+.numbered { display: grid; gap: .75rem; padding-left: 1.25rem; margin: 0; }
+.numbered .code { margin-top: .4rem; }
 .question { width: min(26rem, calc(100vw - 2rem)); padding: 1.5rem; }
 .question .actions { justify-content: flex-end; margin-top: 1.25rem; }
 .question p { overflow-wrap: anywhere; }
@@ -6183,19 +6242,53 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .error {
   margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: anywhere;
 }
+.device-group > .head { padding-bottom: .15rem; border-bottom: 1px solid var(--line); }
+.items > .head > .glyph { margin-right: -.4rem; color: var(--muted); }
+.items > .head > h2 { margin-right: auto; }
+.device-group .sending { margin-top: .75rem; }
+.nothing { padding: .75rem 0; }
+.cancel-all { margin: -.5rem 0 1rem; text-align: right; }
+.cancel-all:empty { display: none; }
+button.link {
+  display: inline; min-height: 0; padding: 0; border: 0; background: none;
+  color: var(--accent); font-size: inherit; font-weight: 600;
+  text-decoration: underline; text-underline-offset: 3px;
+}
+.waits { color: var(--muted); font-size: .9375rem; }
+.move { position: relative; flex: none; }
+.move select {
+  width: 2.75rem; padding: 0; border-color: transparent; background: none;
+  color: transparent; appearance: none; cursor: pointer;
+}
+.move select:hover { background: var(--soft); }
+.move option { background: var(--surface); color: var(--ink); }
+.move .glyph {
+  position: absolute; inset: .75rem; color: var(--muted); pointer-events: none;
+}
+.move.is-open select {
+  width: auto; max-width: 11rem; min-height: 2.5rem; padding: .3rem .6rem;
+  border-color: var(--edge); background: var(--surface); color: inherit;
+  font-size: .875rem; font-weight: 550; appearance: auto;
+}
+.menus { display: flex; gap: .75rem; min-width: 0; margin-left: auto; }
+.to-device {
+  width: auto; max-width: 14rem; min-width: 0; min-height: 2.25rem; padding: .2rem .4rem;
+  border-color: transparent; background: var(--soft); color: var(--accent);
+  font-size: .875rem; font-weight: 600; text-overflow: ellipsis;
+}
+.facts .to-device { min-height: 2.875rem; padding: .2rem .75rem; border-radius: 99px; }
 .hint {
   display: grid; gap: .5rem; margin-bottom: 1.25rem; padding: 1rem 1.25rem;
   border-radius: 14px; background: var(--warn-soft); color: var(--ink);
-  font-size: .9375rem;
+  font-size: .9375rem; justify-items: start;
 }
 .hint > p:first-child { font-weight: 600; color: var(--warn); }
-.hint a { color: inherit; }
 .code {
   display: flex; align-items: center; gap: .5rem; padding: .35rem .35rem .35rem .8rem;
   border: 1px solid var(--line); border-radius: 10px; background: var(--surface);
 }
 .code p { display: grid; flex: 1; min-width: 0; }
-.code code { overflow-wrap: anywhere; }
+.code code { overflow-wrap: anywhere; white-space: pre-line; line-break: anywhere; }
 .code small { color: var(--muted); }
 
 /* Settings */
@@ -6222,6 +6315,8 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 }
 .row:first-child { border-top: 0; }
 .row:last-child { padding-bottom: 0; }
+.device > .check { width: 100%; order: 1; font-size: .875rem; }
+.device > form { order: 2; padding: .5rem 0; }
 .row > .glyph { color: var(--muted); }
 .row > form { width: 100%; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
@@ -6288,12 +6383,17 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   }
   .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1; }
+  .adding { width: 100%; }
+  .step { padding-left: 0; }
+  .step h3 { padding-left: 2.4rem; }
+  .step:not(:last-child)::after { display: none; }
+  .to-device { max-width: 9.5rem; }
   .selection p { flex: 1 0 50%; }
-  .details {
+  .sheet {
     width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
     border-width: 1px 0 0; border-radius: 20px 20px 0 0;
   }
-  .details article {
+  .sheet article {
     padding: 1.25rem 1rem calc(1.25rem + env(safe-area-inset-bottom));
   }
   .facts-head {
@@ -6350,11 +6450,21 @@ JS = r""""use strict";
 /** @typedef {{
  *   id: string, entry: string, name: string, size: number, status: Status,
  *   state: "here" | "offline" | "gone", percent: number, bytes: number,
- *   speed: number, error: string, reported_at: string | null,
- * }} QueueItem of the entry with the id `entry`; speed is in bytes per second */
+ *   speed: number, error: string, reported_at: string | null, device: string | null,
+ *   account: string, is_own: boolean, freed_from?: string | null,
+ * }} QueueItem of the entry with the id `entry`; speed is in bytes per second, and
+ * `device` null where any client of the account may take it */
+/** @typedef {{
+ *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
+ *   state: "new" | "away" | "idle" | "sending", target: string,
+ *   last_call: string | null,
+ * }} Device whose target is "ready", "" where that is not known, or why it is not */
+/** @typedef {{
+ *   code: string | null, expires_in: number, device: string | null, ended?: boolean,
+ * }} Pairing the code of a device that is added, or how it ended; seconds */
 /** @typedef {{
  *   id: string, label: string, created_at: string, last_used_at: string | null,
- *   requests: number,
+ *   requests: number, is_device: boolean,
  * }} Key */
 /** @typedef {{
  *   id: string, browser: string, created_at: string, current: boolean,
@@ -6404,7 +6514,7 @@ const WORDS = {
   setup: "Welcome",
   setupLead: "Create the first account. It is an admin and can add others.",
   setupCode: "Setup code",
-  setupCodeHint: "The server printed it when it started.",
+  setupCodeHint: "Six digits, which the server printed when it started.",
   createAccount: "Create account",
 
   search: "Search the library",
@@ -6532,10 +6642,23 @@ const WORDS = {
   speed: text => `${text}/s`,
   bytesOf: (bytes, all) => `${bytes} of ${all}`,
   left: text => `${text} left`,
-  noDevice: "No device has fetched your queue yet.",
-  noDeviceSince: time => `No device has fetched your queue since ${time}.`,
-  startClient: "Start the client on a computer that can reach the console:",
-  needsKey: "It needs a key. Create one in the settings.",
+  noDevice: "No device fetches your queue yet.",
+  waitsForDevice: "Waits for a device.",
+  addOne: "Add one",
+  sendTo: "Send to",
+  toDevice: name => `to ${name}`,
+  sender: name => `from ${name}`,
+  deviceOf: (name, account) => `${name} (${account})`,
+  anyDevice: "Any device",
+  chooseDevice: "Choose a device",
+  moveItem: name => `Move ${name} to another device`,
+  nothingWaits: "Nothing waits.",
+  freed: (count, names) =>
+    `${count === "1" ? "1 item waits" : `${count} items wait`} without a device, ` +
+    `since ${names || "it"} was removed or is no longer shared.`,
+  deviceStates: {sending: "Sending", idle: "Idle", new: "Has not called yet"},
+  lastSeen: time => `Last seen ${time}`,
+  noAnswer: "Its console does not answer",
   retry: name => `Retry ${name}`,
   cancelName: name => `Cancel ${name}`,
   toTop: name => `Move ${name} to the top`,
@@ -6561,16 +6684,14 @@ const WORDS = {
   titleWaiting: count => `(${count}) catalogd`,
 
   keys: "Keys",
-  keysLead: "A device needs a key to fetch your queue.",
+  keysLead: "For scripts and other programs. A device gets its own when it is added.",
   keyLabel: "What is it for?",
-  keyLabelExample: "Computer in the living room",
+  keyLabelExample: "Backup script",
   createKey: "Create key",
   newKey: label => `The key "${label}"`,
-  newKeyLead: "It is shown only now. Copy it, or start the client with this command:",
+  newKeyLead: "It is shown only now.",
   key: "Key",
-  command: "Command",
   copyKey: "Copy the key",
-  copyCommand: "Copy the command",
   noKeys: "There is no key yet.",
   created: time => `created ${time}`,
   lastUsed: time => `last used ${time}`,
@@ -6579,7 +6700,110 @@ const WORDS = {
   revoke: "Revoke",
   revokeName: name => `Revoke ${name}`,
   revokeQuestion: name =>
-    `Revoke the key "${name}"? A device that uses it stops working.`,
+    `Revoke the key "${name}"? A program that uses it stops working.`,
+
+  devices: "Devices",
+  devicesLead: "What Send puts files on: a console, or its SD card.",
+  noDevices: "There is no device yet.",
+  shareDevice: "Everyone here may send to it",
+  shareName: name => `Everyone here may send to ${name}`,
+  isShared: "shared",
+  rename: "Rename",
+  renameName: name => `Rename ${name}`,
+  newName: name => `New name of ${name}`,
+  removeDevice: name =>
+    `Remove ${name}? The program that sends to it stops working. ` +
+    "What waits for it stays in the queue, without a device.",
+  addDevice: "Add a device",
+  addLead: "A small program on a computer here carries your games to the console.",
+  targetStep: "What does it put files on?",
+  targets: {
+    folder: ["SD card or folder", "A card in a reader, or any folder"],
+    ftp: ["Console over FTP", "Sphaira, sys-ftpd or DBI"],
+    lan: ["Console that waits for installs", "Awoo, CyberFoil or DBI"],
+    browse: ["The console fetches by itself", "Sphaira, DBI or Tinfoil"],
+  },
+  folderPath: "Where is it on that computer?",
+  consoleHost: "Address of the console",
+  consoleHostHint: "The program shows it, such as 192.168.1.20",
+  deviceName: "What do you call it?",
+  exampleDevice: "Living room",
+  ticks: {check: "Done:", close: "Not yet:", wait: "Waiting:"},
+  program: "Program on the console",
+  programNotes: {
+    sphaira:
+      "Open Menu, then FTP Install, and leave it open. It installs what arrives.",
+    sysftpd:
+      "It runs in the background. Files go to the folder games of the SD card. If you " +
+      "gave it a name and a password, write name:password@ before the address.",
+    dbi: "Choose Run FTP server, and leave it open. It installs what arrives.",
+  },
+  lanNote: {
+    awoo: "Choose Install over LAN, and leave it open.",
+    cyberfoil: "Choose Install over LAN, and leave it open.",
+    dbi: "Choose the install from the network, and leave it open.",
+  },
+  computerStep: "Where will the program run?",
+  systems: {
+    windows: "Windows",
+    mac: "macOS",
+    linux: "Linux",
+    server: "This server",
+  },
+  computerNotes: {
+    windows: "Open PowerShell, and paste these lines one after the other.",
+    mac: "Open Terminal, and paste these lines one after the other.",
+    linux: "Open a terminal, and paste these lines one after the other.",
+    server: "Where catalogd came as a Debian package: paste this on the server.",
+  },
+  needsPython: "It needs Python 3.11 or newer, from python.org.",
+  fillIn: "First fill in where the files go, above.",
+  noClient:
+    "This server does not have the program. Copy send_to_switch.py from where you got " +
+    "catalogd to that computer, and open the terminal in its folder.",
+  lines: {
+    fetch: "Get the program",
+    allow: "Let it write to that folder",
+    pair: "Connect it",
+    start: "Start it",
+  },
+  copyLine: name => `Copy: ${name}`,
+  pairingCode: "Pairing code",
+  codeLeft: time => `good for ${time}`,
+  codeUsed: "used",
+  codeExpired: "The code has expired. The lines need a new one.",
+  codeEnded:
+    "Somebody tried ten wrong codes, so this one was ended. The lines need a new one.",
+  newCode: "New code",
+  connectStep: "Watch it connect",
+  connects: {
+    paired: "The code was used",
+    called: name => `${name} has called`,
+    folder: "Its folder is there",
+    ftp: "Its console answers",
+    lan: "Its console is called with the first file",
+    ready: "Ready",
+  },
+  readyText: name => `Send puts your games on ${name} now.`,
+  fetchSteps: "Set it up",
+  fetchers: {sphaira: "Sphaira", dbi: "DBI", tinfoil: "Tinfoil and others"},
+  steps: {
+    sphaira: address => [
+      "On the SD card, open the file /config/sphaira/mount/http.ini, or make it.",
+      ["Add these lines:", `[Library]\nurl=${address.replace(/\/$/, "")}`],
+      "In Sphaira, open the file browser, and choose Library among the mounts.",
+    ],
+    dbi: address => [
+      "On the SD card, open the file /switch/DBI/dbi.config.",
+      ["Add these lines:", `[Network sources]\nLibrary=ApacheHTTP|${address}`],
+      "Start DBI, choose Library, and then what to install.",
+    ],
+    tinfoil: address => [
+      "In the program, open the list of its locations, shops or hosts, and add one.",
+      ["Enter this address. Leave the name and the password empty:", address],
+      "Save, and go back: the library is in the list.",
+    ],
+  },
   changePassword: "Change password",
   oldPassword: "Current password",
   newPassword: "New password",
@@ -6660,6 +6884,7 @@ const WORDS = {
   units: ["B", "kB", "MB", "GB", "TB"],
   now: "just now",
   minutesAgo: count => `${count} min ago`,
+  hoursAgo: count => `${count} h ago`,
   seconds: count => `${count} s`,
   minutes: count => `${count} min`,
   hours: (hours, minutes) => `${hours} h ${minutes} min`,
@@ -6685,6 +6910,8 @@ const GLYPHS = {
   info: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 11v5M12 8v.01",
   bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.5h-15zM10 21h4",
   folder: "M3 6h7l2 3h9v11H3z",
+  device: "M3 7h18v10H3zM7.5 7v10M16.5 7v10",
+  wait: "M12 8v4l2.5 2.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z",
 };
 
 // Nodes: a view is a tree of virtual nodes, and `patch` changes the document to match.
@@ -6875,10 +7102,16 @@ function initialState() {
     lastSelected: "",
     queueing: /** @type {Set<string>} */ (new Set()), // shown as queued until answered
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
-    sent: /** @type {Map<string, string>} */ (new Map()), // see loadSent
+    deliveries: /** @type {Delivery[]} */ ([]), // see loadSent
+    sent: /** @type {Map<string, string>} */ (new Map()), // see timesSent
 
     items: /** @type {QueueItem[] | null} */ (null),
-    device: {isActive: true, lastSeen: /** @type {string | null} */ (null)},
+    freed: 0, // number of items that lost their device
+    devices: /** @type {Device[] | null} */ (null),
+    device: remembered("device", ""), // id of the one that was sent to last
+    hasClient: true, // whether the server hands out the client
+    adding: /** @type {Adding | null} */ (null), // what was filled in to add a device
+    renaming: "", // id of the device that gets another name
     notify: remembered("notify", "") === "yes",
 
     scan: /** @type {ScanState} */ ({
@@ -6961,7 +7194,7 @@ function memo(compute) {
   };
 }
 
-/** @param {"sort" | "layout"} name */
+/** @param {"sort" | "layout" | "device"} name */
 function remember(name, value) {
   localStorage.setItem(name, value);
   update({[name]: value});
@@ -6974,16 +7207,17 @@ function narrow(changes) {
   if (scrollY) scrollTo(0, 0);
 }
 
-/** @typedef {{id: number, text: string, isError: boolean, undo?: () => void}} Toast */
+/** @typedef {{label: string, act: () => void}} Action */
+/** @typedef {{id: number, text: string, isError: boolean, action?: Action}} Toast */
 let toasts = 0;
 
-/** Show a message, with a button where `undo` is given.
- * @param {() => void} [undo] */
-function toast(text, isError = false, undo) {
+/** Show a message, with a button where `action` is given.
+ * @param {Action} [action] */
+function toast(text, isError = false, action) {
   const id = ++toasts;
   const others = state.toasts.filter(each => each.text !== text);
-  update({toasts: [...others, {id, text, isError, undo}].slice(-3)});
-  setTimeout(() => dismiss(id), undo ? 10000 : isError ? 9000 : 5000);
+  update({toasts: [...others, {id, text, isError, action}].slice(-3)});
+  setTimeout(() => dismiss(id), action ? 10000 : isError ? 9000 : 5000);
 }
 
 function dismiss(id) {
@@ -7015,14 +7249,14 @@ function formatDuration(seconds) {
   return WORDS.hours(Math.floor(minutes / 60), minutes % 60);
 }
 
-/** Minutes ago within an hour, the time of day within 20 hours, else the date. */
+/** Minutes or hours ago within 20 hours, else the date. */
 function formatAge(time) {
   const then = new Date(`${time}Z`);
   const minutes = Math.floor((Date.now() - then.getTime()) / 60000);
   if (minutes < 1) return WORDS.now;
   if (minutes < 60) return WORDS.minutesAgo(minutes);
   return minutes < 20 * 60
-    ? then.toLocaleString(WORDS.locale, {timeStyle: "short"})
+    ? WORDS.hoursAgo(Math.floor(minutes / 60))
     : then.toLocaleString(WORDS.locale, {dateStyle: "medium"});
 }
 
@@ -7116,6 +7350,10 @@ const JOBS = {
     pause: () => (state.scan.scanning || isEmpty() ? 2000 : 5000),
   },
   scan: {load: loadScan, pause: scanPause},
+  devices: {
+    load: loadDevices,
+    pause: () => (state.adding ? 1000 : state.view === "library" ? 10000 : 3000),
+  },
 };
 const HIDDEN_FACTOR = 8; // by which polls of a hidden page are slower
 const RETRY_PAUSE = 1500; // milliseconds between attempts to reach the server
@@ -7175,19 +7413,28 @@ async function loadQueue() {
   const data = await fetchChanged("web/queue");
   if (!data) return;
   const before = state.items;
-  const device = {isActive: data.client_here, lastSeen: data.last_fetched};
-  update({items: data.queue, device});
+  update({items: data.queue, freed: data.freed});
   if (before) announceChanges(before, data.queue);
 }
 
-/** Load when each entry was sent, by its id, and each version of it, by `versionKey`.
- * Clearing the queue does not change that. */
+/** @typedef {{entry: string, version: string, device: string, sent_at: string}}
+ * Delivery of an entry; clearing the queue does not change it */
+
 async function loadSent() {
   const {sent} = await call("GET", "web/sent");
+  update({deliveries: sent, sent: timesSent(sent)});
+}
+
+/** Return when each entry was sent to the chosen device, by its id, and each version of
+ * it, by `versionKey`. Where there are not several devices, any counts.
+ * @param {Delivery[]} deliveries */
+function timesSent(deliveries) {
+  const devices = reachable().length > 1 ? [chosenDevice(), ""] : null;
   const times = new Map();
-  for (const {entry, version, sent_at: time} of sent)
-    times.set(entry, time).set(versionKey(entry, version), time);
-  update({sent: times});
+  for (const {entry, version, device = "", sent_at: time} of deliveries)
+    if (!devices || devices.includes(device))
+      times.set(entry, time).set(versionKey(entry, version), time);
+  return times;
 }
 
 function versionKey(id, version = "") {
@@ -7211,6 +7458,7 @@ async function start() {
   readLocation();
   try {
     const me = await call("GET", "web/me");
+    update({hasClient: me.client});
     if (me.account) enter(me.account);
     else update({phase: me.needs_setup ? "setup" : "sign-in"});
   } catch (error) {
@@ -7245,6 +7493,7 @@ function signOut() {
 async function signIn(fields) {
   await call("POST", "code" in fields ? "web/setup" : "web/login", fields);
   const me = await call("GET", "web/me");
+  update({hasClient: me.client});
   enter(me.account);
 }
 
@@ -7469,16 +7718,20 @@ function totalSize(sized) {
 
 /** The queue item of each entry: the open one, or else the last. */
 const itemsByEntry = memo(
-  /** @param {QueueItem[]} items */
-  items => {
-    const ordered = [...items].sort((a, b) => Number(isOpen(a)) - Number(isOpen(b)));
+  /** The account's items for this device, or for any.
+   * @param {QueueItem[]} items */
+  (items, device) => {
+    const isMeant = item => item.is_own && [null, device].includes(item.device);
+    const ordered = items
+      .filter(isMeant)
+      .sort((a, b) => Number(isOpen(a)) - Number(isOpen(b)));
     return new Map(ordered.map(item => [item.entry, item]));
   },
 );
 
 /** @param {Entry} part */
 function itemOf(part) {
-  return itemsByEntry(state.items || NO_ITEMS).get(part.id);
+  return itemsByEntry(state.items || NO_ITEMS, chosenDevice()).get(part.id);
 }
 
 /** The status of a part's queue item as far as the library shows it, or "".
@@ -7701,6 +7954,88 @@ function isOngoing(status) {
   return status === "pending" || status === "processing";
 }
 
+// Devices: those that Send queues for
+
+/** The account's devices, and those that others share, in this order. An admin also
+ * sees others. */
+function reachable() {
+  return (state.devices || [])
+    .filter(device => device.is_own || device.shared)
+    .sort((a, b) => Number(b.is_own) - Number(a.is_own));
+}
+
+/** The id of the device that Send queues for, or null where there is none: then any
+ * client of the account may take the items. */
+function chosenDevice() {
+  const ids = reachable().map(({id}) => id);
+  return ids.includes(state.device) ? state.device : (ids[0] ?? null);
+}
+
+function chooseDevice(id) {
+  remember("device", id);
+  update({sent: timesSent(state.deliveries)});
+}
+
+/** Whether what is sent waits until somebody adds a device. */
+function needsDevice() {
+  return state.devices !== null && !reachable().length;
+}
+
+function deviceName({name, account, is_own: isOwn}) {
+  return isOwn ? name : WORDS.deviceOf(name, account);
+}
+
+/** @param {Device} device */
+function isSilent({state: kind, target}) {
+  return kind === "idle" && !["", "ready"].includes(target);
+}
+
+/** @param {Device} device */
+function deviceState(device) {
+  const {state: kind, last_call: last} = device;
+  if (kind === "away") return WORDS.lastSeen(formatAge(last));
+  return isSilent(device) ? WORDS.noAnswer : WORDS.deviceStates[kind];
+}
+
+async function loadDevices() {
+  const {devices} = await call("GET", "web/devices");
+  if (JSON.stringify(devices) !== JSON.stringify(state.devices)) {
+    update({devices});
+    update({sent: timesSent(state.deliveries)});
+  }
+  if (state.adding && !state.adding.pairing?.device) await loadPairing("GET");
+}
+
+/** Where Send queues for, if there are several devices. */
+function renderDeviceMenu() {
+  const devices = reachable();
+  if (devices.length < 2) return false;
+  return h.select(
+    {
+      class: "to-device",
+      key: "to-device",
+      "aria-label": WORDS.sendTo,
+      value: chosenDevice(),
+      onchange: event => chooseDevice(event.target.value),
+    },
+    devices.map(device =>
+      h.option(
+        {value: device.id, selected: device.id === chosenDevice()},
+        WORDS.toDevice(deviceName(device)),
+      ),
+    ),
+  );
+}
+
+/** Why nothing happens after Send, and what to do. */
+function renderWaits() {
+  return [
+    WORDS.waitsForDevice,
+    " ",
+    button(WORDS.addOne, addDevice, {class: "link", key: "add-one"}),
+  ];
+}
+
 // Library: sending
 
 /** Queue parts. They are shown as queued at once, until the server has answered.
@@ -7709,9 +8044,12 @@ async function send(parts, name = WORDS.titles(String(parts.length))) {
   const ids = parts.map(part => part.id);
   setQueueing(ids, true);
   try {
-    const {added, failed} = await call("POST", "web/send", {entries: ids});
+    const body = {entries: ids, device: chosenDevice() || undefined};
+    const {added, failed} = await call("POST", "web/send", body);
     await loadQueue();
     tellSent(added, failed, name);
+    if (added.length && needsDevice() && !state.openTitle)
+      toast(WORDS.waitsForDevice, false, {label: WORDS.addOne, act: addDevice});
   } catch (error) {
     toast(WORDS.notSent(name, explain(error)), true);
   }
@@ -7725,7 +8063,10 @@ function tellSent(added, failed, name) {
   else if (failed.length)
     toast(WORDS.sentSome(added.length, failed.length, failed[0].message), true);
   else if (added.length > 1)
-    toast(WORDS.sentMany(formatNumber(added.length)), false, () => undoSend(added));
+    toast(WORDS.sentMany(formatNumber(added.length)), false, {
+      label: WORDS.undo,
+      act: () => undoSend(added),
+    });
 }
 
 function undoSend(entries) {
@@ -7848,6 +8189,7 @@ function renderPage() {
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
     state.openTitle && renderDetails(),
+    state.adding && renderAdding(state.adding),
     state.question && renderQuestion(state.question),
   ];
 }
@@ -7923,15 +8265,15 @@ function renderToasts() {
 }
 
 /** @param {Toast} shown */
-function renderToast({id, text, isError, undo}) {
-  const undoIt = () => {
+function renderToast({id, text, isError, action}) {
+  const act = () => {
     dismiss(id);
-    undo?.();
+    action?.act();
   };
   return h.div(
     {class: isError ? "toast bad" : "toast", key: id},
     h.p(null, text),
-    undo && button(WORDS.undo, undoIt, {class: "plain", key: "undo"}),
+    action && button(action.label, act, {class: "plain", key: "action"}),
     iconButton("close", WORDS.close, () => dismiss(id), {key: "close"}),
   );
 }
@@ -8064,6 +8406,7 @@ function renderSetupFields() {
     ...PLAIN_TEXT,
     required: true,
     autocomplete: "off",
+    placeholder: "482-915",
     default: state.setupCode,
   };
   return [
@@ -8173,7 +8516,7 @@ function renderSummary(count) {
         : WORDS.found(formatNumber(count), formatNumber(all)),
     ),
     scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(formatNumber(files))),
-    renderSort(),
+    h.div("menus", renderDeviceMenu(), renderSort()),
   );
 }
 
@@ -8408,6 +8751,7 @@ function renderSelection() {
         ? WORDS.selected(count, formatBytes(totalSize(parts)))
         : WORDS.noneSelected,
     ),
+    renderDeviceMenu(),
     button(WORDS.selectShown(shown), selectShown, {class: "plain"}),
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
     button(
@@ -8602,18 +8946,27 @@ function closeDetails() {
 
 function renderDetails() {
   const title = findTitle(state.openTitle);
+  return renderSheet(
+    "details",
+    title ? title.name : WORDS.details,
+    closeDetails,
+    title ? renderOpenTitle(title) : renderMissingTitle(),
+  );
+}
+
+function renderSheet(name, label, close, ...children) {
   return h.dialog(
     {
-      class: "details",
-      key: "details",
-      "aria-label": title ? title.name : WORDS.details,
-      onclose: closeDetails,
-      onclick: event => event.target.open && closeDetails(), // the backdrop
+      class: `sheet ${name}`,
+      key: name,
+      "aria-label": label,
+      onclose: close,
+      onclick: event => event.target.open && close(), // the backdrop
     },
     h.article(
       null,
-      iconButton("close", WORDS.close, closeDetails, {class: "icon-button close"}),
-      title ? renderOpenTitle(title) : renderMissingTitle(),
+      iconButton("close", WORDS.close, close, {class: "icon-button close"}),
+      ...children,
     ),
   );
 }
@@ -8642,7 +8995,12 @@ function renderOpenTitle(title) {
         renderMarks(marksOfTitle(title)),
       ),
       h.p("description", description),
-      h.div("actions", renderSendParts(title)),
+      h.div(
+        "actions",
+        renderSendParts(title),
+        renderDeviceMenu(),
+        needsDevice() && title.parts.some(isQueued) && h.p("waits", renderWaits()),
+      ),
     ),
     renderParts(title),
   );
@@ -8904,8 +9262,9 @@ function isOpen(item) {
   return item.status === "pending" || item.status === "processing";
 }
 
+/** Those of the account. */
 function openItems() {
-  return (state.items || NO_ITEMS).filter(isOpen);
+  return (state.items || NO_ITEMS).filter(item => item.is_own && isOpen(item));
 }
 
 /** The queue item that a device is receiving now, or undefined. */
@@ -8916,22 +9275,14 @@ function currentItem() {
 function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
   const {items} = state;
-  if (!items) return [heading, renderSkeleton()];
-  const sending = items.filter(item => item.status === "processing");
-  const waiting = items.filter(item => item.status === "pending");
+  if (!items || !state.devices) return [heading, renderSkeleton()];
   const finished = items.filter(item => !isOpen(item)).reverse();
   return [
     h.div({class: "head", key: "head"}, heading, renderNotify()),
-    !state.device.isActive && renderHint(),
+    state.freed > 0 && renderFreed(items),
+    !reachable().length && renderHint(),
     !items.length && renderEmptyQueue(),
-    renderItems("sending", WORDS.nowSending, sending, renderSendingItem),
-    renderItems(
-      "waiting",
-      WORDS.upNext,
-      waiting,
-      renderWaitingItem,
-      waiting.length > 1 && renderCancelAll(waiting.length),
-    ),
+    ...(state.devices.length ? renderGroups(items) : renderGroup(items)),
     renderItems(
       "finished",
       WORDS.finished,
@@ -8940,6 +9291,78 @@ function renderQueue() {
       renderClear(),
     ),
   ];
+}
+
+/** The items of each device, and then those without one.
+ * @param {QueueItem[]} items */
+function renderGroups(items) {
+  const known = (state.devices || []).map(({id}) => id);
+  const groups = (state.devices || []).map(device => renderDeviceGroup(device, items));
+  const others = items.filter(item => !known.includes(item.device || ""));
+  return [
+    ...groups,
+    renderItems("any", WORDS.anyDevice, ...inOrder(others)),
+    h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
+  ];
+}
+
+/** What is being sent, then what waits, with the function that renders one.
+ * @param {QueueItem[]} items
+ * @returns {[QueueItem[], (item: QueueItem, index: number) => VNode]} */
+function inOrder(items) {
+  const sending = items.filter(item => item.status === "processing");
+  const waiting = items.filter(item => item.status === "pending");
+  const render = (item, index) =>
+    item.status === "pending"
+      ? renderWaitingItem(item, index - sending.length)
+      : renderSendingItem(item);
+  return [[...sending, ...waiting], render];
+}
+
+/** @param {QueueItem[]} items */
+function renderGroup(items) {
+  const sending = items.filter(item => item.status === "processing");
+  const waiting = items.filter(item => item.status === "pending");
+  return [
+    renderItems("sending", WORDS.nowSending, sending, renderSendingItem),
+    renderItems("waiting", WORDS.upNext, waiting, renderWaitingItem, renderCancelAll()),
+  ];
+}
+
+/** @param {Device} device
+ * @param {QueueItem[]} items of the queue */
+function renderDeviceGroup(device, items) {
+  const [open, renderItem] = inOrder(items.filter(item => item.device === device.id));
+  if (!open.length && !device.is_own) return false;
+  return h.section(
+    {key: device.id, class: "items device-group"},
+    h.div(
+      "head",
+      glyph("device"),
+      h.h2(null, deviceName(device)),
+      h.p({class: deviceMark(device)}, deviceState(device)),
+    ),
+    isSilent(device) && h.p("error", device.target),
+    open.length
+      ? h.ul(null, open.map(renderItem))
+      : h.p("meta nothing", WORDS.nothingWaits),
+  );
+}
+
+/** @param {Device} device */
+function deviceMark(device) {
+  if (isSilent(device)) return "mark failed";
+  return device.state === "away" || device.state === "new" ? "mark offline" : "mark";
+}
+
+/** @param {QueueItem[]} items */
+function renderFreed(items) {
+  const waits = items.filter(item => item.is_own && item.status === "pending");
+  const names = new Set(waits.flatMap(item => item.freed_from || []));
+  return h.aside(
+    {class: "hint", key: "freed"},
+    h.p(null, WORDS.freed(formatNumber(state.freed), LIST.format(names))),
+  );
 }
 
 function renderEmptyQueue() {
@@ -8964,22 +9387,20 @@ function renderClear() {
   return button(WORDS.clear, clear, {class: "plain"});
 }
 
-function renderCancelAll(count) {
+function renderCancelAll() {
+  const count = openItems().filter(item => item.status === "pending").length;
+  if (count < 2) return false;
   const text = WORDS.cancelAllQuestion(formatNumber(count));
   const act = () => changeQueue("cancel");
   const question = {text, yes: WORDS.cancelAll, no: WORDS.keepAll, act, isDanger: true};
   return button(WORDS.cancelAll, () => ask(question), {class: "plain"});
 }
 
-/** How to start a client, while none is active. */
 function renderHint() {
-  const {lastSeen} = state.device;
   return h.aside(
     {class: "hint", key: "hint"},
-    h.p(null, lastSeen ? WORDS.noDeviceSince(formatTime(lastSeen)) : WORDS.noDevice),
-    h.p(null, WORDS.startClient),
-    renderCode(WORDS.command, commandLine("..."), WORDS.copyCommand),
-    h.p(null, h.a({href: "#settings"}, WORDS.needsKey)),
+    h.p(null, WORDS.noDevice),
+    button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
   );
 }
 
@@ -9035,42 +9456,91 @@ function renderSendingItem(item) {
         h.p("percent", percent),
       ),
       renderProgress(item),
-      h.p("meta", rest.join(" · ")),
+      h.p("meta", [...rest, senderOf(item)].filter(Boolean).join(" · ")),
     ),
-    renderItemButton(item, "cancel", "close", WORDS.cancelName),
+    mayChange(item) && renderItemButton(item, "cancel", "close", WORDS.cancelName),
   );
 }
 
 /** @param {QueueItem} item */
 function renderWaitingItem(item, index) {
   const note = item.state === "here" ? WORDS.states.pending : WORDS.waitsForDisk;
+  const facts = [sizeOf(item), senderOf(item)].filter(Boolean).join(" · ");
+  const isStuck = item.state === "here" && needsDevice();
   return h.li(
     {class: "item", key: item.id},
     renderItemCover(item),
     h.div(
       "item-text",
       h.h3(null, withoutEnding(item.name)),
-      h.p("meta", `${note} · ${sizeOf(item)}`),
+      h.p("meta", `${facts} · `, isStuck ? renderWaits() : note),
     ),
-    index > 0 && renderItemButton(item, "top", "top", WORDS.toTop),
-    renderItemButton(item, "cancel", "close", WORDS.cancelName),
+    mayChange(item) && [
+      renderMove(item),
+      index > 0 && renderItemButton(item, "top", "top", WORDS.toTop),
+      renderItemButton(item, "cancel", "close", WORDS.cancelName),
+    ],
+  );
+}
+
+/** @param {QueueItem} item */
+function senderOf({is_own: isOwn, account}) {
+  return isOwn ? "" : WORDS.sender(account);
+}
+
+/** Whether it is the account's item, or one for its device; an admin may change all.
+ * @param {QueueItem} item */
+function mayChange({is_own: isOwn, device}) {
+  const isOwner = ({id, is_own: isOwnDevice}) => id === device && isOwnDevice;
+  return isOwn || state.account.admin || Boolean(state.devices?.some(isOwner));
+}
+
+/** A menu of the other devices that the item's sender may send to.
+ * @param {QueueItem} item */
+function renderMove({id, name, device, account, is_own: isOwn}) {
+  const devices = (state.devices || []).filter(
+    other => other.id !== device && (other.shared || other.account === account),
+  );
+  const choices = devices.map(other => [other.id, deviceName(other)]);
+  if (device && isOwn) choices.push(["any", WORDS.anyDevice]);
+  if (!devices.length) return false;
+  const move = ({target: {value}}) =>
+    changeQueue(`${id}/device`, {device: value === "any" ? null : value});
+  return h.div(
+    {class: device ? "move" : "move is-open", key: "move"},
+    device && glyph("device"),
+    h.select(
+      {
+        "aria-label": device ? WORDS.moveItem(name) : WORDS.chooseDevice,
+        value: "",
+        onchange: move,
+      },
+      h.option({value: "", selected: true, hidden: true}, WORDS.chooseDevice),
+      choices.map(([value, label]) => h.option({value}, label)),
+    ),
   );
 }
 
 /** @param {QueueItem} item */
 function renderFinishedItem(item) {
   const {id, name, status, error, reported_at: reportedAt} = item;
-  const age = reportedAt ? ` · ${formatAge(reportedAt)}` : "";
+  const facts = [reportedAt && formatAge(reportedAt), senderOf(item)].filter(Boolean);
   return h.li(
     {class: "item", key: id},
     renderItemCover(item),
     h.div(
       "item-text",
       h.h3(null, withoutEnding(name)),
-      h.p("meta", h.span(`mark ${status}`, WORDS.states[status]), age),
+      h.p(
+        "meta",
+        h.span(`mark ${status}`, WORDS.states[status]),
+        facts.map(fact => ` · ${fact}`),
+      ),
       status === "failed" && h.p("error", error || WORDS.noReason),
     ),
-    status !== "completed" && renderItemButton(item, "retry", "retry", WORDS.retry),
+    status !== "completed" &&
+      mayChange(item) &&
+      renderItemButton(item, "retry", "retry", WORDS.retry),
   );
 }
 
@@ -9081,9 +9551,9 @@ function renderItemButton(item, action, icon, label) {
   return iconButton(icon, label(item.name), act, {key: action});
 }
 
-function changeQueue(path) {
+function changeQueue(path, body) {
   return attempt(async () => {
-    await call("POST", `web/queue/${path}`);
+    await call("POST", `web/queue/${path}`, body);
     await loadQueue();
   });
 }
@@ -9096,7 +9566,7 @@ function announceChanges(before, now) {
   const known = new Map(before.map(item => [item.id, item]));
   for (const item of now) {
     const old = known.get(item.id);
-    if (!old) continue;
+    if (!old || !item.is_own) continue;
     if (old.status !== item.status) announceStatus(item);
     else if (quarterOf(old) !== quarterOf(item))
       update({announcement: WORDS.progress(item.name, percentOf(item))});
@@ -9165,6 +9635,7 @@ function documentTitle() {
 
 function loadSettings() {
   const lists = ["keys", "sessions", ...(state.account.admin ? ["accounts"] : [])];
+  poll("devices");
   for (const name of lists) attempt(() => loadList(name));
   if (state.account.admin) [loadTidy, loadBackup].forEach(attempt);
   attempt(() => changeToken("GET"));
@@ -9193,7 +9664,14 @@ function renderSettings() {
     ),
     h.div(
       "columns",
-      h.div(null, renderKeys(), renderSessions(), renderConsole(), renderPassword()),
+      h.div(
+        null,
+        renderDevices(),
+        renderConsole(),
+        renderKeys(),
+        renderSessions(),
+        renderPassword(),
+      ),
       h.div(
         null,
         renderFolders(),
@@ -9233,6 +9711,407 @@ function row(key, title, meta, ...actions) {
   );
 }
 
+// Settings: devices
+
+function renderDevices() {
+  return panel(
+    WORDS.devices,
+    h.p("lead", WORDS.devicesLead),
+    list(state.devices, renderDevice, WORDS.noDevices),
+    button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
+  );
+}
+
+/** @param {Device} device */
+function renderDevice(device) {
+  const {id, name, is_own: isOwn} = device;
+  const mayEdit = isOwn || state.account.admin;
+  return h.li(
+    {class: "row device", key: id},
+    h.div(
+      "row-text",
+      h.p("row-title", deviceName(device)),
+      h.p(
+        "meta",
+        h.span(deviceMark(device), deviceState(device)),
+        device.shared && !mayEdit && ` · ${WORDS.isShared}`,
+      ),
+      isSilent(device) && h.p("error", device.target),
+    ),
+    mayEdit && renderDeviceActions(device),
+    id === state.renaming &&
+      form(
+        "rename",
+        renameDevice,
+        field(WORDS.newName(name), "name", {...DEVICE_NAME, default: name}),
+        h.div(
+          "actions",
+          h.button("primary", WORDS.rename),
+          button(WORDS.cancel, () => update({renaming: ""})),
+        ),
+      ),
+  );
+}
+
+/** @param {Device} device */
+function renderDeviceActions({id, name, shared}) {
+  const remove = () => changeList("DELETE", `devices/${id}`);
+  const text = WORDS.removeDevice(name);
+  const question = {text, yes: WORDS.remove, act: remove, isDanger: true};
+  const share = event =>
+    changeList("POST", `devices/${id}`, {shared: event.target.checked});
+  return [
+    h.label(
+      "check",
+      h.input({
+        type: "checkbox",
+        checked: shared,
+        onchange: share,
+        "aria-label": WORDS.shareName(name),
+      }),
+      WORDS.shareDevice,
+    ),
+    h.div(
+      "row-actions",
+      button(WORDS.rename, () => update({renaming: id}), {
+        class: "plain",
+        "aria-label": WORDS.renameName(name),
+      }),
+      button(WORDS.remove, () => ask(question), {
+        class: "plain danger",
+        "aria-label": WORDS.removeName(name),
+      }),
+    ),
+  ];
+}
+
+async function renameDevice({name}) {
+  await call("POST", `web/devices/${state.renaming}`, {name});
+  update({renaming: ""});
+  await loadDevices();
+}
+
+// The sheet that adds a device
+
+/** @typedef {"folder" | "ftp" | "lan" | "browse"} TargetKind */
+/** @typedef {"windows" | "mac" | "linux" | "server"} System */
+/** @typedef {{
+ *   kind: TargetKind, folder: string, host: string, name: string, system: System,
+ *   ftp: string, lan: string, fetcher: string, isFirst: boolean, code: string,
+ *   pairing: Pairing | null,
+ * }} Adding with the programs on the console for each kind, and the code that the lines
+ * have, also after it was used */
+
+const DEVICE_NAME = {required: true, maxlength: "100", autocomplete: "off"};
+const PROGRAMS = {sphaira: "Sphaira", sysftpd: "sys-ftpd", dbi: "DBI"};
+const INSTALLERS = {awoo: "Awoo", cyberfoil: "CyberFoil", dbi: "DBI"};
+const FOLDERS = {
+  windows: "E:\\",
+  mac: "/Volumes/SDCARD",
+  linux: "/media/sdcard",
+  server: "/media/sdcard",
+};
+
+async function addDevice() {
+  /** @type {Adding} */
+  const adding = {
+    ...{kind: "folder", folder: "", host: "", name: WORDS.exampleDevice},
+    ...{system: guessSystem(), ftp: "sphaira", lan: "awoo", fetcher: "sphaira"},
+    ...{isFirst: !state.devices?.some(({is_own: isOwn}) => isOwn)},
+    ...{code: "", pairing: null},
+  };
+  update({adding});
+  await attempt(async () => {
+    const {code, expires_in: seconds} = await call("GET", "web/pairing");
+    await loadPairing(code && seconds > 120 ? "GET" : "POST");
+  });
+  poll("devices");
+}
+
+function closeAdding() {
+  update({adding: null});
+}
+
+/** @param {Partial<Adding>} changes */
+function fillIn(changes) {
+  if (state.adding) update({adding: {...state.adding, ...changes}});
+}
+
+/** Load the pairing code (GET), or make a new one (POST). */
+async function loadPairing(method) {
+  /** @type {Pairing} */
+  const pairing = await call(method, "web/pairing");
+  fillIn({pairing, code: pairing.code || state.adding?.code});
+}
+
+/** @returns {System} */
+function guessSystem() {
+  if (navigator.userAgent.includes("Windows")) return "windows";
+  return navigator.userAgent.includes("Mac OS") ? "mac" : "linux";
+}
+
+/** The address for `--to`, or "" until it is filled in.
+ * @param {Adding} adding */
+function targetOf({kind, folder, host, ftp}) {
+  if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
+  const place = host
+    .trim()
+    .replace(/^\w+:\/\//, "")
+    .replace(/\/.*$/, "");
+  if (!place || kind === "lan") return place && `lan://${place}`;
+  const ends = {sphaira: "", sysftpd: "/games", dbi: ":6000/"};
+  const hasPort = /:\d+$/.test(place);
+  return `ftp://${place}${hasPort ? ends[ftp].replace(/^:\d+/, "") : ends[ftp]}`;
+}
+
+/** The lines to copy, by what they do.
+ * @param {Adding} adding
+ * @returns {Record<string, string>} */
+function commandLines(adding) {
+  const {system, kind, folder, name, code, isFirst} = adding;
+  const server = new URL(".", location.href).href.replace(/\/$/, "");
+  const quote = system === "windows" ? quoteForPowerShell : quoteForShell;
+  const label = name.trim() || WORDS.exampleDevice;
+  const word = label
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "");
+  const to = `--name ${quote(label)} --to ${quote(targetOf(adding))}`;
+  const pair = `pair ${server} ${code} ${to}`;
+  const unit = word || "device";
+  if (system === "server")
+    return {
+      ...(kind === "folder" && {allow: allowFolder(folder.trim(), unit)}),
+      pair: `sudo send-to-switch ${pair} --service ${unit}`,
+    };
+  const file = `${server}/send_to_switch.py`;
+  const python = system === "windows" ? "python" : "python3";
+  const config = isFirst ? "" : ` --config ${unit}.ini`;
+  return {
+    ...(state.hasClient && {
+      fetch:
+        system === "windows"
+          ? `Invoke-WebRequest ${file} -OutFile send_to_switch.py`
+          : `curl -fO ${file}`,
+    }),
+    pair: `${python} send_to_switch.py ${pair}${config}`,
+    start: `${python} send_to_switch.py${config}`,
+  };
+}
+
+/** The line that lets a service of the Debian package write to a folder, as the user
+ * who pastes it: the desktop mounts cards for that one. */
+function allowFolder(folder, unit) {
+  const file = `/etc/systemd/system/send-to-switch@${unit}.service.d/folder.conf`;
+  const text = '[Service]\\nReadWritePaths="-%s"\\nUser=%s\\n';
+  const print = `printf '${text}' ${quoteForShell(folder)} "$USER"`;
+  return `${print} | sudo install -Dm644 /dev/stdin ${file}`;
+}
+
+function quoteForShell(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** Its programs get a quotation mark, and a backslash before one, wrong. */
+function quoteForPowerShell(text) {
+  const plain = text.replaceAll('"', "");
+  if (/^[\w@%+=:./\\-]+$/.test(plain)) return plain;
+  return `'${plain.replace(/\\+$/, "").replaceAll("'", "''")}'`;
+}
+
+/** @param {Adding} adding */
+function renderAdding(adding) {
+  return renderSheet(
+    "adding",
+    WORDS.addDevice,
+    closeAdding,
+    h.h2(null, WORDS.addDevice),
+    h.p("lead", WORDS.addLead),
+    h.ol(
+      "steps",
+      step("target", WORDS.targetStep, renderTargetStep(adding)),
+      adding.kind === "browse"
+        ? step("fetch", WORDS.fetchSteps, renderFetchStep(adding))
+        : [
+            step("computer", WORDS.computerStep, renderComputerStep(adding)),
+            step("connect", WORDS.connectStep, renderConnectStep(adding)),
+          ],
+    ),
+  );
+}
+
+function step(key, title, ...children) {
+  return h.li({key, class: "step"}, h.h3(null, title), children);
+}
+
+/** Radio buttons for one field of what is filled in.
+ * @param {"kind" | "system" | "ftp" | "lan" | "fetcher"} name
+ * @param {Record<string, string | string[]>} choices labels, some with a hint */
+function renderChoices(name, label, choices, value) {
+  return h.div(
+    {class: `choices ${name}`, key: name, role: "radiogroup", "aria-label": label},
+    Object.entries(choices).map(([choice, words]) =>
+      h.label(
+        {class: "option", key: choice},
+        h.input({
+          type: "radio",
+          name,
+          checked: choice === value,
+          onchange: () => fillIn({[name]: choice}),
+        }),
+        h.span(null, [words].flat()[0], words[1]?.[1] && h.small(null, words[1])),
+      ),
+    ),
+  );
+}
+
+/** @param {"folder" | "host" | "name"} name */
+function renderFill(name, label, adding, props, hint = "") {
+  const oninput = event => fillIn({[name]: event.target.value});
+  return field(
+    label,
+    name,
+    {...PLAIN_TEXT, autocomplete: "off", value: adding[name], oninput, ...props},
+    hint,
+  );
+}
+
+/** @param {Adding} adding */
+function renderTargetStep(adding) {
+  const {kind, system} = adding;
+  const host = {inputmode: "url", placeholder: "192.168.1.20"};
+  const place = {
+    folder: () =>
+      renderFill("folder", WORDS.folderPath, adding, {placeholder: FOLDERS[system]}),
+    ftp: () => [
+      renderChoices("ftp", WORDS.program, PROGRAMS, adding.ftp),
+      h.p("lead", WORDS.programNotes[adding.ftp]),
+      renderFill("host", WORDS.consoleHost, adding, host, WORDS.consoleHostHint),
+    ],
+    lan: () => [
+      renderChoices("lan", WORDS.program, INSTALLERS, adding.lan),
+      h.p("lead", WORDS.lanNote[adding.lan]),
+      renderFill("host", WORDS.consoleHost, adding, host, WORDS.consoleHostHint),
+    ],
+    browse: () => false,
+  };
+  return [
+    renderChoices("kind", WORDS.targetStep, WORDS.targets, kind),
+    h.div({class: "place", key: kind}, place[kind]()),
+    kind !== "browse" &&
+      renderFill("name", WORDS.deviceName, adding, {maxlength: "100"}),
+  ];
+}
+
+/** @param {Adding} adding */
+function renderComputerStep(adding) {
+  const {system} = adding;
+  return [
+    renderChoices("system", WORDS.computerStep, WORDS.systems, system),
+    targetOf(adding)
+      ? h.div(
+          {class: "place", key: "lines"},
+          renderPairing(adding),
+          h.p(
+            "lead",
+            WORDS.computerNotes[system],
+            system !== "server" && ` ${WORDS.needsPython}`,
+          ),
+          system !== "server" && !state.hasClient && h.p("note", WORDS.noClient),
+          Object.entries(commandLines(adding)).map(([name, line]) =>
+            renderCode(WORDS.lines[name], line, WORDS.copyLine(WORDS.lines[name])),
+          ),
+        )
+      : h.p("note", WORDS.fillIn),
+  ];
+}
+
+/** @param {Adding} adding */
+function renderPairing({code, pairing}) {
+  if (!pairing) return renderLoading();
+  const isOpen = pairing.code !== null;
+  const left = pairing.expires_in;
+  const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+  const why = pairing.ended ? WORDS.codeEnded : WORDS.codeExpired;
+  const renew = () => attempt(() => loadPairing("POST"));
+  return h.div(
+    {class: isOpen ? "pairing" : "pairing is-over", key: "pairing"},
+    h.p("meta", WORDS.pairingCode),
+    h.p("pairing-code", `${code.slice(0, 3)} ${code.slice(3)}`),
+    isOpen && h.p("meta", WORDS.codeLeft(time)),
+    pairing.device && h.p("meta", WORDS.codeUsed),
+    h.p(
+      {class: "problem", role: "status"},
+      !isOpen && !pairing.device && [why, " ", button(WORDS.newCode, renew)],
+    ),
+  );
+}
+
+/** @param {Adding} adding */
+function renderConnectStep({kind, name, pairing}) {
+  const device = state.devices?.find(({id}) => id === pairing?.device);
+  const hasCalled = device !== undefined && device.state !== "new";
+  const {target = ""} = device || {};
+  const isReady = hasCalled && (target === "ready" || kind === "lan");
+  const {paired, called, ready, ...answers} = WORDS.connects;
+  const why = hasCalled && !isReady ? target : "";
+  return [
+    h.div(
+      {role: "status", key: "ticks"},
+      h.ul(
+        "ticks",
+        renderTick(paired, Boolean(pairing?.device)),
+        renderTick(
+          called(device?.name || name.trim() || WORDS.exampleDevice),
+          hasCalled,
+        ),
+        renderTick(answers[kind], isReady, why),
+        renderTick(ready, isReady),
+      ),
+    ),
+    device &&
+      isReady &&
+      h.div(
+        {class: "actions", key: "ready"},
+        button(WORDS.done, closeAdding, {class: "primary"}),
+        h.p("lead", WORDS.readyText(device.name)),
+      ),
+  ];
+}
+
+function renderTick(text, isDone, why = "") {
+  const word = isDone ? "check" : why ? "close" : "wait";
+  return h.li(
+    {class: `tick ${word}`},
+    glyph(word),
+    h.span("unseen", WORDS.ticks[word]),
+    h.p(null, text, why && h.small(null, why)),
+  );
+}
+
+/** @param {Adding} adding */
+function renderFetchStep({fetcher}) {
+  const {token} = state;
+  if (!token)
+    return [
+      h.p("lead", WORDS.consoleLead),
+      token === "" &&
+        renderTokenButton(WORDS.createAddress, "POST", {class: "primary"}),
+    ];
+  return [
+    renderChoices("fetcher", WORDS.fetchSteps, WORDS.fetchers, fetcher),
+    h.ol(
+      {class: "numbered", key: fetcher},
+      WORDS.steps[fetcher](consoleAddress(token)).map(words =>
+        typeof words === "string"
+          ? h.li(null, words)
+          : h.li(null, words[0], renderCode("", words[1], WORDS.copyLine(words[0]))),
+      ),
+    ),
+    h.p("meta", WORDS.consoleLead),
+  ];
+}
+
 // Settings: keys
 
 function renderKeys() {
@@ -9240,7 +10119,11 @@ function renderKeys() {
     WORDS.keys,
     h.p("lead", WORDS.keysLead),
     state.newKey ? renderNewKey(state.newKey) : renderCreateKey(),
-    list(state.keys, renderKey, WORDS.noKeys),
+    list(
+      state.keys?.filter(key => !key.is_device),
+      renderKey,
+      WORDS.noKeys,
+    ),
   );
 }
 
@@ -9270,21 +10153,14 @@ function renderNewKey({label, key}) {
     h.h3(null, WORDS.newKey(label)),
     h.p(null, WORDS.newKeyLead),
     renderCode(WORDS.key, key, WORDS.copyKey),
-    renderCode(WORDS.command, commandLine(key), WORDS.copyCommand),
     button(WORDS.done, () => update({newKey: null})),
   );
-}
-
-function commandLine(key) {
-  const server = new URL(".", location.href).href.replace(/\/$/, "");
-  const command = `send-to-switch --server ${server} --to folder:/path/to/sd-card`;
-  return `SEND_TO_SWITCH_KEY=${key} ${command}`;
 }
 
 function renderCode(label, text, copyLabel) {
   return h.div(
     "code",
-    h.p(null, h.small(null, label), h.code(null, text)),
+    h.p(null, label && h.small(null, label), h.code(null, text)),
     button(WORDS.copy, () => copy(text), {"aria-label": copyLabel}),
   );
 }
@@ -9392,16 +10268,19 @@ function renderToken() {
 }
 
 function renderConsoleAddress(token) {
-  const address = new URL(`dir/${token}/`, location.href).href;
   return h.div(
     {key: "address"},
-    renderCode(WORDS.consoleAddress, address, WORDS.copyAddress),
+    renderCode(WORDS.consoleAddress, consoleAddress(token), WORDS.copyAddress),
     h.div(
       "inline",
       renderTokenButton(WORDS.replaceAddress, "POST"),
       renderTokenButton(WORDS.revokeAddress, "DELETE", {class: "plain danger"}),
     ),
   );
+}
+
+function consoleAddress(token) {
+  return new URL(`dir/${token}/`, location.href).href;
 }
 
 function renderTokenButton(label, method, props) {

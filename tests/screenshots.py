@@ -294,7 +294,7 @@ def view_wrong_password(page: Any, address: str) -> None:
 def view_setup(page: Any, address: str) -> None:
     answer = {"success": True, "account": None, "needs_setup": True}
     page.route("**/web/me", lambda route: route.fulfill(json=answer))
-    page.goto(f"{address}#setup=Tz6hT1mK0vB3")
+    page.goto(f"{address}#setup=482-915")
     see(page, "Welcome")
 
 
@@ -413,7 +413,7 @@ def view_empty_queue(page: Any, address: str) -> None:
     page.route("**/web/queue", lambda route: route.fulfill(json=answer))
     page.goto(f"{address}#queue")
     see(page, "The queue is empty")
-    see(page, "No device has fetched your queue yet.")
+    see(page, "No device fetches your queue yet.")
 
 
 def view_new_key(page: Any, address: str) -> None:
@@ -442,6 +442,147 @@ def view_question(page: Any, address: str) -> None:
     settings(page, address)
     page.get_by_role("button", name="Remove Kim").click()
     page.get_by_role("dialog").wait_for()
+
+
+def device(name: str, **facts: Any) -> dict[str, Any]:
+    """Return a device as the server tells of it."""
+    return {
+        **{"id": name, "name": name, "account": "Robin", "is_own": True},
+        **{"shared": False, "state": "idle", "target": "ready", "last_call": None},
+        **facts,
+    }
+
+
+NO_CONSOLE = "The FTP server at 192.168.1.21:5000 is not ready: no answer."
+DEVICES = [
+    device("Living room", state="sending", shared=True),
+    device("Bedroom", target=NO_CONSOLE),
+    device("Travel card", state="away", last_call="2026-01-31T18:05:59"),
+    device("Attic", account="Kim", is_own=False, shared=True),
+]
+
+
+def answer_devices(page: Any, devices: Sequence[dict[str, Any]]) -> None:
+    """Let the page have these devices, and its queue's items be for them in turn."""
+
+    def answer_queue(route: Any) -> None:
+        body = route.fetch().json()
+        ids = itertools.cycle([each["id"] for each in devices[:2]] or [None])
+        for item in body["queue"]:
+            item["device"] = next(ids)
+            if item["status"] == "processing":
+                item["device"] = "Living room"
+        *_, last = body["queue"]
+        body["queue"][-1] = {**last, "is_own": False, "account": "Kim"}
+        route.fulfill(json=body)
+
+    answer = {"success": True, "devices": devices}
+    page.route("**/web/devices", lambda route: route.fulfill(json=answer))
+    page.route("**/web/queue", answer_queue)
+
+
+def view_devices_queue(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    page.goto(f"{address}#queue")
+    see(page, "Its console does not answer")
+
+
+def view_devices_library(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    library(page, address)
+    page.get_by_label("Send to").wait_for()
+
+
+def view_devices_details(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    view_details(page, address)
+    page.get_by_role("dialog").get_by_label("Send to").wait_for()
+
+
+def view_devices_settings(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    settings(page, address)
+    page.get_by_role("button", name="Rename Bedroom").click()
+    page.get_by_label("New name of Bedroom").wait_for()
+
+
+def view_freed(page: Any, address: str) -> None:
+    def answer(route: Any) -> None:
+        body = route.fetch().json()
+        waits = [item for item in body["queue"] if item["status"] == "pending"]
+        for item in waits:
+            item["freed_from"] = "Bedroom"
+        route.fulfill(json={**body, "freed": len(waits)})
+
+    page.route("**/web/queue", answer)
+    shown = {"success": True, "devices": DEVICES[:1]}
+    page.route("**/web/devices", lambda route: route.fulfill(json=shown))
+    page.goto(f"{address}#queue")
+    see(page, "without a device, since Bedroom")
+
+
+def view_no_device(page: Any, address: str) -> None:
+    page.route(
+        "**/web/devices",
+        lambda route: route.fulfill(json={"success": True, "devices": []}),
+    )
+    queue(page, address)
+    see(page, "Waits for a device.")
+
+
+def view_add_device(page: Any, address: str) -> None:
+    queue(page, address)
+    page.goto(f"{address}#settings")
+    page.get_by_role("button", name="Add a device").click()
+    see(page, "What does it put files on?")
+
+
+def view_add_device_lines(page: Any, address: str) -> None:
+    view_add_device(page, address)
+    page.get_by_label("Where is it on that computer?").fill("/media/robin/SDCARD")
+    see(page, "curl")
+    page.locator(".pairing").scroll_into_view_if_needed()
+
+
+def view_add_device_ftp(page: Any, address: str) -> None:
+    view_add_device(page, address)
+    page.get_by_label("Console over FTP").check()
+    page.get_by_label("sys-ftpd", exact=True).check()
+    page.get_by_label("Address of the console").fill("192.168.1.20")
+
+
+def view_add_device_used(page: Any, address: str) -> None:
+    used = {"code": None, "expires_in": 0, "device": "Bedroom", "success": True}
+    answer_devices(page, [device("Bedroom", target=NO_CONSOLE)])
+    view_add_device_lines(page, address)
+    page.route("**/web/pairing", lambda route: route.fulfill(json=used))
+    see(page, "Bedroom has called")
+    page.locator(".ticks").scroll_into_view_if_needed()
+
+
+def view_add_device_ready(page: Any, address: str) -> None:
+    used = {"code": None, "expires_in": 0, "device": "Bedroom", "success": True}
+    answer_devices(page, [device("Bedroom")])
+    view_add_device_lines(page, address)
+    page.route("**/web/pairing", lambda route: route.fulfill(json=used))
+    see(page, "Send puts your games on Bedroom now.")
+    page.locator(".step .actions").scroll_into_view_if_needed()
+
+
+def view_add_device_ended(page: Any, address: str) -> None:
+    ended = {"code": None, "expires_in": 0, "device": None, "ended": True}
+    view_add_device_lines(page, address)
+    answer = {**ended, "success": True}
+    page.route("**/web/pairing", lambda route: route.fulfill(json=answer))
+    see(page, "Somebody tried ten wrong codes")
+
+
+def view_console_fetches(page: Any, address: str) -> None:
+    answer = {"success": True, "token": "Tz6hT1mK0vB3nUqk"}
+    page.route("**/web/dir", lambda route: route.fulfill(json=answer))
+    view_add_device(page, address)
+    page.get_by_label("The console fetches by itself").check()
+    see(page, "http.ini")
 
 
 VIEWS: dict[str, Callable[[Any, str], None]] = {
