@@ -6157,7 +6157,9 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .adding { width: min(40rem, calc(100vw - 3rem)); }
 .adding h2 { font-size: 1.5rem; letter-spacing: -.02em; }
 .adding .field span { display: block; }
-.steps { display: grid; gap: 1.75rem; padding: 0; margin: 1.5rem 0 0; list-style: none; }
+.steps {
+  display: grid; gap: 1.75rem; padding: 0; margin: 1.5rem 0 0; list-style: none;
+}
 .step {
   position: relative; display: grid; gap: .9rem; min-width: 0; padding-left: 2.75rem;
   counter-increment: step;
@@ -6272,8 +6274,8 @@ button.link {
 }
 .menus { display: flex; gap: .75rem; min-width: 0; margin-left: auto; }
 .to-device {
-  width: auto; max-width: 14rem; min-width: 0; min-height: 2.25rem; padding: .2rem .4rem;
-  border-color: transparent; background: var(--soft); color: var(--accent);
+  width: auto; max-width: 14rem; min-width: 0; min-height: 2.25rem;
+  padding: .2rem .4rem; border-color: transparent; background: var(--soft); color: var(--accent);
   font-size: .875rem; font-weight: 600; text-overflow: ellipsis;
 }
 .facts .to-device { min-height: 2.875rem; padding: .2rem .75rem; border-radius: 99px; }
@@ -6384,6 +6386,8 @@ button.link {
   .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1; }
   .adding { width: 100%; }
+  .item:has(.is-open) { flex-wrap: wrap; }
+  .move.is-open { order: 1; flex: 1 0 100%; padding-left: 4.125rem; }
   .step { padding-left: 0; }
   .step h3 { padding-left: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
@@ -6734,8 +6738,8 @@ const WORDS = {
     sphaira:
       "Open Menu, then FTP Install, and leave it open. It installs what arrives.",
     sysftpd:
-      "It runs in the background. Files go to the folder games of the SD card. If you " +
-      "gave it a name and a password, write name:password@ before the address.",
+      "It runs in the background. Files go to the folder games of the SD card. If " +
+      "you gave it a name and a password, write name:password@ before the address.",
     dbi: "Choose Run FTP server, and leave it open. It installs what arrives.",
   },
   lanNote: {
@@ -6759,8 +6763,8 @@ const WORDS = {
   needsPython: "It needs Python 3.11 or newer, from python.org.",
   fillIn: "First fill in where the files go, above.",
   noClient:
-    "This server does not have the program. Copy send_to_switch.py from where you got " +
-    "catalogd to that computer, and open the terminal in its folder.",
+    "This server does not have the program. Copy send_to_switch.py from where you " +
+    "got catalogd to that computer, and open the terminal in its folder.",
   lines: {
     fetch: "Get the program",
     allow: "Let it write to that folder",
