@@ -6275,8 +6275,9 @@ button.link {
 .menus { display: flex; gap: .75rem; min-width: 0; margin-left: auto; }
 .to-device {
   width: auto; max-width: 14rem; min-width: 0; min-height: 2.25rem;
-  padding: .2rem .4rem; border-color: transparent; background: var(--soft); color: var(--accent);
-  font-size: .875rem; font-weight: 600; text-overflow: ellipsis;
+  padding: .2rem .4rem; border-color: transparent; background: var(--soft);
+  color: var(--accent); font-size: .875rem; font-weight: 600;
+  text-overflow: ellipsis;
 }
 .facts .to-device { min-height: 2.875rem; padding: .2rem .75rem; border-radius: 99px; }
 .hint {
