@@ -6761,6 +6761,7 @@ const WORDS = {
     linux: "Open a terminal, and paste these lines one after the other.",
     server: "Where catalogd came as a Debian package: paste this on the server.",
   },
+  openThere: address => `To copy the lines, open ${address} on that computer.`,
   needsPython: "It needs Python 3.11 or newer, from python.org.",
   fillIn: "First fill in where the files go, above.",
   noClient:
@@ -8191,9 +8192,9 @@ function renderPage() {
     ),
     renderNow(),
     isSelecting() && renderSelection(),
-    renderToasts(),
+    !state.openTitle && !state.adding && renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
-    state.openTitle && renderDetails(),
+    state.openTitle && renderDetails(!state.adding),
     state.adding && renderAdding(state.adding),
     state.question && renderQuestion(state.question),
   ];
@@ -8949,17 +8950,19 @@ function closeDetails() {
   else location.replace(`#${state.view}`);
 }
 
-function renderDetails() {
+function renderDetails(isOnTop) {
   const title = findTitle(state.openTitle);
   return renderSheet(
     "details",
     title ? title.name : WORDS.details,
     closeDetails,
+    isOnTop,
     title ? renderOpenTitle(title) : renderMissingTitle(),
   );
 }
 
-function renderSheet(name, label, close, ...children) {
+/** A dialog. The one on top shows the toasts too, since it covers the page. */
+function renderSheet(name, label, close, isOnTop, ...children) {
   return h.dialog(
     {
       class: `sheet ${name}`,
@@ -8973,6 +8976,7 @@ function renderSheet(name, label, close, ...children) {
       iconButton("close", WORDS.close, close, {class: "icon-button close"}),
       ...children,
     ),
+    isOnTop && renderToasts(),
   );
 }
 
@@ -9869,12 +9873,16 @@ function targetOf({kind, folder, host, ftp}) {
   return `ftp://${place}${hasPort ? ends[ftp].replace(/^:\d+/, "") : ends[ftp]}`;
 }
 
+function serverAddress() {
+  return new URL(".", location.href).href.replace(/\/$/, "");
+}
+
 /** The lines to copy, by what they do.
  * @param {Adding} adding
  * @returns {Record<string, string>} */
 function commandLines(adding) {
   const {system, kind, folder, name, code, isFirst} = adding;
-  const server = new URL(".", location.href).href.replace(/\/$/, "");
+  const server = serverAddress();
   const quote = system === "windows" ? quoteForPowerShell : quoteForShell;
   const label = name.trim() || WORDS.exampleDevice;
   const word = label
@@ -9930,6 +9938,7 @@ function renderAdding(adding) {
     "adding",
     WORDS.addDevice,
     closeAdding,
+    true,
     h.h2(null, WORDS.addDevice),
     h.p("lead", WORDS.addLead),
     h.ol(
@@ -10011,12 +10020,14 @@ function renderTargetStep(adding) {
 /** @param {Adding} adding */
 function renderComputerStep(adding) {
   const {system} = adding;
+  const isPhone = /Android|iPhone|iPad/.test(navigator.userAgent);
   return [
     renderChoices("system", WORDS.computerStep, WORDS.systems, system),
     targetOf(adding)
       ? h.div(
           {class: "place", key: "lines"},
           renderPairing(adding),
+          isPhone && h.p("note", WORDS.openThere(serverAddress())),
           h.p(
             "lead",
             WORDS.computerNotes[system],
@@ -10180,7 +10191,7 @@ async function copy(text) {
 function copyBySelection(text) {
   const box = document.createElement("textarea");
   box.value = text;
-  document.body.append(box);
+  (document.querySelector("dialog") || document.body).append(box); // where it has focus
   box.select();
   document.execCommand("copy");
   box.remove();

@@ -1490,12 +1490,14 @@ def test_a_key_is_copied_and_shown_only_once(anna: Any, store: catalogd.Store) -
     anna.get_by_text(key).wait_for(state="detached")
 
 
+COPY_WITHOUT_HTTPS = """
+Object.defineProperty(navigator, 'clipboard', {value: undefined});
+addEventListener('copy', event => { window.copied = event.target.value.slice(0, 9); });
+"""
+
+
 def test_a_page_without_https_copies_too(anna: Any) -> None:
-    anna.add_init_script(
-        "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
-        "addEventListener('copy', event => {"
-        " window.copied = event.target.value.slice(0, 9); });"
-    )
+    anna.add_init_script(COPY_WITHOUT_HTTPS)
     anna.goto("#settings")
     make_key(anna)
     button(anna, "Copy the key").click()
@@ -1784,6 +1786,15 @@ def test_the_lines_are_those_of_the_computer_that_shows_the_page(
     assert line_of(anna, line).startswith(text)
 
 
+def test_the_sheet_copies_without_https_and_says_so(anna: Any) -> None:
+    anna.add_init_script(COPY_WITHOUT_HTTPS)
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    button(anna, "Copy: Start it").click()
+    until(lambda: anna.evaluate("window.copied") == "python3 s")
+    see(anna.get_by_role("dialog"), "Copied.")
+
+
 @pytest.mark.parametrize(
     ("chosen", "host", "target"),
     [
@@ -1803,6 +1814,16 @@ def test_the_target_is_that_of_the_program_on_the_console(
     see(anna, "First fill in where the files go, above.")
     anna.get_by_label("Address of the console").fill(host)
     assert shlex.split(line_of(anna, "Connect it"))[-1] == target
+
+
+def test_a_phone_says_where_to_copy_the_lines(
+    visit: Visit, store: catalogd.Store, home: str, key: str
+) -> None:
+    page = visit(base_url=home, user_agent="Mozilla/5.0 (Linux; Android 15)")
+    sign_in(page, store, home, "anna")
+    open_sheet(page)
+    fill_folder(page, "/card")
+    see(page, f"To copy the lines, open {home.rstrip('/')} on that computer.")
 
 
 def test_a_shell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
