@@ -762,10 +762,8 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
 def display_names(rows: Iterable[Any]) -> dict[str, str]:
     """Return a name for each entry, by id: its plain name, or the first longer one that
     no other has.
-
     :param rows: each with id, plain_name, path and library folder. Without a folder it
-        keeps its plain name.
-    """
+        keeps its plain name."""
     choices = {}
     for row in rows:
         path, folder = row["path"], row["folder"]
@@ -3106,12 +3104,10 @@ class Tree:
     library_folder: str
     parts: Parts = dataclasses.field(default_factory=dict)  # that were read
     files: list[FoundFile] = dataclasses.field(default_factory=list)
-    volumes: dict[int, str] = dataclasses.field(default_factory=dict)
-    """The names of its file systems, by device number."""
+    volumes: dict[int, str] = dataclasses.field(default_factory=dict)  # names by device
     unreadable: list[str] = dataclasses.field(default_factory=list)  # paths
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
-    covers: dict[str, str] = dataclasses.field(default_factory=dict)
-    """The paths of images by the `cover` of their files."""
+    covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
@@ -3249,9 +3245,7 @@ def walk(
 def volume_name(folder: str, names: dict[int, str]) -> str:
     """Return a name for the file system of a folder: its own id, which a reboot does
     not change, or its device number, which one may.
-
-    :param names: those found so far, by device number.
-    """
+    :param names: those found so far, by device number."""
     device = os.stat(folder).st_dev
     if device not in names:
         own = os.statvfs(folder).f_fsid if hasattr(os, "statvfs") else 0
@@ -3434,9 +3428,7 @@ class Comparison:
 
 def library_folders(folders: Iterable[str]) -> list[str]:
     """Return them as absolute paths, each once, without those inside of another.
-
-    :raises Problem: the path of one is no Unicode, as JSON and SQLite need it.
-    """
+    :raises Problem: the path of one is no Unicode, as JSON and SQLite need it."""
     found: list[str] = []
     for path in sorted(
         map(absolute, folders), key=lambda path: (os.path.normcase(path), path)
@@ -3465,9 +3457,7 @@ def absolute(folder: str) -> str:
 def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
     """Open a regular file below a library folder, as an object of this kind. Below that
     folder it follows no link, and it waits for no pipe.
-
-    :raises OSError: it is none, or cannot be read.
-    """
+    :raises OSError: it is none, or cannot be read."""
     file = kind(open_below(folder, pathlib.PurePath(path).relative_to(folder)), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -3478,9 +3468,7 @@ def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
 def open_below(folder: str, path: pathlib.PurePath) -> int:
     """Open a relative path to read, and return its file descriptor. Each part is opened
     in the one before: any part may be replaced by a link at any time.
-
-    :raises OSError: a part is a link, or cannot be read.
-    """
+    :raises OSError: a part is a link, or cannot be read."""
     flags = os.O_RDONLY
     for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
         flags |= getattr(os, flag, 0)
@@ -3553,9 +3541,7 @@ MAX_CATCH_UP_SECONDS = 5
 def mounts(folder: str) -> dict[str, str]:
     """Return the types of the file systems that a folder is on, or that are mounted
     below it, by their lines in /proc/self/mountinfo; see proc_pid_mountinfo(5).
-
-    :raises OSError: the system has no such file.
-    """
+    :raises OSError: the system has no such file."""
     found = {}
     with open("/proc/self/mountinfo", errors="surrogateescape") as file:
         for line in file:
@@ -3622,10 +3608,8 @@ class Watcher:
 
     def changed(self, is_due: bool) -> Parts:
         """Return the parts that may have changed since the last call.
-
         :param is_due: whether a scan is due. All is read then of what is not watched,
-            is mounted otherwise than before, or was read a day ago.
-        """
+            is mounted otherwise than before, or was read a day ago."""
         if is_due and not (self.is_watching() and self._is_recent()):
             return {self.folder: True}
         parts: Parts = {}
@@ -4120,9 +4104,7 @@ RANGE = re.compile(r"(?ai)bytes=(?:(\d{1,99})-(\d{,99})|-(\d{1,99}))")
 def byte_range(header: str, size: int) -> tuple[int, int] | None:
     """Return the first byte and the one after the last, or None where the header is to
     be ignored: it is malformed, or asks for several ranges.
-
-    :raises NoSuchRange: none of the bytes exists.
-    """
+    :raises NoSuchRange: none of the bytes exists."""
     found = RANGE.fullmatch(header.strip())
     if found is None:
         return None
@@ -4208,10 +4190,8 @@ class Content(io.FileIO):
 
     def send(self, sock: socket.socket, size: int) -> None:
         """Send the next bytes, and count them as they leave.
-
         :raises OSError: the client is gone or takes nothing for the socket's time-out,
-            or the file cannot be read or ends before, which is logged.
-        """
+            or the file cannot be read or ends before, which is logged."""
         start = self.tell()
         stop = start + size
         try:
