@@ -5762,7 +5762,9 @@ input[type="checkbox"] {
   background: var(--soft); color: var(--accent); font-size: .75rem; font-weight: 600;
   line-height: 1.4rem; white-space: nowrap;
 }
-.mark.offline, .mark.incomplete { background: var(--warn-soft); color: var(--warn); }
+.mark:is(.offline, .partly, .incomplete) {
+  background: var(--warn-soft); color: var(--warn);
+}
 .mark.failed { background: var(--bad-soft); color: var(--bad); }
 .mark.newer { background: var(--accent); color: var(--on-accent); }
 .mark:is(.link, .cancelled, .superseded, .copy) {
@@ -6551,6 +6553,7 @@ const WORDS = {
   marks: {
     link: "link",
     offline: "offline",
+    partly: "partly offline",
     incomplete: "incomplete",
     superseded: "superseded",
     copy: "another copy",
@@ -7917,9 +7920,10 @@ function marksOfTitle(title) {
   const parts = title.parts.filter(part => !part.part);
   const status = statusOfTitle(title);
   const isNewer = !isOngoing(status) && hasNewer(title, state.sent);
+  const offline = parts.filter(part => part.state === "offline");
   return [
     title.kind === "link" && "link",
-    parts.every(part => part.state === "offline") && "offline",
+    offline.length > 0 && (offline.length < parts.length ? "partly" : "offline"),
     parts.some(part => part.complete === false) && "incomplete",
     isNewer && "newer",
     !isOngoing(status) && status,

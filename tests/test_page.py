@@ -555,6 +555,19 @@ def test_an_entry_is_marked(
     assert marks == ["offline", "link", "incomplete"]
 
 
+def test_a_title_whose_game_is_offline_is_marked(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Paper Harbor [0100ABCD00010000][v0].nsp")
+    library.add("Paper Harbor [0100ABCD00010800][v65536].nsp")
+    scanner.scan()
+    game = [file for file in store.entries.files() if "[v0]" in file.file.path]
+    store.entries.apply(catalogd.Changes(offline=game))
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    assert anna.locator(".mark").all_text_contents() == ["partly offline"]
+
+
 def test_a_click_on_send_is_answered_at_once(anna: Any, store: catalogd.Store) -> None:
     add(store, "Paper Harbor")
     calls: list[Any] = []
