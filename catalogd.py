@@ -11601,8 +11601,8 @@ class CheckUp:
         return ", ".join(words)
 
     def features(self) -> str:
-        client = importlib.util.find_spec("send_to_switch")
-        lacks = [] if client else ["send_to_switch.py for devices"]
+        client = importlib.util.find_spec(CLIENT)
+        lacks = [] if client else [f"{CLIENT}.py for devices"]
         lacks += [] if local_name() else ["avahi-daemon for a name in .local"]
         return f"all but {' and '.join(lacks)}" if lacks else "all"
 
