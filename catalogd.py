@@ -464,6 +464,7 @@ class Field(NamedTuple):
 
 
 TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean", list: "list"}
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
@@ -558,9 +559,6 @@ def json_schema(value: Any) -> dict[str, Any]:
         least = value.min_length or int(value.required)
         return {**found, "minLength": least, "maxLength": value.max_length}
     return {**found, "minimum": value.low, "maximum": value.high}
-
-
-JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
@@ -1061,9 +1059,10 @@ class PairingCodes:
     def redeem(self, typed: str) -> int:
         """Return whose code it is, and end it. :raises Forbidden: it is nobody's."""
         codes = self._open()
-        for account in [owner for owner in codes if is_code(typed, codes[owner])]:
-            del self._codes[account]
-            return account
+        for account, code in codes.items():
+            if is_code(typed, code):
+                del self._codes[account]
+                return account
         self._wrong += 1
         if self._wrong >= self.max_wrong:
             self.results |= dict.fromkeys(codes, {"ended": True})
