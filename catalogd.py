@@ -1161,6 +1161,7 @@ CREATE TABLE entries (
     sha256 TEXT,                       -- of the content, once somebody asked for it
     sha256_size INTEGER,               -- the file's size and mtime at that time
     sha256_mtime INTEGER,
+    fault TEXT,                        -- 'damaged' or 'unreadable', as verify found it
     state TEXT NOT NULL CHECK (state IN ('here', 'gone', 'offline')),
     gone_at TEXT,                      -- when a scan first missed it
     facts TEXT NOT NULL,               -- JSON: name and metadata that the file tells
@@ -1565,7 +1566,7 @@ def file_columns(file: FoundFile, content: FileContent | None) -> Row:
     columns |= {"state": "here", "gone_at": None}
     if content:
         columns["file_type"] = file_type(file.path)
-        columns["facts_version"] = FACTS_VERSION
+        columns |= {"facts_version": FACTS_VERSION, "fault": None}
         columns.update(content._asdict())
     return columns
 
@@ -2414,8 +2415,8 @@ class Entries:
             " WHERE type = 'filepath' AND state = 'here'),"
             " files AS (SELECT *, first_value(id) OVER equal AS kept,"
             " first_value(checksum) OVER equal AS kept_checksum FROM parts WINDOW"
-            " equal AS (PARTITION BY sample ORDER BY part NOT NULL, created_at, id)),"
-            " found AS (SELECT *, CASE WHEN sample IS NULL THEN 'unreadable'"
+            " equal AS (PARTITION BY sample ORDER BY part NOT NULL, created_at, source)),"
+            " found AS (SELECT *, CASE WHEN fault NOT NULL THEN fault"
             " WHEN facts ->> 'complete' = 0 THEN 'incomplete'"
             " WHEN id != kept AND coalesce(checksum = kept_checksum, 1) THEN 'equal'"
             " WHEN part = 'superseded' THEN part"
@@ -2572,6 +2573,11 @@ class Entries:
         columns["sha256_mtime"] = checksum.mtime
         with self._changing() as db:
             change_entries(db, {checksum.id: columns})
+
+    def set_fault(self, entry: str, fault: str | None) -> None:
+        """Keep what verify found wrong with a file, until it is read again."""
+        sql = "UPDATE entries SET fault = ? WHERE id = ? AND fault IS NOT ?"
+        self.database.write(sql, (fault, entry, fault))
 
     # Links
 
@@ -3760,6 +3766,7 @@ class Scanner:
         self._listed = time.monotonic()  # when the list changed last
         self._compared = (0, -1)  # by the last scan: hash of the folders, list version
         self._compared_at = 0.0
+        self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
         self._tick: Callable[[ScanState], None] = lambda state: None
@@ -3820,6 +3827,8 @@ class Scanner:
         self, trees: Mapping[str, Tree | None], parts: Parts | None
     ) -> Changes:
         self.growing.begin_scan()
+        if parts is None or any(map(parts.get, self.folders)):
+            self.unreadable = {}
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         is_recent = 0 <= now - self._compared_at < self.compare_seconds
@@ -3898,6 +3907,7 @@ class Scanner:
     def _read(self, file: FoundFile) -> FileContent | None:
         """Return the file's content, or None where it grows or has an error."""
         self._count(read=1)
+        self.unreadable.pop(file.path, None)
         try:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
@@ -3907,6 +3917,7 @@ class Scanner:
                     return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
             self._warn(file.path, f"is not served: {error.strerror or error}.")
+            self.unreadable[file.path] = file.size
         self._has_skipped = True
         return None
 
@@ -5077,9 +5088,14 @@ class LibraryCalls(Calls):
 
     @route("GET /web/tidy", access="admin")
     def tidy(self, caller: Caller) -> dict[str, Any]:
-        files = self.entries.tidy()
-        known = [{n: v for n, v in file.items() if v is not None} for file in files]
-        return {"files": known, "bytes": sum(file["size"] for file in files)}
+        found = self.entries.tidy()
+        files = [{n: v for n, v in file.items() if v is not None} for file in found]
+        files += [
+            {"reason": "unreadable", "id": path, "name": os.path.basename(path)}
+            | {"path": path, "size": size}
+            for path, size in self.scanner.unreadable.items()
+        ]
+        return {"files": files, "bytes": sum(file["size"] for file in files)}
 
     @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
     def edit(self, caller: Caller, body: dict[str, str], entry_id: str) -> None:
@@ -11467,6 +11483,8 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
             result = "new"
         else:
             result = "ok" if found == known.sha256 else "damaged"
+    fault = result if result in ("damaged", "unreadable") else None
+    store.entries.set_fault(known.id, fault)
     line.end()
     print(f"{result:10}  {known.id}  {printable(known.path)}")
     return result

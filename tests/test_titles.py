@@ -1,5 +1,7 @@
 """Titles: names of parts, what a title offers, what is sent of it, and tidying."""
 
+import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -569,6 +571,41 @@ def test_files_with_other_checksums_are_not_equal(
     titles.scanner.scan()
     assert len(tidied(signed_in)) == 1
     catalogd.main(["verify", "--data-dir", titles.store.database.folder])
+    assert tidied(signed_in) == []
+
+
+def test_a_file_that_verify_finds_damaged_is_told_until_it_is_read_again(
+    titles: Titles, signed_in: webtest.TestApp
+) -> None:
+    verify = ["verify", "--data-dir", titles.store.database.folder]
+    path = titles.library.add("A.nsp", b"content")
+    titles.scanner.scan()
+    catalogd.main(verify)
+    titles.library.add("A.nsp", b"c0ntent")  # with the same time
+    assert catalogd.main(verify) == 2
+    assert tidied(signed_in) == [("damaged", "A")]
+    assert catalogd.main(verify) == 2
+    os.utime(path)
+    titles.scanner.settings = dataclasses.replace(titles.scanner.settings, settle=0)
+    titles.scanner.scan()
+    assert tidied(signed_in) == []
+
+
+def test_a_file_that_a_scan_cannot_read_is_told_until_it_can(
+    titles: Titles, signed_in: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = titles.library.add("A.nsp", b"content")
+
+    def fail(*words: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogd, "open_file", fail)
+        titles.scanner.scan()
+    [found] = signed_in.get("/web/tidy").json["files"]
+    assert (found["reason"], found["path"]) == ("unreadable", path)
+    assert found["size"] == len(b"content")
+    titles.scanner.scan()
     assert tidied(signed_in) == []
 
 
