@@ -515,8 +515,7 @@ LINK = {
 
 
 # What is answered: a type stands for a field that is always there, [table] for a list.
-SUCCESS: Any = {"success": bool}
-MESSAGE = {**SUCCESS, "message": str}
+MESSAGE = {"success": bool, "message": str}
 ERROR = {**MESSAGE, "error": str}
 ENTRY = {
     **{"id": str, "name": str, "source": str, "file_type": str, "size": int},
@@ -535,7 +534,7 @@ ITEM = {
     **{"entry_size": int, "created_at": str},
     "status": Field(str, True, choices=("pending",)),
 }
-HEALTH = {**SUCCESS, "version": str, "waiting": {"reports": int, "writers": int}}
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def json_schema(value: Any) -> dict[str, Any]:
@@ -543,11 +542,9 @@ def json_schema(value: Any) -> dict[str, Any]:
     if isinstance(value, list):
         return {"type": "array", "items": json_schema(value[0])}
     if isinstance(value, dict):
-        return {
-            "type": "object",
-            "properties": {name: json_schema(value[name]) for name in value},
-            "required": [name for name in value if getattr(value[name], "required", 1)],
-        }
+        needed = [name for name in value if getattr(value[name], "required", True)]
+        fields = {name: json_schema(value[name]) for name in value}
+        return {"type": "object", "properties": fields, "required": needed}
     found: dict[str, Any] = {"type": JSON_TYPES[getattr(value, "type", value)]}
     if not isinstance(value, Field) or value.type is bool:
         return found
@@ -1292,8 +1289,6 @@ LOGIN_KEY_DAYS = 90  # without use
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
-NIGHT_SECONDS = 3 * 3600  # from midnight to the time at which a backup is made
-BACKUP_RETRY_SECONDS = 3600
 KEY_USES_SECONDS = 3600  # between two writes of what keys were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
@@ -2026,16 +2021,13 @@ class Backups:
         self.count = count
         self.folder = os.path.join(database.folder, "backups")
         self.problem = ""  # why the last copy could not be made
-        self._due = 0.0  # on the monotonic clock
 
     def make(self) -> None:
         """Make the copy of this night, which begins at three o'clock, if it is missing,
-        and drop the oldest. After a failure, try again in an hour."""
-        if not self.count or time.monotonic() < self._due:
-            return
-        night = time.localtime(self.database.clock() - NIGHT_SECONDS)
+        and drop the oldest."""
+        night = time.localtime(self.database.clock() - 3 * 3600)
         path = os.path.join(self.folder, time.strftime("catalogd-%Y-%m-%d.db", night))
-        if os.path.exists(path):
+        if not self.count or os.path.exists(path):
             return
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
@@ -2046,9 +2038,8 @@ class Backups:
                 old.unlink()
             self.problem = ""
         except (OSError, Problem) as error:
-            self.problem = reason(error) if isinstance(error, OSError) else str(error)
-            self._due = time.monotonic() + BACKUP_RETRY_SECONDS
-            log.warning("No backup was made: %s", self.problem)
+            self.problem = str(error)
+            log.warning("No backup was made: %s", error)
 
     def _paths(self) -> list[pathlib.Path]:
         return sorted(pathlib.Path(self.folder).glob("catalogd-????-??-??.db"))
@@ -2064,46 +2055,35 @@ class Backups:
 
 def restore(folder: str, backup: IO[bytes]) -> str:
     """Put a backup in the place of the database, and return the path of that one, or
-    "" where there was none.
-
-    :raises Problem: it is no backup, or a newer one, or the service runs.
-    """
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    path = os.path.join(folder, "catalogd.db")
-    part, kept = (
-        f"{path}.{new_id()}.part",
-        f"{path}.{stamp(time.time())}".replace(":", ""),
-    )
-    with exclusive(folder, "serve"), exclusive(folder, "scan"):
-        make_private(part)
-        try:
-            with open(part, "wb") as copy:
-                shutil.copyfileobj(backup, copy)
-                copy.flush()
-                os.fsync(copy.fileno())
-            check_backup(part, backup.name)
+    "" where there was none. :raises Problem: it is no backup, or the service runs."""
+    head = backup.read(72)  # see "The Database Header" on sqlite.org
+    if head[68:] != APPLICATION_ID.to_bytes(4, "big"):
+        raise Problem(f"{backup.name}: is not a backup of catalogd.")
+    if int.from_bytes(head[60:64], "big") > SCHEMA_VERSION:
+        raise Problem(f"{backup.name}: was made by a newer catalogd. Update it.")
+    backup.seek(0)
+    path, part = (os.path.join(folder, name) for name in ("catalogd.db", new_id()))
+    kept = f"{path}.{stamp(time.time())}".replace(":", "")
+    os.makedirs(part, mode=0o700)
+    try:
+        with exclusive(folder, "serve"), exclusive(folder, "scan"):
+            copy = os.path.join(part, "catalogd.db")
+            make_private(copy)
+            with open(copy, "wb") as file:
+                shutil.copyfileobj(backup, file)
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.closing(Database(part)) as database:
+                fault = database.fault()
+            if fault != "ok":
+                raise Problem(f"{backup.name}: is damaged: {fault}.")
             moved = [end for end in ("", "-wal", "-shm") if os.path.exists(path + end)]
             for end in moved:
                 os.replace(path + end, kept + end)
-            os.replace(part, path)
-        except BaseException:
-            os.unlink(part)
-            raise
+            os.replace(copy, path)
+    finally:
+        shutil.rmtree(part)
     return kept if moved else ""
-
-
-def check_backup(path: str, name: str) -> None:
-    """:raises Problem: it, which the message calls `name`, is no backup of ours."""
-    try:
-        with storage_problems(), contextlib.closing(sqlite3.connect(path)) as db:
-            rows = ("application_id", "user_version", "quick_check(1)")
-            found = [db.execute(f"PRAGMA {row}").fetchone()[0] for row in rows]
-    except StorageFailed:
-        found = [0, 0, ""]
-    if found[0] != APPLICATION_ID or found[2] != "ok":
-        raise Problem(f"{name}: is not a whole backup of catalogd.")
-    if found[1] > SCHEMA_VERSION:
-        raise Problem(f"{name}: was made by a newer catalogd. Update it.")
 
 
 class Accounts:
@@ -3049,19 +3029,18 @@ class Store:
         sql = "INSERT OR REPLACE INTO scan_request VALUES (1, ?, ?)"
         self.database.write(sql, (state, report))
 
-    def news(self, days_ago: float) -> list[Row]:
-        """Return the items of all accounts that were completed or have failed since
-        then, and those that a client could take."""
-        since = {"since": self.database.time(days_ago)}
-        since["silent_since"] = self.database.time(self.queue.stale_after / 86400)
+    def news(self, since: float, hour: float = 1 / 24) -> list[Row]:
+        """Return the items of all accounts that were completed or have failed `since`
+        so many days ago, or have waited for an hour since then, in order of `time`."""
+        ago = self.database.time
         return self.database.rows(
-            "SELECT queue.id, entries.name, accounts.name AS account, error, ended_at,"
-            " CASE WHEN is_open THEN 'waiting' ELSE status END AS status FROM queue"
+            "SELECT queue.id, entries.name, accounts.name AS account, error,"
+            " iif(is_open, 'waiting', status) AS status,"
+            " coalesce(ended_at, reported_at, queue.created_at) AS time FROM queue"
             " JOIN entries ON entries.id = entry JOIN accounts ON accounts.id = account"
-            f" WHERE is_open AND {IS_SILENT} AND state = 'here'"
-            " OR status IN ('completed', 'failed') AND ended_at >= :since"
-            " ORDER BY ended_at, place",
-            since,
+            " WHERE status IN ('completed', 'failed') AND time >= ? OR state = 'here'"
+            " AND is_open AND time >= ? AND time <= ? ORDER BY time, place",
+            (ago(since), ago(since + hour), ago(hour)),
         )
 
     def drop_old(self) -> None:
@@ -4577,15 +4556,12 @@ class Route(NamedTuple):
     """An address of the service. `access` is "open", "key", "session", "admin" (a
     session of one), "key or session", or "dir" (a token in the path, or Basic
     authentication with an account's name and key). `fields` are those of its JSON body.
-    `runs` names the threads that answer it, see Server. A call of the interface `gives`
-    the fields of a table, or bytes, and has `also` statuses that others do not have."""
+    `runs` names the threads that answer it, see Server."""
 
     method: str
     path: str
     access: str
     fields: Mapping[str, Field] | None
-    gives: Any
-    also: tuple[int, ...]
     runs: str
     answer: Callable[..., Any]
 
@@ -4594,12 +4570,7 @@ ROUTES: list[Route] = []
 
 
 def route(
-    rule: str,
-    access: str,
-    fields: Mapping[str, Field] | None = None,
-    runs: str = "",
-    gives: Any = None,
-    also: tuple[int, ...] = (),
+    rule: str, access: str, fields: Mapping[str, Field] | None = None, runs: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a method answer `rule`, such as "GET /api/list". It is called with the
     caller (unless the route is open), the fields (if there are any), and the variable
@@ -4609,7 +4580,7 @@ def route(
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
         threads = runs or ("workers" if method == "GET" else "writes")
-        ROUTES.append(Route(method, path, access, fields, gives, also, threads, answer))
+        ROUTES.append(Route(method, path, access, fields, threads, answer))
         return answer
 
     return add
@@ -4734,7 +4705,7 @@ class Web:
             raise BadAddress("The address is wrong, or was replaced or revoked.")
         return caller
 
-    @route("GET /healthz", access="open", gives=HEALTH)
+    @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.store.entries.version()
         return {"version": __version__, "waiting": self.store.waiting()}
@@ -4858,11 +4829,7 @@ class SignInCalls(Calls):
         reject_other_sites(self.settings)
         return self._sign_in(self._check_login(body["username"], body["password"]))
 
-    @route(
-        *("POST /api/auth/login", "open", LOGIN, "passwords"),
-        gives={**SUCCESS, "api_key": str},
-        also=(403, 429),
-    )
+    @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self._check_login(body["username"], body["password"])
         label, key = "signed in by a client", new_key()
@@ -4993,11 +4960,7 @@ class DeviceCalls(Calls):
         with self._lock:
             return self.codes.state(caller.account)
 
-    @route(
-        *("POST /api/pair", "open", PAIR),
-        gives={**SUCCESS, "api_key": str, "device": str},
-        also=(403,),
-    )
+    @route("POST /api/pair", access="open", fields=PAIR)
     def pair(self, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
         with self._lock:
@@ -5037,7 +5000,7 @@ class LibraryCalls(Calls):
         self._lists: dict[bool, Body] = {}  # for clients, and for the page
         self._lock = threading.Lock()
 
-    @route("GET /api/list", "key", None, "lists", {"entries": [ENTRY]}, also=(304,))
+    @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
         """Return a list that is read once for each version of the entries. Other calls
         for it wait meanwhile, since an answer must not be older than its call."""
@@ -5055,11 +5018,7 @@ class LibraryCalls(Calls):
         return self.entry_list(caller, for_page=True)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
-    @route(
-        *("GET /api/download/<entry_id>", "key", None, OWN_THREAD),
-        gives=bytes,
-        also=(206, 302, 304, 412, 416),
-    )
+    @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         entry = self.entries.get(entry_id)
         if entry["type"] == "url":
@@ -5071,7 +5030,7 @@ class LibraryCalls(Calls):
             return redirected_file_answer(file, self.settings.accel_redirect)
         return file_answer(file)
 
-    @route("GET /api/entries/<entry_id>/info", "key", gives={**SUCCESS, "entry": ENTRY})
+    @route("GET /api/entries/<entry_id>/info", access="key")
     def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
         return {"entry": self.entries.get(entry_id)}
 
@@ -5130,10 +5089,9 @@ class LibraryCalls(Calls):
 
     @route("GET /web/backup", access="admin")
     def last_backup(self, caller: Caller) -> dict[str, Any]:
-        state = {"kept": self.backups.count, "problem": self.backups.problem}
-        if file := self.backups.last():
-            state |= {"made_at": stamp(file.mtime / 1e9), "size": file.size}
-        return state
+        file = self.backups.last()
+        made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
+        return {"kept": self.backups.count, "problem": self.backups.problem, **made}
 
     @route("GET /web/backup/file", access="admin", runs=OWN_THREAD)
     def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
@@ -5201,11 +5159,7 @@ class QueueCalls(Calls):
         self._started = self.clock()
         self._last_calls: dict[int, float] = {}  # of clients, by account
 
-    @route(
-        *("POST /api/send-to-switch", "key or session", SEND),
-        gives=MESSAGE,
-        also=(403, 404),
-    )
+    @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         device = body.get("device")
         is_new = self.queue.send(caller.account, body["entry_id"], device)
@@ -5224,9 +5178,7 @@ class QueueCalls(Calls):
     def undo_send(self, caller: Caller, body: Mapping[str, Any]) -> None:
         self.queue.undo_send(caller.account, body["entries"])
 
-    @route(
-        "GET /api/send-queue", "key", gives={**SUCCESS, "queue": [ITEM]}, also=(304,)
-    )
+    @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         self._last_calls[caller.account] = self.clock()
         query = bottle.request.query
@@ -5253,8 +5205,8 @@ class QueueCalls(Calls):
             "created_at": row["created_at"],
         }
 
-    @route("POST /api/send-queue/update", "key", UPDATE, "", MESSAGE, (404, 409))
-    @route("POST /api/send-queue/progress", "key", PROGRESS, "", MESSAGE, (404, 409))
+    @route("POST /api/send-queue/update", access="key", fields=UPDATE)
+    @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         self._last_calls[caller.account] = self.clock()
         if "transfer_speed" in body:
@@ -5317,11 +5269,7 @@ class ConsoleCalls(Calls):
         self._directory = Directory(-1, [])
         self._lock = threading.Lock()
 
-    @route(
-        *("POST /api/send-queue/<item>/address", "key"),
-        gives={**SUCCESS, "address": str},
-        also=(400, 409),
-    )
+    @route("POST /api/send-queue/<item>/address", access="key")
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
         entry = self.addresses.add_item_address(
@@ -5337,9 +5285,7 @@ class ConsoleCalls(Calls):
         quoted = urllib.parse.quote(found["safe_name"], safe="")
         return {"address": f"{self.base_url()}/dir/{token}/{quoted}"}
 
-    @route(
-        "GET /api/send-queue/<item>/address", "key", gives={**SUCCESS, "served": int}
-    )
+    @route("GET /api/send-queue/<item>/address", access="key")
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
         self.queue.check_item(caller.account, item)
         return {"served": self.served.get(item, Served()).bytes}
@@ -5573,6 +5519,24 @@ def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPRespons
     return bottle.HTTPResponse(b"", 200, headers)
 
 
+DONE = {"success": bool}
+WAITING = {"reports": int, "writers": int}
+ADDRESS = "/api/send-queue/<item>/address"
+INTERFACE = {  # what each documented call answers, and which statuses of its own it has
+    "GET /healthz": ({**DONE, "version": str, "waiting": WAITING}, []),
+    "POST /api/auth/login": ({**DONE, "api_key": str}, [403, 429]),
+    "POST /api/pair": ({**DONE, "api_key": str, "device": str}, [403]),
+    "GET /api/list": ({"entries": [ENTRY]}, [304]),
+    "GET /api/download/<entry_id>": (bytes, [206, 302, 304, 404, 412, 416]),
+    "GET /api/entries/<entry_id>/info": ({**DONE, "entry": ENTRY}, [404]),
+    "POST /api/send-to-switch": (MESSAGE, [403, 404]),
+    "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304]),
+    "POST /api/send-queue/progress": (MESSAGE, [404, 409]),
+    "POST /api/send-queue/update": (MESSAGE, [404, 409]),
+    f"POST {ADDRESS}": ({**DONE, "address": str}, [400, 404, 409]),
+    f"GET {ADDRESS}": ({**DONE, "served": int}, [404]),
+}
+ANY_TEXT = {"schema": {"type": "string"}}
 KEY_PLACES = {
     "header": {"type": "http", "scheme": "bearer"},
     "query": {"type": "apiKey", "in": "query", "name": "api_key"},
@@ -5585,40 +5549,33 @@ SECURITY = {  # by the access of a route
 }
 
 
-def statuses(rule: Route) -> set[int]:
-    """Return the statuses that a call of the interface may have."""
-    found = {200, 408, 431, 500, 503, *rule.also}
-    found |= set() if rule.access == "open" else {401}
-    found |= {404} if "<" in rule.path else set()
-    found |= {507} if rule.method == "POST" else set()
-    return found | ({400, 413, 415, 501} if rule.fields is not None else set())
-
-
-def described(rule: Route) -> dict[str, Any]:
-    """Return the Operation Object of a route."""
-    places = [place for place in KEY_PLACES if place in SECURITY[rule.access]]
+def described(rule: Route, gives: Any, own: Iterable[int]) -> dict[str, Any]:
+    """Return the Operation Object of a call."""
+    places = SECURITY[rule.access]
     names = dict.fromkeys(re.findall("<(.*?)>", rule.path), "path")
     if rule.path == "/api/send-queue":
         names |= {"client": "query", "target": "query"}
     call: dict[str, Any] = {
         "security": [{place: []} for place in places],
         "parameters": [
-            {"name": name, "in": place, "schema": {"type": "string"}}
-            | ({"required": True} if place == "path" else {})
+            {"name": name, "in": place, "required": place == "path", **ANY_TEXT}
             for name, place in names.items()
         ],
-        "responses": {str(code): answer(rule, code) for code in sorted(statuses(rule))},
     }
+    statuses = {200, 408, 431, 500, 503, *own, *([401] if places else [])}
+    statuses |= {507} if rule.method == "POST" else set()
     if rule.fields is not None:
+        statuses |= {400, 413, 415, 501}
         content = {"application/json": {"schema": json_schema(rule.fields)}}
         call["requestBody"] = {"required": True, "content": content}
-    return call
+    answers = {str(status): described_answer(status, gives) for status in statuses}
+    return {**call, "responses": dict(sorted(answers.items()))}
 
 
-def answer(rule: Route, status: int) -> dict[str, Any]:
+def described_answer(status: int, gives: Any) -> dict[str, Any]:
     """Return the Response Object of a status."""
     found: dict[str, Any] = {"description": http.client.responses[status]}
-    table = rule.gives if status < 300 else ERROR
+    table = gives if status < 300 else ERROR
     if table is bytes:
         found["content"] = {"application/octet-stream": {}}
     elif not 300 <= status < 400:
@@ -5630,9 +5587,9 @@ def openapi() -> dict[str, Any]:
     """Return the description of the interface by OpenAPI 3.1."""
     paths: dict[str, Any] = collections.defaultdict(dict)
     for rule in ROUTES:
-        if rule.gives is not None:
+        if found := INTERFACE.get(f"{rule.method} {rule.path}"):
             path = re.sub("<(.*?)>", r"{\1}", rule.path)
-            paths[path][rule.method.lower()] = described(rule)
+            paths[path][rule.method.lower()] = described(rule, *found)
     return {
         "openapi": "3.1.0",
         "info": {"title": "catalogd", "version": __version__},
@@ -10639,10 +10596,9 @@ LISTEN_HINTS = {
 }
 WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
-BACKUP_CHECK_SECONDS = 60.0  # between checks of whether a backup is due
+BACKUP_CHECK_SECONDS = 600.0  # between checks of whether a backup is due
 NOTICE_CHECK_SECONDS = 5.0
-NEWS_SECONDS = 60.0  # more than from a report to the end of its transaction
-MAX_ITEM_WAIT_SECONDS = 3600.0
+NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
 MAX_NOTICE_LINES = 10
 NOTICES = {
     "completed": "{name} was sent ({account}).",
@@ -11009,11 +10965,11 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     :param open: show the page in a browser."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
-    scanner.start()
     threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    scanner.start()
     for thread in threads:
         thread.start()
     try:
@@ -11081,7 +11037,6 @@ class Notices:
         self.store = store
         self.addresses = addresses
         self._failed: set[str] = set()  # addresses, at the last try
-        self._since: dict[str, float] = {}  # when items began to wait, by their ids
         self._known: set[tuple[str, str]] = set()
         self._new()  # what ended before is no news
 
@@ -11098,17 +11053,9 @@ class Notices:
                 self._post(address, f"catalogd: {title}", text)
 
     def _new(self) -> list[Row]:
-        now, rows = time.monotonic(), self.store.news(NEWS_SECONDS / 86400)
-        ended = {(row["id"], row["ended_at"]): row for row in rows if row["ended_at"]}
-        waiting = {row["id"]: row for row in rows if not row["ended_at"]}
-        found = [row for key, row in ended.items() if key not in self._known]
-        self._known = {*ended}
-        self._since = {item: self._since.get(item, now) for item in waiting}
-        for item, since in self._since.items():
-            if now - since >= MAX_ITEM_WAIT_SECONDS:
-                found.append(waiting[item])
-                self._since[item] = math.inf  # it is told once
-        return found
+        rows = self.store.news(NEWS_SECONDS / 86400)
+        known, self._known = self._known, {(row["id"], row["time"]) for row in rows}
+        return [row for row in rows if (row["id"], row["time"]) not in known]
 
     def _post(self, address: str, title: str, text: str) -> None:
         parts = urllib.parse.urlsplit(address)

@@ -22,9 +22,8 @@ NIGHT = "catalogd-2027-01-15.db"  # of conftest's clock
 
 @pytest.fixture(autouse=True)
 def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Local time is UTC, and a failure is tried again at once."""
+    """Local time is UTC."""
     monkeypatch.setattr(catalogd.time, "localtime", time.gmtime)
-    monkeypatch.setattr(catalogd, "BACKUP_RETRY_SECONDS", 0)
     yield
 
 
@@ -131,7 +130,7 @@ def test_a_failure_is_told_until_a_copy_is_made(
     problem = "The disk is full."
     if fault == "the folder":
         pathlib.Path(backups.folder).write_text("")
-        problem = "File exists."
+        problem = f"[Errno 17] File exists: '{backups.folder}'"
     else:
         monkeypatch.setattr(catalogd.Database, "_copy_to", fail)
         problem = f"{backups.folder}/{NIGHT}: cannot be written: {problem}"
@@ -143,18 +142,6 @@ def test_a_failure_is_told_until_a_copy_is_made(
     monkeypatch.undo()
     backups.make()
     assert signed_in.get("/web/backup").json["problem"] == ""
-
-
-def test_after_a_failure_the_next_try_is_later(
-    backups: catalogd.Backups, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalogd, "BACKUP_RETRY_SECONDS", 3600)
-    path = pathlib.Path(backups.folder)
-    path.write_text("")
-    backups.make()
-    path.unlink()
-    backups.make()
-    assert not path.exists()
 
 
 # Restore
@@ -250,7 +237,7 @@ def newer(path: pathlib.Path) -> None:
         db.execute(f"PRAGMA user_version = {catalogd.SCHEMA_VERSION + 1}")
 
 
-NO_BACKUP = "is not a whole backup of catalogd."
+NO_BACKUP = "is not a backup of catalogd."
 
 
 @pytest.mark.parametrize(
@@ -258,7 +245,6 @@ NO_BACKUP = "is not a whole backup of catalogd."
     [
         (lambda path: path.write_text("no database"), NO_BACKUP),
         (lambda path: path.write_bytes(b""), NO_BACKUP),
-        (lambda path: os.truncate(path, 20_000), NO_BACKUP),
         (other_program, NO_BACKUP),
         (newer, "was made by a newer catalogd. Update it."),
         (lambda path: path.unlink(), "No such file or directory."),
@@ -276,6 +262,20 @@ def test_what_is_no_backup_is_refused_and_changes_nothing(
     assert run(restored, path) == 2
     assert capsys.readouterr().err == f"catalogd: {path}: {message}\n"
     assert sorted({*os.listdir(restored)} - {"serve.lock", "scan.lock"}) == before
+    assert accounts(restored) == ["anna", "ben"]
+
+
+def test_a_damaged_backup_is_refused(
+    restored: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = restored / "backups" / NIGHT
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20_000])
+    assert run(restored, path) == 2
+    assert "The database cannot be used" in capsys.readouterr().err
+    path.write_bytes(whole[:8192] + bytes(4096) + whole[12288:])
+    assert run(restored, path) == 2
+    assert re.search(f"{path}: is damaged: .+", capsys.readouterr().err)
     assert accounts(restored) == ["anna", "ben"]
 
 

@@ -78,6 +78,8 @@ def test_it_has_every_call_of_the_interface() -> None:
     paths = {re.sub("<(.*?)>", r"{\1}", rule.path): rule for rule in catalogd.ROUTES}
     wanted = {path for path in paths if path.startswith("/api/")} | {"/healthz"}
     assert {path for path, _ in CALLS} == wanted
+    routes = {f"{rule.method} {rule.path}" for rule in catalogd.ROUTES}
+    assert catalogd.INTERFACE.keys() <= routes
 
 
 def test_it_has_every_documented_field_with_its_type() -> None:
@@ -248,6 +250,7 @@ def broken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(catalogd.Accounts, "credentials", fail)
             patch.setattr(catalogd.PairingCodes, "redeem", fail)
             patch.setattr(catalogd.Entries, "version", fail)
+            patch.setattr(catalogd.PairingCodes, "redeem", fail)
             for path, method in CALLS:
                 is_full = isinstance(fault, catalogd.StorageFull)
                 if method == "post" or not is_full:
