@@ -1022,6 +1022,36 @@ def test_tidy_names_the_file_that_another_is_equal_to(
     assert {"Old disk", "Switch"} == {*re.findall("Old disk|Switch", text)}
 
 
+def test_an_admin_sees_the_last_backup_and_downloads_it(
+    anna: Any, service: catalogd.Web
+) -> None:
+    anna.goto("#settings")
+    panel = anna.get_by_role("region", name="Backups")
+    see(panel, "No backup was made yet.")
+    service.backups.make()
+    service.backups.problem = "The disk is full."
+    anna.reload()
+    panel.get_by_text(re.compile(r"^Last backup .*, \d+ \w+\.$")).wait_for()
+    see(panel, "The last backup failed. The disk is full.")
+    with anna.expect_download() as download:
+        panel.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename.startswith("catalogd-20")
+
+
+def test_a_member_sees_no_backups(kim: Any) -> None:
+    kim.goto("#settings")
+    kim.get_by_role("region", name="Library folders").wait_for()
+    assert kim.get_by_role("region", name="Backups").count() == 0
+
+
+def test_without_a_secure_address_no_notifications_are_offered(anna: Any) -> None:
+    anna.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: 0})")
+    anna.goto("#queue")
+    anna.reload()
+    see(anna, "Queue")
+    assert button(anna, "Notify me").count() == 0
+
+
 def test_a_member_sees_nothing_to_tidy(kim: Any) -> None:
     kim.goto("#settings")
     see(kim, "There is no key yet.")
