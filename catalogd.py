@@ -8006,6 +8006,7 @@ async function send(parts, name = WORDS.titles(String(parts.length))) {
   const ids = parts.map(part => part.id);
   setQueueing(ids, true);
   try {
+    if (!state.devices) await loadDevices();
     const body = {entries: ids, device: chosenDevice() || undefined};
     const {added, failed} = await call("POST", "web/send", body);
     await loadQueue();

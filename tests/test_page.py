@@ -1803,7 +1803,8 @@ def poll(page: Any, key: str, target: str) -> None:
 
 
 def device_of(store: catalogd.Store) -> Any:
-    """Return which device the only item is for."""
+    """Wait for an item, and return which device the only one is for."""
+    until(lambda: store.queue.items(1))
     (row,) = store.queue.items(1)
     return row["device"]
 
