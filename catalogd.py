@@ -1288,7 +1288,7 @@ SESSION_DAYS = 30
 LOGIN_KEY_DAYS = 90  # without use
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
-CLIENT_SECONDS = 30  # after its last call a client counts as connected for so long
+CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
 KEY_USES_SECONDS = 3600  # between two writes of what keys were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
@@ -5155,11 +5155,6 @@ def remote_size(url: str, timeout: float = 10) -> int:
 class QueueCalls(Calls):
     """The caller's send queue, for clients and for the page."""
 
-    def __init__(self, web: Web) -> None:
-        super().__init__(web)
-        self._started = self.clock()
-        self._last_calls: dict[int, float] = {}  # of clients, by account
-
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         device = body.get("device")
@@ -5181,7 +5176,6 @@ class QueueCalls(Calls):
 
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
-        self._last_calls[caller.account] = self.clock()
         query = bottle.request.query
         target = query.getunicode("target") or ""
         self.accounts.set_target(caller.credential, target[:200])
@@ -5209,7 +5203,6 @@ class QueueCalls(Calls):
     @route("POST /api/send-queue/update", access="key", fields=UPDATE)
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        self._last_calls[caller.account] = self.clock()
         if "transfer_speed" in body:
             body["transfer_speed"] = round(body["transfer_speed"])
         body["key"] = caller.credential
@@ -5218,18 +5211,11 @@ class QueueCalls(Calls):
 
     @route("GET /web/queue", access="session")
     def all_items(self, caller: Caller) -> bottle.HTTPResponse:
-        """Return the queue, whether a client of the account is connected, and if not,
-        the time of its last call. It is not there while one is, so that equal queues
-        have equal bodies."""
+        """Return the queue, and how many items lost their device."""
         rows = self.queue.items(caller.account)
-        last = self._last_calls.get(caller.account)
-        # abs: a clock that was set back must not keep a client connected for hours
-        is_here = abs(self.clock() - (last or self._started)) < CLIENT_SECONDS
-        fetched = None if is_here or last is None else stamp(last)
         own = [row for row in rows if row["is_own"] and row["status"] == "pending"]
-        told: Row = {"client_here": is_here, "last_fetched": fetched}
-        told["freed"] = sum(row["freed_from"] is not None for row in own)
-        return conditional(json_body(True, queue=rows, **told))
+        freed = sum(row["freed_from"] is not None for row in own)
+        return conditional(json_body(True, queue=rows, freed=freed))
 
     @route("GET /web/sent", access="session")
     def sent(self, caller: Caller) -> dict[str, Any]:

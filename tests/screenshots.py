@@ -409,7 +409,7 @@ def view_toast(page: Any, address: str) -> None:
 
 
 def view_empty_queue(page: Any, address: str) -> None:
-    answer = {"success": True, "queue": [], "client_here": False, "last_fetched": None}
+    answer = {"success": True, "queue": [], "freed": 0}
     page.route("**/web/queue", lambda route: route.fulfill(json=answer))
     page.goto(f"{address}#queue")
     see(page, "The queue is empty")

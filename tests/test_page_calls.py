@@ -229,50 +229,6 @@ def test_the_session_of_another_account_is_not_ended(
 # The queue
 
 
-def client_state(app: webtest.TestApp) -> tuple[bool, str | None]:
-    state = app.get("/web/queue").json
-    return state["client_here"], state["last_fetched"]
-
-
-def test_a_client_that_never_called_is_missing_after_30_seconds(
-    signed_in: webtest.TestApp, clock: Clock
-) -> None:
-    assert client_state(signed_in) == (True, None)
-    clock.now += 31
-    assert client_state(signed_in) == (False, None)
-
-
-def test_the_queue_has_the_time_of_the_last_call_of_a_client(
-    signed_in: webtest.TestApp, key: str, clock: Clock
-) -> None:
-    clock.now += 100
-    since = catalogd.stamp(clock.now)
-    signed_in.get(f"/api/send-queue?api_key={key}")
-    assert client_state(signed_in) == (True, None)
-    clock.now += 31
-    assert client_state(signed_in) == (False, since)
-
-
-def test_a_client_is_missing_although_the_clock_was_set_back(
-    signed_in: webtest.TestApp, key: str, clock: Clock
-) -> None:
-    signed_in.get(f"/api/send-queue?api_key={key}")
-    clock.now -= 5 * 3600
-    assert client_state(signed_in)[0] is False
-    signed_in.get(f"/api/send-queue?api_key={key}")
-    assert client_state(signed_in)[0] is True
-
-
-def test_a_report_is_a_call_of_a_client(
-    signed_in: webtest.TestApp, key: str, clock: Clock
-) -> None:
-    clock.now += 100
-    body = {"queue_item_id": "none"}
-    path = f"/api/send-queue/progress?api_key={key}"
-    signed_in.post_json(path, body, status=404)
-    assert client_state(signed_in) == (True, None)
-
-
 def test_polls_of_a_client_do_not_change_the_etag_of_the_queue(
     signed_in: webtest.TestApp, key: str, clock: Clock
 ) -> None:
