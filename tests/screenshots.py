@@ -682,6 +682,13 @@ def take(
     page = context.new_page()
     VIEWS[view](page, server.address)
     picture(page, file)
+    close(context)
+
+
+def close(context: Any) -> None:
+    """Close a context when its routes have answered: they need its connections."""
+    for page in context.pages:
+        page.unroute_all(behavior="wait")
     context.close()
 
 

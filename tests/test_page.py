@@ -62,7 +62,7 @@ def visit(chromium: Any) -> Iterator[Visit]:
 
         def open_page(**more: Any) -> Any:
             context = chromium.new_context(**{**options("light", DESK), **more})
-            stack.callback(context.close)
+            stack.callback(screenshots.close, context)
             context.set_default_timeout(PATIENCE)
             page = context.new_page()
             page.on("pageerror", lambda error: problems.append(str(error)))
