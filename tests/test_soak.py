@@ -106,8 +106,9 @@ def test_a_service_that_only_answers_polls_writes_nothing(
     poll = urllib.request.Request(address, headers=headers)
     counters = pathlib.Path(f"/proc/{soak.server.pid}/io")
     written = []
-    urllib.request.urlopen(poll).close()  # the first makes the key a device's
     time.sleep(5)  # for the first scan
+    urllib.request.urlopen(poll).close()  # the first makes the key a device's
+    time.sleep(2)
     for _ in range(seconds):
         urllib.request.urlopen(poll).close()
         written += re.findall(r"write_bytes: (\d+)", counters.read_text())[:1]
