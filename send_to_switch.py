@@ -183,11 +183,13 @@ def read_ini(path: str) -> dict[str, Any]:
 
 
 def own_folder(kind: str) -> str:
-    """Return the program's folder for its "config" or its "state"."""
+    """Return the program's folder for its "config" or its "state". Where it once ran
+    without platformdirs it goes on with that folder, and so finds its key and files."""
+    home = os.path.expanduser(os.path.join("~", f".{PROGRAM}"))
     with contextlib.suppress(ImportError):
         folder_of = getattr(importlib.import_module("platformdirs"), f"user_{kind}_dir")
-        return str(folder_of(PROGRAM, appauthor=False))
-    home = os.path.expanduser(os.path.join("~", f".{PROGRAM}"))
+        if not os.path.isdir(home):
+            return str(folder_of(PROGRAM, appauthor=False))
     return os.environ.get("APPDATA", home) if kind == "config" else home
 
 

@@ -187,6 +187,16 @@ def test_a_folder_of_its_own_is_found_with_and_without_platformdirs(
     assert found.endswith("send-to-switch")
 
 
+def test_installing_platformdirs_later_loses_no_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "platformdirs", None)
+        path = send_to_switch.config_path("key")
+        send_to_switch.write_private(path, "catalogd_key")
+    assert send_to_switch.config_path("key") == path
+
+
 @pytest.mark.parametrize(
     "address", ["", "ftp://pi", "http://", "http://a:b", "http://me:secret/x@h"]
 )
