@@ -534,7 +534,6 @@ ITEM = {
     **{"entry_size": int, "created_at": str},
     "status": Field(str, True, choices=("pending",)),
 }
-JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def json_schema(value: Any) -> dict[str, Any]:
@@ -1955,8 +1954,10 @@ class Database:
                 problems.append(problem)
         return problems
 
-    def exclusive(self, work: str, wait: float = 0) -> Any:
-        """See the function."""
+    def exclusive(
+        self, work: str, wait: float = 0
+    ) -> contextlib.AbstractContextManager[None]:
+        """Let one process at a time do this work on the folder: see `exclusive`."""
         return exclusive(self.folder, work, wait)
 
     def is_served(self) -> bool:
@@ -2009,7 +2010,15 @@ class Database:
         if os.path.samefile(path, self.path):
             return False
         with open(path, "rb") as file:
-            return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
+            return schema_version(file) > 0
+
+
+def schema_version(file: IO[bytes]) -> int:
+    """Return that of a database of ours, 0 for any other file, from its first bytes:
+    see "The Database Header" on sqlite.org."""
+    head = file.read(72)
+    is_ours = head[68:] == APPLICATION_ID.to_bytes(4, "big")
+    return int.from_bytes(head[60:64], "big") if is_ours else 0
 
 
 class Backups:
@@ -2056,13 +2065,13 @@ class Backups:
 def restore(folder: str, backup: IO[bytes]) -> str:
     """Put a backup in the place of the database, and return the path of that one, or
     "" where there was none. :raises Problem: it is no backup, or the service runs."""
-    head = backup.read(72)  # see "The Database Header" on sqlite.org
-    if head[68:] != APPLICATION_ID.to_bytes(4, "big"):
+    version = schema_version(backup)
+    if not version:
         raise Problem(f"{backup.name}: is not a backup of catalogd.")
-    if int.from_bytes(head[60:64], "big") > SCHEMA_VERSION:
+    if version > SCHEMA_VERSION:
         raise Problem(f"{backup.name}: was made by a newer catalogd. Update it.")
     backup.seek(0)
-    path, part = (os.path.join(folder, name) for name in ("catalogd.db", new_id()))
+    path, part = os.path.join(folder, "catalogd.db"), os.path.join(folder, new_id())
     kept = f"{path}.{stamp(time.time())}".replace(":", "")
     os.makedirs(part, mode=0o700)
     try:
@@ -3415,9 +3424,7 @@ def library_folders(folders: Iterable[str]) -> list[str]:
     """Return them as absolute paths, each once, without those inside of another.
     :raises Problem: the path of one is no Unicode, as JSON and SQLite need it."""
     found: list[str] = []
-    for path in sorted(
-        map(absolute, folders), key=lambda path: (os.path.normcase(path), path)
-    ):
+    for path in sorted(sorted(map(absolute, folders)), key=os.path.normcase):
         if not is_text(path):
             raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
         if not any(is_below(path, above) for above in found):
@@ -3636,7 +3643,7 @@ class ScanState:
 
     scanning: bool = False
     files: int = 0  # found so far
-    looked: int = 0  # files that were read
+    read: int = 0  # files so far
     started: str | None = None
     finished: str | None = None
     next: str | None = None  # when the next one begins, if nobody asks before
@@ -3778,7 +3785,7 @@ class Scanner:
                 self._previous_warnings, self._warnings = self._warnings, set()
             started = self.database.time()
             self.state = dataclasses.replace(
-                self.state, scanning=True, files=0, looked=0, started=started
+                self.state, scanning=True, files=0, read=0, started=started
             )
             try:
                 read = parts or dict.fromkeys(self.folders, True)
@@ -3800,14 +3807,14 @@ class Scanner:
         if self._stopping:
             raise Stopped
         self.state.files += found
-        self.state.looked += read
+        self.state.read += read
         self._tick(self.state)
 
     def _compare(
         self, trees: Mapping[str, Tree | None], parts: Parts | None
     ) -> Changes:
         self.growing.begin_scan()
-        if parts is None or any(map(parts.get, self.folders)):
+        if self._has_whole(parts):
             self.unreadable = {}
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
@@ -3930,7 +3937,7 @@ class Scanner:
         while not self._stopping:
             with logged_problems("The scan failed"):
                 self._scan_and_log()
-            if not self._parts or any(map(self._parts.get, self.folders)):
+            if self._has_whole(self._parts):
                 with logged_problems("What is old could not be dropped"):
                     self.store.drop_old()
             due = self.database.clock() + self._scan_due - time.monotonic()
@@ -3940,6 +3947,10 @@ class Scanner:
                 with logged_problems("Files could not be read again"):
                     self._read_outdated()
         self._unwatch()
+
+    def _has_whole(self, parts: Parts | None) -> bool:
+        """Return whether a whole library folder is among the parts to read."""
+        return not parts or any(map(parts.get, self.folders))
 
     def _is_all_watched(self) -> bool:
         return len(self.state.watched) == len(self.folders)
@@ -4038,7 +4049,7 @@ def why_offline(error: OSError, is_known: bool) -> str:
 
 
 def progress(state: ScanState) -> str:
-    return f"{state.files} files found, {state.looked} read"
+    return f"{state.files} files found, {state.read} read"
 
 
 @contextlib.contextmanager
@@ -5053,7 +5064,7 @@ class LibraryCalls(Calls):
         files += [
             {"reason": "unreadable", "id": path, "name": os.path.basename(path)}
             | {"path": path, "size": size}
-            for path, size in self.scanner.unreadable.items()
+            for path, size in self.scanner.unreadable.copy().items()
         ]
         return {"files": files, "bytes": sum(file["size"] for file in files)}
 
@@ -6420,7 +6431,7 @@ JS = r""""use strict";
  *   kept: number, problem: string, made_at?: string, size?: number
  * }} Backup the last one, and how many are kept */
 /** @typedef {{
- *   scanning: boolean, files: number, looked: number, folders: Folder[] | null,
+ *   scanning: boolean, files: number, read: number, folders: Folder[] | null,
  *   finished: string | null, next: string | null,
  * }} ScanState with the numbers of files found and read; folders are null until loaded
  */
@@ -7065,7 +7076,7 @@ function initialState() {
     scan: /** @type {ScanState} */ ({
       scanning: false,
       files: 0,
-      looked: 0,
+      read: 0,
       finished: null,
       next: null,
       folders: null,
@@ -10274,8 +10285,8 @@ function renderFolders() {
 }
 
 /** @param {ScanState} scan */
-function scanText({scanning, files, looked, finished, next}) {
-  if (scanning) return WORDS.scanProgress(formatNumber(files), formatNumber(looked));
+function scanText({scanning, files, read, finished, next}) {
+  if (scanning) return WORDS.scanProgress(formatNumber(files), formatNumber(read));
   if (!finished) return WORDS.neverScanned;
   const then = next ? WORDS.nextScan(formatTime(next)) : WORDS.watched;
   return `${WORDS.lastScan(formatAge(finished))} ${then}`;
@@ -10299,7 +10310,7 @@ async function startScan() {
   if (state.scan.scanning) return;
   await attempt(async () => {
     await call("POST", "web/scan");
-    update({scan: {...state.scan, scanning: true, files: 0, looked: 0}});
+    update({scan: {...state.scan, scanning: true, files: 0, read: 0}});
     await poll("scan");
   });
 }

@@ -16,7 +16,11 @@ import pytest
 import webtest
 
 import catalogd
+import household
+import screenshots
 import send_to_switch
+from browser import PATIENCE, sign_in
+from screenshots import DESK, Demo, options, see, served
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
 
@@ -345,3 +349,83 @@ def games(
     games = Games(serve(service), key, library, scanner)
     with contextlib.closing(games.connection):
         yield games
+
+
+# A browser, and servers for it
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    if missing := screenshots.missing_for_chromium():
+        skip(f"needs the package {missing}")
+    with screenshots.chromium() as browser:
+        yield browser
+
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Visit]:
+    """Return a function that opens a page in a browser context of its own, and takes
+    Playwright's options for that."""
+    problems: list[str] = []
+    with contextlib.ExitStack() as stack:
+
+        def open_page(**more: Any) -> Any:
+            context = chromium.new_context(**{**options("light", DESK), **more})
+            stack.callback(screenshots.close, context)
+            context.set_default_timeout(PATIENCE)
+            page = context.new_page()
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("console", lambda line: note(line, problems))
+            return page
+
+        yield open_page
+    assert problems == []
+
+
+def note(line: Any, problems: list[str]) -> None:
+    """Add an error of the console, but not that of a call, which tests let fail."""
+    if line.type == "error" and not line.text.startswith("Failed to load resource"):
+        problems.append(line.text)
+
+
+@pytest.fixture
+def site(service: catalogd.Web) -> Iterator[str]:
+    """The address of the service."""
+    with served(service) as address:
+        yield address
+
+
+@pytest.fixture
+def anna(visit: Visit, store: catalogd.Store, site: str, key: str) -> Any:
+    """A page in the browser of the admin anna, not loaded yet."""
+    page = visit(base_url=site)
+    sign_in(page, store, site, "anna")
+    return page
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Demo]:
+    """A server with the library of a household."""
+    with screenshots.running(household.write) as running:
+        yield running
+
+
+@pytest.fixture
+def kim(visit: Visit, house: Demo) -> Iterator[Any]:
+    """A page of that library, in the browser of an account without a queue."""
+    account = house.store.accounts.add("kim2", catalogd.hash_password(PASSWORD))
+    page = visit(base_url=house.address)
+    sign_in(page, house.store, house.address, "kim2")
+    page.goto("")
+    see(page, "12 Minutes to Midnight")
+    yield page
+    house.store.accounts.remove(account)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Demo]:
+    with screenshots.demo() as running:
+        yield running

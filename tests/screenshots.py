@@ -315,7 +315,7 @@ def view_empty(page: Any, address: str) -> None:
 
 
 def view_scanning(page: Any, address: str) -> None:
-    scan = {"scanning": True, "files": 1234, "looked": 87, "folders": []}
+    scan = {"scanning": True, "files": 1234, "read": 87, "folders": []}
     page.route("**/web/scan", lambda route: route.fulfill(json=scan))
     view_empty(page, address)
     see(page, "1,234 files so far")

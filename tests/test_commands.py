@@ -674,7 +674,7 @@ def test_a_problem_is_one_line_whatever_is_in_it(
 def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
     stream = Terminal()
     line = catalogd.ProgressLine(stream, total=60_000_000)
-    line.draw(catalogd.progress(catalogd.ScanState(files=3, looked=1)))
+    line.draw(catalogd.progress(catalogd.ScanState(files=3, read=1)))
     line.read(15_000_000, "a.nsp")
     line.end()
     assert stream.getvalue().split("\r\x1b[K") == [

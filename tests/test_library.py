@@ -320,7 +320,7 @@ def test_the_page_sees_how_far_a_scan_is(
         "success": True,
         "scanning": False,
         "files": 1,
-        "looked": 1,
+        "read": 1,
         "started": "2027-01-15T08:00:00",
         "finished": "2027-01-15T08:00:00",
         "next": None,  # by a scanner whose thread does not run

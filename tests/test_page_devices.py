@@ -1,0 +1,442 @@
+"""Devices and the sheet that adds one, in a real Chromium."""
+
+import os
+import shlex
+import subprocess
+from typing import Any
+
+import pytest
+
+import catalogd
+from browser import (
+    COPY_WITHOUT_HTTPS,
+    add,
+    button,
+    fill_folder,
+    line_of,
+    pair,
+    sign_in,
+    until,
+)
+from conftest import PASSWORD, Clock, Visit
+from screenshots import see
+
+CI = os.environ.get("CI") == "true"
+CI_FACTOR = 10 if CI else 1  # by which its machines are slower
+ADD = "Add a device"
+
+
+def add_device(
+    store: catalogd.Store,
+    name: str,
+    account: int = 1,
+    target: str = "ready",
+    **changes: Any,
+) -> str:
+    """Add a device whose key is its name, and return its id."""
+    device = store.accounts.add_key(account, name, catalogd.hash_token(name))
+    store.accounts.set_target(device, target)
+    store.accounts.key_holder(catalogd.hash_token(name))
+    store.devices.change(device, changes)
+    return device
+
+
+def add_ben(store: catalogd.Store) -> int:
+    return store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+
+
+def open_sheet(page: Any) -> None:
+    page.goto("#settings")
+    button(page, ADD).click()
+    see(page, "What does it put files on?")
+
+
+def pairing_code(page: Any) -> str:
+    code: str = page.locator(".pairing-code").text_content()
+    return code.replace(" ", "")
+
+
+def poll(page: Any, key: str, target: str) -> None:
+    """Fetch the queue, as a client does."""
+    headers = {"Authorization": f"Bearer {key}"}
+    path = "/api/send-queue"
+    assert page.request.get(path, params={"target": target}, headers=headers).ok
+
+
+def device_of(store: catalogd.Store) -> Any:
+    """Wait for an item, and return which device the only one is for."""
+    until(lambda: store.queue.items(1))
+    (row,) = store.queue.items(1)
+    return row["device"]
+
+
+@pytest.mark.parametrize(
+    ("system", "line", "text"),
+    [
+        ("Windows NT 10.0", "Get the program", "Invoke-WebRequest http://"),
+        ("Windows NT 10.0", "Connect it", "python send_to_switch.py pair http://"),
+        ("Macintosh; Intel Mac OS X", "Get the program", "curl -fO http://"),
+        ("X11; Linux x86_64", "Start it", "python3 send_to_switch.py"),
+    ],
+)
+def test_the_lines_are_those_of_the_computer_that_shows_the_page(
+    anna: Any, system: str, line: str, text: str
+) -> None:
+    agent = f"Mozilla/5.0 ({system})"
+    anna.add_init_script(
+        f"Object.defineProperty(navigator, 'userAgent', {{value: '{agent}'}})"
+    )
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    assert line_of(anna, line).startswith(text)
+
+
+def test_the_sheet_copies_without_https_and_says_so(anna: Any) -> None:
+    anna.add_init_script(COPY_WITHOUT_HTTPS)
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    button(anna, "Copy: Start it").click()
+    until(lambda: anna.evaluate("window.copied") == "python3 s")
+    see(anna.get_by_role("dialog"), "Copied.")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "host", "target"),
+    [
+        (["Console over FTP"], "192.168.1.20", "ftp://192.168.1.20"),
+        (["Console over FTP", "DBI"], "10.0.0.7", "ftp://10.0.0.7:6000/"),
+        (["Console over FTP", "DBI"], "10.0.0.7:21", "ftp://10.0.0.7:21/"),
+        (["Console over FTP", "sys-ftpd"], "a:b@10.0.0.7", "ftp://a:b@10.0.0.7/games"),
+        (["Console that waits"], "ftp://10.0.0.7/", "lan://10.0.0.7"),
+    ],
+)
+def test_the_target_is_that_of_the_program_on_the_console(
+    anna: Any, chosen: list[str], host: str, target: str
+) -> None:
+    open_sheet(anna)
+    for name in chosen:
+        anna.get_by_role("radio", name=name, exact=name in ("DBI", "sys-ftpd")).check()
+    see(anna, "First fill in where the files go, above.")
+    anna.get_by_label("Address of the console").fill(host)
+    assert shlex.split(line_of(anna, "Connect it"))[-1] == target
+
+
+def test_a_phone_says_where_to_copy_the_lines(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    page = visit(base_url=site, user_agent="Mozilla/5.0 (Linux; Android 15)")
+    sign_in(page, store, site, "anna")
+    open_sheet(page)
+    fill_folder(page, "/card")
+    see(page, f"To copy the lines, open {site.rstrip('/')} on that computer.")
+
+
+def test_a_shell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
+    open_sheet(anna)
+    fill_folder(anna, "/media/Robin's $card")
+    words = shlex.split(line_of(anna, "Connect it"))
+    assert words[-1] == "folder:/media/Robin's $card"
+
+
+def test_powershell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
+    open_sheet(anna)
+    anna.get_by_label("Windows").check()
+    fill_folder(anna, "E:\\Robin's games\\")
+    assert line_of(anna, "Connect it").endswith(" 'folder:E:\\Robin''s games'")
+
+
+def test_this_server_runs_the_program_as_a_service(anna: Any) -> None:
+    open_sheet(anna)
+    anna.get_by_label("This server").check()
+    anna.get_by_label("What do you call it?").fill("Kid's room")
+    anna.get_by_role("radio", name="Console over FTP").check()
+    anna.get_by_label("Address of the console").fill("10.0.0.7")
+    words = shlex.split(line_of(anna, "Connect it"))
+    assert words[:3] == ["sudo", "send-to-switch", "pair"]
+    assert words[-2:] == ["--service", "kid-s-room"]
+
+
+def test_the_service_may_write_to_its_folder(anna: Any) -> None:
+    open_sheet(anna)
+    anna.get_by_label("This server").check()
+    fill_folder(anna, "/media/My card")
+    command, install = line_of(anna, "Let it write").split(" | ")
+    text = subprocess.check_output(["sh", "-c", command], env={"USER": "pi"}, text=True)
+    assert text == '[Service]\nReadWritePaths="-/media/My card"\nUser=pi\n'
+    assert install.endswith("/send-to-switch@living-room.service.d/folder.conf")
+
+
+def test_a_second_device_has_settings_of_its_own(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add_device(store, "Bedroom")
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    see(anna, "Start it")
+    assert line_of(anna, "Start it").endswith(" --config living-room.ini")
+
+
+def test_a_server_without_the_program_says_what_to_do(anna: Any) -> None:
+    def answer(route: Any) -> None:
+        route.fulfill(json={**route.fetch().json(), "client": False})
+
+    anna.route("**/web/me", answer)
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    see(anna, "This server does not have the program.")
+    assert anna.get_by_text("Get the program").count() == 0
+
+
+def test_an_open_code_is_kept_when_the_sheet_is_opened_again(anna: Any) -> None:
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    code = pairing_code(anna)
+    button(anna, "Close").click()
+    button(anna, ADD).click()
+    fill_folder(anna, "/card")
+    assert pairing_code(anna) == code
+
+
+def test_wrong_codes_end_the_code_and_a_new_one_is_made(anna: Any) -> None:
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    code = pairing_code(anna)
+    wrong = "000000" if code != "000000" else "111111"
+    for _ in range(10):
+        assert pair(anna, wrong).status == 403
+    see(anna, "Somebody tried ten wrong codes")
+    button(anna, "New code").click()
+    see(anna, "good for")
+    assert pairing_code(anna) != code
+
+
+def test_an_expired_code_says_so(anna: Any) -> None:
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    see(anna, "good for 9:")
+    answer = {"success": True, "code": None, "expires_in": 0, "device": None}
+    anna.route("**/web/pairing", lambda route: route.fulfill(json=answer))
+    see(anna, "The code has expired.")
+
+
+def test_the_sheet_ticks_by_itself_within_two_seconds(anna: Any) -> None:
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    answer = pair(anna, pairing_code(anna), "Attic").json()
+    key, ticks = answer["api_key"], anna.locator(".tick.check")
+    for text, target in (
+        ("The code was used", ""),
+        ("Attic has called", "ready"),
+    ):
+        ticks.get_by_text(text).wait_for(timeout=CI_FACTOR * 2000)
+        poll(anna, key, target)
+    ticks.get_by_text("Ready", exact=True).wait_for(timeout=CI_FACTOR * 2000)
+
+
+def test_the_sheet_shows_why_a_console_does_not_answer(anna: Any) -> None:
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    answer = pair(anna, pairing_code(anna)).json()
+    poll(anna, answer["api_key"], "There is no folder /card. Is the card in?")
+    see(anna, "There is no folder /card. Is the card in?")
+    assert anna.get_by_text("Send puts your games on").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "text"),
+    [
+        ("Sphaira", "url=http://127.0.0.1"),
+        ("DBI", "Library=ApacheHTTP|http://127.0.0.1"),
+        ("Tinfoil and others", "Enter this address."),
+    ],
+)
+def test_a_console_that_fetches_by_itself_gets_its_steps(
+    anna: Any, program: str, text: str
+) -> None:
+    open_sheet(anna)
+    anna.get_by_label("The console fetches by itself").check()
+    button(anna.get_by_role("dialog"), "Create address").click()
+    anna.get_by_role("radio", name=program, exact=True).check()
+    see(anna.get_by_role("dialog"), text)
+
+
+def test_send_without_a_device_leads_to_the_sheet(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    button(anna, "Send Paper Harbor").click()
+    see(anna, "Waits for a device.")
+    button(anna, "Add one").click()
+    see(anna, "What does it put files on?")
+    assert device_of(store) is None
+
+
+def test_send_goes_silently_to_the_only_device(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    device = add_device(store, "Bedroom")
+    anna.goto("")
+    button(anna, "Send Paper Harbor").click()
+    button(anna, "Queued").wait_for()
+    assert device_of(store) == device
+    assert anna.get_by_label("Send to").count() == 0
+
+
+def test_send_goes_to_the_device_that_was_chosen_last(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    add_device(store, "Bedroom")
+    attic = add_device(store, "Attic")
+    anna.goto("")
+    anna.get_by_label("Send to").select_option("to Attic")
+    anna.reload()
+    button(anna, "Send Paper Harbor").click()
+    button(anna, "Queued").wait_for()
+    assert device_of(store) == attic
+
+
+def test_what_one_device_has_can_be_sent_to_another(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entry = add(store, "Paper Harbor")
+    store.queue.send(1, entry, add_device(store, "Attic"))
+    bedroom = add_device(store, "Bedroom")
+    anna.goto("")
+    anna.get_by_label("Send to").select_option("to Attic")
+    button(anna, "Queued").wait_for()
+    anna.get_by_label("Send to").select_option("to Bedroom")
+    button(anna, "Send Paper Harbor").click()
+    until(lambda: bedroom in [row["device"] for row in store.queue.items(1)])
+
+
+def group(page: Any, name: str) -> Any:
+    """Return the part of the queue that is for one device."""
+    heading = page.get_by_role("heading", name=name, exact=True)
+    return page.locator("section.items").filter(has=heading)
+
+
+def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> None:
+    store.queue.send(1, add(store, "Paper Harbor"), add_device(store, "Attic"))
+    store.queue.send(1, add(store, "Night Ferry"))
+    anna.goto("#queue")
+    see(group(anna, "Attic"), "Paper Harbor")
+    see(group(anna, "Any device"), "Night Ferry")
+
+
+@pytest.mark.parametrize(
+    ("target", "age", "text"),
+    [
+        ("ready", 0, "Idle"),
+        ("", 0, "Idle"),
+        ("No answer from 10.0.0.7.", 0, "Its console does not answer"),
+        ("No answer from 10.0.0.7.", 0, "No answer from 10.0.0.7."),
+        ("ready", 7300, "Last seen "),
+    ],
+)
+def test_the_queue_shows_the_state_of_a_device(
+    anna: Any, store: catalogd.Store, clock: Clock, target: str, age: int, text: str
+) -> None:
+    add_device(store, "Attic", target=target)
+    clock.now += age
+    anna.goto("#queue")
+    see(group(anna, "Attic"), text)
+
+
+def test_an_item_is_moved_to_another_device(anna: Any, store: catalogd.Store) -> None:
+    store.queue.send(1, add(store, "Paper Harbor"), add_device(store, "Attic"))
+    bedroom = add_device(store, "Bedroom")
+    anna.goto("#queue")
+    move = anna.get_by_label("Move Paper Harbor to another device")
+    move.select_option("Bedroom")
+    see(group(anna, "Bedroom"), "Paper Harbor")
+    assert device_of(store) == bedroom
+
+
+def test_an_item_without_a_device_gets_one(anna: Any, store: catalogd.Store) -> None:
+    store.queue.send(1, add(store, "Paper Harbor"))
+    attic = add_device(store, "Attic")
+    anna.goto("#queue")
+    anna.get_by_label("Choose a device").select_option("Attic")
+    see(group(anna, "Attic"), "Paper Harbor")
+    assert device_of(store) == attic
+
+
+def test_items_of_others_for_a_shared_device_are_shown_but_not_changed(
+    visit: Visit, site: str, anna: Any, store: catalogd.Store
+) -> None:
+    add_ben(store)
+    device = add_device(store, "Attic", shared=True)
+    store.queue.send(1, add(store, "Paper Harbor"), device)
+    page = visit(base_url=site)
+    sign_in(page, store, site, "ben")
+    page.goto("#queue")
+    see(group(page, "Attic (anna)"), "from anna")
+    assert page.locator(".item button, .item select").count() == 0
+
+
+def test_the_owner_of_a_device_cancels_an_item_of_another(
+    anna: Any, store: catalogd.Store
+) -> None:
+    ben = add_ben(store)
+    device = add_device(store, "Attic", shared=True)
+    store.queue.send(ben, add(store, "Paper Harbor"), device)
+    anna.goto("#queue")
+    see(anna, "from ben")
+    button(anna, "Cancel Paper Harbor").click()
+    see(anna, "Nothing waits.")
+
+
+def test_items_that_lost_their_device_are_told(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic")
+    store.queue.send(1, add(store, "Paper Harbor"), device)
+    store.accounts.revoke_key(device)
+    anna.goto("#queue")
+    see(anna, "1 item waits without a device, since Attic was removed")
+
+
+def test_an_empty_queue_without_a_device_offers_to_add_one(anna: Any) -> None:
+    anna.goto("#queue")
+    see(anna, "No device fetches your queue yet.")
+    button(anna, ADD).click()
+    see(anna, "What does it put files on?")
+
+
+def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
+    add_device(store, "Attic")
+    anna.goto("#settings")
+    button(anna, "Rename Attic").click()
+    anna.get_by_label("New name of Attic").fill("Cellar")
+    button(anna, "Rename").last.click()
+    button(anna, "Rename Cellar").wait_for()
+    assert store.devices.all()[0]["name"] == "Cellar"
+
+
+def test_a_device_is_shared(anna: Any, store: catalogd.Store) -> None:
+    add_device(store, "Attic")
+    anna.goto("#settings")
+    anna.get_by_label("Everyone here may send to Attic").check()
+    until(lambda: store.devices.all()[0]["shared"])
+
+
+def test_a_device_is_removed_after_a_question(anna: Any, store: catalogd.Store) -> None:
+    add_device(store, "Attic")
+    anna.goto("#settings")
+    button(anna, "Remove Attic").click()
+    see(anna, "The program that sends to it stops working.")
+    button(anna.get_by_role("dialog"), "Remove").click()
+    see(anna, "There is no device yet.")
+    assert store.devices.all() == []
+
+
+def test_keys_of_devices_are_not_among_those_of_scripts(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add_device(store, "Attic")
+    anna.goto("#settings")
+    see(anna.get_by_role("region", name="Keys"), "switch")
+    assert anna.get_by_role("region", name="Keys").get_by_text("Attic").count() == 0

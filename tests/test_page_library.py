@@ -1,0 +1,651 @@
+"""The library and the details of titles, in a real Chromium."""
+
+import base64
+import pathlib
+import re
+from typing import Any
+
+import pytest
+
+import catalogd
+import screenshots
+from browser import (
+    add,
+    button,
+    focused,
+    names,
+    press_until,
+    queued,
+    report,
+    sign_in,
+    until,
+    violations,
+    waiting,
+)
+from conftest import PASSWORD, Clock, Library, Visit
+from screenshots import VIEWS, Demo, see
+
+JPEG = base64.b64decode(  # 8 x 8 pixels
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI////////"
+    "////////////////////////////////////////////2wBDAVVaWnhpeOuCguv/////////////"
+    "////////////////////////////////////////////////////////////wAARCAAIAAgDASIA"
+    "AhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAP/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/8QAFQEB"
+    "AQAAAAAAAAAAAAAAAAAAAQP/xAAUEQEAAAAAAAAAAAAAAAAAAAAA/9oADAMBAAIRAxEAPwCQBTf/"
+    "2Q=="
+)
+BASE, OTHER_BASE = "0100ABCD00010000", "0100ABCD00030000"
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+# Library
+
+
+def test_the_library_counts_in_words(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("/")
+    see(anna, "1 title")
+    add(store, "Hexagon Garden")
+    anna.reload()
+    see(anna, "2 titles")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("PAPER", ["Paper Harbor"]),
+        ("cafe etoile", ["Café Étoilé"]),
+        ("smørrebrod", ["Smørrebrød"]),
+        ("sofa systems", ["Moss & Copper"]),
+        ("0100abcd", ["Paper Harbor"]),
+        ("  harbor   paper ", ["Paper Harbor"]),
+        ("moss and copper", ["Moss & Copper"]),
+        ("Moss&Copper", ["Moss & Copper"]),
+        ("grandmas garage!", ["Grandma's Garage"]),
+        ("season pass", ["Paper Harbor"]),
+        ("dlc", ["Paper Harbor"]),
+        ("update", ["Café Étoilé"]),
+        ("xci", ["Grandma's Garage"]),
+    ],
+)
+def test_the_search_finds(
+    anna: Any, store: catalogd.Store, text: str, found: list[str]
+) -> None:
+    add(store, "Paper Harbor", kind="base", base_id=BASE, title_id="0100ABCD00010000")
+    add(store, "Paper Harbor - Season Pass", kind="add-on", base_id=BASE)
+    add(store, "Café Étoilé", kind="base", base_id=OTHER_BASE)
+    add(store, "Café Étoilé - Version 2", kind="update", base_id=OTHER_BASE)
+    add(store, "Smørrebrød")
+    add(store, "Moss & Copper", author="Sofa Systems")
+    add(store, "Grandma's Garage", file_type="xci")
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    anna.get_by_label("Search the library").fill(text)
+    see(anna, "1 of 5")
+    assert names(anna) == found
+
+
+def test_names_that_begin_with_the_search_come_first(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("A Garden", "Garden of Glass", "Hexagon Garden", "Star Garden"):
+        add(store, name)
+    anna.goto("")
+    see(anna, "A Garden")
+    anna.get_by_label("Search the library").fill("garden")
+    until(lambda: names(anna)[:2] == ["Garden of Glass", "A Garden"])
+
+
+def test_a_slash_leads_to_the_search(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    anna.keyboard.press("/")
+    assert focused(anna) == "Search the library"
+    anna.keyboard.type("a/b")
+    assert anna.get_by_label("Search the library").input_value() == "a/b"
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("Name", ["Élan", "Fjord", "Zeal"]), ("Newest", ["Fjord", "Élan", "Zeal"])],
+)
+def test_the_library_is_sorted_by(
+    anna: Any, store: catalogd.Store, clock: Clock, order: str, expected: list[str]
+) -> None:
+    for name in ("Zeal", "Élan", "Fjord"):
+        clock.now += 60
+        add(store, name)
+    anna.goto("")
+    see(anna, "Fjord")
+    anna.get_by_label("Sort by").select_option(order)
+    until(lambda: names(anna) == expected)
+
+
+def test_the_largest_come_first_and_the_choice_is_remembered(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for size, name in ((5, "A.nsp"), (900, "B.nsp"), (70, "C.nsp")):
+        library.add(name, b"x" * size)
+    scanner.scan()
+    anna.goto("")
+    see(anna, "A")
+    anna.get_by_label("Sort by").select_option("Largest")
+    until(lambda: names(anna) == ["B", "C", "A"])
+    anna.reload()
+    until(lambda: names(anna) == ["B", "C", "A"])
+
+
+def test_the_library_is_filtered_by_file_type(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Card.xci")
+    library.add("Program.nro")
+    scanner.scan()
+    add(store, "Far away")
+    anna.goto("")
+    button(anna, "More filters").click()
+    button(anna, "XCI").click()
+    until(lambda: names(anna) == ["Card"])
+    button(anna, "XCI").click()
+    until(lambda: len(names(anna)) == 3)
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("Games 1", ["Card"]),
+        ("Homebrew 1", ["Program"]),
+        ("Links 1", ["Far away"]),
+        ("Not sent yet 2", ["Far away", "Program"]),
+        ("New 3", ["Card", "Far away", "Program"]),
+        ("All 3", ["Card", "Far away", "Program"]),
+    ],
+)
+def test_the_library_is_filtered_by(
+    anna: Any,
+    store: catalogd.Store,
+    library: Library,
+    scanner: catalogd.Scanner,
+    label: str,
+    shown: list[str],
+) -> None:
+    library.add("Card.xci")
+    library.add("Program.nro")
+    scanner.scan()
+    add(store, "Far away")
+    deliver(store, "Card")
+    set_clock(anna)
+    anna.goto("")
+    button(anna, label).click()
+    until(lambda: names(anna) == shown)
+
+
+def set_clock(page: Any) -> None:
+    """Set the page's clock to that of the store."""
+    page.clock.set_fixed_time(Clock().now * 1000)
+
+
+def deliver(store: catalogd.Store, name: str) -> None:
+    """Send the entry of a name to anna's device."""
+    ids = {row["name"]: row["id"] for row in store.entries.downloadable()}
+    store.queue.send(1, ids[name])
+    (item,) = [row["id"] for row in store.queue.items(1) if row["name"] == name]
+    report(store, item, 100, status="completed")
+
+
+def test_an_update_that_was_not_sent_is_found_by_the_filter(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Far Away [0100ABCD00030000][v0].nsp")
+    library.add("Paper Harbor [0100ABCD00010000][v0].nsp")
+    scanner.scan()
+    deliver(store, "Far Away")
+    deliver(store, "Paper Harbor")
+    anna.goto("")
+    button(anna, "Updates 0").click()
+    see(anna, "Nothing found")
+    library.add("Paper Harbor [0100ABCD00010800][v65536].nsp")
+    scanner.scan()
+    until(lambda: names(anna) == ["Paper Harbor"])
+    assert anna.locator(".mark").all_text_contents() == ["update"]
+    button(anna, "Send Paper Harbor").click()
+    until(lambda: queued(store) == ["Paper Harbor - Update 1"])
+
+
+def test_an_entry_is_marked(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Away.nsp")
+    scanner.scan()
+    library.folder.rename(library.folder.with_name("unplugged"))
+    scanner.scan()
+    add(store, "Far away", complete=False)  # type: ignore[arg-type]
+    anna.goto("")
+    see(anna, "Far away")
+    marks = anna.locator(".mark").all_text_contents()
+    assert marks == ["offline", "link", "incomplete"]
+
+
+def test_a_title_whose_game_is_offline_is_marked(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Paper Harbor [0100ABCD00010000][v0].nsp")
+    library.add("Paper Harbor [0100ABCD00010800][v65536].nsp")
+    scanner.scan()
+    game = [file for file in store.entries.files() if "[v0]" in file.file.path]
+    store.entries.apply(catalogd.Changes(offline=game))
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    assert anna.locator(".mark").all_text_contents() == ["partly offline"]
+
+
+def test_a_click_on_send_is_answered_at_once(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    calls: list[Any] = []
+    anna.route("**/web/send", lambda route: calls.append(route))
+    anna.goto("")
+    button(anna, "Send Paper Harbor").click()
+    button(anna, "Queued").wait_for()
+    calls[0].continue_()
+    until(lambda: bool(store.queue.items(1)))
+
+
+def test_a_rejected_send_is_undone(anna: Any, store: catalogd.Store) -> None:
+    entry = add(store, "Paper Harbor")
+    anna.goto("")
+    button(anna, "Send Paper Harbor").wait_for()
+    store.entries.remove_link(entry)
+    button(anna, "Send Paper Harbor").click()
+    see(anna, "Paper Harbor was not queued. There is no such entry.")
+    assert button(anna, "Queued").count() == 0
+
+
+def test_a_selection_is_sent(anna: Any, store: catalogd.Store) -> None:
+    for number in range(5):
+        add(store, f"Game {number}")
+    anna.goto("")
+    button(anna, "Select").click()
+    anna.get_by_label("Select Game 1").check()
+    anna.get_by_label("Select Game 3").check()
+    see(anna, "2 selected, 2 kB")
+    button(anna, "Send 2").click()
+    see(anna, "2 files added to the queue.")
+    assert queued(store) == ["Game 1", "Game 3"]
+
+
+def test_select_all_adds_the_shown_titles(anna: Any, store: catalogd.Store) -> None:
+    for number in range(12):
+        add(store, f"Game {number}")
+    anna.goto("")
+    see(anna, "Game 1")
+    button(anna, "Select").click()
+    anna.get_by_label("Select Game 7").check()
+    anna.get_by_label("Search the library").fill("game 1")
+    button(anna, "Select all 3 shown").click()
+    button(anna, "Send 4").click()
+    until(lambda: len(queued(store)) == 4)
+
+
+def test_shift_selects_a_range(anna: Any, store: catalogd.Store) -> None:
+    for number in range(9):
+        add(store, f"Game {number}")
+    anna.goto("")
+    button(anna, "Select").click()
+    anna.get_by_label("Select Game 6").check()
+    anna.get_by_label("Select Game 3").click(modifiers=["Shift"])
+    see(anna, "4 selected")
+    anna.get_by_label("Select Game 5").click(modifiers=["Shift"])
+    see(anna, "1 selected")
+
+
+def test_the_selection_survives_a_look_at_the_queue(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    button(anna, "Select").click()
+    anna.get_by_label("Select Paper Harbor").check()
+    anna.get_by_role("link", name="Queue").click()
+    see(anna, "The queue is empty")
+    assert button(anna, "Send 1").count() == 0
+    anna.go_back()
+    see(anna, "1 selected")
+    assert anna.get_by_label("Select Paper Harbor").is_checked()
+
+
+def test_many_titles_are_sent_after_a_question_and_undone(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for number in range(11):
+        add(store, f"Game {number:02}")
+    anna.goto("")
+    button(anna, "Select").click()
+    button(anna, "Select all 11 shown").click()
+    button(anna, "Send 11").click()
+    dialog = anna.get_by_role("dialog")
+    assert "Send 11 titles (11 kB)?" in dialog.inner_text()
+    assert queued(store) == []
+    dialog.get_by_role("button", name="Send").click()
+    see(anna, "11 files added to the queue.")
+    assert len(queued(store)) == 11
+    button(anna, "Undo").click()
+    until(lambda: queued(store) == [])
+
+
+def test_a_selection_names_the_entries_that_were_not_queued(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entries = [add(store, f"Game {number}") for number in range(2)]
+    anna.goto("")
+    button(anna, "Select").click()
+    button(anna, "Select all 2 shown").click()
+    store.entries.remove_link(entries[0])
+    button(anna, "Send 2").click()
+    see(anna, "1 added to the queue, 1 not: There is no such entry.")
+
+
+def test_the_details_lead_to_the_download(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Paper Harbor [0100ABCD00000000][v65536].nsp", b"whole file")
+    scanner.scan()
+    anna.goto("")
+    anna.get_by_role("link", name="Paper Harbor").click()
+    dialog = anna.get_by_role("dialog", name="Paper Harbor")
+    assert "0100ABCD00000000" not in dialog.inner_text()
+    button(dialog, "File details of Paper Harbor").click()
+    see(dialog, "0100ABCD00000000")
+    with anna.expect_download() as download:
+        dialog.get_by_role("link", name="Download").click()
+    assert pathlib.Path(download.value.path()).read_bytes() == b"whole file"
+
+
+def test_an_icon_is_that_of_the_file(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("game.nro", screenshots.nro("Paper Harbor", "3.1.4", JPEG))
+    scanner.scan()
+    anna.goto("")
+    see(anna, "v3.1.4")
+    size = "document.querySelector('img.cover').naturalWidth"
+    until(lambda: anna.evaluate(size) == 8)
+
+
+def test_an_admin_edits_an_entry_and_undoes_it(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Papper Harbor.nsp")
+    scanner.scan()
+    anna.goto("")
+    anna.get_by_role("link", name="Papper Harbor").click()
+    button(anna, "Edit ").click()
+    anna.get_by_label("Name").fill("Paper Harbor")
+    anna.get_by_label("Description").fill("Mind the rain.")
+    button(anna, "Save").click()
+    anna.get_by_role("dialog", name="Paper Harbor").wait_for()
+    see(anna.get_by_role("dialog"), "Mind the rain.")
+    button(anna, "Edit ").click()
+    assert anna.get_by_label("Description").input_value() == "Mind the rain."
+    anna.get_by_label("Version").fill("2.0")
+    button(anna, "Save").click()
+    see(anna.get_by_role("dialog"), "v2.0")
+    see(anna.get_by_role("dialog"), "Mind the rain.")
+    button(anna, "Edit ").click()
+    button(anna, "Undo all edits").click()
+    anna.get_by_role("dialog", name="Papper Harbor").wait_for()
+
+
+def test_a_member_cannot_edit(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    entry = add(store, "Paper Harbor")
+    page = visit()
+    sign_in(page, store, site, "ben")
+    page.goto(f"{site}#title/{entry}")
+    page.get_by_role("dialog").get_by_role("link", name="Open Paper Harbor").wait_for()
+    assert button(page, "Edit").count() == 0
+
+
+def test_a_link_is_added_and_removed(anna: Any, store: catalogd.Store) -> None:
+    anna.goto("#settings")
+    form = anna.get_by_role("region", name="Add a link")
+    form.get_by_label("Name").fill("Yonder Isles")
+    form.get_by_label("Address").fill("http://example.org/yonder.nro")
+    form.get_by_label("Size in bytes").fill("64000000")
+    form.get_by_role("button", name="Add").click()
+    see(anna, "Yonder Isles was added.")
+    anna.get_by_role("link", name="Library").click()
+    see(anna, "64 MB")
+    anna.get_by_role("link", name="Yonder Isles").click()
+    button(anna, "Edit ").click()
+    button(anna, "Remove the link").click()
+    button(anna, "Remove").last.click()
+    see(anna, "Nothing here yet")
+
+
+def test_a_scan_is_started_and_shown(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Paper Harbor.nsp")
+    anna.goto("#settings")
+    see(anna, "Not scanned yet.")
+    scanner.start()
+    try:
+        see(anna, "1 file")
+        see(anna, "Last scan")
+        library.add("Night Ferry.nsp")
+        button(anna, "Scan now").click()
+        see(anna, "2 files")
+    finally:
+        scanner.stop()
+
+
+def test_a_new_file_shows_up_by_itself(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    anna.goto("")
+    see(anna, "Nothing here yet")
+    library.add("Paper Harbor.nsp")
+    scanner.scan()
+    see(anna, "Paper Harbor")
+
+
+NO_POLLS_OF_ENTRIES = """
+setTimeout = new Proxy(setTimeout, {
+  apply: (set, self, [work, pause, job]) => job !== "entries" && set(work, pause, job),
+});
+"""
+
+
+def test_a_library_that_does_not_load_can_be_tried_again(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.add_init_script(NO_POLLS_OF_ENTRIES)
+    VIEWS["broken"](anna, "")
+    anna.unroute("**/web/entries")
+    button(anna, "Try again").click()
+    see(anna, "Paper Harbor")
+
+
+def test_hostile_names_are_shown_as_text(
+    anna: Any, store: catalogd.Store, key: str
+) -> None:
+    entry = add(store, HOSTILE, description=HOSTILE, version=HOSTILE)
+    store.queue.send(1, entry)
+    report = {"status": "failed", "error_message": HOSTILE}
+    store.queue.report(1, store.queue.items(1)[0]["id"], report)
+    store.accounts.add_key(1, HOSTILE, catalogd.hash_token("x"))
+    store.accounts.add(HOSTILE, "none")
+    counts = {"library": 2, f"title/{entry}": 3, "queue": 2, "settings": 2}
+    for view, count in counts.items():
+        anna.goto(f"#{view}")
+        until(lambda count=count: anna.get_by_text(HOSTILE).count() >= count)
+    anna.goto("#library")
+    assert anna.locator("img[src=x]").count() == 0
+    assert anna.locator("script").count() == 1
+
+
+# Titles
+
+
+def find(page: Any, name: str) -> Any:
+    """Search for a title, and return its card."""
+    page.get_by_label("Search the library").fill(name)
+    card = page.locator(".entry").filter(has=page.get_by_role("link", name=name))
+    card.first.wait_for()
+    return card
+
+
+def open_title(page: Any, name: str) -> Any:
+    """Return the dialog with the details of a title."""
+    find(page, name).get_by_role("link").click()
+    dialog = page.get_by_role("dialog", name=name, exact=True)
+    dialog.wait_for()
+    return dialog
+
+
+def test_a_library_of_300_files_has_one_card_a_title(kim: Any, house: Demo) -> None:
+    rows = kim.request.get("/web/entries").json()["entries"]
+    titles = {row.get("base_id", row["id"]) for row in rows}
+    assert len(rows) >= 300
+    see(kim, f"{len(titles)} titles")
+    seen: list[str] = []
+    while not seen or names(kim)[-1] != seen[-1]:
+        seen += [name for name in names(kim) if name not in seen]
+        kim.locator(".entry").last.scroll_into_view_if_needed()
+        kim.wait_for_timeout(100)
+    assert len(seen) == len(titles)
+
+
+def test_a_card_says_what_its_title_contains(kim: Any) -> None:
+    meta = find(kim, "Alpine Echo").locator(".meta").inner_text()
+    assert re.fullmatch(r"Update 4 · 3 add-ons\s*\d+ kB", meta)
+
+
+def test_send_queues_the_game_its_newest_update_and_its_add_ons(
+    kim: Any, house: Demo
+) -> None:
+    find(kim, "Alpine Echo").get_by_role("button").click()
+    see(kim, "files added to the queue.")
+    names = waiting(house)
+    assert names[0].startswith("Alpine Echo")
+    assert names[1].startswith("Alpine Echo - Update 4")
+    assert len(names) == 5
+
+
+def test_the_button_says_what_it_will_send(kim: Any, house: Demo) -> None:
+    dialog = open_title(kim, "Alpine Echo")
+    send = dialog.get_by_role("button", name="Send")
+    assert re.match(r"Send game, update and 3 add-ons \(\d+ kB\)", send.inner_text())
+    dialog.get_by_role("checkbox", name="Alpine Echo - Update 4").uncheck()
+    assert send.inner_text().startswith("Send game and 3 add-ons (")
+    dialog.get_by_role("checkbox", name="Alpine Echo - Update 3").check()
+    send.click()
+    see(kim, "5 files added to the queue.")
+    assert waiting(house)[1] == "Alpine Echo - Update 3"
+
+
+def test_a_replaced_update_is_marked_and_not_ticked(kim: Any) -> None:
+    dialog = open_title(kim, "Alpine Echo")
+    assert not dialog.get_by_role(
+        "checkbox", name="Alpine Echo - Update 3"
+    ).is_checked()
+    part = dialog.locator(".part", has_text="Update 3")
+    assert "superseded" in part.inner_text()
+
+
+def test_a_copy_of_the_game_is_marked_and_not_ticked(kim: Any) -> None:
+    dialog = open_title(kim, "Apprentice Baker")
+    marks = dialog.locator(".part", has_text="another copy")
+    assert marks.count() == 1
+    assert not marks.get_by_role("checkbox").is_checked()
+
+
+def test_each_part_has_a_name_of_its_own_for_a_screen_reader(kim: Any) -> None:
+    dialog = open_title(kim, "Star Garden")
+    labels = dialog.get_by_role("checkbox").evaluate_all(
+        "boxes => boxes.map(box => box.ariaLabel)"
+    )
+    links = dialog.get_by_role("link").evaluate_all(
+        "links => links.map(link => link.ariaLabel)"
+    )
+    assert len(labels) == len(links) > 14
+    assert len({*labels, *links}) == len(labels) * 2
+    assert violations(kim) == []
+
+
+def test_add_ons_are_listed_by_their_number(kim: Any) -> None:
+    parts = open_title(kim, "Star Garden").locator(".part")
+    numbers = re.findall(r"Add-on (\d+)", "\n".join(parts.all_inner_texts()))
+    assert [*map(int, numbers)] == [*range(1, 15)]
+
+
+def test_a_title_without_its_game_says_so(kim: Any) -> None:
+    dialog = open_title(kim, "Lost Harbour")
+    see(dialog, "The game itself is not in the library.")
+    assert button(dialog, "Send update").count() == 1
+
+
+def test_two_thousand_add_ons_of_one_title_are_shown_in_part(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for number in range(2000):
+        name = f"Paper Harbor - Add-on {number}"
+        title_id = f"{int(BASE, 16) + 0x1001 + number:016X}"
+        add(store, name, kind="add-on", base_id=BASE, title_id=title_id)
+    anna.goto("")
+    anna.get_by_role("link", name="Paper Harbor").click()
+    dialog = anna.get_by_role("dialog", name="Paper Harbor")
+    button(dialog, "Send 2,000 add-ons (2.0 MB)").wait_for()
+    assert dialog.get_by_role("checkbox").count() == 100
+    button(dialog, "Show all 2,000").click()
+    until(lambda: dialog.get_by_role("checkbox").count() == 2000)
+
+
+def test_the_keyboard_alone_chooses_parts_and_sends(kim: Any, house: Demo) -> None:
+    kim.keyboard.press("/")
+    kim.keyboard.type("alpine echo")
+    press_until(kim, "Tab", "Alpine Echo")
+    kim.keyboard.press("Enter")
+    kim.get_by_role("dialog").wait_for()
+    press_until(kim, "Tab", "Alpine Echo - Update 4")
+    kim.keyboard.press("Space")
+    press_until(kim, "Shift+Tab", "Send game and 3 add-ons")
+    kim.keyboard.press("Enter")
+    until(lambda: len(waiting(house)) == 4)
+    kim.keyboard.press("Escape")
+    until(lambda: focused(kim) == "Alpine Echo")
+
+
+def test_back_closes_the_details_once(kim: Any) -> None:
+    open_title(kim, "Star Garden")
+    button(kim, "Close").click()
+    kim.get_by_role("dialog").wait_for(state="detached")
+    open_title(kim, "Alpine Echo")
+    kim.go_back()
+    kim.get_by_role("dialog").wait_for(state="detached")
+    assert kim.evaluate("history.length") == 3
+
+
+def test_search_filter_and_position_outlive_a_reload_and_back(kim: Any) -> None:
+    button(kim, "Games").click()
+    kim.get_by_label("Search the library").fill("a")
+    see(kim, " of ")
+    before = names(kim)
+    kim.evaluate("scrollTo(0, 900)")
+    until(lambda: names(kim) != before)
+    for away in (kim.reload, lambda: (kim.goto("/healthz"), kim.go_back())):
+        away()
+        until(lambda: kim.evaluate("scrollY") == 900)
+        assert kim.get_by_label("Search the library").input_value() == "a"
+        assert button(kim, "Games").get_attribute("aria-pressed") == "true"
+
+
+def test_neighbouring_covers_differ_without_their_names(kim: Any) -> None:
+    kim.set_viewport_size({"width": 1280, "height": 4000})
+    drawings = kim.locator(".drawn").evaluate_all(
+        "all => all.map(each => each.style.background + each.firstChild.innerHTML)"
+    )
+    assert len(drawings) > 40
+    assert len({*drawings}) == len(drawings)
