@@ -490,7 +490,7 @@ class Client(threading.Thread):
                 self.got[-1] += part
 
 
-@short_and_long(stops=(10, 150))
+@short_and_long(stops=(5, 150))
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
 def test_a_stop_damages_no_download(
     start: Callable[..., Service],

@@ -94,7 +94,7 @@ def soak(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux counts what is written")
-@short_and_long(count=(20, 20), seconds=(60, 600))
+@short_and_long(count=(20, 20), seconds=(20, 600))
 def test_a_service_that_only_answers_polls_writes_nothing(
     soak: Soak, count: int, seconds: int
 ) -> None:
