@@ -1139,7 +1139,8 @@ CREATE TABLE sessions (
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     digest BLOB NOT NULL UNIQUE,       -- hash_token of the cookie
     browser TEXT NOT NULL,             -- its User-Agent
-    created_at TEXT NOT NULL
+    created_at TEXT NOT NULL,
+    last_used_at TEXT                  -- NULL: not since it was made
 ) STRICT;
 
 CREATE TABLE entries (
@@ -1248,7 +1249,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 3  # also goes up when derived_columns changes
+SCHEMA_VERSION = 4  # also goes up when derived_columns changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1273,11 +1274,13 @@ UPGRADES = {
         "UPDATE keys SET by_login = label = 'signed in by a client'",
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
+    3: (),
 }
 STORED_TIMES = (  # those that are compared with the clock: table and column
     ("keys", "created_at"),
     ("keys", "last_used_at"),
     ("sessions", "created_at"),
+    ("sessions", "last_used_at"),
     ("entries", "gone_at"),
     ("queue", "reported_at"),
     ("queue", "ended_at"),
@@ -1288,7 +1291,7 @@ LOGIN_KEY_DAYS = 90  # without use
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
-KEY_USES_SECONDS = 3600  # between two writes of what keys were used
+USES_SECONDS = 3600  # between two writes of which keys and sessions were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
 MAX_CLOSE_WAIT_SECONDS = 0.9  # for each kind of deferred write
@@ -2100,14 +2103,15 @@ class Accounts:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._uses: dict[str, tuple[int, str]] = {}  # not written: count, last by key
+        # Not written: count and time of the last, by the id of a key or a session.
+        self._uses: dict[str, tuple[int, str]] = {}
         self._targets: dict[str, str] = {}  # as devices told since the start, by key
         self._uses_lock = threading.Lock()
         self._uses_written = database.clock()
         self._listing_lock = threading.Lock()  # uses are in the file or in memory
 
     def close(self) -> None:
-        """Have the uses of keys written that are only in memory."""
+        """Have the uses written that are only in memory."""
         if self._uses:
             self.database.defer(self._write_uses)
 
@@ -2245,23 +2249,24 @@ class Accounts:
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
         row = self.database.row(
-            "SELECT account, name, admin, keys.id AS credential FROM keys"
+            "SELECT account, name, admin, keys.id AS credential, last_used_at FROM keys"
             " JOIN accounts ON accounts.id = account"
             f" WHERE digest = :digest AND {KEY_LIVES}",
             {"digest": digest, "unused_since": self.database.time(LOGIN_KEY_DAYS)},
         )
         if row:
-            self._count_use(row["credential"])
+            self._count_use(row["credential"], row.pop("last_used_at") is None)
         return caller(row)
 
-    def _count_use(self, key: str) -> None:
-        """Count in memory, to spare an SD card, and have it written once an hour."""
+    def _count_use(self, credential: str, is_first: bool = False) -> None:
+        """Count in memory, to spare an SD card, and have it written once an hour. The
+        first use of a key is written at once: it is news that a crash must not lose."""
         now = self.database.clock()
         with self._uses_lock:
-            count, _ = self._uses.get(key, (0, ""))
-            self._uses[key] = (count + 1, stamp(now))
+            count, _ = self._uses.get(credential, (0, ""))
+            self._uses[credential] = (count + 1, stamp(now))
             # A clock that was set back must not put it off.
-            due = not 0 <= now - self._uses_written < KEY_USES_SECONDS
+            due = is_first or not 0 <= now - self._uses_written < USES_SECONDS
             if due:
                 self._uses_written = now
         if due:
@@ -2280,11 +2285,14 @@ class Accounts:
 
     def _write_uses(self, wait: float) -> None:
         sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
+        of_session = "UPDATE sessions SET last_used_at = ?2 WHERE id = ?3"
         is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
         with self._listing_lock:
             with self.database.writing(wait) as db:
                 uses = self._uses.copy()
-                db.executemany(sql, [(*use, key) for key, use in uses.items()])
+                rows = [(*use, credential) for credential, use in uses.items()]
+                db.executemany(sql, rows)
+                db.executemany(of_session, rows)
                 targets = [(target, key) for key, target in self._targets.items()]
                 db.executemany(is_device, targets)
             with self._uses_lock:
@@ -2298,7 +2306,7 @@ class Accounts:
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
         row = (new_id(), account, digest, browser, self.database.time())
-        self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", row)
+        self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
         row = self.database.row(
@@ -2307,13 +2315,24 @@ class Accounts:
             " WHERE digest = ? AND sessions.created_at >= ?",
             (digest, self.database.time(SESSION_DAYS)),
         )
+        if row:
+            self._count_use(row["credential"])
         return caller(row)
 
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
-        sql = "SELECT id, browser, created_at FROM sessions WHERE account = ?"
-        sql += " AND created_at >= ? ORDER BY created_at DESC, id"
-        return self.database.rows(sql, (account, self.database.time(SESSION_DAYS)))
+        sql = (
+            "SELECT id, browser, created_at,"
+            " coalesce(last_used_at, created_at) AS last_used_at FROM sessions"
+            " WHERE account = ? AND created_at >= ? ORDER BY created_at DESC, id"
+        )
+        since = self.database.time(SESSION_DAYS)
+        with self._listing_lock:
+            sessions = self.database.rows(sql, (account, since))
+            uses = self._uses.copy()
+        for row in sessions:
+            row["last_used_at"] = uses.get(row["id"], (0, row["last_used_at"]))[1]
+        return sessions
 
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"

@@ -219,7 +219,7 @@ def test_uses_are_written_at_most_once_an_hour_and_shown_at_once(
 ) -> None:
     store.accounts.add_key(anna, "switch", b"1")
     with opened(store.database.folder, clock) as other:
-        for used, (seconds, written) in enumerate(((0, 0), (10, 0), (3589, 0), (1, 4))):
+        for used, (seconds, written) in enumerate(((0, 1), (10, 1), (3589, 1), (1, 4))):
             clock.now += seconds
             store.accounts.key_holder(b"1")
             assert requests(store) == used + 1
@@ -307,7 +307,7 @@ def test_a_use_while_the_others_are_written_is_written_with_the_next(
 
         def executemany(self, sql: str, rows: Any) -> None:
             execute.executemany(sql, rows)
-            if "last_used_at" in sql:
+            if "UPDATE keys" in sql and "last_used_at" in sql:
                 store.accounts.key_holder(b"1")
 
     store.database._writer = Connection()  # type: ignore[assignment]
@@ -315,6 +315,33 @@ def test_a_use_while_the_others_are_written_is_written_with_the_next(
     store.database._writer = execute
     assert store.accounts._uses == {store.accounts.keys()[0]["id"]: (1, NOW)}
     assert requests(store) == 2
+
+
+def test_the_first_use_of_a_key_outlives_a_crash(
+    store: catalogd.Store, anna: int
+) -> None:
+    device = store.accounts.add_key(anna, "switch", b"1")
+    store.accounts.set_target(device, "")  # it was paired
+    store.accounts.key_holder(b"1")
+    with opened(store.database.folder) as after:
+        wait_for(lambda: after.accounts.keys()[0]["last_used_at"])
+        assert after.devices.all()[0]["state"] != "new"
+
+
+def test_sessions_tell_their_last_use_which_is_written_once_an_hour(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    def last_used(of: catalogd.Store) -> str:
+        return str(of.accounts.sessions(anna)[0]["last_used_at"])
+
+    store.accounts.add_session(anna, b"1", "browser")
+    assert last_used(store) == NOW
+    with opened(store.database.folder, clock) as other:
+        for seconds, written in ((1800, NOW), (1800, "2027-01-15T09:00:00")):
+            clock.now += seconds
+            store.accounts.session_holder(b"1")
+            assert last_used(store) == catalogd.stamp(clock.now)
+            wait_for(lambda written=written: last_used(other) == written)
 
 
 @contextlib.contextmanager
@@ -1143,6 +1170,7 @@ def test_all_times_that_are_compared_with_the_clock_become_now(
     store.accounts.add_session(anna, b"digest", "browser")
     store.accounts.add_key(anna, "login", b"1", by_login=True)
     clock.now += 3600
+    store.accounts.session_holder(b"digest")
     store.accounts.key_holder(b"1")
     wait_for(lambda: not store.accounts._uses)
     store.entries.apply(catalogd.Changes(gone=[add_file(store, "A")]))
@@ -1587,6 +1615,8 @@ def as_released(answers: dict[str, Any]) -> Any:
     for row in itertools.chain(*items, answers["pending of the client"]):
         for name in ("device", "freed_from", "account", "is_own"):
             del row[name]
+    for session in answers["sessions"]:
+        del session["last_used_at"]
     for key in answers["keys"] or []:
         for name in ("is_device", "shared", "target"):
             del key[name]
@@ -1649,6 +1679,21 @@ def test_a_store_of_version_2_keeps_what_it_has(tmp_path: pathlib.Path) -> None:
         [sent] = store.queue.sent(1)
         assert (sent["entry"], sent["version"]) == (base["id"], "0")
         assert not store.queue.send_title(1, base["metadata"]["base_id"])["failed"]
+    assert is_whole(str(released / "catalogd.db"))
+
+
+def test_a_store_of_version_3_keeps_what_it_has(tmp_path: pathlib.Path) -> None:
+    released = data_folder(tmp_path / "released", 3)
+    with opened(str(released), at_release) as store:
+        [session] = store.accounts.sessions(1)
+        assert session["last_used_at"] == session["created_at"]
+        digest = catalogd.hash_token("anna's cookie")
+        assert store.accounts.session_holder(digest) is not None
+        [device] = store.devices.all("anna")
+        assert (device["name"], device["target"]) == ("Living room", "ready")
+        assert store.addresses.browse_token(2) == "abcdefghjkmnpqrstuvw"
+        assert [row["status"] for row in store.queue.items(1)] == ["completed"]
+        assert [row["name"] for row in store.queue.pending(2)] == ["Celeste"]
     assert is_whole(str(released / "catalogd.db"))
 
 

@@ -204,6 +204,7 @@ def test_sessions_name_the_one_of_this_browser(
         ("Phone/1", True),
         ("", False),
     ]
+    assert [row["last_used_at"][-5:] for row in rows] == ["01:00", "00:00"]
 
 
 def test_a_session_is_ended_from_another_browser(
