@@ -2454,9 +2454,9 @@ class Entries:
         rows = self.database.rows(f"{sql} AND type = 'filepath' GROUP BY folder")
         return {row["folder"]: row["files"] for row in rows}
 
-    def edit(self, entry: str, overrides: Mapping[str, str] | None) -> None:
+    def edit(self, entry: str, overrides: Mapping[str, str] | None) -> Row:
         """Put name, description or version over the file facts; with None, remove all
-        that was put over them.
+        that was put over them. Return what was over them before.
 
         :raises NotFound: there is no such entry.
         """
@@ -2464,9 +2464,10 @@ class Entries:
             rows = read_entries(db, [entry])
             if not rows:
                 raise NotFound(NO_ENTRY)
-            old = rows[0]["overrides"]
+            old: Row = rows[0]["overrides"]
             rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
             write_entries(db, rows)
+        return old
 
     # Files
 
@@ -4867,7 +4868,12 @@ class SignInCalls(Calls):
         self.accounts.add_key(account, label, hash_token(key), by_login=True)
         return {"api_key": key}
 
-    def _check_login(self, name: str, password: str) -> int:
+    def _check_login(
+        self,
+        name: str,
+        password: str,
+        problem: str = "The name or the password is wrong.",
+    ) -> int:
         """Return the account's id. :raises WrongPassword, TooManyTries:"""
         name = normalized(name.strip())
         address = address_subject(bottle.request.environ["REMOTE_ADDR"])
@@ -4886,7 +4892,7 @@ class SignInCalls(Calls):
             for throttle, subject in subjects:
                 throttle.record(is_right, subject)
             if not is_right:
-                raise WrongPassword("The name or the password is wrong.")
+                raise WrongPassword(problem)
             self._good[account, address] = True
             for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
                 del self._good[oldest]
@@ -4914,7 +4920,7 @@ class SignInCalls(Calls):
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
-        self._check_login(caller.name, body["old"])
+        self._check_login(caller.name, body["old"], "The current password is wrong.")
         self.accounts.set_password(
             caller.account, hash_password(new), keep=caller.credential
         )
@@ -5092,8 +5098,8 @@ class LibraryCalls(Calls):
         self.entries.edit(entry_id, body)
 
     @route("POST /web/entries/<entry_id>/undo", access="admin")
-    def undo_edits(self, caller: Caller, entry_id: str) -> None:
-        self.entries.edit(entry_id, None)
+    def undo_edits(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        return {"edits": self.entries.edit(entry_id, None)}
 
     @route("POST /web/links", access="admin", fields=LINK, runs="links")
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:

@@ -79,8 +79,10 @@ def test_an_admin_edits_an_entry_and_undoes_it(
     edited = entries(store)[1]  # the list is in order of names
     assert (edited["id"], edited["name"]) == (id, "Zorro")
     assert edited["metadata"] == {"description": "Hm", "version": "one", "patch": 1}
-    admin.post_json(f"/web/entries/{id}/undo", {})
+    edits = admin.post_json(f"/web/entries/{id}/undo", {}).json["edits"]
     assert entries(store) == before
+    admin.post_json(f"/web/entries/{id}", edits)
+    assert entries(store)[1] == edited
 
 
 def test_overrides_stay_when_the_file_changes(

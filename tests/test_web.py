@@ -1117,18 +1117,24 @@ def test_a_new_password_ends_the_other_sessions(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "status", "code"),
+    ("old", "new", "status", "code", "message"),
     [
-        ("wrong", "battery staple", 403, "wrong_password"),
-        (PASSWORD, "short", 400, "bad_request"),
+        ("wrong", "battery staple", 403, "wrong_password", "The current password is"),
+        (PASSWORD, "short", 400, "bad_request", "A password has at least"),
     ],
 )
 def test_a_bad_password_change_changes_nothing(
-    signed_in: webtest.TestApp, old: str, new: str, status: int, code: str
+    signed_in: webtest.TestApp,
+    old: str,
+    new: str,
+    status: int,
+    code: str,
+    message: str,
 ) -> None:
     fields = {"old": old, "new": new}
     answer = signed_in.post_json("/web/password", fields, status=status)
     assert_refused(answer, code)
+    assert answer.json["message"].startswith(message)
     sign_in(signed_in)
 
 
