@@ -5797,14 +5797,14 @@ input[type="checkbox"] {
   margin-left: auto; color: var(--muted); font-size: .875rem; overflow: hidden;
   text-overflow: ellipsis; white-space: nowrap;
 }
-nav { display: flex; gap: .25rem; }
-nav a {
+.top nav { display: flex; gap: .25rem; }
+.top nav a {
   display: flex; align-items: center; gap: .5rem; min-height: 2.5rem;
   padding: .3rem .9rem; border-radius: 10px; color: var(--muted); font-size: .9375rem;
   font-weight: 550; text-decoration: none;
 }
-nav a:hover { color: var(--ink); }
-nav a[aria-current] { background: var(--soft); color: var(--accent); }
+.top nav a:hover { color: var(--ink); }
+.top nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .count {
   min-width: 1.3rem; padding: 0 .35rem; border-radius: 99px; background: var(--accent);
   color: var(--on-accent); font-size: .75rem; line-height: 1.3rem; text-align: center;
@@ -6272,6 +6272,19 @@ button.link {
 .code small { color: var(--muted); }
 
 /* Settings */
+.tabs {
+  display: flex; flex-wrap: wrap; gap: 0 .25rem; margin-bottom: 1.25rem;
+  border-bottom: 1px solid var(--line);
+}
+.tabs a {
+  display: flex; align-items: center; min-height: 2.75rem; padding: 0 .6rem;
+  color: var(--muted); font-size: .9375rem; font-weight: 550; text-decoration: none;
+}
+.tabs a:first-child { margin-left: -.6rem; }
+.tabs a:hover { color: var(--ink); }
+.tabs a[aria-current] {
+  color: var(--accent); text-decoration: underline 3px; text-underline-offset: .9rem;
+}
 .columns {
   display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.25rem;
   align-items: start;
@@ -6329,18 +6342,18 @@ button.link {
 @media (max-width: 699px) {
   .top { display: block; padding: 0; }
   .brand, .who { display: none; }
-  nav {
+  .top nav {
     position: fixed; z-index: 5; right: 0; bottom: 0; left: 0;
     justify-content: space-around; gap: 0;
     padding: .25rem .5rem calc(.25rem + env(safe-area-inset-bottom));
     border-top: 1px solid var(--line); background: var(--surface);
   }
-  nav a {
+  .top nav a {
     position: relative; flex: 1; flex-direction: column; gap: .1rem;
     min-height: 3.25rem; max-width: 9rem; justify-content: center; font-size: .75rem;
   }
-  nav a[aria-current] { background: none; }
-  nav .glyph { width: 1.5rem; height: 1.5rem; }
+  .top nav a[aria-current] { background: none; }
+  .top nav .glyph { width: 1.5rem; height: 1.5rem; }
   .count { position: absolute; top: .15rem; left: calc(50% + .35rem); }
   .view { padding: 0 1rem calc(8.5rem + env(safe-area-inset-bottom)); }
   .tools { margin: 0 -1rem; padding: .6rem 1rem .25rem; }
@@ -6449,8 +6462,11 @@ JS = r""""use strict";
  *   requests: number, is_device: boolean,
  * }} Key */
 /** @typedef {{
- *   id: string, browser: string, created_at: string, current: boolean,
+ *   id: string, browser: string, created_at: string, last_used_at: string,
+ *   current: boolean,
  * }} Session whose browser is a User-Agent */
+/** @typedef {{token: string | null}} ConsoleAddress of the account; with null it has
+ * none */
 /** @typedef {{path: string, state: "online" | "offline", files: number}} Folder */
 /** @typedef {{
  *   kept: number, problem: string, made_at?: string, size?: number
@@ -6472,6 +6488,7 @@ const WORDS = {
   queue: "Queue",
   settings: "Settings",
   loading: "Loading",
+  notLoaded: why => `This could not be loaded. ${why}`,
   close: "Close",
   cancel: "Cancel",
   save: "Save",
@@ -6608,6 +6625,7 @@ const WORDS = {
   baseId: "Title ID of its game",
   fileHas: text => `The file has: ${text}`,
   undoEdits: "Undo all edits",
+  editsUndone: "The edits were undone.",
   saved: "Saved.",
   removeLink: "Remove the link",
   removeLinkQuestion: name =>
@@ -6665,6 +6683,15 @@ const WORDS = {
   notDelivered: (name, why) => `${name} failed. ${why}`,
   title: (percent, name) => `${percent} % ${name} - catalogd`,
   titleWaiting: count => `(${count}) catalogd`,
+
+  tabs: {
+    you: "You",
+    devices: "Devices",
+    library: "Library",
+    people: "People",
+    server: "Server",
+  },
+  account: "Account",
 
   keys: "Keys",
   keysLead: "For scripts and other programs. A device gets its own when it is added.",
@@ -6800,12 +6827,20 @@ const WORDS = {
   copyAddress: "Copy the address",
   createAddress: "Create address",
   replaceAddress: "Replace it",
+  replace: "Replace",
+  replaceQuestion:
+    "Replace the console address? Programs on the console that use the old one stop " +
+    "finding the library.",
   revokeAddress: "Revoke the address",
+  revokeAddressQuestion:
+    "Revoke the console address? Programs on the console that use it stop finding " +
+    "the library.",
   sessions: "Signed-in browsers",
-  thisBrowser: "this one",
-  signedInSince: time => `signed in ${time}`,
+  thisBrowser: "this browser",
   end: "End",
   endSession: name => `End the session of ${name}`,
+  endQuestion: (name, used) =>
+    `End the session of ${name}, ${used}? That browser has to sign in again.`,
   folders: "Library folders",
   noFolders: "No library folder was scanned.",
   folderStates: {online: "online", offline: "offline"},
@@ -6822,6 +6857,9 @@ const WORDS = {
   lastBackup: (time, size) => `Last backup ${time}, ${size}.`,
   backupFailed: reason => `The last backup failed. ${reason}`,
   downloadBackup: "Download",
+  server: "This server",
+  serverVersion: text => `catalogd ${text}`,
+  serverAddress: "Address of this page",
   tidy: "Tidy",
   tidyLead:
     "What wastes space or will not work. Nothing is deleted here: remove the files " +
@@ -6848,6 +6886,8 @@ const WORDS = {
   makeMember: "Make member",
   makeAdminName: name => `Make admin: ${name}`,
   makeMemberName: name => `Make member: ${name}`,
+  isAdminNow: name => `${name} is an admin now.`,
+  isMemberNow: name => `${name} is a member now.`,
   setPassword: "Set password",
   setPasswordName: name => `Set the password of ${name}`,
   newPasswordOf: name => `New password of ${name}`,
@@ -7061,6 +7101,7 @@ function initialState() {
     account: /** @type {Account} */ (NOBODY),
     setupCode: "",
     view: "library",
+    tab: "", // of the settings
     openTitle: "", // id of the title whose details are shown, or of a part of it
     ...untouched(),
     problem: NO_PROBLEM, // why a form was refused
@@ -7068,9 +7109,10 @@ function initialState() {
     toasts: /** @type {Toast[]} */ ([]),
     announcement: "", // for screen readers
     answers: /** @type {Record<string, Answer>} */ ({}), // the last, by path
+    // Why something could not be loaded, by its name in LOADS:
+    problems: /** @type {Record<string, string>} */ ({}),
 
     entries: /** @type {Entry[] | null} */ (null),
-    entriesProblem: "",
     search: kept("search", ""),
     filter: kept("filter", "all"), // one of FILTERS
     more: kept("more", ""), // a file type, "offline", or "" for all
@@ -7108,10 +7150,11 @@ function initialState() {
     }),
     keys: /** @type {Key[] | null} */ (null),
     newKey: /** @type {{label: string, key: string} | null} */ (null),
-    token: /** @type {string | null} */ (null), // of the console address, "" for none
+    address: /** @type {ConsoleAddress | null} */ (null),
     sessions: /** @type {Session[] | null} */ (null),
     accounts: /** @type {ListedAccount[] | null} */ (null),
     backup: /** @type {Backup | null} */ (null),
+    health: /** @type {{version: string} | null} */ (null),
     tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
     settingPassword: 0, // id of the account that gets another password
   };
@@ -7319,23 +7362,37 @@ function explain(error) {
   return WORDS.failed;
 }
 
-// Polling: each job runs again after its pause, and all of them at once when the page
-// becomes visible or the server is back.
+// Loading, and polling: each job runs again after its pause. When the page becomes
+// visible or the server is back, all of them run at once, and what the shown tab of the
+// settings has is loaded again.
 
-/** @typedef {{load: () => Promise<void>, pause: () => number, timer?: number}} Job */
+/** What the server tells, and how it is loaded.
+ * @type {Record<string, (name: string) => Promise<void>>} */
+const LOADS = {
+  queue: loadQueue,
+  entries: loadEntries,
+  scan: loadScan,
+  devices: loadDevices,
+  keys: loadAnswer,
+  sessions: loadAnswer,
+  accounts: loadAnswer,
+  tidy: loadAnswer,
+  backup: loadAnswer,
+  address: name => loadAnswer(name, "web/dir"),
+  health: name => loadAnswer(name, "healthz"),
+};
+
+/** @typedef {{pause: () => number, timer?: number}} Job of LOADS */
 /** @type {Record<string, Job>} */
 const JOBS = {
   queue: {
-    load: loadQueue,
     pause: () => (state.view === "queue" || currentItem() ? 1000 : 2000),
   },
   entries: {
-    load: loadEntries,
     pause: () => (state.scan.scanning || isEmpty() ? 2000 : 5000),
   },
-  scan: {load: loadScan, pause: scanPause},
+  scan: {pause: scanPause},
   devices: {
-    load: loadDevices,
     pause: () => (state.adding ? 1000 : state.view === "library" ? 10000 : 3000),
   },
 };
@@ -7347,25 +7404,34 @@ function scanPause() {
   return state.view === "settings" || isEmpty() ? 2000 : 10000;
 }
 
+/** Load what the server tells under this name; a job runs again after its pause. Why
+ * that failed is kept until it is loaded. */
 async function poll(name) {
+  const {account} = state;
+  let problem = "";
   try {
-    await JOBS[name].load();
+    await LOADS[name](name);
   } catch (error) {
-    explain(error); // the bar or the view shows it
+    problem = explain(error);
   }
+  if (account !== state.account) return; // who signed out meanwhile
+  if (problem !== (state.problems[name] || ""))
+    update({problems: {...state.problems, [name]: problem}});
   schedule(name);
 }
 
 function schedule(name) {
   const job = JOBS[name];
+  if (!job) return;
   clearTimeout(job.timer);
-  if (state.phase !== "in") return;
   const pause = state.connected ? job.pause() : RETRY_PAUSE;
   job.timer = setTimeout(poll, document.hidden ? pause * HIDDEN_FACTOR : pause, name);
 }
 
 function pollAll() {
-  if (state.phase === "in") Object.keys(JOBS).forEach(poll);
+  if (state.phase !== "in") return;
+  const shown = state.view === "settings" ? loadsOf(state.tab) : [];
+  for (const name of new Set([...Object.keys(JOBS), ...shown])) poll(name);
 }
 
 /** @typedef {{etag?: string | null}} Answer */
@@ -7380,17 +7446,18 @@ async function fetchChanged(path) {
   return data;
 }
 
+/** Load what a path answers, or what of that has the name. */
+async function loadAnswer(name, path = `web/${name}`) {
+  const data = await fetchChanged(path);
+  if (data) update({[name]: data[name] || data});
+}
+
 async function loadEntries() {
-  try {
-    const data = await fetchChanged("web/entries");
-    const isFirst = !state.entries;
-    if (data) update({entries: data.entries, entriesProblem: ""});
-    loadDescription();
-    if (isFirst) queueMicrotask(restorePosition);
-  } catch (error) {
-    if (!state.entries) update({entriesProblem: explain(error)});
-    throw error;
-  }
+  const data = await fetchChanged("web/entries");
+  const isFirst = !state.entries;
+  if (data) update({entries: data.entries});
+  loadDescription();
+  if (isFirst) queueMicrotask(restorePosition);
 }
 
 async function loadQueue() {
@@ -7453,9 +7520,9 @@ async function start() {
 
 function enter(account) {
   update({phase: "in", account, problem: NO_PROBLEM});
+  if (state.view === "settings") openTab();
   pollAll();
   attempt(loadSent);
-  if (state.view === "settings") loadSettings();
 }
 
 /** Forget the account and all that was loaded for it. */
@@ -7481,11 +7548,11 @@ async function signIn(fields) {
   enter(me.account);
 }
 
-// Location: #library, #queue, #settings, #title/ID, and #setup=CODE, which the server
-// prints
+// Location: #library, #queue, #settings/TAB, #title/ID, and #setup=CODE, which the
+// server prints
 
 const VIEWS = ["library", "queue", "settings"];
-const scrolled = {library: Number(kept("scrolled", "0"))}; // pixels, by view
+const scrolled = {library: Number(kept("scrolled", "0"))}; // pixels, by view and tab
 
 /** @param {Event} [event] that changed the location, none when the page starts */
 function readLocation(event) {
@@ -7497,17 +7564,28 @@ function readLocation(event) {
     history.replaceState({isOnTop: Boolean(event) || history.state?.isOnTop}, "");
     openTitle(rest);
   } else {
-    show(VIEWS.includes(word) ? word : "library");
+    if (word === "settings") show(word, rest);
+    else show(VIEWS.includes(word) ? word : "library");
   }
 }
 
-function show(view) {
-  const changed = view !== state.view;
-  if (changed) scrolled[state.view] = scrollY;
-  update({view, openTitle: "", problem: NO_PROBLEM});
+function show(view, tab = "") {
+  const place = state.view + state.tab;
+  const changed = view + tab !== place;
+  if (changed) scrolled[place] = scrollY;
+  update({view, tab, openTitle: "", problem: NO_PROBLEM});
   if (!changed) return;
-  if (view === "settings" && state.phase === "in") loadSettings();
-  setTimeout(() => scrollTo(0, scrolled[view] || 0));
+  if (view === "settings" && state.phase === "in") {
+    openTab();
+    pollAll();
+  }
+  setTimeout(() => scrollTo(0, scrolled[view + tab] || 0));
+}
+
+/** Where the address names no tab that the account has, go to the first. */
+function openTab() {
+  if (!tabs().includes(state.tab)) update({tab: tabs()[0]});
+  history.replaceState(history.state, "", `#settings/${state.tab}`);
 }
 
 function go(view) {
@@ -8407,7 +8485,7 @@ function renderLibrary() {
   const heading = h.h1("unseen", WORDS.library);
   const {entries} = state;
   if (!entries)
-    return [heading, state.entriesProblem ? renderBroken() : renderSkeleton()];
+    return [heading, state.problems.entries ? renderBroken() : renderSkeleton()];
   if (!entries.length) return [heading, renderEmptyLibrary()];
   const visible = visibleTitles();
   return [
@@ -8450,7 +8528,7 @@ function renderNothingFound() {
 function renderBroken() {
   return renderEmpty(
     WORDS.brokenTitle,
-    state.entriesProblem,
+    state.problems.entries,
     button(WORDS.tryAgain, () => poll("entries"), {class: "primary"}),
   );
 }
@@ -9213,20 +9291,30 @@ function edit(id, fields, before) {
   const changed = Object.entries(fields).filter(
     ([name, text]) => text !== (before[name] || ""),
   );
-  return changeEntry(id, "", Object.fromEntries(changed));
+  return saveEdits(id, Object.fromEntries(changed));
+}
+
+async function saveEdits(id, fields) {
+  await changeEntry(id, "", fields);
+  toast(WORDS.saved);
 }
 
 function renderUndoEdits(id) {
-  const undo = () => attempt(() => changeEntry(id, "/undo"));
-  return button(WORDS.undoEdits, undo, {class: "plain"});
+  return button(WORDS.undoEdits, () => attempt(() => undoEdits(id)), {class: "plain"});
+}
+
+async function undoEdits(id) {
+  const {edits} = await changeEntry(id, "/undo");
+  const act = () => attempt(() => saveEdits(id, edits));
+  toast(WORDS.editsUndone, false, {label: WORDS.undo, act});
 }
 
 /** The edited part may belong to another title then, so its own id is opened. */
 async function changeEntry(id, path, fields) {
-  await call("POST", `web/entries/${id}${path}`, fields);
+  const answer = await call("POST", `web/entries/${id}${path}`, fields);
   await loadEntries();
-  openTitle(id);
-  toast(WORDS.saved);
+  if (state.openTitle) openTitle(id);
+  return answer;
 }
 
 function renderRemoveLink(id, name) {
@@ -9622,52 +9710,88 @@ function documentTitle() {
 
 // Views: the settings
 
-function loadSettings() {
-  const lists = ["keys", "sessions", ...(state.account.admin ? ["accounts"] : [])];
-  poll("devices");
-  for (const name of lists) attempt(() => loadList(name));
-  if (state.account.admin) [loadTidy, loadBackup].forEach(attempt);
-  attempt(() => changeToken("GET"));
+/** The tabs, with what of LOADS each shows. */
+const TABS = {
+  you: ["sessions"],
+  devices: ["devices", "address", "keys"],
+  library: ["scan", "tidy"],
+  people: ["accounts"],
+  server: ["backup", "health"],
+};
+const FOR_ADMINS = ["tidy", "accounts", "backup", "health"]; // of LOADS
+
+/** What of LOADS a tab shows to the account. */
+function loadsOf(tab) {
+  return TABS[tab].filter(name => state.account.admin || !FOR_ADMINS.includes(name));
 }
 
-async function loadList(name) {
-  const data = await call("GET", `web/${name}`);
-  update({[name]: data[name]});
+/** The tabs that show something to the account. */
+function tabs() {
+  return Object.keys(TABS).filter(tab => loadsOf(tab).length);
 }
 
 /** Change a row of a list, such as `keys/ID`, and load the list again. */
+async function changeRow(method, path, body) {
+  const [name] = path.split("/");
+  await call(method, `web/${path}`, body);
+  await LOADS[name](name);
+}
+
 function changeList(method, path, body) {
-  return attempt(async () => {
-    await call(method, `web/${path}`, body);
-    await loadList(path.split("/")[0]);
-  });
+  return attempt(() => changeRow(method, path, body));
 }
 
 function renderSettings() {
-  const {admin, name} = state.account;
+  const columns = {
+    you: renderYou,
+    devices: renderDevicesTab,
+    library: renderLibraryTab,
+    people: renderPeople,
+    server: renderServer,
+  };
   return [
-    h.div(
-      "head",
-      h.div(null, h.h1(null, WORDS.settings), h.p("signed", WORDS.signedInAs(name))),
-      button(WORDS.signOut, signOut),
+    h.div("head", h.h1(null, WORDS.settings)),
+    h.nav(
+      {class: "tabs", "aria-label": WORDS.settings},
+      tabs().map(tab =>
+        h.a(
+          {
+            href: `#settings/${tab}`,
+            key: tab,
+            "aria-current": tab === state.tab ? "page" : null,
+          },
+          WORDS.tabs[tab],
+        ),
+      ),
     ),
     h.div(
-      "columns",
-      h.div(
-        null,
-        renderDevices(),
-        renderConsole(),
-        renderKeys(),
-        renderSessions(),
-        renderPassword(),
-      ),
-      h.div(
-        null,
-        renderFolders(),
-        admin && [renderBackup(), renderTidy(), renderAddLink(), renderAccounts()],
-      ),
+      {class: "columns", key: state.tab},
+      columns[state.tab]().map(panels => h.div(null, panels)),
     ),
   ];
+}
+
+// Each tab returns the panels of its columns.
+
+function renderYou() {
+  return [[renderAccountPanel(), renderPassword()], renderSessions()];
+}
+
+function renderDevicesTab() {
+  return [renderDevices(), [renderConsole(), renderKeys()]];
+}
+
+function renderLibraryTab() {
+  if (!state.account.admin) return [renderFolders()];
+  return [[renderFolders(), renderAddLink()], renderTidy()];
+}
+
+function renderPeople() {
+  return [renderAccounts(), renderAddAccount()];
+}
+
+function renderServer() {
+  return [renderBackup(), renderAbout()];
 }
 
 function panel(title, ...children) {
@@ -9682,10 +9806,23 @@ function renderLoading() {
   return h.p("meta", h.span("spinner"), WORDS.loading);
 }
 
-function list(rows, renderRow, empty = "") {
-  if (!rows) return renderLoading();
-  if (!rows.length) return h.p("meta", empty);
-  return h.ul(null, rows.map(renderRow));
+/** What `render` makes of something that is loaded; before that, that it is loading or
+ * why it could not be. */
+function renderLoaded(name, value, render) {
+  if (value) return render(value);
+  const problem = state.problems[name];
+  if (!problem) return renderLoading();
+  return h.div(
+    {class: "actions", role: "alert", key: "problem"},
+    h.p("problem", WORDS.notLoaded(problem)),
+    button(WORDS.tryAgain, () => poll(name)),
+  );
+}
+
+function list(name, rows, renderRow, empty = "") {
+  return renderLoaded(name, rows, () =>
+    rows.length ? h.ul(null, rows.map(renderRow)) : h.p("meta", empty),
+  );
 }
 
 function row(key, title, meta, ...actions) {
@@ -9706,7 +9843,7 @@ function renderDevices() {
   return panel(
     WORDS.devices,
     h.p("lead", WORDS.devicesLead),
-    list(state.devices, renderDevice, WORDS.noDevices),
+    list("devices", state.devices, renderDevice, WORDS.noDevices),
     button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
   );
 }
@@ -9815,6 +9952,7 @@ async function addDevice() {
     await loadPairing(code && seconds > 120 ? "GET" : "POST");
   });
   poll("devices");
+  poll("address");
 }
 
 function closeAdding() {
@@ -10086,14 +10224,19 @@ function renderTick(text, isDone, why = "") {
 }
 
 /** @param {Adding} adding */
-function renderFetchStep({fetcher}) {
-  const {token} = state;
-  if (!token)
-    return [
-      h.p("lead", WORDS.consoleLead),
-      token === "" &&
-        renderTokenButton(WORDS.createAddress, "POST", {class: "primary"}),
-    ];
+function renderFetchStep(adding) {
+  return renderLoaded("address", state.address, ({token}) =>
+    token
+      ? renderFetchLines(adding, token)
+      : [
+          h.p("lead", WORDS.consoleLead),
+          renderCreateAddress({class: "primary", key: "create"}),
+        ],
+  );
+}
+
+/** @param {Adding} adding */
+function renderFetchLines({fetcher}, token) {
   return [
     renderChoices("fetcher", WORDS.fetchSteps, WORDS.fetchers, fetcher),
     h.ol(
@@ -10116,6 +10259,7 @@ function renderKeys() {
     h.p("lead", WORDS.keysLead),
     state.newKey ? renderNewKey(state.newKey) : renderCreateKey(),
     list(
+      "keys",
       state.keys?.filter(key => !key.is_device),
       renderKey,
       WORDS.noKeys,
@@ -10140,7 +10284,7 @@ function renderCreateKey() {
 async function createKey({label}) {
   const {key} = await call("POST", "web/keys", {label});
   update({newKey: {label, key}});
-  await loadList("keys");
+  await loadAnswer("keys");
 }
 
 function renderNewKey({label, key}) {
@@ -10195,7 +10339,18 @@ function renderKey({id, label, created_at, last_used_at, requests}) {
   );
 }
 
-// Settings: password, browsers and console address
+// Settings: the account, its password and browsers, and the console address
+
+function renderAccountPanel() {
+  return panel(
+    WORDS.account,
+    h.div(
+      "scan-line",
+      h.p("signed", WORDS.signedInAs(state.account.name)),
+      button(WORDS.signOut, signOut),
+    ),
+  );
+}
 
 function renderPassword() {
   return panel(
@@ -10213,24 +10368,26 @@ function renderPassword() {
 async function changePassword(fields) {
   await call("POST", "web/password", fields);
   toast(WORDS.passwordChanged);
-  await loadList("sessions");
+  await loadAnswer("sessions");
 }
 
 function renderSessions() {
-  return panel(WORDS.sessions, list(state.sessions, renderSession));
+  return panel(WORDS.sessions, list("sessions", state.sessions, renderSession));
 }
 
 /** @param {Session} session */
-function renderSession({id, browser, created_at, current}) {
+function renderSession({id, browser, last_used_at, current}) {
   const name = browserName(browser);
-  const since = WORDS.signedInSince(formatAge(created_at));
-  const end = () => changeList("DELETE", `sessions/${id}`);
+  const used = WORDS.lastUsed(formatAge(last_used_at));
+  const act = () => changeList("DELETE", `sessions/${id}`);
+  const text = WORDS.endQuestion(name, used);
+  const question = {text, yes: WORDS.end, act, isDanger: true};
   return row(
     id,
     name,
-    [current && WORDS.thisBrowser, since],
+    [current && WORDS.thisBrowser, used],
     !current &&
-      button(WORDS.end, end, {
+      button(WORDS.end, () => ask(question), {
         class: "plain danger",
         "aria-label": WORDS.endSession(name),
       }),
@@ -10254,24 +10411,20 @@ function browserName(userAgent) {
 }
 
 function renderConsole() {
-  return panel(WORDS.console, h.p("lead", WORDS.consoleLead), renderToken());
+  return panel(
+    WORDS.console,
+    h.p("lead", WORDS.consoleLead),
+    renderLoaded("address", state.address, renderConsoleAddress),
+  );
 }
 
-function renderToken() {
-  if (state.token === null) return renderLoading();
-  if (state.token === "") return renderTokenButton(WORDS.createAddress, "POST");
-  return renderConsoleAddress(state.token);
-}
-
-function renderConsoleAddress(token) {
+/** @param {ConsoleAddress} address */
+function renderConsoleAddress({token}) {
+  if (!token) return renderCreateAddress();
   return h.div(
-    {key: "address"},
+    {class: "place", key: "address"},
     renderCode(WORDS.consoleAddress, consoleAddress(token), WORDS.copyAddress),
-    h.div(
-      "inline",
-      renderTokenButton(WORDS.replaceAddress, "POST"),
-      renderTokenButton(WORDS.revokeAddress, "DELETE", {class: "plain danger"}),
-    ),
+    h.div("inline", renderReplaceAddress(), renderRevokeAddress()),
   );
 }
 
@@ -10279,14 +10432,30 @@ function consoleAddress(token) {
   return new URL(`dir/${token}/`, location.href).href;
 }
 
-function renderTokenButton(label, method, props) {
-  return button(label, () => attempt(() => changeToken(method)), props);
+function renderCreateAddress(props) {
+  return button(WORDS.createAddress, () => changeAddress("POST"), props);
 }
 
-/** Load (GET), replace (POST) or revoke (DELETE) the token of the console address. */
-async function changeToken(method) {
-  const {token} = await call(method, "web/dir");
-  update({token: token || ""});
+function renderReplaceAddress() {
+  const act = () => changeAddress("POST");
+  const question = {text: WORDS.replaceQuestion, yes: WORDS.replace, act};
+  return button(WORDS.replaceAddress, () => ask({...question, isDanger: true}));
+}
+
+function renderRevokeAddress() {
+  const act = () => changeAddress("DELETE");
+  const question = {text: WORDS.revokeAddressQuestion, yes: WORDS.revoke, act};
+  return button(WORDS.revokeAddress, () => ask({...question, isDanger: true}), {
+    class: "plain danger",
+  });
+}
+
+/** Make the account another console address (POST), or revoke it (DELETE). */
+function changeAddress(method) {
+  return attempt(async () => {
+    await call(method, "web/dir");
+    await LOADS.address("address");
+  });
 }
 
 // Settings: folders and links
@@ -10295,7 +10464,7 @@ function renderFolders() {
   const {folders, scanning} = state.scan;
   return panel(
     WORDS.folders,
-    list(folders, renderFolder, WORDS.noFolders),
+    list("scan", folders, renderFolder, WORDS.noFolders),
     h.div(
       "scan-line",
       h.p(
@@ -10366,41 +10535,46 @@ async function addLink({size, ...fields}) {
   await loadEntries();
 }
 
-// Settings: backups, for admins
-
-async function loadBackup() {
-  update({backup: await call("GET", "web/backup")});
-}
+// Settings: backups and the server, for admins
 
 function renderBackup() {
-  if (!state.backup) return panel(WORDS.backups, renderLoading());
-  const {kept, problem, made_at: time, size} = state.backup;
+  return panel(WORDS.backups, renderLoaded("backup", state.backup, renderLastBackup));
+}
+
+/** @param {Backup} backup */
+function renderLastBackup({kept, problem, made_at: time, size}) {
   const none = kept ? WORDS.noBackup : WORDS.backupsOff;
   const text = time ? WORDS.lastBackup(formatTime(time), formatBytes(size)) : none;
   const file = {class: "button", href: "web/backup/file", download: true};
-  return panel(
-    WORDS.backups,
+  return [
     problem && h.p({class: "problem", role: "alert"}, WORDS.backupFailed(problem)),
     h.div("scan-line", h.p("meta", text), time && h.a(file, WORDS.downloadBackup)),
+  ];
+}
+
+function renderAbout() {
+  return panel(
+    WORDS.server,
+    renderLoaded("health", state.health, ({version}) =>
+      h.p("meta", WORDS.serverVersion(version)),
+    ),
+    renderCode(WORDS.serverAddress, serverAddress(), WORDS.copyAddress),
   );
 }
 
 // Settings: tidying up, for admins
 
-async function loadTidy() {
-  const {files, bytes} = await call("GET", "web/tidy");
-  update({tidy: {files, bytes}});
-}
-
 const MAX_TIDY_ROWS = 50; // that are shown of each reason
 
 function renderTidy() {
-  return panel(WORDS.tidy, h.p("lead", WORDS.tidyLead), renderTidyFiles());
+  return panel(
+    WORDS.tidy,
+    h.p("lead", WORDS.tidyLead),
+    renderLoaded("tidy", state.tidy, renderTidyFiles),
+  );
 }
 
-function renderTidyFiles() {
-  if (!state.tidy) return renderLoading();
-  const {files, bytes} = state.tidy;
+function renderTidyFiles({files, bytes}) {
   if (!files.length) return h.p("meta", WORDS.tidyNone);
   const reasons = Object.keys(WORDS.tidyReasons);
   return [
@@ -10465,10 +10639,12 @@ function tidyText(files) {
 // Settings: accounts, for admins
 
 function renderAccounts() {
+  return panel(WORDS.accounts, list("accounts", state.accounts, renderAccount));
+}
+
+function renderAddAccount() {
   return panel(
-    WORDS.accounts,
-    list(state.accounts, renderAccount),
-    h.h3(null, WORDS.addAccount),
+    WORDS.addAccount,
     form(
       "account",
       addAccount,
@@ -10486,7 +10662,7 @@ function renderAccounts() {
 async function addAccount(fields) {
   await call("POST", "web/accounts", {...fields, admin: fields.admin === "on"});
   toast(WORDS.accountAdded(fields.username));
-  await loadList("accounts");
+  await loadAnswer("accounts");
 }
 
 /** @param {ListedAccount} account */
@@ -10502,8 +10678,18 @@ function renderAccount(account) {
   ];
 }
 
+/** @param {Pick<ListedAccount, "id" | "name">} account */
+function changeRole({id, name}, admin) {
+  const undo = {label: WORDS.undo, act: () => changeRole({id, name}, !admin)};
+  return attempt(async () => {
+    await changeRow("POST", `accounts/${id}`, {admin});
+    toast(admin ? WORDS.isAdminNow(name) : WORDS.isMemberNow(name), false, undo);
+  });
+}
+
 /** @param {ListedAccount} account */
-function renderAccountActions({id, name, admin}) {
+function renderAccountActions(account) {
+  const {id, name, admin} = account;
   const remove = () => changeList("DELETE", `accounts/${id}`);
   const text = WORDS.removeQuestion(name);
   const action = (label, ariaLabel, act, style = "plain") =>
@@ -10513,7 +10699,7 @@ function renderAccountActions({id, name, admin}) {
     action(
       admin ? WORDS.makeMember : WORDS.makeAdmin,
       admin ? WORDS.makeMemberName : WORDS.makeAdminName,
-      () => changeList("POST", `accounts/${id}`, {admin: !admin}),
+      () => changeRole(account, !admin),
     ),
     action(WORDS.setPassword, WORDS.setPasswordName, () =>
       update({settingPassword: id, problem: NO_PROBLEM}),

@@ -90,7 +90,6 @@ def computer(folder: pathlib.Path, lines: list[str]) -> Iterator[None]:
 
 
 def make_key(page: Any) -> None:
-    page.get_by_role("link", name="Settings").click()
     page.get_by_label("What is it for?").fill("Laptop")
     button(page, "Create key").click()
     see(page, "It is shown only now.")

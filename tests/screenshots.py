@@ -6,6 +6,7 @@ wide, light and dark.
 """
 
 import contextlib
+import functools
 import importlib.util
 import itertools
 import os
@@ -271,10 +272,18 @@ def queue(page: Any, address: str) -> None:
     page.locator(".sending").wait_for()
 
 
-def settings(page: Any, address: str) -> None:
-    page.goto(f"{address}#settings")
-    see(page, "Computer in the living room")
-    see(page, "this one")
+TABS = {  # of the settings, with a text in each
+    "you": "this browser",
+    "devices": "Computer in the living room",
+    "library": "Nothing is deleted here",
+    "people": "Kim",
+    "server": f"catalogd {catalogd.__version__}",
+}
+
+
+def settings(page: Any, address: str, tab: str) -> None:
+    page.goto(f"{address}#settings/{tab}")
+    see(page, TABS[tab])
 
 
 def view_signing_in(page: Any, address: str) -> None:
@@ -356,6 +365,13 @@ def view_filters(page: Any, address: str) -> None:
     page.get_by_role("button", name="NSZ").click()
 
 
+def view_not_loaded(page: Any, address: str) -> None:
+    answer = {"success": False, "error": "busy", "message": "The database is busy."}
+    page.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
+    page.goto(f"{address}#settings/devices")
+    see(page, "This could not be loaded.")
+
+
 def view_undo(page: Any, address: str) -> None:
     answer = {"success": True, "added": ["a", "b", "c"], "already": [], "failed": []}
     page.route("**/web/send", lambda route: route.fulfill(json=answer))
@@ -417,14 +433,14 @@ def view_empty_queue(page: Any, address: str) -> None:
 
 
 def view_new_key(page: Any, address: str) -> None:
-    settings(page, address)
+    settings(page, address, "devices")
     page.get_by_label("What is it for?").fill("Laptop")
     page.get_by_role("button", name="Create key").click()
     see(page, "It is shown only now.")
 
 
 def view_tidy(page: Any, address: str) -> None:
-    settings(page, address)
+    settings(page, address, "library")
     page.locator(".tidy summary").first.click()
     page.locator(".tidy .row").first.wait_for()
     page.locator(".tidy").first.scroll_into_view_if_needed()
@@ -439,7 +455,7 @@ def view_many(page: Any, address: str) -> None:
 
 
 def view_question(page: Any, address: str) -> None:
-    settings(page, address)
+    settings(page, address, "people")
     page.get_by_role("button", name="Remove Kim").click()
     page.get_by_role("dialog").wait_for()
 
@@ -501,7 +517,7 @@ def view_devices_details(page: Any, address: str) -> None:
 
 def view_devices_settings(page: Any, address: str) -> None:
     answer_devices(page, DEVICES)
-    settings(page, address)
+    settings(page, address, "devices")
     page.get_by_role("button", name="Rename Bedroom").click()
     page.get_by_label("New name of Bedroom").wait_for()
 
@@ -532,7 +548,7 @@ def view_no_device(page: Any, address: str) -> None:
 
 def view_add_device(page: Any, address: str) -> None:
     queue(page, address)
-    page.goto(f"{address}#settings")
+    page.goto(f"{address}#settings/devices")
     page.get_by_role("button", name="Add a device").click()
     see(page, "What does it put files on?")
 
@@ -588,7 +604,7 @@ def view_console_fetches(page: Any, address: str) -> None:
 VIEWS: dict[str, Callable[[Any, str], None]] = {
     "library": library,
     "queue": queue,
-    "settings": settings,
+    **{f"settings_{tab}": functools.partial(settings, tab=tab) for tab in TABS},
     **{name[5:]: view for name, view in globals().items() if name[:5] == "view_"},
 }
 

@@ -46,7 +46,7 @@ def add_ben(store: catalogd.Store) -> int:
 
 
 def open_sheet(page: Any) -> None:
-    page.goto("#settings")
+    page.goto("#settings/devices")
     button(page, ADD).click()
     see(page, "What does it put files on?")
 
@@ -408,7 +408,7 @@ def test_an_empty_queue_without_a_device_offers_to_add_one(anna: Any) -> None:
 
 def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
     add_device(store, "Attic")
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     button(anna, "Rename Attic").click()
     anna.get_by_label("New name of Attic").fill("Cellar")
     button(anna, "Rename").last.click()
@@ -418,14 +418,14 @@ def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
 
 def test_a_device_is_shared(anna: Any, store: catalogd.Store) -> None:
     add_device(store, "Attic")
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     anna.get_by_label("Everyone here may send to Attic").check()
     until(lambda: store.devices.all()[0]["shared"])
 
 
 def test_a_device_is_removed_after_a_question(anna: Any, store: catalogd.Store) -> None:
     add_device(store, "Attic")
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     button(anna, "Remove Attic").click()
     see(anna, "The program that sends to it stops working.")
     button(anna.get_by_role("dialog"), "Remove").click()
@@ -437,6 +437,6 @@ def test_keys_of_devices_are_not_among_those_of_scripts(
     anna: Any, store: catalogd.Store
 ) -> None:
     add_device(store, "Attic")
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     see(anna.get_by_role("region", name="Keys"), "switch")
     assert anna.get_by_role("region", name="Keys").get_by_text("Attic").count() == 0

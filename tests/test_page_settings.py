@@ -1,12 +1,14 @@
 """Signing out, and the settings, in a real Chromium."""
 
 import re
+import time
 from typing import Any
 
 import catalogd
-from browser import COPY_WITHOUT_HTTPS, add, button, make_key, sign_in, until
-from conftest import PASSWORD, Library, Visit
-from screenshots import see
+import screenshots
+from browser import COPY_WITHOUT_HTTPS, add, button, focused, make_key, sign_in, until
+from conftest import PASSWORD, Clock, Library, Visit
+from screenshots import Demo, see
 
 # Tidying up and backups
 
@@ -18,7 +20,7 @@ def test_tidy_lists_what_wastes_space(
     library.add("Paper Harbor [0100ABCD00010800][v65536].nsp")
     old = library.add("Paper Harbor [0100ABCD00010800][v0].nsp")
     scanner.scan()
-    anna.goto("#settings")
+    anna.goto("#settings/library")
     panel = anna.get_by_role("region", name="Tidy")
     panel.get_by_text("Updates that a newer one replaces").click()
     see(panel, old)
@@ -34,7 +36,7 @@ def test_tidy_names_the_file_that_another_is_equal_to(
         library.add(f"{folder}/Paper Harbor.nsp", b"the same")
     scanner.scan()
     anna.reload()
-    anna.goto("#settings")
+    anna.goto("#settings/library")
     panel = anna.get_by_role("region", name="Tidy")
     panel.get_by_text("Equal files").click()
     see(panel, "1 file, 8 B")
@@ -46,7 +48,7 @@ def test_tidy_names_the_file_that_another_is_equal_to(
 def test_an_admin_sees_the_last_backup_and_downloads_it(
     anna: Any, service: catalogd.Web
 ) -> None:
-    anna.goto("#settings")
+    anna.goto("#settings/server")
     panel = anna.get_by_role("region", name="Backups")
     see(panel, "No backup was made yet.")
     service.backups.make()
@@ -59,24 +61,12 @@ def test_an_admin_sees_the_last_backup_and_downloads_it(
     assert download.value.suggested_filename.startswith("catalogd-20")
 
 
-def test_a_member_sees_no_backups(kim: Any) -> None:
-    kim.goto("#settings")
-    kim.get_by_role("region", name="Library folders").wait_for()
-    assert kim.get_by_role("region", name="Backups").count() == 0
-
-
 def test_without_a_secure_address_no_notifications_are_offered(anna: Any) -> None:
     anna.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: 0})")
     anna.goto("#queue")
     anna.reload()
     see(anna, "Queue")
     assert button(anna, "Notify me").count() == 0
-
-
-def test_a_member_sees_nothing_to_tidy(kim: Any) -> None:
-    kim.goto("#settings")
-    see(kim, "There is no key yet.")
-    assert kim.get_by_role("heading", name="Tidy").count() == 0
 
 
 # Signing out
@@ -86,7 +76,7 @@ def test_signing_out_leads_to_the_sign_in_view(
     anna: Any, store: catalogd.Store
 ) -> None:
     add(store, "Paper Harbor")
-    anna.goto("#settings")
+    anna.goto("#settings/you")
     button(anna, "Sign out").click()
     button(anna, "Sign in").wait_for()
     anna.reload()
@@ -98,13 +88,16 @@ def test_signing_out_forgets_what_the_account_had(
     anna: Any, store: catalogd.Store
 ) -> None:
     store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     make_key(anna)
+    anna.goto("#settings/you")
     button(anna, "Sign out").click()
     button(anna, "Sign in").wait_for()
     anna.get_by_label("Name").fill("ben")
     anna.get_by_label("Password").fill(PASSWORD)
     button(anna, "Sign in").click()
+    see(anna, "Signed in as ben")
+    anna.goto("#settings/devices")
     see(anna, "There is no key yet.")
     assert anna.locator("code").count() == 0
 
@@ -152,9 +145,87 @@ def test_a_wrong_password_is_explained_in_the_form(
 # Settings
 
 
+def tab_of(page: Any) -> tuple[str, str]:
+    """Return the name of the tab that is shown, and the address."""
+    current = page.locator(".tabs [aria-current=page]")
+    return current.text_content(), page.url.partition("#")[2]
+
+
+def test_each_tab_has_an_address_and_loads_what_it_shows_alone(anna: Any) -> None:
+    calls: list[str] = []
+    anna.on("request", lambda request: calls.append(request.url.rpartition("/")[2]))
+    anna.goto("#settings")
+    see(anna, "this browser")
+    assert tab_of(anna) == ("You", "settings/you")
+    assert {*calls}.isdisjoint({"keys", "dir", "accounts", "tidy", "backup"})
+    tabs = anna.get_by_role("navigation", name="Settings").get_by_role("link")
+    assert tabs.all_text_contents() == ["You", "Devices", "Library", "People", "Server"]
+    tabs.nth(1).focus()
+    anna.keyboard.press("Enter")
+    see(anna, "There is no device yet.")
+    assert tab_of(anna) == ("Devices", "settings/devices")
+    assert focused(anna) == "Devices"
+    tabs.nth(4).click()
+    see(anna, f"catalogd {catalogd.__version__}")
+    anna.go_back()
+    anna.reload()
+    see(anna, "There is no device yet.")
+    assert tab_of(anna) == ("Devices", "settings/devices")
+    anna.go_back()
+    see(anna, "this browser")
+    assert tab_of(anna) == ("You", "settings/you")
+
+
+def test_a_member_sees_no_tab_for_admins(kim: Any) -> None:
+    kim.goto("#settings/people")
+    see(kim, "Signed in as kim2")
+    assert tab_of(kim) == ("You", "settings/you")
+    tabs = kim.get_by_role("navigation", name="Settings").get_by_role("link")
+    assert tabs.all_text_contents() == ["You", "Devices", "Library"]
+    tabs.last.click()
+    kim.get_by_role("region", name="Library folders").get_by_text("online").wait_for()
+    assert kim.get_by_role("region").count() == 1
+    assert button(kim, "Scan now").count() == 0
+
+
+def test_the_texts_of_a_tab_are_no_wall(visit: Visit, demo: Demo) -> None:
+    page = visit()
+    screenshots.sign_in(page.context, demo.address, demo.cookie)
+    for tab in screenshots.TABS:
+        screenshots.settings(page, demo.address, tab)
+        words = re.findall(r"\w[\w']*", page.locator(".columns").inner_text())
+        assert len(words) < 100, tab
+
+
+def test_settings_that_were_opened_in_an_outage_load_after_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings/you")
+    see(anna, "this browser")
+    anna.context.set_offline(True)
+    see(anna, "Reconnecting")
+    anna.get_by_role("link", name="Devices").click()
+    see(anna, "This could not be loaded. The server cannot be reached.")
+    anna.context.set_offline(False)
+    for text in ("There is no device yet.", "Create address", "switch"):
+        see(anna, text)
+    assert button(anna, "Try again").count() == 0
+
+
+def test_a_list_that_could_not_be_loaded_says_why_and_loads_again(anna: Any) -> None:
+    answer = {"success": False, "error": "busy", "message": "The database is busy."}
+    anna.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
+    anna.goto("#settings/devices")
+    keys = anna.get_by_role("region", name="Keys")
+    see(keys, "This could not be loaded. The database is busy.")
+    anna.unroute_all()
+    button(keys, "Try again").click()
+    see(keys, "switch")
+
+
 def test_a_key_is_copied_and_shown_only_once(anna: Any, store: catalogd.Store) -> None:
     anna.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     make_key(anna)
     key = anna.locator("code").first.text_content()
     assert store.accounts.key_holder(catalogd.hash_token(key)) is not None
@@ -167,41 +238,55 @@ def test_a_key_is_copied_and_shown_only_once(anna: Any, store: catalogd.Store) -
 
 def test_a_page_without_https_copies_too(anna: Any) -> None:
     anna.add_init_script(COPY_WITHOUT_HTTPS)
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     make_key(anna)
     button(anna, "Copy the key").click()
     until(lambda: anna.evaluate("window.copied") == "catalogd_")
 
 
-def test_a_console_address_is_created_replaced_and_revoked(
+def test_a_console_address_is_created_replaced_and_revoked_after_questions(
     anna: Any, store: catalogd.Store
 ) -> None:
-    anna.goto("#settings")
-    see(anna, "Programs on the console")
+    anna.goto("#settings/devices")
     button(anna, "Create address").click()
     see(anna, "/dir/")
     first = anna.locator("code").text_content()
     assert anna.request.get(first).status == 200
     button(anna, "Replace it").click()
+    dialog = anna.get_by_role("dialog")
+    see(dialog, "Programs on the console that use the old one stop finding the library")
+    assert anna.request.get(first).status == 200
+    button(dialog, "Replace").click()
     until(lambda: anna.locator("code").text_content() != first)
     assert anna.request.get(first).status == 401
     button(anna, "Revoke the address").click()
+    see(dialog, "Programs on the console that use it stop finding the library")
+    button(dialog, "Revoke").click()
     button(anna, "Create address").wait_for()
     assert store.addresses.browse_token(store.accounts.id_of("anna")) is None
 
 
-def test_no_console_address_is_offered_before_the_old_one_is_known(anna: Any) -> None:
+def test_no_console_address_is_offered_before_the_old_one_is_known(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.addresses.set_browse_token(store.accounts.id_of("anna"), "old")
     calls: list[Any] = []
     anna.route("**/web/dir", lambda route: calls.append(route))
-    anna.goto("#settings")
-    see(anna, "No library folder was scanned.")
+    anna.goto("#settings/devices")
+    see(anna, "There is no device yet.")
     assert button(anna, "Create address").count() == 0
-    calls[0].continue_()
-    button(anna, "Create address").wait_for()
+    anna.goto("#queue")
+    button(anna, "Add a device").click()
+    anna.get_by_label("The console fetches by itself").check()
+    see(anna.get_by_role("dialog"), "Loading")
+    assert button(anna, "Create address").count() == 0
+    for call in calls:
+        call.continue_()
+    see(anna.get_by_role("dialog"), "/dir/old")
 
 
 def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> None:
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     button(anna, "Revoke switch").click()
     dialog = anna.get_by_role("dialog")
     dialog.get_by_role("button", name="Cancel").click()
@@ -214,11 +299,12 @@ def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> 
 
 
 def test_the_password_is_changed(anna: Any, store: catalogd.Store, site: str) -> None:
-    anna.goto("#settings")
+    anna.goto("#settings/you")
     anna.get_by_label("Current password").fill("a guess")
     anna.get_by_label("New password").fill("another one")
     button(anna, "Change password").click()
-    see(anna, "The name or the password is wrong.")
+    see(anna, "The current password is wrong.")
+    assert anna.get_by_label("Current password").input_value() == "a guess"
     anna.get_by_label("Current password").fill(PASSWORD)
     button(anna, "Change password").click()
     see(anna, "Changed the password.")
@@ -227,25 +313,40 @@ def test_the_password_is_changed(anna: Any, store: catalogd.Store, site: str) ->
     assert catalogd.password_matches("another one", found[1])
 
 
-def test_another_browser_is_signed_out(anna: Any, store: catalogd.Store) -> None:
+def test_another_browser_is_signed_out_after_a_question(
+    anna: Any, store: catalogd.Store, clock: Clock
+) -> None:
     store.accounts.add_session(1, catalogd.hash_token("x"), "Chrome/99 Android")
-    anna.goto("#settings")
+    clock.now = time.time()
+    anna.goto("#settings/you")
+    see(anna, "this browser · last used just now")
     button(anna, "End the session of Chrome on Android").click()
+    dialog = anna.get_by_role("dialog")
+    see(dialog, "End the session of Chrome on Android, last used")
+    assert len(store.accounts.sessions(1)) == 2
+    button(dialog, "End").click()
     button(anna, "End the session of Chrome on Android").wait_for(state="detached")
     assert len(store.accounts.sessions(1)) == 1
 
 
-def test_an_account_is_added_made_admin_and_removed(
+def test_an_account_is_added_made_admin_with_undo_and_removed(
     anna: Any, store: catalogd.Store
 ) -> None:
-    anna.goto("#settings")
-    form = anna.get_by_role("region", name="Accounts")
+    def roles() -> list[bool]:
+        return [row["admin"] for row in store.accounts.all()]
+
+    anna.goto("#settings/people")
+    form = anna.get_by_role("region", name="Add an account")
     form.get_by_label("Name").fill("ben")
     form.get_by_label("Password").fill(PASSWORD)
     form.get_by_role("button", name="Add").click()
     button(anna, "Make admin: ben").click()
+    see(anna, "ben is an admin now.")
     button(anna, "Make member: ben").wait_for()
-    assert [row["admin"] for row in store.accounts.all()] == [True, True]
+    assert roles() == [True, True]
+    button(anna, "Undo").click()
+    button(anna, "Make admin: ben").wait_for()
+    assert roles() == [True, False]
     button(anna, "Remove ben").click()
     anna.get_by_role("dialog").get_by_role("button", name="Remove").click()
     until(lambda: len(store.accounts.all()) == 1)
@@ -253,7 +354,7 @@ def test_an_account_is_added_made_admin_and_removed(
 
 def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> None:
     store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    anna.goto("#settings")
+    anna.goto("#settings/people")
     button(anna, "Set the password of ben").click()
     anna.get_by_label("New password of ben").fill("another one")
     button(anna, "Save").click()
@@ -261,15 +362,3 @@ def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> Non
     found = store.accounts.credentials("ben")
     assert found is not None
     assert catalogd.password_matches("another one", found[1])
-
-
-def test_a_member_has_no_settings_of_the_server(
-    visit: Visit, store: catalogd.Store, site: str, key: str
-) -> None:
-    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    page = visit()
-    sign_in(page, store, site, "ben")
-    page.goto(f"{site}#settings")
-    see(page, "There is no key yet.")
-    assert page.get_by_role("heading", name="Accounts").count() == 0
-    assert page.get_by_role("heading", name="Add a link").count() == 0
