@@ -6272,18 +6272,14 @@ button.link {
 .code small { color: var(--muted); }
 
 /* Settings */
-.tabs {
-  display: flex; flex-wrap: wrap; gap: 0 .25rem; margin-bottom: 1.25rem;
-  border-bottom: 1px solid var(--line);
-}
+.tabs { display: flex; flex-wrap: wrap; margin: 0 -.6rem 1rem; }
 .tabs a {
   display: flex; align-items: center; min-height: 2.75rem; padding: 0 .6rem;
   color: var(--muted); font-size: .9375rem; font-weight: 550; text-decoration: none;
 }
-.tabs a:first-child { margin-left: -.6rem; }
 .tabs a:hover { color: var(--ink); }
 .tabs a[aria-current] {
-  color: var(--accent); text-decoration: underline 3px; text-underline-offset: .9rem;
+  color: var(--accent); text-decoration: underline 3px; text-underline-offset: .6rem;
 }
 .columns {
   display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.25rem;
@@ -9844,7 +9840,8 @@ function renderDevices() {
     WORDS.devices,
     h.p("lead", WORDS.devicesLead),
     list("devices", state.devices, renderDevice, WORDS.noDevices),
-    button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
+    state.devices &&
+      button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
   );
 }
 
@@ -10276,7 +10273,7 @@ function renderCreateKey() {
   };
   const fields = [
     field(WORDS.keyLabel, "label", label),
-    h.button("primary", WORDS.createKey),
+    h.button(null, WORDS.createKey),
   ];
   return form("key", createKey, h.div("inline", fields));
 }
