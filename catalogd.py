@@ -6288,6 +6288,7 @@ button.link {
 .columns > div { display: grid; gap: 1.25rem; min-width: 0; }
 .signed { color: var(--muted); font-size: .9375rem; overflow-wrap: anywhere; }
 .panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
+.panel, .panel form, .panel .field { grid-template-columns: minmax(0, 1fr); }
 .panel > button { justify-self: start; }
 .panel form { display: grid; gap: .9rem; justify-items: start; }
 .panel form > :not(button) { width: 100%; }
