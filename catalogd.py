@@ -4549,7 +4549,6 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'self'; base-uri 'none';"
     " form-action 'self'; frame-ancestors 'none'; object-src 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
 }
 FILE_HEADERS = {
     **JSON_HEADERS,
@@ -4784,6 +4783,12 @@ def reject_other_sites(settings: Settings) -> None:
         raise Forbidden("The call comes from a page of another site.")
 
 
+def base_url(settings: Settings) -> str:
+    """Return the address of the service, as it is called from outside."""
+    called = bottle.request.urlparts._replace(path="", query="", fragment="")
+    return settings.base_url or called.geturl()
+
+
 class Calls:
     """Base of the classes that answer calls. Each has one subject."""
 
@@ -4806,11 +4811,6 @@ class Calls:
         if not os.path.lexists(file.path) and self.scanner.catch_up():
             return self.entries.checksum(entry_id)
         return file
-
-    def base_url(self) -> str:
-        """Return the address of the service, for addresses in answers."""
-        called = bottle.request.urlparts._replace(path="", query="", fragment="")
-        return self.settings.base_url or called.geturl()
 
 
 class SignInCalls(Calls):
@@ -4907,7 +4907,7 @@ class SignInCalls(Calls):
     def _cookie_answer(self, value: str, max_age: int) -> bottle.HTTPResponse:
         answer = json_answer(json_body(True))
         path = urllib.parse.urlsplit(self.settings.base_url).path or "/"
-        is_secure = self.base_url().startswith("https:")
+        is_secure = base_url(self.settings).startswith("https:")
         guards = {"secure": is_secure, "httponly": True, "samesite": "strict"}
         answer.set_cookie(COOKIE, value, max_age=max_age, path=path, **guards)
         return answer
@@ -5225,7 +5225,7 @@ class QueueCalls(Calls):
         if self.settings.sources == "url":
             name = file_name(row)
             # Also for a link: clients send the key to this address.
-            source = f"{self.base_url()}/api/download/{row['entry']}"
+            source = f"{base_url(self.settings)}/api/download/{row['entry']}"
         return {
             "queue_item_id": row["id"],
             "entry_id": row["entry"],
@@ -5306,7 +5306,7 @@ class ConsoleCalls(Calls):
         for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
             self.served.pop(oldest, None)
         quoted = urllib.parse.quote(found["safe_name"], safe="")
-        return {"address": f"{self.base_url()}/dir/{token}/{quoted}"}
+        return {"address": f"{base_url(self.settings)}/dir/{token}/{quoted}"}
 
     @route("GET /api/send-queue/<item>/address", access="key")
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
@@ -5334,7 +5334,9 @@ class ConsoleCalls(Calls):
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
         if path == "" or place == "index.json":
             with self._lock:
-                return conditional(directory.index(self.base_url() + caller.base))
+                return conditional(
+                    directory.index(base_url(self.settings) + caller.base)
+                )
         if place in directory.folders and path.endswith("/"):
             return directory_answer(directory.folders[place])
         if place in directory.folders:
@@ -5487,7 +5489,13 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     """Serve a part of the page, of the Content-Type `kind`."""
     body = Body(content, content_digest(content), level=9)
     headers = {**PAGE_HEADERS, "Content-Type": kind}
-    route(f"GET /{name}", access="open")(lambda web: body.answer(headers))
+
+    def answer(web: Web) -> bottle.HTTPResponse:
+        if not base_url(web.settings).startswith("https:"):
+            return body.answer(headers)  # browsers reject the policy over HTTP
+        return body.answer({**headers, "Cross-Origin-Opener-Policy": "same-origin"})
+
+    route(f"GET /{name}", access="open")(answer)
 
 
 def open_content(known: Checksum) -> Content:

@@ -1,5 +1,6 @@
 """The page in a real Chromium, over real sockets: end to end, and every view."""
 
+import dataclasses
 import pathlib
 import re
 import threading
@@ -259,6 +260,30 @@ def test_the_page_works_below_another_path(
         page.get_by_role("dialog").get_by_role("button", name="Add one").click()
         fill_folder(page, "/card")
         assert f"send_to_switch.py pair {address}games " in line_of(page, "Connect it")
+
+
+def test_over_http_on_the_lan_the_console_stays_empty(
+    visit: Visit,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    scanner: catalogd.Scanner,
+    key: str,
+) -> None:
+    add(store, "Paper Harbor")
+    settings = dataclasses.replace(settings, host="0.0.0.0")
+    page, lines = visit(), []
+    page.on("console", lambda line: lines.append(line.text))
+    with served(catalogd.Web(store, settings, scanner)) as address:
+        address = address.replace("127.0.0.1", catalogd.lan_address())
+        page.goto(address)
+        page.get_by_label("Name").fill("anna")
+        page.get_by_label("Password").fill(PASSWORD)
+        button(page, "Sign in").click()
+        see(page, "Paper Harbor")
+        for view in ("Queue", "Settings"):
+            page.get_by_role("link", name=view).click()
+            page.get_by_role("heading", name=view, level=1).wait_for()
+    assert lines == []
 
 
 # Script and style as text
