@@ -5675,7 +5675,11 @@ CSS = r""":root {
 }
 
 *, ::before, ::after { box-sizing: border-box; }
-body { margin: 0; background: var(--ground); color: var(--ink); overflow-y: scroll; }
+#app * { unicode-bidi: plaintext; } /* each by its own text, as <bdi> is */
+body {
+  margin: 0; background: var(--ground); color: var(--ink); overflow-y: scroll;
+  text-align: left;
+}
 h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
@@ -6943,6 +6947,40 @@ const GLYPHS = {
   wait: "M12 8v4l2.5 2.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z",
 };
 
+// Data in texts: a name must not change how the text around it reads
+
+const CONTROLS =
+  /(?![\n\t\u2068\u2069])[\p{Cc}\p{Bidi_Control}\xad\u200b\u2028\u2029\u2060-\u2064\ufeff]/gu;
+const RIGHT_TO_LEFT =
+  /[\u0590-\u08ff\u2068\u2069\ufb1d-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** Return a text with its control and invisible characters replaced by "\ufffd", except
+ * those that isolate: the style gives each element a direction of its own. */
+function visible(text) {
+  return String(text).replace(CONTROLS, "\ufffd");
+}
+
+/** Isolate a text that may be read from right to left. */
+function isolate(text) {
+  if (typeof text !== "string" || !RIGHT_TO_LEFT.test(text)) return text;
+  return `\u2068${text.replace(/[\u2068\u2069]/g, "\ufffd")}\u2069`;
+}
+
+/** Have the sentences of a table isolate what they are made with. */
+function isolateArguments(table) {
+  for (const [name, words] of Object.entries(table))
+    if (typeof words === "function")
+      table[name] = (...args) => words(...args.map(isolate));
+    else if (typeof words === "object") isolateArguments(words);
+}
+
+isolateArguments(WORDS);
+
+/** Join facts of a thing, without those that are not known. */
+function joinFacts(facts) {
+  return facts.filter(Boolean).map(isolate).join(" · ");
+}
+
 // Nodes: a view is a tree of virtual nodes, and `patch` changes the document to match.
 // Data becomes text or properties, never HTML.
 
@@ -7033,10 +7071,10 @@ function createNode({tag}) {
 }
 
 function updateNode(node, vnode) {
-  const before = shown.get(node)?.props || {};
+  const {text = "", props: before = {}} = shown.get(node) || {};
   shown.set(node, vnode);
   if (vnode.tag === "#text") {
-    if (node.data !== vnode.text) node.data = vnode.text;
+    if (text !== vnode.text) node.data = visible(vnode.text);
     return;
   }
   for (const name in before) if (!(name in vnode.props)) setProp(node, name, null);
@@ -7055,7 +7093,7 @@ function setProp(node, name, value) {
   else if (name === "style") Object.assign(node.style, value);
   else if (LIVE_PROPS.has(name)) setLiveProp(node, name, value);
   else if (value === false || value == null) node.removeAttribute(name);
-  else node.setAttribute(name, value === true ? "" : value);
+  else node.setAttribute(name, value === true ? "" : visible(value));
 }
 
 /** Set a property only where it differs, so that the caret stays where it is. An empty
@@ -7205,7 +7243,7 @@ function draw() {
   patch(document.getElementById("app"), vnodes(renderPage()));
   for (const dialog of document.getElementsByTagName("dialog"))
     if (!dialog.open) dialog.showModal();
-  document.title = documentTitle();
+  document.title = visible(documentTitle());
   placeWindow();
 }
 
@@ -7953,8 +7991,8 @@ function contentsOf({parts}) {
   const texts = [
     updates.length > 0 && WORDS.patch(updates[0].patch),
     addOns > 0 && WORDS.addOns(formatNumber(addOns)),
-  ].filter(Boolean);
-  return texts.join(" · ") || versionText(parts[0]) || fileTypeOf(parts[0]);
+  ];
+  return joinFacts(texts) || versionText(parts[0]) || fileTypeOf(parts[0]);
 }
 
 /** What a part is within its title.
@@ -9063,7 +9101,7 @@ function renderOpenTitle(title) {
       h.div(
         "facts-text",
         h.h2(null, title.name),
-        h.p("meta", [author, contentsOf(title)].filter(Boolean).join(" · ")),
+        h.p("meta", joinFacts([author, contentsOf(title)])),
         renderMarks(marksOfTitle(title)),
       ),
       h.p("description", description),
@@ -9164,7 +9202,7 @@ function renderPartChoice(title, part) {
     h.span(
       "part-text",
       h.span("part-name", label, renderMarks(marksOfPart(part))),
-      h.span("meta", meta.filter(Boolean).join(" · ")),
+      h.span("meta", joinFacts(meta)),
     ),
   );
 }
@@ -9538,7 +9576,7 @@ function renderSendingItem(item) {
         h.p("percent", percent),
       ),
       renderProgress(item),
-      h.p("meta", [...rest, senderOf(item)].filter(Boolean).join(" · ")),
+      h.p("meta", joinFacts([...rest, senderOf(item)])),
     ),
     mayChange(item) && renderItemButton(item, "cancel", "close", WORDS.cancelName),
   );
@@ -9547,7 +9585,7 @@ function renderSendingItem(item) {
 /** @param {QueueItem} item */
 function renderWaitingItem(item, index) {
   const note = item.state === "here" ? WORDS.states.pending : WORDS.waitsForDisk;
-  const facts = [sizeOf(item), senderOf(item)].filter(Boolean).join(" · ");
+  const facts = joinFacts([sizeOf(item), senderOf(item)]);
   const isStuck = item.state === "here" && needsDevice();
   return h.li(
     {class: "item", key: item.id},
@@ -9674,7 +9712,7 @@ function announceStatus(item) {
 function announce(item, text) {
   toast(text, item.status === "failed");
   if (state.notify)
-    new Notification(WORDS.states[item.status], {body: text, tag: item.id});
+    new Notification(WORDS.states[item.status], {body: visible(text), tag: item.id});
 }
 
 function renderNotify() {
@@ -9833,11 +9871,7 @@ function list(name, rows, renderRow, empty = "") {
 function row(key, title, meta, ...actions) {
   return h.li(
     {class: "row", key},
-    h.div(
-      "row-text",
-      h.p("row-title", title),
-      h.p("meta", meta.filter(Boolean).join(" · ")),
-    ),
+    h.div("row-text", h.p("row-title", title), h.p("meta", joinFacts(meta))),
     ...actions,
   );
 }

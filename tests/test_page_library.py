@@ -491,6 +491,34 @@ def test_hostile_names_are_shown_as_text(
     assert anna.locator("script").count() == 1
 
 
+STYLE = """node => [getComputedStyle(node).unicodeBidi,
+  getComputedStyle(node).textAlign]"""
+DISGUISED, PLAIN = "evil\u202egnp.exe\x07\u200b", "evil\ufffdgnp.exe\ufffd\ufffd"
+HEBREW = "\u05e9\u05dc\u05d5\u05dd (2)"
+SHOWN = """() => [document.title, document.body.innerText,
+  ...Array.from(document.querySelectorAll("#app *"), node =>
+    Array.from(node.attributes, ({value}) => value)).flat()].join("\\n")"""
+
+
+def test_a_name_can_neither_hide_characters_nor_turn_its_sentence(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entry = add(store, DISGUISED, author=DISGUISED, kind="base")
+    store.queue.send(1, entry)
+    report(store, store.queue.items(1)[0]["id"], 40)
+    store.accounts.add_key(1, DISGUISED, catalogd.hash_token("x"))
+    store.accounts.add(HEBREW, "none")
+    for view in ("library", f"title/{entry}", "queue", "settings"):
+        anna.goto(f"#{view}")
+        until(lambda: anna.get_by_text(PLAIN).count() > 0)
+        assert set(DISGUISED) & set(anna.evaluate(SHOWN)) <= set("evilgnp.exe")
+    assert anna.title() == f"40 % {PLAIN} - catalogd"
+    sentence = f"Remove \u2068{HEBREW}\u2069"
+    assert anna.get_by_label(sentence, exact=True).count() == 1
+    style = anna.get_by_text(HEBREW, exact=True).evaluate(STYLE)
+    assert style == ["plaintext", "left"]
+
+
 # Titles
 
 
