@@ -6490,7 +6490,7 @@ JS = r""""use strict";
 
 const WORDS = {
   product: "catalogd",
-  locale: "en-GB", // of numbers and times
+  language: "en", // of these texts; numbers and times follow the browser's region
   skip: "Skip to the content",
   menu: "Main",
   library: "Library",
@@ -7296,8 +7296,12 @@ function dismiss(id) {
 
 // Numbers and times, as people read them
 
-const NUMBER = new Intl.NumberFormat(WORDS.locale);
-const LIST = new Intl.ListFormat(WORDS.locale);
+const NUMBER = new Intl.NumberFormat();
+const TENTHS = new Intl.NumberFormat([], {
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
+const LIST = new Intl.ListFormat(WORDS.language);
 
 function formatNumber(count) {
   return NUMBER.format(count);
@@ -7309,7 +7313,9 @@ function formatBytes(count) {
     count /= 1000;
     power += 1;
   }
-  return `${count.toFixed(power > 1 && count < 10 ? 1 : 0)} ${WORDS.units[power]}`;
+  const isSmall = power > 1 && count < 9.95;
+  const number = isSmall ? TENTHS.format(count) : NUMBER.format(Math.round(count));
+  return `${number} ${WORDS.units[power]}`;
 }
 
 function formatDuration(seconds) {
@@ -7327,11 +7333,11 @@ function formatAge(time) {
   if (minutes < 60) return WORDS.minutesAgo(minutes);
   return minutes < 20 * 60
     ? WORDS.hoursAgo(Math.floor(minutes / 60))
-    : then.toLocaleString(WORDS.locale, {dateStyle: "medium"});
+    : then.toLocaleString([], {dateStyle: "medium"});
 }
 
 function formatTime(time) {
-  return new Date(`${time}Z`).toLocaleString(WORDS.locale, {
+  return new Date(`${time}Z`).toLocaleString([], {
     dateStyle: "medium",
     timeStyle: "short",
   });
@@ -8168,7 +8174,14 @@ function tellSent(added, failed, name) {
   if (failed.length && !added.length)
     toast(WORDS.notSent(name, failed[0].message), true);
   else if (failed.length)
-    toast(WORDS.sentSome(added.length, failed.length, failed[0].message), true);
+    toast(
+      WORDS.sentSome(
+        formatNumber(added.length),
+        formatNumber(failed.length),
+        failed[0].message,
+      ),
+      true,
+    );
   else if (added.length > 1)
     toast(WORDS.sentMany(formatNumber(added.length)), false, {
       label: WORDS.undo,
@@ -8345,7 +8358,7 @@ function renderTab(view) {
     {href: `#${view}`, key: view, "aria-current": view === state.view ? "page" : null},
     glyph(view),
     h.span(null, WORDS[view]),
-    view === "queue" && open > 0 && h.span("count", open),
+    view === "queue" && open > 0 && h.span("count", formatNumber(open)),
   );
 }
 
@@ -9748,7 +9761,7 @@ function documentTitle() {
   const item = currentItem();
   if (item) return WORDS.title(percentOf(item), item.name);
   const waiting = openItems().length;
-  return waiting ? WORDS.titleWaiting(waiting) : WORDS.product;
+  return waiting ? WORDS.titleWaiting(formatNumber(waiting)) : WORDS.product;
 }
 
 // Views: the settings

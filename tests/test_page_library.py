@@ -519,6 +519,35 @@ def test_a_name_can_neither_hide_characters_nor_turn_its_sentence(
     assert style == ["plaintext", "left"]
 
 
+@pytest.mark.parametrize(
+    ("locale", "size", "bytes_", "time"),
+    [
+        ("de-DE", "1,5 MB", "1.500.000 B", "15.01.2027, 08:00"),
+        ("en-US", "1.5 MB", "1,500,000 B", "Jan 15, 2027, 8:00 AM"),
+    ],
+)
+def test_numbers_and_times_are_those_of_the_region(
+    visit: Visit,
+    store: catalogd.Store,
+    site: str,
+    key: str,
+    locale: str,
+    size: str,
+    bytes_: str,
+    time: str,
+) -> None:
+    facts = {"name": "Paper Harbor", "description": "", "version": ""}
+    url = "http://example.org/a.nsp"
+    entry = store.entries.add_link(url, 1_500_000, "nsp", facts, by="anna")
+    page = visit(locale=locale, timezone_id="UTC")
+    sign_in(page, store, site, "anna")
+    page.goto(f"{site}#title/{entry}")
+    button(page, f"Send link ({size})").wait_for()
+    button(page, "File details").click()
+    see(page, bytes_)
+    see(page.locator("dd"), time.replace(" AM", ""))
+
+
 # Titles
 
 
