@@ -473,6 +473,7 @@ TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
 SEND_MANY = {"entries": Field(list), "title": Field(str), **TO_DEVICE}
 UNDO_SEND = {"entries": Field(list, required=True)}
+CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
     "queue_item_id": Field(str, required=True),
     "progress_percent": Field(float, high=100),
@@ -1343,6 +1344,10 @@ CASE WHEN kind = 'update' AND EXISTS (
     > (other.state, entries.number, entries.size, other.created_at, other.id)
 ) THEN 'copy' END
 """
+QUEUE_COLUMNS = (  # that the page has of an item
+    *("id", "entry", "name", "size", "state", "status", "percent", "bytes", "speed"),
+    *("error", "ended_at", "device", "freed_from", "account", "is_own"),
+)
 TITLE_ORDER = """
 SELECT id, state FROM (
     SELECT entries.*, key, min(key) OVER (PARTITION BY title) AS title_key
@@ -1353,6 +1358,10 @@ VERSION_SENT = "coalesce(entry_json ->> '$.metadata.version', '')"
 VALID_SHA256 = "iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL)"
 NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
+VISIBLE = (  # to :account, whose own items these are, or others' for a shared device
+    "queue.account = :account OR device IN (SELECT id FROM keys WHERE shared)"
+    " AND status IN ('pending', 'processing', 'failed')"
+)
 OTHERS = "account != (SELECT keys.account FROM keys WHERE id = device)"
 IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
 
@@ -1763,6 +1772,7 @@ class Database:
                 self._writer.execute("PRAGMA cache_size = -8000")  # KiB, first scan
                 self._writer.execute("PRAGMA wal_autocheckpoint = 4000")  # pages
                 self._prepare()
+                self._observer = self._connect()
                 times = " UNION ALL ".join(
                     f"SELECT max({column}) AS time FROM {table}"
                     for table, column in STORED_TIMES
@@ -1827,6 +1837,13 @@ class Database:
             for table, column in STORED_TIMES:
                 sql = f"UPDATE {table} SET {column} = ?1 WHERE {column} > ?1"
                 db.execute(sql, (stamp(self.clock()),))
+
+    def version(self) -> int:
+        """Return a number that changes with each transaction, also of other programs.
+        SQLite tells it to a connection that does not write itself."""
+        with storage_problems():
+            row = self._observer.execute("PRAGMA data_version").fetchone()
+        return int(row["data_version"])
 
     def _pragma(self, name: str) -> int:
         return int(self._writer.execute(f"PRAGMA {name}").fetchone()[name])
@@ -2784,19 +2801,34 @@ class Queue:
         takeable = ("pending", "here")
         return [item for item in items if (item["status"], item["state"]) == takeable]
 
-    def items(self, account: int) -> list[Row]:
+    def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
         """Return the account's items, and what others have waiting for, sent by, or
-        failed on a shared device. Those that a client may take are pending."""
-        shared = "device IN (SELECT id FROM keys WHERE shared)"
-        others = f"{shared} AND status IN ('pending', 'processing', 'failed')"
-        return self._items(f"queue.account = :account OR {others}", account=account)
+        failed on a shared device: those that are open, of which those that a client may
+        take are pending, and the `finished` newest of those that have ended."""
+        newest = f"SELECT queue.id FROM queue WHERE NOT is_open AND ({VISIBLE})"
+        newest += " ORDER BY ended_at DESC, place DESC LIMIT :finished"
+        condition = f"queue.id IN ({newest}) OR is_open AND ({VISIBLE})"
+        return self._items(condition, account=account, finished=finished)
+
+    def version(self) -> str:
+        """Return a text that changes when an item does, or when a client's silence
+        makes one pending again."""
+        sql = "SELECT count(*) FROM queue WHERE is_open AND reported_at NOT NULL"
+        sending = self.database.value(f"{sql} AND NOT {IS_SILENT}", self.silence())
+        return f"{self.database.version():x}-{sending}"
+
+    def count_finished(self, account: int) -> int:
+        """Return how many items that have ended the account may see."""
+        sql = f"SELECT count(*) FROM queue WHERE NOT is_open AND ({VISIBLE})"
+        return int(self.database.value(sql, {"account": account}))
 
     def _items(self, condition: str, **values: Any) -> list[Row]:
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
             "SELECT queue.id, entry, entries.name, type, source, file_type,"
             " entries.size, state, queue.created_at, percent, bytes, speed, error,"
-            " reported_at, place, status, device, freed_from, sender.name AS account,"
+            " reported_at, ended_at, place, status, device, freed_from,"
+            " sender.name AS account,"
             f" queue.account = :account AS is_own, {IS_SILENT} OR client = :client"
             " AND coalesce(key, :key) IS :key AS is_stale"
             " FROM queue JOIN entries ON entries.id = entry"
@@ -2948,6 +2980,15 @@ class Queue:
             now = self.database.time()
             update_item(db, item, {"status": events["cancel"], "ended_at": now})
 
+    def retry_failed(self, account: int) -> None:
+        """Make the failed items pending again whose entries are not queued again."""
+        columns = ", ".join(f"{name} = :{name}" for name in NEW_ITEM)
+        self.database.write(
+            f"UPDATE OR IGNORE queue SET {columns}"
+            " WHERE account = :account AND queue.status = 'failed'",
+            {**NEW_ITEM, "account": account},
+        )
+
     def cancel_waiting(self, account: int) -> None:
         """Cancel the items that no client sends."""
         self.database.write(
@@ -2963,13 +3004,38 @@ class Queue:
             sql = "UPDATE queue SET place = (SELECT min(place) FROM queue) - 1"
             db.execute(f"{sql} WHERE id = ?", (item,))
 
-    def clear(self, account: int) -> None:
-        """Drop the items that ended. A cancelled one stays while a client may still
-        report on it, so that it is told to stop."""
+    def shift(self, account: int, item: str, way: str, admin: bool = False) -> None:
+        """Let an item change places with the one that waits before ("up") or after it
+        for the same device, if there is any. :raises NotFound: there is no such item.
+        """
+        side, order = ("<=", "DESC") if way == "up" else (">=", "ASC")
+        with self.database.writing() as db:
+            row = self.item_of(db, account, item, admin)
+            pair = db.execute(
+                f"SELECT id, place FROM queue WHERE place {side}"
+                " (SELECT place FROM queue WHERE id = :item) AND (id = :item OR"
+                f" is_open AND {IS_SILENT} AND device IS :device"
+                " AND (device NOT NULL OR account = :account))"
+                f" ORDER BY place {order} LIMIT 2",
+                {**row, "item": item, **self.silence()},
+            ).fetchall()
+            for one, other in zip(pair, reversed(pair), strict=True):
+                sql = "UPDATE queue SET place = ? WHERE id = ?"
+                db.execute(sql, (other["place"], one["id"]))
+
+    def clear(
+        self, account: int, before: str = "9999", items: Sequence[str] = ()
+    ) -> None:
+        """Drop the items that ended before this time, and these. A cancelled one stays
+        while a client may still report on it, so that it is told to stop."""
         self.database.write(
             "DELETE FROM queue WHERE account = :account AND NOT is_open"
+            " AND (ended_at < :before OR id IN (SELECT value FROM json_each(:items)))"
             f" AND (status != 'cancelled' OR {IS_SILENT})",
-            {"account": account, **self.silence()},
+            {
+                **{"account": account, "before": before, "items": json.dumps(items)},
+                **self.silence(),
+            },
         )
 
 
@@ -5191,6 +5257,10 @@ def remote_size(url: str, timeout: float = 10) -> int:
 class QueueCalls(Calls):
     """The caller's send queue, for clients and for the page."""
 
+    def __init__(self, web: Web) -> None:
+        super().__init__(web)
+        self._bodies: dict[int, Body] = {}  # of GET /web/queue, by account
+
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         device = body.get("device")
@@ -5247,15 +5317,33 @@ class QueueCalls(Calls):
 
     @route("GET /web/queue", access="session")
     def all_items(self, caller: Caller) -> bottle.HTTPResponse:
-        """Return the queue, and how many items lost their device."""
-        rows = self.queue.items(caller.account)
+        """Return what `_page_items` does. It is read once for each version."""
+        shown = re.fullmatch("[0-9]{1,9}", bottle.request.query.get("finished", ""))
+        limit = int(shown[0]) if shown else 100
+        tag = f"{PROCESS}-{self.queue.version()}-{limit}"
+        body = self._bodies.get(caller.account)
+        if body is None or body.tag != tag:
+            body = Body(self._page_items(caller.account, limit), tag, level=1)
+            self._bodies[caller.account] = body
+        return body.answer(JSON_HEADERS)
+
+    def _page_items(self, account: int, limit: int) -> bytes:
+        """Return the open items and the newest finished ones, how many of these there
+        are in all, and how many items lost their device, as JSON."""
+        rows = self.queue.items(account, limit)
+        finished = self.queue.count_finished(account)
         own = [row for row in rows if row["is_own"] and row["status"] == "pending"]
         freed = sum(row["freed_from"] is not None for row in own)
-        return conditional(json_body(True, queue=rows, freed=freed))
+        items = [{name: row[name] for name in QUEUE_COLUMNS} for row in rows]
+        return json_body(True, queue=items, finished=finished, freed=freed)
 
     @route("GET /web/sent", access="session")
     def sent(self, caller: Caller) -> dict[str, Any]:
         return {"sent": self.queue.sent(caller.account)}
+
+    @route("POST /web/queue/retry", access="session")
+    def retry_failed(self, caller: Caller) -> None:
+        self.queue.retry_failed(caller.account)
 
     @route("POST /web/queue/cancel", access="session")
     def cancel_waiting(self, caller: Caller) -> None:
@@ -5273,13 +5361,21 @@ class QueueCalls(Calls):
     def to_top(self, caller: Caller, item: str) -> None:
         self.queue.to_top(caller.account, item, caller.admin)
 
+    @route("POST /web/queue/<item>/up", access="session")
+    def move_up(self, caller: Caller, item: str) -> None:
+        self.queue.shift(caller.account, item, "up", caller.admin)
+
+    @route("POST /web/queue/<item>/down", access="session")
+    def move_down(self, caller: Caller, item: str) -> None:
+        self.queue.shift(caller.account, item, "down", caller.admin)
+
     @route("POST /web/queue/<item>/device", access="session", fields=TO_DEVICE)
     def move(self, caller: Caller, body: dict[str, Any], item: str) -> None:
         self.devices.move(caller.account, item, body.get("device"), caller.admin)
 
-    @route("POST /web/queue/clear", access="session")
-    def clear(self, caller: Caller) -> None:
-        self.queue.clear(caller.account)
+    @route("POST /web/queue/clear", access="session", fields=CLEAR)
+    def clear(self, caller: Caller, body: dict[str, Any]) -> None:
+        self.queue.clear(caller.account, body["before"], body["items"])
 
 
 class ConsoleCalls(Calls):

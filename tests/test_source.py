@@ -138,9 +138,12 @@ GET    /web/queue                        session
 POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
+POST   /web/queue/<item>/up              session
+POST   /web/queue/<item>/down            session
 POST   /web/queue/<item>/device          session
 POST   /web/queue/clear                  session
 POST   /web/queue/cancel                 session
+POST   /web/queue/retry                  session
 POST   /web/send                         session
 POST   /web/send/undo                    session
 GET    /web/sent                         session

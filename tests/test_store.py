@@ -611,6 +611,7 @@ def test_an_item_tells_of_its_entry_and_its_progress(
             "speed": 3,
             "error": "no card",
             "reported_at": NOW,
+            "ended_at": NOW,
             "place": 1,
             "status": "failed",
             "device": None,
@@ -1014,6 +1015,59 @@ def test_an_item_can_be_put_before_all_others(store: catalogd.Store, anna: int) 
     assert names(store.queue.pending(anna)) == ["B", "C", "A"]
     store.queue.send(anna, add_link(store, "D"))
     assert names(store.queue.pending(anna)) == ["B", "C", "A", "D"]
+
+
+def test_an_item_changes_places_with_the_next_one_that_waits_for_its_device(
+    store: catalogd.Store, anna: int
+) -> None:
+    device = store.accounts.add_key(anna, "console", b"key")
+    store.database.write("UPDATE keys SET is_device = 1", ())
+    items = {name: send(store, anna, add_link(store, name)) for name in "ABCD"}
+    store.queue.report(anna, items["B"], {})  # it is being sent
+    store.devices.move(anna, items["C"], device)
+    for name, way, order in [
+        ("D", "up", "DCA"),
+        ("D", "up", "DCA"),  # it is the first already
+        ("C", "up", "DCA"),  # the only one for its device
+        ("D", "down", "ACD"),
+        ("D", "down", "ACD"),  # it is the last already
+        ("A", "up", "ACD"),  # what is being sent is not in between
+    ]:
+        store.queue.shift(anna, items[name], way)
+        waiting = [row for row in store.queue.items(anna) if row["status"] == "pending"]
+        assert "".join(names(waiting)) == order
+    with pytest.raises(catalogd.NotFound):
+        store.queue.shift(store.accounts.add("ben", "hash"), items["A"], "up")
+
+
+def test_all_failed_items_are_retried_whose_entries_are_not_queued_again(
+    store: catalogd.Store, anna: int
+) -> None:
+    ben = store.accounts.add("ben", "hash")
+    make(store, ben, add_link(store, "ben's"), "failed")
+    again = add_link(store, "again")
+    for before in ("completed", "cancelled", "failed"):
+        make(store, anna, add_link(store, before), before)
+    make(store, anna, again, "failed")
+    send(store, anna, again)
+    store.queue.retry_failed(anna)
+    wanted = ["completed", "cancelled", "pending", "failed", "pending"]
+    assert status(store, anna) == wanted
+    assert status(store, ben) == ["failed"]
+    assert store.queue.items(anna)[2]["ended_at"] is None
+
+
+def test_only_what_was_shown_or_is_older_is_cleared(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    items = []
+    for name in "ABCD":
+        clock.now += name > "B"  # the first two end at the same time
+        items.append(make(store, anna, add_link(store, name), "completed"))
+    assert names(store.queue.items(anna, 2)) == ["C", "D"]
+    assert store.queue.count_finished(anna) == 4
+    store.queue.clear(anna, catalogd.stamp(clock.now - 1), items[2:3])
+    assert names(store.queue.items(anna)) == ["D"]
 
 
 def test_clearing_drops_what_ended_in_this_account(
@@ -1610,10 +1664,11 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
 
 
 def as_released(answers: dict[str, Any]) -> Any:
-    """The answers without kinds, bases and names of parts, and devices: all newer."""
+    """The answers without what is newer: kinds, bases, names of parts, devices, and
+    when items ended."""
     items = [*answers["items"].values(), *answers["pending"].values()]
     for row in itertools.chain(*items, answers["pending of the client"]):
-        for name in ("device", "freed_from", "account", "is_own"):
+        for name in ("device", "freed_from", "account", "is_own", "ended_at"):
             del row[name]
     for session in answers["sessions"]:
         del session["last_used_at"]

@@ -346,7 +346,7 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     entry = titles.id("A - Update 1")
     titles.store.queue.send(anna, entry)
     titles.finish(anna)
-    signed_in.post_json("/web/queue/clear", {})
+    titles.store.queue.clear(anna)
     os.remove(titles.library.folder / name)
     titles.library.add(name, b"a better dump")
     titles.scanner.scan()

@@ -1217,7 +1217,7 @@ def test_the_page_cancels_retries_and_clears(
     assert statuses() == ["pending"]
     report(client, item, status="failed")
     assert statuses() == ["failed"]
-    signed_in.post("/web/queue/clear")
+    signed_in.post_json("/web/queue/clear", {"before": "9999", "items": []})
     assert statuses() == []
 
 

@@ -241,6 +241,44 @@ def test_polls_of_a_client_do_not_change_the_etag_of_the_queue(
     assert len(etags) == 1
 
 
+def test_the_page_is_sent_the_newest_finished_items(
+    signed_in: webtest.TestApp, store: catalogd.Store, clock: Clock
+) -> None:
+    for number in range(3):
+        entry = store.entries.add_link(f"http://x/{number}", 1, "", {"name": "A"}, "")
+        store.queue.send(1, entry)
+        item = store.queue.items(1)[-1]["id"]
+        store.queue.report(1, item, {"status": "failed"})
+        clock.now += 60
+    for limit, length in (("2", 2), ("", 3), ("x", 3), ("9" * 9, 3)):
+        answer = signed_in.get(f"/web/queue?finished={limit}").json
+        assert (len(answer["queue"]), answer["finished"]) == (length, 3)
+    signed_in.post("/web/queue/retry")
+    first = signed_in.get("/web/queue").json["queue"][0]
+    signed_in.post(f"/web/queue/{first['id']}/down")
+    assert signed_in.get("/web/queue").json["queue"][1] == first
+    signed_in.post(f"/web/queue/{first['id']}/up")
+    assert signed_in.get("/web/queue").json["queue"][0] == first
+
+
+def test_an_unchanged_queue_is_not_read_again(
+    signed_in: webtest.TestApp,
+    store: catalogd.Store,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = store.entries.add_link("http://x/a", 1, "", {"name": "A"}, "")
+    store.queue.send(1, entry)
+    store.queue.report(1, store.queue.items(1)[0]["id"], {})
+    etag = signed_in.get("/web/queue").headers["ETag"]
+    with monkeypatch.context() as patch:
+        patch.setattr(store.queue, "items", None)
+        signed_in.get("/web/queue", headers={"If-None-Match": etag}, status=304)
+    clock.now += 301  # the client's silence makes it wait again
+    (row,) = signed_in.get("/web/queue", headers={"If-None-Match": etag}).json["queue"]
+    assert row["status"] == "pending"
+
+
 def sent_entry(store: catalogd.Store) -> str:
     """Return the id of an entry that was sent."""
     entry = store.entries.add_link(
@@ -256,7 +294,7 @@ def test_sent_entries_are_known_after_the_queue_was_cleared(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     entry = sent_entry(store)
-    signed_in.post("/web/queue/clear")
+    signed_in.post_json("/web/queue/clear", {"before": "9999", "items": []})
     assert signed_in.get("/web/queue").json["queue"] == []
     (row,) = signed_in.get("/web/sent").json["sent"]
     assert row["entry"] == entry
