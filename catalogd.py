@@ -2748,7 +2748,7 @@ class Queue:
                 (account, device, self.database.time(), json.dumps(here)),
             )
             added = {row["entry"] for row in done}
-        why = {"here": "", "offline": "Its disk is offline."}  # it cannot be sent
+        why = {"here": "", "offline": "Its disk is not connected."}  # it cannot be sent
         messages = {
             entry: why.get(states.get(entry, ""), NO_ENTRY) for entry in entries
         }
@@ -5873,11 +5873,11 @@ input[type="checkbox"] {
 .mark:is(.link, .cancelled, .superseded, .copy) {
   background: var(--line); color: var(--ink);
 }
-.progress {
-  height: .5rem; border-radius: 99px; background: var(--line); overflow: hidden;
-}
-.progress div {
-  height: 100%; border-radius: 99px; background: var(--accent); transform-origin: 0 50%;
+.progress, .cover-progress { display: block; background: var(--line); }
+.progress { height: .5rem; border-radius: 99px; overflow: hidden; }
+.cover-progress { position: absolute; inset: auto 0 0; height: .4rem; }
+:is(.progress, .cover-progress) span {
+  display: block; height: 100%; background: var(--accent); transform-origin: 0 50%;
   transition: transform .8s linear;
 }
 
@@ -6079,13 +6079,6 @@ input[type="checkbox"] {
   position: relative; display: block; border-radius: var(--radius); overflow: hidden;
 }
 .selected .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
-.cover-progress {
-  position: absolute; inset: auto 0 0; height: .35rem; background: #0006;
-}
-.cover-progress span {
-  display: block; height: 100%; background: #fff; transform-origin: 0 50%;
-  transition: transform .8s linear;
-}
 
 .covers .entry {
   grid-template: auto auto auto / minmax(0, 1fr) auto; align-content: start;
@@ -6221,7 +6214,7 @@ dialog::backdrop { background: var(--veil); }
   min-height: 4rem; padding: .5rem 0; cursor: pointer;
 }
 .part-choice:has(:disabled) { cursor: default; }
-.part-choice :disabled { opacity: .45; }
+.part-choice :disabled { opacity: .45; pointer-events: none; }
 .part-text { display: grid; min-width: 0; }
 .part-name {
   display: flex; flex-wrap: wrap; gap: .15rem .6rem; align-items: center;
@@ -6307,19 +6300,20 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 /* Queue */
 .items { margin-bottom: 1.5rem; }
 .items > .head { padding: 0; min-height: 2.75rem; }
-.items .cover { width: 3.25rem; border-radius: 10px; flex: none; }
+.items .entry-cover { width: 3.25rem; border-radius: 10px; flex: none; }
+.items .cover { border-radius: 0; }
 .sending {
   display: flex; align-items: center; gap: 1rem; padding: 1rem; margin-bottom: .75rem;
 }
 .sending { --cover: 5.5rem; }
-.sending .cover { width: 5.5rem; border-radius: var(--radius); }
-.sending-head { display: flex; align-items: baseline; gap: 1rem; margin-bottom: .5rem; }
-.sending-head h3 { flex: 1; min-width: 0; font-size: 1.0625rem; }
+.sending .entry-cover { width: 5.5rem; border-radius: var(--radius); }
+.sending .cover-progress { height: .6rem; }
+.sending h3 { font-size: 1.0625rem; }
 .percent {
-  font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em; line-height: 1;
+  margin-top: .35rem; font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em; line-height: 1;
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
-.sending .meta { margin-top: .5rem; }
+.sending .meta { margin-top: .35rem; }
 .item-text { flex: 1; min-width: 0; }
 .item {
   display: flex; align-items: center; gap: .875rem; padding: .6rem 0;
@@ -6341,6 +6335,11 @@ button.link {
   color: var(--accent); font-size: inherit; font-weight: 600;
   text-decoration: underline; text-underline-offset: 3px;
 }
+.totals { padding: .35rem 0; }
+.waiting { display: grid; grid-auto-rows: 4.5rem; align-content: start; }
+.waiting h3, .waiting .meta {
+  overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+}
 .waits { color: var(--muted); font-size: .9375rem; }
 .move { position: relative; flex: none; }
 .move select {
@@ -6348,14 +6347,13 @@ button.link {
   color: transparent; appearance: none; cursor: pointer;
 }
 .move select:hover { background: var(--soft); }
-.move option { background: var(--surface); color: var(--ink); }
+.move :is(option, optgroup) { background: var(--surface); color: var(--ink); }
 .move .glyph {
   position: absolute; inset: .75rem; color: var(--muted); pointer-events: none;
 }
-.move.is-open select {
-  width: auto; max-width: 11rem; min-height: 2.5rem; padding: .3rem .6rem;
-  border-color: var(--edge); background: var(--surface); color: inherit;
-  font-size: .875rem; font-weight: 550; appearance: auto;
+.choose {
+  width: auto; max-width: 11rem; padding: .3rem .6rem; font-size: .875rem;
+  font-weight: 550;
 }
 .menus { display: flex; gap: .75rem; min-width: 0; margin-left: auto; }
 .to-device {
@@ -6482,8 +6480,14 @@ button.link {
   .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1; }
   .adding { width: 100%; }
-  .item:has(.is-open) { flex-wrap: wrap; }
-  .move.is-open { order: 1; flex: 1 0 100%; padding-left: 4.125rem; }
+  .waiting { grid-auto-rows: 5.25rem; }
+  .waiting:has(.choose) { grid-auto-rows: 8.25rem; }
+  .waiting .item { flex-wrap: wrap; align-content: center; gap: .3rem .5rem; }
+  .waiting h3 {
+    display: -webkit-box; white-space: normal; -webkit-box-orient: vertical;
+    -webkit-line-clamp: 2;
+  }
+  .choose { order: 1; margin-left: 3.75rem; max-width: none; }
   .step { padding-left: 0; }
   .step h3 { padding-left: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
@@ -6506,8 +6510,6 @@ button.link {
   .part-actions { margin-right: -.6rem; }
   .part-actions > * { width: 2.5rem; }
   dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
-  .sending { --cover: 3.5rem; }
-  .sending .cover { width: 3.5rem; align-self: start; }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
 }
@@ -6550,8 +6552,8 @@ JS = r""""use strict";
 /** @typedef {{
  *   id: string, entry: string, name: string, size: number, status: Status,
  *   state: "here" | "offline" | "gone", percent: number, bytes: number,
- *   speed: number, error: string, reported_at: string | null, device: string | null,
- *   account: string, is_own: boolean, freed_from?: string | null,
+ *   speed: number, error: string, ended_at: string | null, device: string | null,
+ *   account: string, is_own: boolean, freed_from: string | null,
  * }} QueueItem of the entry with the id `entry`; speed is in bytes per second, and
  * `device` null where any client of the account may take it */
 /** @typedef {{
@@ -6684,6 +6686,7 @@ const WORDS = {
   sentMany: count => `${count} files added to the queue.`,
   sentSome: (sent, failed, why) => `${sent} added to the queue, ${failed} not: ${why}`,
   notSent: (name, why) => `${name} was not queued. ${why}`,
+  diskAway: "Its disk is not connected. Connect it, and try again.",
   undo: "Undo",
 
   details: "Details",
@@ -6741,6 +6744,7 @@ const WORDS = {
   nowSending: "Sending now",
   upNext: "Up next",
   finished: "Finished",
+  showMore: count => `Show ${count} more`,
   emptyQueueTitle: "The queue is empty",
   emptyQueueText: "Press Send in the library, and watch the progress here.",
   toLibrary: "Go to the library",
@@ -6757,7 +6761,8 @@ const WORDS = {
   deviceOf: (name, account) => `${name} (${account})`,
   anyDevice: "Any device",
   chooseDevice: "Choose a device",
-  moveItem: name => `Move ${name} to another device`,
+  moveItem: name => `Move ${name}`,
+  moves: {top: "To the top", up: "Up", down: "Down"},
   nothingWaits: "Nothing waits.",
   freed: (count, names) =>
     `${count === "1" ? "1 item waits" : `${count} items wait`} without a device, ` +
@@ -6767,13 +6772,13 @@ const WORDS = {
   noAnswer: "Its console does not answer",
   retry: name => `Retry ${name}`,
   cancelName: name => `Cancel ${name}`,
-  toTop: name => `Move ${name} to the top`,
+  retryFailed: "Retry all failed",
   clear: "Clear finished",
+  cleared: "Finished items were cleared.",
   cancelAll: "Cancel all waiting",
   cancelAllQuestion: count => `Cancel all ${count} waiting items?`,
   keepAll: "Keep them",
   states: {
-    pending: "Waiting",
     completed: "Sent",
     failed: "Failed",
     cancelled: "Cancelled",
@@ -6784,7 +6789,11 @@ const WORDS = {
   notifying: "Notifications on",
   notifyBlocked: "The browser blocks notifications from this page.",
   progress: (name, percent) => `${name}: ${percent} %`,
+  waiting: count => `${count} waiting`,
+  about: time => `about ${time}`,
   sent: name => `${name} was sent.`,
+  games: count => `${count} ${count === "1" ? "game" : "games"}`,
+  allDone: (count, device) => `All done: ${count}${device && ` on ${device}`}.`,
   notDelivered: (name, why) => `${name} failed. ${why}`,
   title: (percent, name) => `${percent} % ${name} - catalogd`,
   titleWaiting: count => `(${count}) catalogd`,
@@ -7030,7 +7039,7 @@ const GLYPHS = {
   check: "m5 12.5 4.5 4.5L19 7.5",
   close: "M6 6l12 12M18 6 6 18",
   download: "M12 4v11m0 0 5-5m-5 5-5-5M5 20h14",
-  top: "M12 20V9m0 0-5 5m5-5 5 5M5 4h14",
+  move: "M8 20V5m0 0L4 9m4-4 4 4m4-5v15m0 0 4-4m-4 4-4-4",
   retry: "M19.5 12a7.5 7.5 0 1 1-2.2-5.3L20 9.4M20 4.5v5h-5",
   edit: "m4 20 1-5L16 4l4 4L9 19z",
   rows: "M4 6h16M4 12h16M4 18h16",
@@ -7228,6 +7237,7 @@ function iconButton(icon, label, onclick, props) {
 // State: what the page shows follows from this one object. `update` changes it, and
 // draws the page again.
 
+const MANY = 100; // finished items that are shown at first, and then with each tap
 const NOBODY = {name: "", admin: false};
 const NO_PROBLEM = {form: "", text: ""};
 
@@ -7271,6 +7281,11 @@ function initialState() {
     sent: /** @type {Map<string, string>} */ (new Map()), // see timesSent
 
     items: /** @type {QueueItem[] | null} */ (null),
+    finished: 0, // number of items that have ended, also those that are not loaded
+    finishedShown: MANY,
+    clearing: /** @type {Clearing | null} */ (null), // what is hidden to be cleared
+    runs: /** @type {Map<string | null, Run>} */ (new Map()), // by device
+    ranges: /** @type {Record<string, number[]>} */ ({}), // drawn items, by group
     freed: 0, // number of items that lost their device
     devices: /** @type {Device[] | null} */ (null),
     device: remembered("device", ""), // id of the one that was sent to last
@@ -7336,11 +7351,13 @@ function update(changes) {
 
 function draw() {
   drawing = false;
+  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
   patch(document.getElementById("app"), vnodes(renderPage()));
+  if (focused !== document.activeElement && focused?.isConnected) focused.focus();
   for (const dialog of document.getElementsByTagName("dialog"))
     if (!dialog.open) dialog.showModal();
   document.title = visible(documentTitle());
-  placeWindow();
+  placeLists();
 }
 
 /** Return a function that computes again only when its arguments change.
@@ -7606,11 +7623,13 @@ async function loadEntries() {
 }
 
 async function loadQueue() {
-  const data = await fetchChanged("web/queue");
+  const {finishedShown: shown, items: before} = state;
+  const query = shown > MANY ? `?finished=${shown}` : "";
+  const data = await fetchChanged(`web/queue${query}`);
   if (!data) return;
-  const before = state.items;
-  update({items: data.queue, freed: data.freed});
-  if (before) announceChanges(before, data.queue);
+  const {queue: items, finished, freed} = data;
+  update({items, finished, freed});
+  if (before) announceChanges(before, items);
 }
 
 /** @typedef {{entry: string, version: string, device: string, sent_at: string}}
@@ -8265,6 +8284,13 @@ async function send(parts, name = WORDS.titles(String(parts.length))) {
   setQueueing(ids, false);
 }
 
+/** Send the parts of a title or, where none is here, say why that is not possible.
+ * @param {Entry[]} parts */
+function sendOrExplain(parts, name) {
+  if (parts.length) return send(parts, name);
+  return toast(WORDS.notSent(name, WORDS.diskAway), true);
+}
+
 /** Say how a send ended. One of several files can be undone. */
 function tellSent(added, failed, name) {
   if (failed.length && !added.length)
@@ -8318,9 +8344,16 @@ function selectedParts() {
 function sendSelected() {
   const parts = selectedParts();
   const titles = WORDS.titles(formatNumber(state.selected.size));
-  const sendAll = () => {
-    setSelecting(false);
-    return send(parts, titles);
+  const isAway = title => !title.parts.some(isOffered);
+  const away = allTitles()
+    .filter(({id}) => state.selected.has(id))
+    .filter(isAway);
+  const sendAll = async () => {
+    if (parts.length) {
+      setSelecting(false);
+      await send(parts, titles);
+    }
+    if (away.length) await sendOrExplain([], WORDS.titles(formatNumber(away.length)));
   };
   if (state.selected.size <= MAX_UNASKED) return sendAll();
   const size = formatBytes(totalSize(parts));
@@ -8351,7 +8384,7 @@ function setSelecting(selecting) {
   update({selecting, selected: new Set(), lastSelected: ""});
 }
 
-// Library: only the titles in sight, and some rows around them, are in the document
+// Long lists: only the rows in sight, and some around them, are in the document
 
 const GAP = 20; // pixels, as in the style
 
@@ -8366,24 +8399,54 @@ function gridShape(width) {
   return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
 }
 
+function placeLists() {
+  placeWindow();
+  placeRows();
+}
+
 /** Move the range of drawn titles to what is in sight. */
 function placeWindow() {
   /** @type {HTMLElement | null} */
   const list = document.querySelector(".entries");
   if (!list) return;
-  const box = list.getBoundingClientRect();
-  const {columns, columnWidth, pitch, height} = gridShape(box.width);
+  const {width} = list.getBoundingClientRect();
+  const {columns, columnWidth, pitch, height} = gridShape(width);
   const rows = Math.ceil(visibleTitles().length / columns);
   const spare = scrollY ? 2 : 0.25; // rows: few while somebody types a search
-  const first = Math.max(0, Math.min(Math.floor(-box.top / pitch) - 2, rows - 1));
-  const last = Math.ceil((innerHeight - box.top) / pitch + spare);
-  list.style.height = `${rows * pitch}px`;
-  list.style.paddingTop = `${first * pitch}px`;
+  const [first, last] = placeList(list, pitch, rows, spare);
   list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
   list.style.gridAutoRows = `${height}px`;
   list.style.setProperty("--cover", state.layout === "rows" ? "" : `${columnWidth}px`);
-  const range = [first * columns, Math.max(first + 1, last) * columns];
+  const range = [first * columns, last * columns];
   if (range.join() !== state.range.join()) update({range});
+}
+
+/** Move the ranges of drawn queue items to what is in sight. The style gives all rows
+ * of a list one height. */
+function placeRows() {
+  /** @type {Record<string, number[]>} */
+  const ranges = {};
+  /** @type {NodeListOf<HTMLElement>} */
+  const lists = document.querySelectorAll(".waiting");
+  for (const list of lists) {
+    const {group = "", count} = list.dataset;
+    const pitch = parseFloat(getComputedStyle(list).gridAutoRows);
+    ranges[group] = placeList(list, pitch, Number(count), 3);
+  }
+  if (JSON.stringify(ranges) !== JSON.stringify(state.ranges)) update({ranges});
+}
+
+/** Give a list the height of all its rows, put the drawn ones where they belong, and
+ * return the first row in sight and the one after the last.
+ * @param {HTMLElement} list
+ * @param {number} spare rows after those in sight */
+function placeList(list, pitch, count, spare) {
+  const {top} = list.getBoundingClientRect();
+  const first = Math.max(0, Math.min(Math.floor(-top / pitch) - 2, count - 1));
+  const last = Math.ceil((innerHeight - top) / pitch + spare);
+  list.style.height = `${count * pitch}px`;
+  list.style.paddingTop = `${first * pitch}px`;
+  return [first, Math.max(first + 1, last)];
 }
 
 // Views: the page around them
@@ -8847,7 +8910,7 @@ function renderTitle(title) {
     h.a(
       {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
       renderCover(title, state.layout === "rows"),
-      renderCoverProgress(title),
+      renderTitleProgress(title),
     ),
     h.div(
       "entry-text",
@@ -8869,12 +8932,9 @@ function renderTitleMeta(title) {
 }
 
 /** @param {Title} title */
-function renderCoverProgress(title) {
+function renderTitleProgress(title) {
   const item = sendingItem(title);
-  return (
-    item &&
-    h.span("cover-progress", h.span({style: {transform: scaleOf(item.percent)}}))
-  );
+  return item && renderProgress(item, "cover-progress");
 }
 
 function scaleOf(percent) {
@@ -8918,7 +8978,7 @@ function renderSendButton(title) {
   const label = isAgain ? WORDS.sendAgainName(title.name) : WORDS.sendName(title.name);
   return button(
     [glyph("send"), h.span(null, isAgain ? WORDS.again : WORDS.send)],
-    () => parts.length && send(parts, title.name),
+    () => sendOrExplain(parts, title.name),
     {
       class: "send",
       key: "send",
@@ -8972,7 +9032,7 @@ function renderSelection() {
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
     button(
       [glyph("send"), WORDS.sendSelected(count)],
-      () => parts.length && sendSelected(),
+      () => state.selected.size && sendSelected(),
       {class: "primary", "aria-disabled": parts.length ? null : "true"},
     ),
   );
@@ -9248,12 +9308,13 @@ function renderSendParts(title) {
   if (!parts.length && title.parts.some(isQueued)) return renderQueuedButton(title);
   const sendTicked = () => {
     update({ticked: null});
-    return send(parts, title.name);
+    return sendOrExplain(parts, title.name);
   };
-  const label = parts.length ? sendText(parts) : WORDS.sendNothing;
+  const isAway = !title.parts.some(isOffered);
+  const nothing = isAway ? WORDS.send : WORDS.sendNothing;
   return button(
-    [glyph("send"), h.span(null, label)],
-    () => parts.length && sendTicked(),
+    [glyph("send"), h.span(null, parts.length ? sendText(parts) : nothing)],
+    () => (parts.length || isAway) && sendTicked(),
     {class: "send", key: "send", "aria-disabled": parts.length ? null : "true"},
   );
 }
@@ -9299,12 +9360,16 @@ function renderPartChoice(title, part) {
     sizeOf(part),
     sent && WORDS.sentAt(formatAge(sent)),
   ];
+  const isAway = part.state !== "here";
   return h.label(
-    "part-choice",
+    {
+      class: "part-choice",
+      onclick: isAway ? () => sendOrExplain([], part.name) : null,
+    },
     h.input({
       type: "checkbox",
       checked: ticks(title).has(part.id),
-      disabled: part.state !== "here",
+      disabled: isAway,
       "aria-label": part.name,
       onchange: () => toggleTick(title, part.id),
     }),
@@ -9350,12 +9415,25 @@ function renderDownload({id, name, type, state: place}) {
       key: "download",
       href: `web/download/${id}`,
       download: !isLink,
+      onclick: isLink ? null : downloadChecked,
       rel: "noreferrer",
       "aria-label": label,
       title: label,
     },
     glyph("download"),
   );
+}
+
+/** Start the download of a link that was clicked, if the file is still there: the
+ * browser would not say why it fails. */
+function downloadChecked(event) {
+  const {href} = event.currentTarget;
+  event.preventDefault();
+  attempt(async () => {
+    const answer = await reach(() => fetch(href, {headers: {Range: "bytes=0-0"}}));
+    if (!answer.ok) throw rejected(await reach(() => answer.json()));
+    Object.assign(document.createElement("a"), {href, download: ""}).click();
+  });
 }
 
 /** @param {Entry} part */
@@ -9501,24 +9579,29 @@ function currentItem() {
   return openItems().find(item => item.status === "processing");
 }
 
+/** Those that have ended, the last one first, without those that are being cleared. */
+const finishedItems = memo(
+  /** @param {QueueItem[]} items
+   * @param {Clearing | null} clearing */
+  (items, clearing) =>
+    items
+      .filter(item => !isOpen(item) && !clearing?.items.has(item.id))
+      .reverse()
+      .sort((a, b) => compareTexts(b.ended_at, a.ended_at)),
+);
+
 function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
   const {items} = state;
   if (!items || !state.devices) return [heading, renderSkeleton()];
-  const finished = items.filter(item => !isOpen(item)).reverse();
+  const finished = finishedItems(items, state.clearing);
   return [
     h.div({class: "head", key: "head"}, heading, renderNotify()),
     state.freed > 0 && renderFreed(items),
     !reachable().length && renderHint(),
-    !items.length && renderEmptyQueue(),
-    ...(state.devices.length ? renderGroups(items) : renderGroup(items)),
-    renderItems(
-      "finished",
-      WORDS.finished,
-      finished,
-      renderFinishedItem,
-      renderClear(),
-    ),
+    !finished.length && !items.some(isOpen) && renderEmptyQueue(),
+    ...(state.devices.length ? renderGroups(items) : [renderGroup(items)]),
+    finished.length > 0 && renderFinished(finished),
   ];
 }
 
@@ -9530,39 +9613,84 @@ function renderGroups(items) {
   const others = items.filter(item => !known.includes(item.device || ""));
   return [
     ...groups,
-    renderItems("any", WORDS.anyDevice, ...inOrder(others)),
+    others.some(isOpen) &&
+      h.section(
+        {key: "any", class: "items"},
+        h.div("head", h.h2(null, WORDS.anyDevice)),
+        renderOpenItems("any", others),
+      ),
     h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
   ];
 }
 
-/** What is being sent, then what waits, with the function that renders one.
- * @param {QueueItem[]} items
- * @returns {[QueueItem[], (item: QueueItem, index: number) => VNode]} */
-function inOrder(items) {
-  const sending = items.filter(item => item.status === "processing");
-  const waiting = items.filter(item => item.status === "pending");
-  const render = (item, index) =>
-    item.status === "pending"
-      ? renderWaitingItem(item, index - sending.length)
-      : renderSendingItem(item);
-  return [[...sending, ...waiting], render];
+/** Without devices.
+ * @param {QueueItem[]} items */
+function renderGroup(items) {
+  if (!items.some(isOpen)) return false;
+  return h.section(
+    {key: "open", class: "items"},
+    h.div("head", h.h2(null, WORDS.upNext), renderCancelAll()),
+    renderOpenItems("any", items),
+  );
 }
 
-/** @param {QueueItem[]} items */
-function renderGroup(items) {
+/** How much waits, what is being sent, and then what waits.
+ * @param {string} group
+ * @param {QueueItem[]} items of the group */
+function renderOpenItems(group, items) {
   const sending = items.filter(item => item.status === "processing");
   const waiting = items.filter(item => item.status === "pending");
+  const [first, last] = state.ranges[group] || [0, 20];
   return [
-    renderItems("sending", WORDS.nowSending, sending, renderSendingItem),
-    renderItems("waiting", WORDS.upNext, waiting, renderWaitingItem, renderCancelAll()),
+    waiting.length > 0 && h.p("meta totals", totalsOf(waiting, items)),
+    sending.length > 0 && h.ul({key: "sending"}, sending.map(renderSendingItem)),
+    waiting.length > 0 &&
+      h.ul(
+        {
+          class: "waiting",
+          key: group,
+          "data-group": group,
+          "data-count": waiting.length,
+        },
+        waiting
+          .slice(first, last)
+          .map((item, n) => renderWaitingItem(item, first + n, waiting.length)),
+      ),
   ];
+}
+
+/** Such as "7 waiting, 3.9 GB, about 4 min", as far as it is known.
+ * @param {QueueItem[]} waiting
+ * @param {QueueItem[]} items of the group */
+function totalsOf(waiting, items) {
+  const open = items.filter(isOpen);
+  const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
+  const speed = speedOf(items);
+  const size = totalSize(waiting);
+  const isKnown = speed > 0 && open.every(item => item.size > 0);
+  return [
+    WORDS.waiting(formatNumber(waiting.length)),
+    size > 0 && formatBytes(size),
+    isKnown && WORDS.about(formatDuration(left / speed)),
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+/** Bytes per second of what is being sent or, if that is nothing, was sent last.
+ * @param {QueueItem[]} items of a device */
+function speedOf(items) {
+  const sending = items.filter(item => item.status === "processing");
+  if (sending.length) return sending.reduce((sum, {speed}) => sum + speed, 0);
+  return finishedItems(items, null).find(item => item.speed > 0)?.speed || 0;
 }
 
 /** @param {Device} device
  * @param {QueueItem[]} items of the queue */
 function renderDeviceGroup(device, items) {
-  const [open, renderItem] = inOrder(items.filter(item => item.device === device.id));
-  if (!open.length && !device.is_own) return false;
+  const own = items.filter(item => item.device === device.id);
+  const isIdle = !own.some(isOpen);
+  if (isIdle && !device.is_own) return false;
   return h.section(
     {key: device.id, class: "items device-group"},
     h.div(
@@ -9572,9 +9700,7 @@ function renderDeviceGroup(device, items) {
       h.p({class: deviceMark(device)}, deviceState(device)),
     ),
     isSilent(device) && h.p("error", device.target),
-    open.length
-      ? h.ul(null, open.map(renderItem))
-      : h.p("meta nothing", WORDS.nothingWaits),
+    isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(device.id, own),
   );
 }
 
@@ -9602,18 +9728,58 @@ function renderEmptyQueue() {
   );
 }
 
-function renderItems(key, title, items, renderItem, ...actions) {
-  if (!items.length) return false;
+/** @param {QueueItem[]} finished */
+function renderFinished(finished) {
+  const own = finished.filter(item => item.is_own);
+  const failed = own.filter(item => item.status === "failed").length;
+  const more = state.clearing ? 0 : state.finished - finished.length;
   return h.section(
-    {key, class: "items"},
-    h.div("head", h.h2(null, title), ...actions),
-    h.ul(null, items.map(renderItem)),
+    {key: "finished", class: "items"},
+    h.div(
+      "head",
+      h.h2(null, WORDS.finished),
+      failed > 1 &&
+        button(WORDS.retryFailed, () => changeQueue("retry"), {class: "plain"}),
+      own.length > 0 &&
+        button(WORDS.clear, () => clearFinished(own), {class: "plain", key: "clear"}),
+    ),
+    h.ul(null, finished.map(renderFinishedItem)),
+    more > 0 &&
+      button(WORDS.showMore(formatNumber(Math.min(more, MANY))), showMoreFinished),
   );
 }
 
-function renderClear() {
-  const clear = () => changeQueue("clear").then(loadSent);
-  return button(WORDS.clear, clear, {class: "plain"});
+function showMoreFinished() {
+  update({finishedShown: state.finishedShown + MANY});
+  return attempt(loadQueue);
+}
+
+/** @typedef {{items: Set<string>, before: string}} Clearing the ids of items, and when
+ * the first of them ended: all older ones are cleared too */
+
+const UNDO_PAUSE = 10000; // milliseconds for which clearing can be undone
+
+/** Hide finished items, and clear them once that can no longer be undone.
+ * @param {QueueItem[]} finished of the account, the last one first */
+function clearFinished(finished) {
+  const ids = finished.map(({id}) => id);
+  const clearing = {
+    items: new Set([...(state.clearing?.items || []), ...ids]),
+    before: state.clearing?.before || finished.at(-1)?.ended_at || "",
+  };
+  update({clearing});
+  const undo = () => update({clearing: null});
+  toast(WORDS.cleared, false, {label: WORDS.undo, act: undo});
+  setTimeout(() => clearHidden(clearing), UNDO_PAUSE);
+}
+
+/** @param {Clearing} clearing that was perhaps undone, or joined with a later one */
+async function clearHidden(clearing) {
+  if (clearing !== state.clearing) return;
+  const {items, before} = clearing;
+  await changeQueue("clear", {items: [...items], before});
+  if (clearing === state.clearing) update({clearing: null});
+  attempt(loadSent);
 }
 
 function renderCancelAll() {
@@ -9633,10 +9799,15 @@ function renderHint() {
   );
 }
 
-/** @param {QueueItem} item */
+/** With the progress of what is being sent on it, as in the library.
+ * @param {QueueItem} item */
 function renderItemCover(item) {
   const title = findTitle(item.entry);
-  return title ? renderCover(title, true) : renderDrawing(item.name, true);
+  return h.span(
+    "entry-cover",
+    title ? renderCover(title, true) : renderDrawing(item.name, true),
+    item.status === "processing" && renderProgress(item, "cover-progress"),
+  );
 }
 
 /** @param {QueueItem} item */
@@ -9657,17 +9828,17 @@ function progressFacts({percent, bytes, size, speed}) {
 }
 
 /** @param {QueueItem} item */
-function renderProgress(item) {
-  return h.div(
+function renderProgress(item, style = "progress") {
+  return h.span(
     {
-      class: "progress",
+      class: style,
       role: "progressbar",
       "aria-label": item.name,
       "aria-valuemin": "0",
       "aria-valuemax": "100",
       "aria-valuenow": percentOf(item),
     },
-    h.div({style: {transform: scaleOf(item.percent)}}),
+    h.span({style: {transform: scaleOf(item.percent)}}),
   );
 }
 
@@ -9679,34 +9850,39 @@ function renderSendingItem(item) {
     renderItemCover(item),
     h.div(
       "item-text",
-      h.div(
-        "sending-head",
-        h.h3(null, withoutEnding(item.name)),
-        h.p("percent", percent),
-      ),
-      renderProgress(item),
+      h.h3(null, withoutEnding(item.name)),
+      h.p("percent", percent),
       h.p("meta", joinFacts([...rest, senderOf(item)])),
     ),
     mayChange(item) && renderItemButton(item, "cancel", "close", WORDS.cancelName),
   );
 }
 
-/** @param {QueueItem} item */
-function renderWaitingItem(item, index) {
-  const note = item.state === "here" ? WORDS.states.pending : WORDS.waitsForDisk;
-  const facts = joinFacts([sizeOf(item), senderOf(item)]);
+/** @param {QueueItem} item
+ * @param {number} index
+ * @param {number} count of those that wait for the same device */
+function renderWaitingItem(item, index, count) {
   const isStuck = item.state === "here" && needsDevice();
+  const facts = [
+    sizeOf(item),
+    senderOf(item),
+    isStuck && WORDS.waitsForDevice,
+    item.state !== "here" && WORDS.waitsForDisk,
+  ];
+  const name = withoutEnding(item.name);
   return h.li(
-    {class: "item", key: item.id},
+    {
+      class: "item",
+      key: item.id,
+      reuse: true,
+      "aria-setsize": count,
+      "aria-posinset": index + 1,
+    },
     renderItemCover(item),
-    h.div(
-      "item-text",
-      h.h3(null, withoutEnding(item.name)),
-      h.p("meta", `${facts} · `, isStuck ? renderWaits() : note),
-    ),
+    h.div("item-text", h.h3({title: name}, name), h.p("meta", joinFacts(facts))),
     mayChange(item) && [
-      renderMove(item),
-      index > 0 && renderItemButton(item, "top", "top", WORDS.toTop),
+      renderChooseDevice(item),
+      renderMoves(item, index, count),
       renderItemButton(item, "cancel", "close", WORDS.cancelName),
     ],
   );
@@ -9724,36 +9900,77 @@ function mayChange({is_own: isOwn, device}) {
   return isOwn || state.account.admin || Boolean(state.devices?.some(isOwner));
 }
 
-/** A menu of the other devices that the item's sender may send to.
+/** The other devices that the item's sender may send to, by their names.
  * @param {QueueItem} item */
-function renderMove({id, name, device, account, is_own: isOwn}) {
+function otherDevices({device, account, is_own: isOwn}) {
   const devices = (state.devices || []).filter(
     other => other.id !== device && (other.shared || other.account === account),
   );
-  const choices = devices.map(other => [other.id, deviceName(other)]);
-  if (device && isOwn) choices.push(["any", WORDS.anyDevice]);
+  const names = devices.map(other => [other.id, deviceName(other)]);
+  return device && isOwn && names.length ? [...names, ["any", WORDS.anyDevice]] : names;
+}
+
+/** For an item that lost its device.
+ * @param {QueueItem} item */
+function renderChooseDevice(item) {
+  const devices = item.device ? [] : otherDevices(item);
   if (!devices.length) return false;
-  const move = ({target: {value}}) =>
-    changeQueue(`${id}/device`, {device: value === "any" ? null : value});
+  return h.select(
+    {
+      class: "choose",
+      key: "choose",
+      "aria-label": WORDS.chooseDevice,
+      value: "",
+      onchange: event => moveItemTo(item, event.target.value),
+    },
+    h.option({value: "", selected: true, hidden: true}, WORDS.chooseDevice),
+    devices.map(renderOption),
+  );
+}
+
+/** A menu of the places that the item can be moved to.
+ * @param {QueueItem} item */
+function renderMoves(item, index, count) {
+  const places = Object.entries(WORDS.moves).filter(([way]) =>
+    way === "down" ? index < count - 1 : index > 0,
+  );
+  const devices = item.device ? otherDevices(item) : [];
+  if (!places.length && !devices.length) return false;
+  const label = WORDS.moveItem(item.name);
   return h.div(
-    {class: device ? "move" : "move is-open", key: "move"},
-    device && glyph("device"),
+    {class: "move", key: "move"},
+    glyph("move"),
     h.select(
       {
-        "aria-label": device ? WORDS.moveItem(name) : WORDS.chooseDevice,
+        "aria-label": label,
+        title: label,
         value: "",
-        onchange: move,
+        onchange: event => moveItemTo(item, event.target.value),
       },
-      h.option({value: "", selected: true, hidden: true}, WORDS.chooseDevice),
-      choices.map(([value, label]) => h.option({value}, label)),
+      h.option({value: "", selected: true, hidden: true}, label),
+      places.map(renderOption),
+      devices.length > 0 &&
+        h.optgroup({label: WORDS.sendTo}, devices.map(renderOption)),
     ),
   );
 }
 
+/** @param {string[]} choice its value and its label */
+function renderOption([value, label]) {
+  return h.option({value, key: value}, label);
+}
+
+/** @param {QueueItem} item
+ * @param {string} place a key of WORDS.moves, the id of a device, or "any" */
+function moveItemTo({id}, place) {
+  if (place in WORDS.moves) return changeQueue(`${id}/${place}`);
+  return changeQueue(`${id}/device`, {device: place === "any" ? null : place});
+}
+
 /** @param {QueueItem} item */
 function renderFinishedItem(item) {
-  const {id, name, status, error, reported_at: reportedAt} = item;
-  const facts = [reportedAt && formatAge(reportedAt), senderOf(item)].filter(Boolean);
+  const {id, name, status, error, ended_at: endedAt} = item;
+  const facts = [endedAt && formatAge(endedAt), senderOf(item)].filter(Boolean);
   return h.li(
     {class: "item", key: id},
     renderItemCover(item),
@@ -9774,7 +9991,7 @@ function renderFinishedItem(item) {
 }
 
 /** @param {QueueItem} item
- * @param {"cancel" | "retry" | "top"} action */
+ * @param {"cancel" | "retry"} action */
 function renderItemButton(item, action, icon, label) {
   const act = () => changeQueue(`${item.id}/${action}`);
   return iconButton(icon, label(item.name), act, {key: action});
@@ -9789,6 +10006,10 @@ function changeQueue(path, body) {
 
 // Views: what is announced of the queue, by toasts, notifications and to screen readers
 
+/** @typedef {{sent: number, titles: Set<string>, failed: Set<string>}} Run what was
+ * sent and has failed since the queue of a device was last empty: the number of items,
+ * the ids of their titles, and the ids of failed items */
+
 /** @param {QueueItem[]} before
  * @param {QueueItem[]} now */
 function announceChanges(before, now) {
@@ -9800,6 +10021,8 @@ function announceChanges(before, now) {
     else if (quarterOf(old) !== quarterOf(item))
       update({announcement: WORDS.progress(item.name, percentOf(item))});
   }
+  const open = new Set(openItems().map(item => item.device));
+  for (const [device, run] of state.runs) if (!open.has(device)) endRun(device, run);
 }
 
 /** @param {QueueItem} item */
@@ -9808,20 +10031,46 @@ function quarterOf(item) {
 }
 
 /** @param {QueueItem} item */
-function announceStatus(item) {
-  if (item.status === "completed") {
+function announceStatus({id, entry, name, device, status, error}) {
+  const run = state.runs.get(device) || {sent: 0, titles: new Set(), failed: new Set()};
+  state.runs.set(device, run);
+  run.failed.delete(id);
+  if (status === "completed") {
+    run.sent += 1;
+    run.titles.add(findTitle(entry)?.id || entry);
     attempt(loadSent);
-    announce(item, WORDS.sent(item.name));
-  } else if (item.status === "failed") {
-    announce(item, WORDS.notDelivered(item.name, item.error || WORDS.noReason));
+    announce(WORDS.states.completed, WORDS.sent(name), id);
+  } else if (status === "failed") {
+    run.failed.add(id);
+    announce(
+      WORDS.states.failed,
+      WORDS.notDelivered(name, error || WORDS.noReason),
+      id,
+    );
   }
 }
 
-/** @param {QueueItem} item */
-function announce(item, text) {
-  toast(text, item.status === "failed");
-  if (state.notify)
-    new Notification(WORDS.states[item.status], {body: visible(text), tag: item.id});
+/** Tell what a device was sent, if that was more than one file and none failed.
+ * @param {string | null} device
+ * @param {Run} run */
+function endRun(device, run) {
+  const {sent, titles, failed} = run;
+  state.runs.delete(device);
+  if (sent < 2 || failed.size) return;
+  const areGames = [...titles].every(id => findTitle(id)?.kind === "game");
+  const count = formatNumber(titles.size);
+  const place = state.devices?.find(({id}) => id === device);
+  const text = WORDS.allDone(
+    areGames ? WORDS.games(count) : WORDS.titles(count),
+    place ? deviceName(place) : "",
+  );
+  announce(WORDS.product, text, "done");
+}
+
+/** @param {string} tag a later notification with it replaces this one */
+function announce(title, text, tag) {
+  toast(text, title === WORDS.states.failed);
+  if (state.notify) new Notification(title, {body: visible(text), tag});
 }
 
 function renderNotify() {
@@ -10887,8 +11136,8 @@ history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
 addEventListener("keydown", focusSearch);
 addEventListener("pagehide", keepPosition);
-addEventListener("scroll", placeWindow, {passive: true});
-addEventListener("resize", placeWindow);
+addEventListener("scroll", placeLists, {passive: true});
+addEventListener("resize", placeLists);
 addEventListener("online", pollAll);
 document.addEventListener("visibilitychange", () =>
   document.hidden ? keepPosition() : pollAll(),

@@ -178,7 +178,7 @@ def test_reduced_motion_turns_animations_off(visit: Visit, demo: Demo) -> None:
     screenshots.queue(page, demo.address)
     animations = "document.getAnimations().length"
     assert page.evaluate(animations) == 0
-    bar = "getComputedStyle(document.querySelector('.progress div'))"
+    bar = "getComputedStyle(document.querySelector('.cover-progress span'))"
     assert page.evaluate(f"{bar}.transitionDuration") == "0s"
 
 

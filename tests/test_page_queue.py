@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import add, button, queued, report, sending, until
+from browser import add, button, focused, queued, report, sending, until
+from conftest import Clock
 from screenshots import see
+from test_page_devices import add_device
 
 
 def test_progress_is_shown_within_two_seconds(anna: Any, store: catalogd.Store) -> None:
@@ -55,17 +57,58 @@ def test_an_item_is_cancelled(anna: Any, store: catalogd.Store) -> None:
     assert [row["status"] for row in store.queue.items(1)] == ["cancelled"]
 
 
-def test_an_item_is_moved_to_the_top(anna: Any, store: catalogd.Store) -> None:
+def shown(page: Any, row: str = ".item") -> list[str]:
+    """Return the names of items in their order on the page."""
+    found: list[str] = page.locator(f"{row} h3").all_text_contents()
+    return found
+
+
+def test_an_item_moves_to_the_top_up_and_down(anna: Any, store: catalogd.Store) -> None:
     for name in ("First", "Second", "Third"):
         store.queue.send(1, add(store, name))
     anna.goto("#queue")
-    button(anna, "Move Third to the top").click()
-    until(lambda: anna.locator(".item h3").all_text_contents()[0] == "Third")
-    assert [row["name"] for row in store.queue.pending(1)] == [
-        "Third",
-        "First",
-        "Second",
-    ]
+    menu = anna.get_by_label("Move Third")
+    for way, order in [
+        ("To the top", ["Third", "First", "Second"]),
+        ("Down", ["First", "Third", "Second"]),
+        ("Up", ["Third", "First", "Second"]),
+    ]:
+        menu.focus()
+        menu.select_option(way)
+        until(lambda order=order: shown(anna) == order)
+        assert focused(anna).startswith("Move Third")
+    assert queued(store) == ["Third", "First", "Second"]
+    assert menu.locator("option:not([hidden])").all_text_contents() == ["Down"]
+
+
+def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
+    device = add_device(store, "Attic")
+    for name in ("First", "Second", "Third"):
+        store.queue.send(1, add(store, name), device)
+    anna.goto("#queue")
+    see(anna, "3 waiting, 3 kB")
+    assert "about" not in anna.locator(".totals").text_content()
+    item = store.queue.items(1)[0]["id"]
+    report(store, item, 40, key=device, transfer_speed=13)
+    see(anna, "2 waiting, 2 kB, about 3 min")
+    report(store, item, 100, key=device, status="completed", transfer_speed=5)
+    see(anna, "2 waiting, 2 kB, about 7 min")
+
+
+def test_of_a_long_queue_only_what_is_in_sight_is_in_the_document(
+    anna: Any, store: catalogd.Store
+) -> None:
+    ids = [add(store, f"Game {n}") for n in range(1, 400)]
+    store.queue.send_all(1, ids)
+    anna.goto("#queue")
+    see(anna, "399 waiting")
+    see(anna, "Game 2")
+    assert anna.locator(".item").count() < 40
+    anna.evaluate("scrollTo(0, document.body.scrollHeight)")
+    see(anna, "Game 399")
+    last = anna.locator(".item").last
+    assert (last.get_attribute("aria-posinset"), shown(anna)[-1]) == ("399", "Game 399")
+    assert anna.locator(".item").count() < 40
 
 
 def test_all_waiting_items_are_cancelled_after_a_question(
@@ -83,13 +126,82 @@ def test_all_waiting_items_are_cancelled_after_a_question(
     see(anna, "40 %")
 
 
-def test_finished_items_are_cleared(anna: Any, store: catalogd.Store) -> None:
+def test_clearing_the_finished_items_can_be_undone(
+    anna: Any, store: catalogd.Store, clock: Clock
+) -> None:
     report(store, sending(store), 100, status="completed")
+    later = sending(store, "Glass Heron")
+    anna.clock.install()
     anna.goto("#queue")
     button(anna, "Clear finished").click()
-    see(anna, "The queue is empty")
-    anna.get_by_role("link", name="Go to the library").click()
-    anna.locator(".mark", has_text="sent").wait_for()
+    see(anna, "Finished items were cleared.")
+    assert "Paper Harbor" not in shown(anna)
+    button(anna, "Undo").click()
+    until(lambda: "Paper Harbor" in shown(anna))
+    anna.clock.run_for(11_000)
+    until(lambda: "Paper Harbor" in shown(anna))
+    button(anna, "Clear finished").click()
+    clock.now += 1
+    report(store, later, 100, status="completed")  # which was not shown as finished
+    anna.clock.run_for(11_000)
+    until(lambda: [row["id"] for row in store.queue.items(1)] == [later])
+    until(lambda: shown(anna) == ["Glass Heron"])
+    anna.get_by_role("link", name="Library").click()
+    anna.clock.run_for(1000)
+    anna.locator(".mark", has_text="sent").first.wait_for()
+
+
+def test_finished_items_are_in_the_order_of_time_and_a_hundred_at_first(
+    anna: Any, store: catalogd.Store, clock: Clock
+) -> None:
+    for n in range(102):
+        store.queue.send(1, add(store, f"Game {n}"))
+    items = [row["id"] for row in store.queue.items(1)]
+    for item in items[2:]:
+        report(store, item, 100, status="completed")
+    clock.now += 60
+    report(store, items[1], 40)
+    store.queue.cancel(1, items[1])
+    report(store, items[1], 40, status="failed")  # its client has stopped
+    clock.now += 60
+    report(store, items[0], 40, status="failed")
+    anna.goto("#queue")
+    see(anna, "Show 2 more")
+    assert shown(anna)[:3] == ["Game 0", "Game 1", "Game 101"]
+    assert "Cancelled · " in anna.inner_text("main")
+    button(anna, "Show 2 more").click()
+    until(lambda: len(shown(anna)) == 102)
+
+
+def test_all_failed_items_are_retried_at_once(anna: Any, store: catalogd.Store) -> None:
+    for name in ("First", "Second"):
+        report(store, sending(store, name), 40, status="failed")
+    anna.goto("#queue")
+    button(anna, "Retry all failed").click()
+    see(anna, "2 waiting")
+    assert queued(store) == ["First", "Second"]
+
+
+def test_the_end_of_a_run_is_told(anna: Any, store: catalogd.Store) -> None:
+    device = add_device(store, "Attic")
+    facts = {"kind": "base"}
+    for name in ("First", "Second"):
+        store.queue.send(1, add(store, name, **facts), device)
+    anna.add_init_script(NOTIFICATIONS)
+    anna.goto("#queue")
+    button(anna, "Notify me").click()
+    see(anna, "2 waiting")
+    for row in store.queue.items(1):
+        report(store, row["id"], 100, key=device, status="completed")
+        see(anna, f"{row['name']} was sent.")
+    see(anna, "All done: 2 games on Attic.")
+    until(lambda: "catalogd: All done: 2 games on Attic." in anna.evaluate("notices"))
+    store.queue.send(1, add(store, "Third"), device)
+    see(anna, "1 waiting")
+    item = store.queue.items(1)[-1]["id"]
+    report(store, item, 100, key=device, status="completed")
+    see(anna, "Third was sent.")
+    assert anna.get_by_text("All done").count() == 1
 
 
 def test_the_title_shows_the_progress(anna: Any, store: catalogd.Store) -> None:
