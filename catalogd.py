@@ -6310,7 +6310,8 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .sending .cover-progress { height: .6rem; }
 .sending h3 { font-size: 1.0625rem; }
 .percent {
-  margin-top: .35rem; font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em; line-height: 1;
+  margin-top: .35rem; font-size: 1.5rem; font-weight: 700; line-height: 1;
+  letter-spacing: -.02em;
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .sending .meta { margin-top: .35rem; }
@@ -10756,11 +10757,17 @@ function renderPassword() {
     form(
       "password",
       changePassword,
+      renderUsername(state.account.name),
       field(WORDS.oldPassword, "old", PASSWORD),
       field(WORDS.newPassword, "new", NEW_PASSWORD, WORDS.passwordHint),
       h.button(null, WORDS.changePassword),
     ),
   );
+}
+
+/** Tell the browser's password manager whose password a form is about. */
+function renderUsername(name) {
+  return h.input({autocomplete: "username", hidden: true, value: name});
 }
 
 async function changePassword(fields) {
@@ -11120,6 +11127,7 @@ function renderSetPassword({id, name}) {
     toast(WORDS.passwordSet(name));
   };
   const fields = [
+    renderUsername(name),
     field(WORDS.newPasswordOf(name), "password", NEW_PASSWORD),
     h.button("primary", WORDS.save),
     button(WORDS.cancel, close),

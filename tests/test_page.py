@@ -270,6 +270,7 @@ def test_over_http_on_the_lan_the_console_stays_empty(
     key: str,
 ) -> None:
     add(store, "Paper Harbor")
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     settings = dataclasses.replace(settings, host="0.0.0.0")
     page, lines = visit(), []
     page.on("console", lambda line: lines.append(line.text))
@@ -280,9 +281,14 @@ def test_over_http_on_the_lan_the_console_stays_empty(
         page.get_by_label("Password").fill(PASSWORD)
         button(page, "Sign in").click()
         see(page, "Paper Harbor")
-        for view in ("Queue", "Settings"):
-            page.get_by_role("link", name=view).click()
-            page.get_by_role("heading", name=view, level=1).wait_for()
+        page.get_by_role("link", name="Queue").click()
+        page.get_by_role("heading", name="Queue", level=1).wait_for()
+        page.get_by_role("link", name="Settings").click()
+        for tab in ("Devices", "Library", "Server", "You", "People"):
+            page.locator("main").get_by_role("link", name=tab, exact=True).click()
+            page.get_by_text("Loading").first.wait_for(state="detached")
+        button(page, "Set the password of ben").click()
+        page.get_by_label("New password of ben").wait_for()
     assert lines == []
 
 
