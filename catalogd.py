@@ -7527,7 +7527,7 @@ function explain(error) {
 
 // Loading, and polling: each job runs again after its pause. When the page becomes
 // visible or the server is back, all of them run at once, and what the shown tab of the
-// settings has is loaded again.
+// settings has and what could not be loaded is loaded again.
 
 /** What the server tells, and how it is loaded.
  * @type {Record<string, (name: string) => Promise<void>>} */
@@ -7594,7 +7594,8 @@ function schedule(name) {
 function pollAll() {
   if (state.phase !== "in") return;
   const shown = state.view === "settings" ? loadsOf(state.tab) : [];
-  for (const name of new Set([...Object.keys(JOBS), ...shown])) poll(name);
+  const failed = Object.keys(state.problems).filter(name => state.problems[name]);
+  for (const name of new Set([...Object.keys(JOBS), ...shown, ...failed])) poll(name);
 }
 
 /** @typedef {{etag?: string | null}} Answer */
@@ -7744,7 +7745,7 @@ function show(view, tab = "") {
     openTab();
     pollAll();
   }
-  setTimeout(() => scrollTo(0, scrolled[view + tab] || 0));
+  setTimeout(() => scrollTo(0, scrolled[state.view + state.tab] || 0));
 }
 
 /** Where the address names no tab that the account has, go to the first. */

@@ -212,6 +212,20 @@ def test_settings_that_were_opened_in_an_outage_load_after_it(
     assert button(anna, "Try again").count() == 0
 
 
+def test_a_console_address_that_could_not_be_loaded_is_after_an_outage(
+    anna: Any,
+) -> None:
+    anna.goto("#queue")
+    button(anna, "Add a device").wait_for()
+    anna.context.set_offline(True)
+    button(anna, "Add a device").click()
+    anna.get_by_label("The console fetches by itself").check()
+    see(anna, "This could not be loaded.")
+    assert button(anna, "Create address").count() == 0
+    anna.context.set_offline(False)
+    button(anna, "Create address").wait_for()
+
+
 def test_a_list_that_could_not_be_loaded_says_why_and_loads_again(anna: Any) -> None:
     answer = {"success": False, "error": "busy", "message": "The database is busy."}
     anna.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
