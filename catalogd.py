@@ -6726,6 +6726,7 @@ const WORDS = {
   patch: number => (number ? `Update ${number}` : "Update"),
   openLink: name => `Open ${name}`,
   download: name => `Download ${name}`,
+  notDownloaded: (name, why) => `${name} was not downloaded. ${why}`,
   edit: name => `Edit ${name}`,
   description: "Description",
   version: "Version",
@@ -9417,7 +9418,7 @@ function renderDownload({id, name, type, state: place}) {
       key: "download",
       href: `web/download/${id}`,
       download: !isLink,
-      onclick: isLink ? null : downloadChecked,
+      onclick: isLink ? null : event => downloadIfThere(event, name),
       rel: "noreferrer",
       "aria-label": label,
       title: label,
@@ -9426,14 +9427,17 @@ function renderDownload({id, name, type, state: place}) {
   );
 }
 
-/** Start the download of a link that was clicked, if the file is still there: the
- * browser would not say why it fails. */
-function downloadChecked(event) {
-  const {href} = event.currentTarget;
+/** Start the download of the link that was clicked, or say why it would fail: the
+ * browser would not. */
+function downloadIfThere(event, name) {
   event.preventDefault();
-  attempt(async () => {
+  const {href} = event.currentTarget;
+  return attempt(async () => {
     const answer = await reach(() => fetch(href, {headers: {Range: "bytes=0-0"}}));
-    if (!answer.ok) throw rejected(await reach(() => answer.json()));
+    if (!answer.ok) {
+      const {message} = rejected(await reach(() => answer.json()));
+      throw new Problem(WORDS.notDownloaded(name, message));
+    }
     Object.assign(document.createElement("a"), {href, download: ""}).click();
   });
 }

@@ -359,6 +359,77 @@ def test_the_details_lead_to_the_download(
     assert pathlib.Path(download.value.path()).read_bytes() == b"whole file"
 
 
+def test_a_download_whose_file_has_vanished_says_so(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    path = library.add("Paper Harbor.nsp")
+    scanner.scan()
+    anna.goto("")
+    anna.get_by_role("link", name="Paper Harbor").click()
+    pathlib.Path(path).unlink()
+    anna.get_by_role("link", name="Download Paper Harbor").click()
+    see(anna.get_by_role("dialog"), "Paper Harbor was not downloaded. The")
+    assert "#title/" in anna.url
+
+
+def test_send_says_why_a_title_on_an_unplugged_disk_cannot_be_sent(
+    anna: Any, library: Library, store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    library.add("Away.nsp")
+    scanner.scan()
+    library.folder.rename(library.folder.with_name("unplugged"))
+    scanner.scan()
+    add(store, "Paper Harbor")
+    anna.goto("")
+    why = "Away was not queued. Its disk is not connected."
+
+    def check(text: str = why) -> None:
+        see(anna, text)
+        button(anna.locator(".toast"), "Close").first.click()
+        anna.locator(".toast").wait_for(state="detached")
+
+    press_until(anna, "Tab", "Send Away")
+    anna.keyboard.press("Enter")
+    check()
+    anna.get_by_role("link", name="Away").click()
+    dialog = anna.get_by_role("dialog")
+    button(dialog, "Send").click(force=True)  # it is marked as disabled
+    check()
+    dialog.locator(".part-name").click(force=True)
+    check()
+    button(dialog, "Close").click()
+    button(anna, "Select").click()
+    anna.get_by_label("Select Away").check()
+    button(anna, "Send 1").click(force=True)
+    check("1 title was not queued. Its disk is not connected.")
+    anna.get_by_label("Select Paper Harbor").check()
+    button(anna, "Send 2").click()
+    check("1 title was not queued. Its disk is not connected.")
+    assert queued(store) == ["Paper Harbor"]
+
+
+def test_covers_that_failed_are_loaded_again_after_reconnecting(
+    anna: Any, library: Library, store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    library.add("game.nro", screenshots.nro("Paper Harbor", "3.1.4", JPEG))
+    scanner.scan()
+    (file,) = scanner.entries.files()
+    store.queue.send(1, file.id)
+    anna.route("**/web/icons/**", lambda route: route.abort())
+    size = "document.querySelector('{} img.cover')?.naturalWidth"
+    for place, view in (("main", ""), ("main", "#queue"), ("dialog", "#title/")):
+        anna.goto(view + file.id if place == "dialog" else view)
+        anna.locator(f"{place} .drawn").first.wait_for()
+    anna.unroute("**/web/icons/**")
+    anna.context.set_offline(True)
+    see(anna, "Reconnecting to the server")
+    anna.context.set_offline(False)
+    for place, view in (("dialog", ""), ("main", "#queue"), ("main", "#library")):
+        if view:
+            anna.goto(view)
+        until(lambda place=place: anna.evaluate(size.format(place)) == 8)
+
+
 def test_an_icon_is_that_of_the_file(
     anna: Any, library: Library, scanner: catalogd.Scanner
 ) -> None:
