@@ -6303,9 +6303,9 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .items .entry-cover { width: 3.25rem; border-radius: 10px; flex: none; }
 .items .cover { border-radius: 0; }
 .sending {
-  display: flex; align-items: center; gap: 1rem; padding: 1rem; margin-bottom: .75rem;
+  --cover: 5.5rem;
+  display: flex; align-items: center; gap: 1rem; padding: 1rem; margin: .75rem 0;
 }
-.sending { --cover: 5.5rem; }
 .sending .entry-cover { width: 5.5rem; border-radius: var(--radius); }
 .sending .cover-progress { height: .6rem; }
 .sending h3 { font-size: 1.0625rem; }
@@ -6326,8 +6326,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 }
 .device-group > .head { padding-bottom: .15rem; border-bottom: 1px solid var(--line); }
 .items > .head > .glyph { margin-right: -.4rem; color: var(--muted); }
-.items > .head > h2 { margin-right: auto; }
-.device-group .sending { margin-top: .75rem; }
+.items > .head > h2:not(:has(+ .totals)), .totals { margin-right: auto; }
 .nothing { padding: .75rem 0; }
 .cancel-all { margin: -.5rem 0 1rem; text-align: right; }
 .cancel-all:empty { display: none; }
@@ -6336,7 +6335,6 @@ button.link {
   color: var(--accent); font-size: inherit; font-weight: 600;
   text-decoration: underline; text-underline-offset: 3px;
 }
-.totals { padding: .35rem 0; }
 .waiting { display: grid; grid-auto-rows: 4.5rem; align-content: start; }
 .waiting h3, .waiting .meta {
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
@@ -6481,6 +6479,8 @@ button.link {
   .selection .plain { padding: .4rem; font-size: .875rem; }
   .selection .primary { flex: 1; }
   .adding { width: 100%; }
+  .totals { order: 1; width: 100%; }
+  .items > .head > h2 { margin-right: auto; }
   .waiting { grid-auto-rows: 5.25rem; }
   .waiting:has(.choose) { grid-auto-rows: 8.25rem; }
   .waiting .item { flex-wrap: wrap; align-content: center; gap: .3rem .5rem; }
@@ -6488,7 +6488,8 @@ button.link {
     display: -webkit-box; white-space: normal; -webkit-box-orient: vertical;
     -webkit-line-clamp: 2;
   }
-  .choose { order: 1; margin-left: 3.75rem; max-width: none; }
+  .waiting .item-text { margin-left: .375rem; }
+  .choose { order: 1; margin-left: 4.125rem; max-width: none; }
   .step { padding-left: 0; }
   .step h3 { padding-left: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
@@ -9622,7 +9623,7 @@ function renderGroups(items) {
     others.some(isOpen) &&
       h.section(
         {key: "any", class: "items"},
-        h.div("head", h.h2(null, WORDS.anyDevice)),
+        h.div("head", h.h2(null, WORDS.anyDevice), renderTotals(others)),
         renderOpenItems("any", others),
       ),
     h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
@@ -9635,12 +9636,12 @@ function renderGroup(items) {
   if (!items.some(isOpen)) return false;
   return h.section(
     {key: "open", class: "items"},
-    h.div("head", h.h2(null, WORDS.upNext), renderCancelAll()),
+    h.div("head", h.h2(null, WORDS.upNext), renderTotals(items), renderCancelAll()),
     renderOpenItems("any", items),
   );
 }
 
-/** How much waits, what is being sent, and then what waits.
+/** What is being sent, and then what waits.
  * @param {string} group
  * @param {QueueItem[]} items of the group */
 function renderOpenItems(group, items) {
@@ -9648,7 +9649,6 @@ function renderOpenItems(group, items) {
   const waiting = items.filter(item => item.status === "pending");
   const [first, last] = state.ranges[group] || [0, 20];
   return [
-    waiting.length > 0 && h.p("meta totals", totalsOf(waiting, items)),
     sending.length > 0 && h.ul({key: "sending"}, sending.map(renderSendingItem)),
     waiting.length > 0 &&
       h.ul(
@@ -9666,21 +9666,21 @@ function renderOpenItems(group, items) {
 }
 
 /** Such as "7 waiting, 3.9 GB, about 4 min", as far as it is known.
- * @param {QueueItem[]} waiting
- * @param {QueueItem[]} items of the group */
-function totalsOf(waiting, items) {
+ * @param {QueueItem[]} items of a group */
+function renderTotals(items) {
   const open = items.filter(isOpen);
+  const waiting = open.filter(item => item.status === "pending");
+  if (!waiting.length) return false;
   const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
   const speed = speedOf(items);
   const size = totalSize(waiting);
   const isKnown = speed > 0 && open.every(item => item.size > 0);
-  return [
+  const totals = [
     WORDS.waiting(formatNumber(waiting.length)),
     size > 0 && formatBytes(size),
     isKnown && WORDS.about(formatDuration(left / speed)),
-  ]
-    .filter(Boolean)
-    .join(", ");
+  ];
+  return h.p("meta totals", totals.filter(Boolean).join(", "));
 }
 
 /** Bytes per second of what is being sent or, if that is nothing, was sent last.
@@ -9703,6 +9703,7 @@ function renderDeviceGroup(device, items) {
       "head",
       glyph("device"),
       h.h2(null, deviceName(device)),
+      renderTotals(own),
       h.p({class: deviceMark(device)}, deviceState(device)),
     ),
     isSilent(device) && h.p("error", device.target),

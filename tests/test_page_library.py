@@ -404,7 +404,7 @@ def test_send_says_why_a_title_on_an_unplugged_disk_cannot_be_sent(
     check("1 title was not queued. Its disk is not connected.")
     anna.get_by_label("Select Paper Harbor").check()
     button(anna, "Send 2").click()
-    check("1 title was not queued. Its disk is not connected.")
+    see(anna, "1 title was not queued. Its disk is not connected.")
     assert queued(store) == ["Paper Harbor"]
 
 
