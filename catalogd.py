@@ -6310,8 +6310,8 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .sending .cover-progress { height: .6rem; }
 .sending h3 { font-size: 1.0625rem; }
 .percent {
-  margin-top: .35rem; font-size: 1.5rem; font-weight: 700; line-height: 1;
-  letter-spacing: -.02em;
+  margin-top: .35rem; font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em;
+  line-height: 1;
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .sending .meta { margin-top: .35rem; }
@@ -9586,22 +9586,19 @@ function currentItem() {
   return openItems().find(item => item.status === "processing");
 }
 
-/** Those that have ended, the last one first, without those that are being cleared. */
-const finishedItems = memo(
-  /** @param {QueueItem[]} items
-   * @param {Clearing | null} clearing */
-  (items, clearing) =>
-    items
-      .filter(item => !isOpen(item) && !clearing?.items.has(item.id))
-      .reverse()
-      .sort((a, b) => compareTexts(b.ended_at, a.ended_at)),
-);
+/** Those that have ended, the last one first.
+ * @param {QueueItem[]} items */
+function finishedItems(items) {
+  const finished = items.filter(item => !isOpen(item)).reverse();
+  return finished.sort((a, b) => compareTexts(b.ended_at, a.ended_at));
+}
 
 function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
   const {items} = state;
   if (!items || !state.devices) return [heading, renderSkeleton()];
-  const finished = finishedItems(items, state.clearing);
+  const hidden = state.clearing?.items;
+  const finished = finishedItems(items).filter(item => !hidden?.has(item.id));
   return [
     h.div({class: "head", key: "head"}, heading, renderNotify()),
     state.freed > 0 && renderFreed(items),
@@ -9688,7 +9685,7 @@ function renderTotals(items) {
 function speedOf(items) {
   const sending = items.filter(item => item.status === "processing");
   if (sending.length) return sending.reduce((sum, {speed}) => sum + speed, 0);
-  return finishedItems(items, null).find(item => item.speed > 0)?.speed || 0;
+  return finishedItems(items).find(item => item.speed > 0)?.speed || 0;
 }
 
 /** @param {Device} device
