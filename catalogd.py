@@ -5823,7 +5823,10 @@ button.plain {
 button.plain:hover { background: var(--soft); }
 button.danger { color: var(--bad); }
 button.danger:hover { background: var(--bad-soft); }
-button[aria-disabled] { opacity: .55; cursor: default; }
+button[aria-disabled], form[aria-busy] button:not([type]) {
+  opacity: .55; cursor: default;
+}
+[aria-busy] { cursor: progress; }
 button.wide { width: 100%; min-height: 2.875rem; }
 .icon-button {
   width: 2.75rem; min-height: 2.75rem; padding: 0; flex: none;
@@ -5980,7 +5983,8 @@ input[type="checkbox"] {
 
 /* Library */
 .tools {
-  position: sticky; z-index: 3; top: 0; display: grid; gap: .15rem; margin: 0 -2rem;
+  position: sticky; z-index: 3; top: var(--bar); display: grid; gap: .15rem;
+  margin: 0 -2rem;
   padding: .6rem 2rem .4rem; background: var(--ground);
 }
 .tools-row { display: flex; align-items: center; gap: .5rem; min-width: 0; }
@@ -6293,7 +6297,8 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .tick small { display: block; font-weight: 400; overflow-wrap: anywhere; }
 .numbered { display: grid; gap: .75rem; padding-left: 1.25rem; margin: 0; }
 .numbered .code { margin-top: .4rem; }
-.question { width: min(26rem, calc(100vw - 2rem)); padding: 1.5rem; }
+.question { width: min(26rem, calc(100vw - 2rem)); }
+.question article { padding: 1.5rem; }
 .question .actions { justify-content: flex-end; margin-top: 1.25rem; }
 .question p { overflow-wrap: anywhere; }
 
@@ -6665,6 +6670,8 @@ const WORDS = {
   send: "Send",
   again: "Again",
   queued: "Queued",
+  queueing: "Queueing",
+  queueingName: name => `Queueing ${name}`,
   sendName: name => `Send ${name}`,
   sendAgainName: name => `Send again: ${name}`,
   sendParts: (parts, size) => `Send ${parts} (${size})`,
@@ -6678,6 +6685,7 @@ const WORDS = {
     incomplete: "incomplete",
     superseded: "superseded",
     copy: "another copy",
+    queueing: "queueing",
     pending: "queued",
     processing: "sending",
     completed: "sent",
@@ -6738,6 +6746,7 @@ const WORDS = {
   undoEdits: "Undo all edits",
   editsUndone: "The edits were undone.",
   saved: "Saved.",
+  notSaved: "Not saved yet",
   removeLink: "Remove the link",
   removeLinkQuestion: name =>
     `Remove the link ${name}? The file that it leads to is not deleted.`,
@@ -7097,6 +7106,7 @@ function joinFacts(facts) {
 
 const SVG_TAGS = new Set(["svg", "path", "circle", "rect", "text", "g"]);
 const LIVE_PROPS = new Set(["value", "checked"]); // which people change too
+const OWN_PROPS = new Set(["key", "reuse", "default"]); // which the document lacks
 
 /** A function for each tag: `h.p("meta", child, ...)` is short for
  * `h.p({class: "meta"}, child, ...)`. A child that is null or false becomes empty text,
@@ -7185,29 +7195,27 @@ function updateNode(node, vnode) {
     if (text !== vnode.text) node.data = visible(vnode.text);
     return;
   }
+  patch(node, vnode.children); // first, since a select has the values of its options
   for (const name in before) if (!(name in vnode.props)) setProp(node, name, null);
   for (const name in vnode.props) {
     const value = vnode.props[name];
     if (value !== before[name] || LIVE_PROPS.has(name)) setProp(node, name, value);
   }
-  patch(node, vnode.children);
 }
 
 function setProp(node, name, value) {
-  if (name === "key" || name === "reuse") return;
+  if (OWN_PROPS.has(name)) return;
   if (name.startsWith("on")) node[name] = value;
-  else if (name === "default")
-    node.value = value || ""; // what an input begins with
   else if (name === "style") Object.assign(node.style, value);
   else if (LIVE_PROPS.has(name)) setLiveProp(node, name, value);
   else if (value === false || value == null) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : visible(value));
 }
 
-/** Set a property only where it differs, so that the caret stays where it is. An empty
- * one is always set: without a value, that of an option is its text. */
+/** Set a property only where it differs, so that the caret stays where it is. That of an
+ * option is always set: without a value, it is its text. */
 function setLiveProp(node, name, value) {
-  if (node[name] !== value || value === "") node[name] = value ?? "";
+  if (node[name] !== value || node.nodeName === "OPTION") node[name] = value ?? "";
 }
 
 function removeNode(node) {
@@ -7224,8 +7232,32 @@ function glyph(name) {
   );
 }
 
-function button(content, onclick, props) {
-  return h.button({type: "button", onclick, ...props}, content);
+/** A button, which is disabled until the Promise of its handler is settled. */
+function button(content, onclick, props = {}) {
+  const name = props["aria-label"] || textOf(vnodes([content]));
+  const busy = state.busy.has(name) && {"aria-disabled": "true", "aria-busy": "true"};
+  const act = event => once(name, () => onclick(event));
+  return h.button({type: "button", onclick: act, ...props, ...busy}, content);
+}
+
+function textOf(nodes) {
+  return nodes.map(({text, children}) => text || textOf(children)).join("");
+}
+
+/** Do `work`, unless what it did before under this name is not settled yet. */
+function once(name, work) {
+  if (state.busy.has(name)) return;
+  const done = work();
+  if (!(done instanceof Promise)) return;
+  update({busy: new Set(state.busy).add(name)});
+  done.finally(() => update({busy: new Set([...state.busy].filter(n => n !== name))}));
+}
+
+/** Make a double click one click: the second one would hit what the first has shown. */
+function dropSecondClick(event) {
+  if (event.detail < 2) return;
+  event.preventDefault();
+  event.stopPropagation();
 }
 
 function iconButton(icon, label, onclick, props) {
@@ -7257,7 +7289,9 @@ function initialState() {
     openTitle: "", // id of the title whose details are shown, or of a part of it
     ...untouched(),
     problem: NO_PROBLEM, // why a form was refused
-    question: /** @type {Question | null} */ (null),
+    drafts: /** @type {Record<string, Fields | undefined>} */ ({}), // unsent fields, by form
+    busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
+    question: /** @type {OpenQuestion | null} */ (null),
     toasts: /** @type {Toast[]} */ ([]),
     announcement: "", // for screen readers
     answers: /** @type {Record<string, Answer>} */ ({}), // the last, by path
@@ -7278,7 +7312,7 @@ function initialState() {
     selecting: false,
     selected: /** @type {Set<string>} */ (new Set()), // ids of titles
     lastSelected: "",
-    queueing: /** @type {Set<string>} */ (new Set()), // shown as queued until answered
+    queueing: /** @type {Set<string>} */ (new Set()), // ids of parts that are sent
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
     deliveries: /** @type {Delivery[]} */ ([]), // see loadSent
     sent: /** @type {Map<string, string>} */ (new Map()), // see timesSent
@@ -7294,6 +7328,7 @@ function initialState() {
     device: remembered("device", ""), // id of the one that was sent to last
     hasClient: true, // whether the server hands out the client
     adding: /** @type {Adding | null} */ (null), // what was filled in to add a device
+    lastAdding: /** @type {Adding | null} */ (null), // and when that was broken off
     renaming: "", // id of the device that gets another name
     notify: remembered("notify", "") === "yes",
 
@@ -7360,7 +7395,15 @@ function draw() {
   for (const dialog of document.getElementsByTagName("dialog"))
     if (!dialog.open) dialog.showModal();
   document.title = visible(documentTitle());
+  makeRoomForBar();
   placeLists();
+}
+
+/** Let what sticks to the top of the page stick below the bar. */
+function makeRoomForBar() {
+  /** @type {HTMLElement | null} */
+  const bar = document.querySelector("#app > .bar");
+  document.documentElement.style.setProperty("--bar", `${bar?.offsetHeight || 0}px`);
 }
 
 /** Return a function that computes again only when its arguments change.
@@ -7461,6 +7504,9 @@ function formatTime(time) {
 
 // Calls to the server
 
+const MAX_WAIT = 10000; // milliseconds until an answer begins
+const MAX_TRANSFER = 120000; // and until it has arrived: the list over a slow network
+
 /** Why a call failed, in words for people. */
 class Problem extends Error {}
 
@@ -7477,26 +7523,35 @@ async function request(method, path, body, etag) {
   const headers = {};
   if (body) headers["Content-Type"] = "application/json";
   if (etag) headers["If-None-Match"] = etag;
-  const options = {method, headers, body: body && JSON.stringify(body)};
-  const response = await reach(() => fetch(path, options));
+  const limit = new AbortController();
+  const {signal} = limit;
+  const options = {method, headers, signal, body: body && JSON.stringify(body)};
+  const response = await reach(limit, MAX_WAIT, () => fetch(path, options));
   if (response.status === 304) {
     setConnected(true);
     return {data: null, etag};
   }
   // A response without JSON comes from a proxy in front of a server that is down.
-  const data = await reach(() => response.json());
+  const data = await reach(limit, MAX_TRANSFER, () => response.json());
   setConnected(true);
   if (!response.ok) throw rejected(data);
   return {data, etag: response.headers.get("ETag")};
 }
 
-async function reach(step) {
+/** Do a step of a call, and abort it after so many milliseconds. One whose account has
+ * signed out meanwhile never returns, so that nothing comes of it.
+ * @param {AbortController} limit */
+async function reach(limit, milliseconds, step) {
+  const {name} = state.account;
+  const timer = setTimeout(() => limit.abort(), milliseconds);
   try {
     return await step();
-  } catch (error) {
-    console.info(String(error));
+  } catch {
     setConnected(false);
     throw new Problem(WORDS.unreachable);
+  } finally {
+    clearTimeout(timer);
+    if (state.account.name !== name) await new Promise(() => {});
   }
 }
 
@@ -7729,7 +7784,7 @@ function readLocation(event) {
     history.replaceState(null, "", location.pathname);
     update({setupCode: rest});
   } else if (word === "title") {
-    history.replaceState({isOnTop: Boolean(event) || history.state?.isOnTop}, "");
+    history.replaceState(history.state || {dialog: event ? "details" : ""}, "");
     openTitle(rest);
   } else {
     if (word === "settings") show(word, rest);
@@ -7758,6 +7813,26 @@ function openTab() {
 
 function go(view) {
   location.hash = view;
+}
+
+/** Add an entry to the history for a dialog, so that Back closes it and the page stays.
+ * @param {"adding" | "question"} dialog */
+function stepInto(dialog) {
+  if (!state[dialog]) history.pushState({dialog}, "");
+}
+
+/** Leave the entry of a dialog that was closed, unless Back has left it.
+ * @param {"adding" | "question" | "details"} dialog */
+function stepOutOf(dialog) {
+  if (history.state?.dialog === dialog) history.back();
+}
+
+/** Close the dialogs whose entries Back has left. */
+function closeLeftDialogs() {
+  const {dialog} = history.state || {};
+  if (dialog === "question") return;
+  closeQuestion();
+  if (dialog !== "adding") closeAdding();
 }
 
 /** Keep the position in the library for a reload, and for Back from another page. */
@@ -7966,26 +8041,25 @@ function itemOf(part) {
 
 /** The status of a part's queue item as far as the library shows it, or "".
  * @param {Entry} part
- * @returns {Status | ""} */
+ * @returns {Status | "queueing" | ""} */
 function statusOf(part) {
   const item = itemOf(part);
   if (item && isOpen(item)) return item.status;
-  if (state.queueing.has(part.id)) return "pending";
+  if (state.queueing.has(part.id)) return "queueing";
   if (item?.status === "failed") return "failed";
   return sentAt(part) || item?.status === "completed" ? "completed" : "";
 }
 
 /** @param {Entry} part */
 function isQueued(part) {
-  const status = statusOf(part);
-  return status === "pending" || status === "processing";
+  return isOngoing(statusOf(part));
 }
 
 /** The status of its parts that matters most; "completed" is that of all offered ones.
  * @param {Title} title */
 function statusOfTitle({parts}) {
   const statuses = parts.map(statusOf);
-  for (const status of ["processing", "pending", "failed"])
+  for (const status of ["processing", "queueing", "pending", "failed"])
     if (statuses.includes(/** @type {Status} */ (status))) return status;
   const isSent = parts.every((part, n) => part.part || statuses[n] === "completed");
   return isSent ? "completed" : "";
@@ -8182,7 +8256,7 @@ function marksOfPart(part) {
 }
 
 function isOngoing(status) {
-  return status === "pending" || status === "processing";
+  return ["queueing", "pending", "processing"].includes(status);
 }
 
 // Devices: those that Send queues for
@@ -8269,7 +8343,7 @@ function renderWaits() {
 
 // Library: sending
 
-/** Queue parts. They are shown as queued at once, until the server has answered.
+/** Queue parts. They wait until the server has answered.
  * @param {Entry[]} parts */
 async function send(parts, name = WORDS.titles(String(parts.length))) {
   const ids = parts.map(part => part.id);
@@ -8469,12 +8543,21 @@ function renderPage() {
     ),
     renderNow(),
     isSelecting() && renderSelection(),
-    !state.openTitle && !state.adding && renderToasts(),
+    renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
-    state.openTitle && renderDetails(!state.adding),
+    state.openTitle && renderDetails(),
     state.adding && renderAdding(state.adding),
     state.question && renderQuestion(state.question),
   ];
+}
+
+/** The dialog on top, or "page". It shows the bar and the toasts, since it covers what is
+ * below it. */
+function layerOnTop() {
+  if (state.phase !== "in") return "page";
+  const {question, adding, openTitle: details} = state;
+  const open = Object.entries({question, adding, details}).find(([, value]) => value);
+  return open ? open[0] : "page";
 }
 
 /** The selection is kept while other views are shown. */
@@ -8495,10 +8578,11 @@ function renderStarting() {
   );
 }
 
-function renderBar() {
+function renderBar(layer = "page") {
+  const isShown = !state.connected && layer === layerOnTop();
   return h.div(
     {class: "bar", role: "status", key: "bar"},
-    !state.connected && h.p(null, h.span("spinner"), WORDS.reconnecting),
+    isShown && h.p(null, h.span("spinner"), WORDS.reconnecting),
   );
 }
 
@@ -8540,7 +8624,8 @@ function renderNow() {
   );
 }
 
-function renderToasts() {
+function renderToasts(layer = "page") {
+  if (layer !== layerOnTop()) return false;
   return h.div(
     {class: "toasts", role: "status", key: "toasts"},
     state.toasts.map(renderToast),
@@ -8551,7 +8636,7 @@ function renderToasts() {
 function renderToast({id, text, isError, action}) {
   const act = () => {
     dismiss(id);
-    action?.act();
+    return action?.act();
   };
   return h.div(
     {class: isError ? "toast bad" : "toast", key: id},
@@ -8561,61 +8646,143 @@ function renderToast({id, text, isError, action}) {
   );
 }
 
-/** @typedef {{text: string, yes: string, no?: string, act: () => void,
- *   isDanger?: boolean}} Question */
+// Views: dialogs
 
-/** Ask before `act` is done.
+let isPressedOutside = false; // where the last press on a dialog was
+
+/** A dialog. A click on what is around it closes it, but not the end of a drag that
+ * began in it, such as that of a selection. */
+function renderDialog(name, props, close, ...children) {
+  const press = event => {
+    isPressedOutside = isOutside(event);
+  };
+  const click = event => {
+    if (isPressedOutside && isOutside(event)) close();
+  };
+  return h.dialog(
+    {
+      ...props,
+      key: name,
+      onclose: () => close(),
+      onpointerdown: press,
+      onclick: click,
+    },
+    renderBar(name),
+    h.article(null, children),
+    renderToasts(name),
+  );
+}
+
+/** Whether a pointer is on the backdrop of a dialog. */
+function isOutside({target, currentTarget: dialog, clientX: x, clientY: y}) {
+  const {left, right, top, bottom} = dialog.getBoundingClientRect();
+  return target === dialog && (x < left || x > right || y < top || y > bottom);
+}
+
+/** @typedef {{text: string, yes: string, no?: string, act: () => any,
+ *   isDanger?: boolean}} Question */
+/** @typedef {Question & {settle: (done?: any) => void}} OpenQuestion */
+
+/** Ask before `act` is done. Returns a Promise that is settled when it was done, or when
+ * the question was closed.
  * @param {Question} question */
 function ask(question) {
-  update({question});
+  stepInto("question");
+  return new Promise(settle => update({question: {...question, settle}}));
+}
+
+/** @param {() => any} [act] what to do then */
+function closeQuestion(act) {
+  const {question} = state;
+  if (!question) return;
+  update({question: null});
+  stepOutOf("question");
+  question.settle(act?.());
 }
 
 /** @param {Question} question */
 function renderQuestion({text, yes, no = WORDS.cancel, act, isDanger}) {
-  const close = () => update({question: null});
-  const confirm = () => {
-    close();
-    act();
-  };
-  return h.dialog(
-    {
-      class: "question",
-      key: "question",
-      "aria-labelledby": "question-text",
-      onclose: close,
-    },
+  return renderDialog(
+    "question",
+    {class: "question", "aria-labelledby": "question-text"},
+    closeQuestion,
     h.p({id: "question-text"}, text),
     h.div(
       "actions",
-      button(no, close),
-      button(yes, confirm, {class: isDanger ? "danger" : "primary"}),
+      button(no, () => closeQuestion()),
+      button(yes, () => closeQuestion(act), {class: isDanger ? "danger" : "primary"}),
     ),
   );
 }
 
 // Views: forms
 
-/** A form that calls `submit` with its fields, and shows the Problem if that fails. */
+/** @typedef {Record<string, any>} Fields of a form, by name */
+
+/** A form that calls `submit` with its fields, and shows the Problem if that fails. What
+ * is typed is kept until it was submitted or cancelled. */
 function form(name, submit, ...children) {
   const problem = state.problem.form === name ? state.problem.text : "";
-  const onsubmit = event => submitForm(event, name, submit);
+  const key = `form-${name}`;
+  const fields = vnodes(children);
+  fillFields(fields, state.drafts[name]);
   return h.form(
-    {key: `form-${name}`, onsubmit},
-    children,
+    {
+      key,
+      "aria-busy": state.busy.has(key) ? "true" : null,
+      oninput: event => setDraft(name, fieldsOf(event.currentTarget)),
+      onsubmit: event => {
+        event.preventDefault();
+        once(key, () => submitForm(event.target, name, submit));
+      },
+    },
+    fields,
     h.p({class: "problem", role: "alert"}, problem),
   );
 }
 
-async function submitForm(event, name, submit) {
-  event.preventDefault();
-  const form = event.target;
+/** @param {VNode[]} nodes
+ * @param {Fields} [draft] none while the fields have their defaults */
+function fillFields(nodes, draft) {
+  for (const {props, children} of nodes) {
+    const {name, type, default: first} = props;
+    const value = draft?.[name] ?? first;
+    if (name && type === "checkbox") props.checked = draft ? name in draft : first;
+    else if (name && value !== undefined) props.value = value;
+    fillFields(children, draft);
+  }
+}
+
+/** @returns {Fields} */
+function fieldsOf(form) {
+  return Object.fromEntries(new FormData(form));
+}
+
+/** @param {Fields} [draft] */
+function setDraft(name, draft) {
+  update({drafts: {...state.drafts, [name]: draft}});
+}
+
+async function submitForm(form, name, submit) {
+  const draft = state.drafts[name];
   update({problem: NO_PROBLEM});
   try {
-    await submit(Object.fromEntries(new FormData(form)));
+    await submit(fieldsOf(form));
+    if (state.drafts[name] !== draft) return; // typed since
     form.reset();
+    setDraft(name);
   } catch (error) {
     update({problem: {form: name, text: explain(error)}});
   }
+}
+
+/** The button of a form that closes it, and forgets what was typed. */
+function renderCancel(name, close) {
+  const cancel = () => {
+    setDraft(name);
+    close();
+  };
+  return button(WORDS.cancel, cancel);
 }
 
 function field(label, name, props, hint = "") {
@@ -8828,7 +8995,7 @@ function renderSearch() {
 function focusSearch(event) {
   const isTyping = /INPUT|TEXTAREA|SELECT/.test(document.activeElement?.tagName || "");
   const input = document.getElementById("search");
-  if (event.key !== "/" || isTyping || !input || state.openTitle) return;
+  if (event.key !== "/" || isTyping || !input || layerOnTop() !== "page") return;
   event.preventDefault();
   input.focus();
 }
@@ -9004,6 +9171,7 @@ function sendText(parts) {
 /** It takes the place of the send button, keeps its focus, and leads to the queue.
  * @param {Title} title */
 function renderQueuedButton(title) {
+  if (statusOfTitle(title) === "queueing") return renderQueueing(title);
   const item = sendingItem(title);
   const label = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
   const inQueue = WORDS.seeQueue(title.name);
@@ -9017,6 +9185,18 @@ function renderQueuedButton(title) {
       "aria-label": `${label}: ${inQueue}`,
     },
   );
+}
+
+/** It takes the place of the send button until the server has answered.
+ * @param {Title} title */
+function renderQueueing({name}) {
+  return button([glyph("wait"), h.span(null, WORDS.queueing)], () => {}, {
+    class: "send is-queued",
+    key: "send",
+    "aria-label": WORDS.queueingName(name),
+    "aria-disabled": "true",
+    "aria-busy": "true",
+  });
 }
 
 function renderSelection() {
@@ -9220,37 +9400,27 @@ async function loadFacts(id) {
 function closeDetails() {
   if (!state.openTitle) return;
   update({openTitle: ""});
-  if (history.state?.isOnTop) history.back();
+  if (history.state?.dialog === "details") history.back();
   else location.replace(`#${state.view}`);
 }
 
-function renderDetails(isOnTop) {
+function renderDetails() {
   const title = findTitle(state.openTitle);
   return renderSheet(
     "details",
     title ? title.name : WORDS.details,
     closeDetails,
-    isOnTop,
     title ? renderOpenTitle(title) : renderMissingTitle(),
   );
 }
 
-/** A dialog. The one on top shows the toasts too, since it covers the page. */
-function renderSheet(name, label, close, isOnTop, ...children) {
-  return h.dialog(
-    {
-      class: `sheet ${name}`,
-      key: name,
-      "aria-label": label,
-      onclose: close,
-      onclick: event => event.target.open && close(), // the backdrop
-    },
-    h.article(
-      null,
-      iconButton("close", WORDS.close, close, {class: "icon-button close"}),
-      ...children,
-    ),
-    isOnTop && renderToasts(),
+function renderSheet(name, label, close, ...children) {
+  return renderDialog(
+    name,
+    {class: `sheet ${name}`, "aria-label": label},
+    close,
+    iconButton("close", WORDS.close, close, {class: "icon-button close"}),
+    ...children,
   );
 }
 
@@ -9476,7 +9646,7 @@ function renderEdit({id, name, kind, type, base_id: base}) {
   const hint = (field, now = "") =>
     file[field] && file[field] !== now ? WORDS.fileHas(file[field]) : "";
   return form(
-    "edit",
+    draftOf(id),
     fields => edit(id, fields, {name, version, description, kind, base_id: base}),
     h.h2(null, WORDS.edit(name)),
     field(WORDS.name, "name", {...ENTRY_NAME, default: name}, hint("name", name)),
@@ -9500,10 +9670,16 @@ function renderEdit({id, name, kind, type, base_id: base}) {
     h.div(
       "actions",
       h.button("primary", WORDS.save),
-      button(WORDS.cancel, () => update({editing: ""})),
+      renderCancel(draftOf(id), () => update({editing: ""})),
       type === "url" ? renderRemoveLink(id, name) : renderUndoEdits(id),
+      state.drafts[draftOf(id)] && h.p("meta", WORDS.notSaved),
     ),
   );
+}
+
+/** The name of the form that edits a part. */
+function draftOf(id) {
+  return `edit-${id}`;
 }
 
 function renderKindField(kind = "") {
@@ -9550,14 +9726,21 @@ async function undoEdits(id) {
 async function changeEntry(id, path, fields) {
   const answer = await call("POST", `web/entries/${id}${path}`, fields);
   await loadEntries();
-  if (state.openTitle) openTitle(id);
+  setDraft(draftOf(id));
+  if (isOpened(id)) openTitle(id);
   return answer;
+}
+
+/** Whether the details are open for a part or its form: they may have been closed. */
+function isOpened(id) {
+  const {openTitle: opened, editing} = state;
+  return Boolean(opened) && [opened, editing].includes(id);
 }
 
 function renderRemoveLink(id, name) {
   const remove = async () => {
     await call("DELETE", `web/links/${id}`);
-    closeDetails();
+    if (isEditing(id)) closeDetails();
     await loadEntries();
   };
   const act = () => attempt(remove);
@@ -10269,13 +10452,13 @@ function renderDevice(device) {
     mayEdit && renderDeviceActions(device),
     id === state.renaming &&
       form(
-        "rename",
+        `rename-${id}`,
         renameDevice,
         field(WORDS.newName(name), "name", {...DEVICE_NAME, default: name}),
         h.div(
           "actions",
           h.button("primary", WORDS.rename),
-          button(WORDS.cancel, () => update({renaming: ""})),
+          renderCancel(`rename-${id}`, () => update({renaming: ""})),
         ),
       ),
   );
@@ -10345,9 +10528,11 @@ async function addDevice() {
   const adding = {
     ...{kind: "folder", folder: "", host: "", name: WORDS.exampleDevice},
     ...{system: guessSystem(), ftp: "sphaira", lan: "awoo", fetcher: "sphaira"},
+    ...state.lastAdding,
     ...{isFirst: !state.devices?.some(({is_own: isOwn}) => isOwn)},
     ...{code: "", pairing: null},
   };
+  stepInto("adding");
   update({adding});
   await attempt(async () => {
     const {code, expires_in: seconds} = await call("GET", "web/pairing");
@@ -10358,7 +10543,10 @@ async function addDevice() {
 }
 
 function closeAdding() {
-  update({adding: null});
+  const {adding} = state;
+  if (!adding) return;
+  update({adding: null, lastAdding: adding.pairing?.device ? null : adding});
+  stepOutOf("adding");
 }
 
 /** @param {Partial<Adding>} changes */
@@ -10458,7 +10646,6 @@ function renderAdding(adding) {
     "adding",
     WORDS.addDevice,
     closeAdding,
-    true,
     h.h2(null, WORDS.addDevice),
     h.p("lead", WORDS.addLead),
     h.ol(
@@ -10717,7 +10904,8 @@ async function copy(text) {
 function copyBySelection(text) {
   const box = document.createElement("textarea");
   box.value = text;
-  (document.querySelector("dialog") || document.body).append(box); // where it has focus
+  const dialogs = [...document.querySelectorAll("dialog")];
+  (dialogs.at(-1) || document.body).append(box); // where it can have the focus
   box.select();
   document.execCommand("copy");
   box.remove();
@@ -11133,11 +11321,11 @@ function renderSetPassword({id, name}) {
     renderUsername(name),
     field(WORDS.newPasswordOf(name), "password", NEW_PASSWORD),
     h.button("primary", WORDS.save),
-    button(WORDS.cancel, close),
+    renderCancel(`password-${id}`, close),
   ];
   return h.li(
     {class: "row", key: `password-${id}`},
-    form("set-password", setPassword, h.div("inline", fields)),
+    form(`password-${id}`, setPassword, h.div("inline", fields)),
   );
 }
 
@@ -11145,6 +11333,8 @@ function renderSetPassword({id, name}) {
 
 history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
+addEventListener("popstate", closeLeftDialogs);
+addEventListener("click", dropSecondClick, {capture: true});
 addEventListener("keydown", focusSearch);
 addEventListener("pagehide", keepPosition);
 addEventListener("scroll", placeLists, {passive: true});

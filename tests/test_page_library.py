@@ -244,9 +244,11 @@ def test_a_click_on_send_is_answered_at_once(anna: Any, store: catalogd.Store) -
     anna.route("**/web/send", lambda route: calls.append(route))
     anna.goto("")
     button(anna, "Send Paper Harbor").click()
-    button(anna, "Queued").wait_for()
+    button(anna, "Queueing Paper Harbor").wait_for()
+    assert button(anna, "Queued").count() == 0
     calls[0].continue_()
-    until(lambda: bool(store.queue.items(1)))
+    button(anna, "Queued").wait_for()
+    assert queued(store) == ["Paper Harbor"]
 
 
 def test_a_rejected_send_is_undone(anna: Any, store: catalogd.Store) -> None:

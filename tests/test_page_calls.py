@@ -1,0 +1,344 @@
+"""Calls, dialogs and forms of the page, where a server is slow or a hand slips."""
+
+import socket
+from typing import Any
+
+import pytest
+
+import catalogd
+from browser import add, button, focused, queued, sign_in, until
+from conftest import Visit
+from screenshots import PHONE, see, served
+
+EDIT = "Edit Paper Harbor"
+
+
+class Held:
+    """Calls with POST that the page gets no answer to yet."""
+
+    def __init__(self, page: Any, path: str) -> None:
+        self.page = page
+        self.calls: list[Any] = []
+        page.route(path, self.hold)
+
+    def hold(self, route: Any) -> None:
+        if route.request.method == "POST":
+            self.calls.append(route)
+        else:
+            route.continue_()
+
+    def reach_server(self) -> None:
+        until(lambda: self.page.wait_for_timeout(20) or self.calls)
+        self.answers = [call.fetch() for call in self.calls]
+
+    def answer(self) -> None:
+        for call, answer in zip(self.calls, self.answers, strict=True):
+            call.fulfill(response=answer)
+
+
+def is_in_reach(target: Any) -> bool:
+    """Return whether a tap on the middle of an element reaches it."""
+    reached: bool = target.evaluate(
+        "node => { const {x, y, width, height} = node.getBoundingClientRect();"
+        " return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));"
+        "}"
+    )
+    return reached
+
+
+def open_details(page: Any) -> Any:
+    """Open a title by a click, and return the dialog."""
+    page.get_by_role("link", name="Paper Harbor").first.click()
+    page.get_by_role("dialog").wait_for()
+    return page.get_by_role("dialog")
+
+
+# Calls
+
+
+def test_a_frozen_server_is_shown_after_ten_seconds(
+    visit: Visit,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    scanner: catalogd.Scanner,
+    key: str,
+) -> None:
+    add(store, "Paper Harbor")
+    page = visit()
+    page.clock.install()
+    with served(catalogd.Web(store, settings, scanner)) as address:
+        sign_in(page, store, address, "anna")
+        page.goto(address)
+        button(page, "Send Paper Harbor").wait_for()
+        page.clock.pause_at(page.evaluate("Date.now()") + 500)
+        page.wait_for_load_state("networkidle")
+    port = int(address.rstrip("/").rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)):  # accepts, and never answers
+        button(page, "Send Paper Harbor").click()
+        button(page, "Queueing Paper Harbor").wait_for()
+        page.clock.run_for(9_000)
+        assert page.get_by_text("Reconnecting").count() == 0
+        page.clock.run_for(2_000)
+        see(page, "Reconnecting to the server")
+        see(page, "Paper Harbor was not queued. The server cannot be reached.")
+        button(page, "Send Paper Harbor").wait_for()
+    again = catalogd.dataclasses.replace(settings, port=port)
+    with served(catalogd.Web(store, again, scanner)):
+        page.clock.resume()
+        page.get_by_text("Reconnecting").wait_for(state="detached")
+
+
+SLOW_LIST = """
+const set = setTimeout, {json} = Response.prototype;
+setTimeout = (work, pause, ...more) =>
+  set(work, pause < 10000 ? pause : pause / 20, ...more);
+Response.prototype.json = async function () {
+  if (this.url.endsWith("/web/entries")) await new Promise(go => setTimeout(go, 20000));
+  return json.call(this);
+};
+"""
+
+
+def test_a_long_list_may_take_longer_to_arrive(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.add_init_script(SLOW_LIST)  # twenty times as fast
+    anna.goto("")
+    see(anna, "Paper Harbor")
+
+
+def test_a_call_of_an_ended_session_does_nothing(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings")
+    see(anna, "There is no device yet.")
+    held = Held(anna, "**/web/keys")
+    anna.get_by_label("What is it for?").fill("Laptop")
+    button(anna, "Create key").click()
+    held.reach_server()
+    button(anna, "Sign out").click()
+    button(anna, "Sign in").wait_for()
+    held.answer()
+    store.accounts.add("ben", catalogd.hash_password("correct horse"))
+    anna.get_by_label("Name").fill("ben")
+    anna.get_by_label("Password").fill("correct horse")
+    button(anna, "Sign in").click()
+    see(anna, "There is no key yet.")
+    assert anna.get_by_text("It is shown only now.").count() == 0
+    assert anna.locator(".toast").count() == 0
+
+
+# Dialogs
+
+
+def test_on_a_phone_what_fails_is_seen_above_the_dialog(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    add(store, "Paper Harbor")
+    page = visit(base_url=site, viewport=PHONE, has_touch=True)
+    sign_in(page, store, site, "anna")
+    page.goto("")
+    dialog = open_details(page)
+    page.route("**/web/**", lambda route: route.abort())
+    button(dialog, "Send").tap()
+    see(page, "Paper Harbor was not queued.")
+    see(page, "Reconnecting to the server")
+    for text in (".toast", ".bar p"):
+        assert is_in_reach(page.locator(text))
+    page.unroute("**/web/**")
+    page.get_by_text("Reconnecting").wait_for(state="detached")
+    button(dialog, EDIT).tap()
+    button(dialog, "Remove the link").tap()
+    page.route("**/web/**", lambda route: route.abort())
+    see(page, "Reconnecting to the server")
+    assert is_in_reach(page.locator(".question .bar p"))
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_bar_leaves_the_search_free(
+    visit: Visit, store: catalogd.Store, site: str, key: str, width: int
+) -> None:
+    for number in range(40):
+        add(store, f"Game {number}")
+    page = visit(base_url=site, viewport={"width": width, "height": 700})
+    sign_in(page, store, site, "anna")
+    page.goto("")
+    see(page, "Game 1")
+    page.route("**/web/**", lambda route: route.abort())
+    see(page, "Reconnecting to the server")
+    search = page.get_by_label("Search the library")
+    for y in (0, 400):
+        page.evaluate("y => scrollTo(0, y)", y)
+        assert is_in_reach(search)
+        assert is_in_reach(page.locator(".bar p"))
+        bar, tools = (page.locator(name).bounding_box() for name in (".bar", ".tools"))
+        assert bar["y"] + bar["height"] <= tools["y"] + 1
+
+
+def test_a_drag_out_of_a_dialog_does_not_close_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    dialog = open_details(anna)
+    box = dialog.bounding_box()
+    inside, outside = (box["x"] + 20, box["y"] + 20), (box["x"] - 40, box["y"] - 20)
+    for begin, end in ((inside, outside), (outside, inside)):
+        anna.mouse.move(*begin)
+        anna.mouse.down()
+        anna.mouse.move(*end)
+        anna.mouse.up()
+    anna.wait_for_timeout(50)
+    assert dialog.is_visible()
+    anna.mouse.click(*outside)
+    dialog.wait_for(state="detached")
+
+
+def test_back_closes_what_is_open_and_stays_on_the_page(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("#settings")
+    see(anna, "Library folders")
+    length = anna.evaluate("history.length")
+    dialog = anna.get_by_role("dialog")
+    for opener in ("Add a device", "Revoke switch"):
+        for close in (anna.go_back, lambda: anna.keyboard.press("Escape")):
+            button(anna, opener).click()
+            dialog.wait_for()
+            close()
+            dialog.wait_for(state="detached")
+            until(lambda: not (anna.evaluate("history.state") or {}).get("dialog"))
+            assert anna.url.endswith("#settings")
+    assert anna.evaluate("history.length") == length + 1
+    button(anna, "Revoke switch").click()  # and what Back has closed can be asked again
+    button(dialog, "Revoke").click()
+    see(anna, "There is no key yet.")
+
+
+def test_back_closes_a_question_and_then_the_details(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entry = add(store, "Paper Harbor")
+    anna.goto(f"#title/{entry}")
+    button(anna, EDIT).click()
+    button(anna, "Remove the link").click()
+    anna.locator(".question").wait_for()
+    anna.go_back()
+    anna.locator(".question").wait_for(state="detached")
+    button(anna, "Save").wait_for()
+    button(anna, "Close").click()
+    anna.get_by_role("dialog").wait_for(state="detached")
+    open_details(anna)
+    anna.go_back()
+    anna.get_by_role("dialog").wait_for(state="detached")
+    see(anna, "1 title")
+
+
+# Forms
+
+
+def test_a_changed_form_in_a_dialog_keeps_its_draft(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    for close in (anna.go_back, lambda: anna.keyboard.press("Escape")):
+        dialog = open_details(anna)
+        button(dialog, EDIT).click()
+        dialog.get_by_label("Description").fill("Mind the rain.")
+        dialog.get_by_label("Kind").select_option("Homebrew")
+        see(dialog, "Not saved yet")
+        close()
+        dialog.wait_for(state="detached")
+    open_details(anna)
+    button(dialog, EDIT).click()
+    assert dialog.get_by_label("Description").input_value() == "Mind the rain."
+    assert dialog.get_by_label("Kind").input_value() == "homebrew"
+    button(dialog, "Cancel").click()
+    button(dialog, EDIT).click()
+    assert dialog.get_by_label("Description").input_value() == ""
+    assert dialog.get_by_label("Kind").input_value() == ""
+    assert dialog.get_by_text("Not saved yet").count() == 0
+
+
+def test_a_failed_save_and_a_poll_keep_what_was_typed(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entry = add(store, "Paper Harbor")
+    anna.goto(f"#title/{entry}")
+    button(anna, EDIT).click()
+    name, version = anna.get_by_label("Name"), anna.get_by_label("Version")
+    name.fill("Harbor")
+    version.press_sequentially("2")
+    anna.route("**/web/entries/*", lambda route: route.abort())
+    with anna.expect_response("**/web/entries"):
+        store.entries.edit(entry, {"name": "Another", "version": "1"})
+    button(anna, "Save").click()
+    see(anna, "The server cannot be reached.")
+    assert (name.input_value(), version.input_value()) == ("Harbor", "2")
+    anna.unroute("**/web/entries/*")
+    button(anna, "Save").click()
+    anna.get_by_role("dialog", name="Harbor", exact=True).wait_for()
+    see(anna, "Saved.")
+
+
+def test_what_was_typed_outlives_other_views(anna: Any) -> None:
+    anna.goto("#settings")
+    link = anna.get_by_role("region", name="Add a link")
+    link.get_by_label("Name").fill("Yonder Isles")
+    button(anna, "Add a device").click()
+    anna.get_by_label("Where is it on that computer?").fill("/media/card")
+    anna.keyboard.press("Escape")
+    anna.get_by_role("link", name="Library").click()
+    see(anna, "Nothing here yet")
+    anna.get_by_role("link", name="Settings").click()
+    assert link.get_by_label("Name").input_value() == "Yonder Isles"
+    button(anna, "Add a device").click()
+    folder = anna.get_by_label("Where is it on that computer?")
+    assert folder.input_value() == "/media/card"
+
+
+# Actions
+
+
+def test_a_double_click_makes_one(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    sent: list[str] = []
+    anna.on("request", lambda call: sent.append(f"{call.method} {call.url}"))
+    anna.goto("#settings")
+    anna.get_by_label("What is it for?").fill("Laptop")
+    button(anna, "Create key").dblclick()
+    see(anna, "It is shown only now.")
+    button(anna, "Add a device").dblclick()
+    anna.get_by_label("Where is it on that computer?").fill("/media/card")
+    anna.keyboard.press("Escape")
+    anna.get_by_role("link", name="Library").click()
+    button(anna, "Send Paper Harbor").dblclick()
+    button(anna, "Queued").wait_for()
+    posts = [call.rpartition("/")[2] for call in sent if call.startswith("POST")]
+    assert posts == ["keys", "pairing", "send"]
+    assert queued(store) == ["Paper Harbor"]
+    assert anna.url.endswith("#library")  # the second click has not opened the queue
+
+
+def test_an_action_is_disabled_until_it_was_answered(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings")
+    held = Held(anna, "**/web/keys")
+    anna.get_by_label("What is it for?").fill("Laptop")
+    scan = Held(anna, "**/web/scan")
+    for name in ("Create key", "Scan now"):
+        button(anna, name).click()
+        button(anna, name).click(force=True)
+        assert focused(anna) == name
+    assert anna.locator("form[aria-busy]").count() == 1
+    assert button(anna, "Scan now").get_attribute("aria-busy") == "true"
+    for calls in (held, scan):
+        calls.reach_server()
+        calls.answer()
+    see(anna, "It is shown only now.")
+    until(lambda: button(anna, "Scan now").get_attribute("aria-busy") is None)
+    assert (len(held.calls), len(scan.calls)) == (1, 1)
