@@ -5759,8 +5759,9 @@ CSS = r""":root {
   --bad-soft: #f9e0da; --shade: 0 1px 2px #1b211f14, 0 4px 14px #1b211f0d;
   --veil: #1b211f73; --radius: 12px; color-scheme: light dark;
   font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
-  scroll-padding: 9rem 0 6rem;
+  scroll-padding: 9rem 0 6rem; overflow-y: scroll; scrollbar-gutter: stable;
 }
+:root:has(dialog[open]) { overflow: hidden; }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #131716; --surface: #1b211f; --ink: #e9eeeb; --muted: #9faca6;
@@ -5772,10 +5773,7 @@ CSS = r""":root {
 
 *, ::before, ::after { box-sizing: border-box; }
 #app * { unicode-bidi: plaintext; } /* each by its own text, as <bdi> is */
-body {
-  margin: 0; background: var(--ground); color: var(--ink); overflow-y: scroll;
-  text-align: left;
-}
+body { margin: 0; background: var(--ground); color: var(--ink); text-align: left; }
 h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
@@ -5811,28 +5809,23 @@ button, .button {
   font-size: .9375rem; font-weight: 550; line-height: 1.2; text-decoration: none;
   cursor: pointer; touch-action: manipulation;
 }
-button:hover, .button:hover { background: var(--soft); }
 button.primary {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
 }
-button.primary:hover { filter: brightness(1.08); }
 button.plain {
   border-color: transparent; background: none; color: var(--accent);
   padding: .4rem .7rem;
 }
-button.plain:hover { background: var(--soft); }
 button.danger { color: var(--bad); }
-button.danger:hover { background: var(--bad-soft); }
 button[aria-disabled], form[aria-busy] button:not([type]) {
   opacity: .55; cursor: default;
 }
 [aria-busy] { cursor: progress; }
 button.wide { width: 100%; min-height: 2.875rem; }
 .icon-button {
-  width: 2.75rem; min-height: 2.75rem; padding: 0; flex: none;
+  width: 44px; min-height: 44px; padding: 0; flex: none;
   border-color: transparent; background: none; color: var(--muted);
 }
-.icon-button:hover { color: var(--ink); }
 .icon-button[aria-pressed="true"] { background: var(--soft); color: var(--accent); }
 input, select, textarea {
   width: 100%; min-height: 2.75rem; padding: .5rem .75rem;
@@ -5866,7 +5859,7 @@ input[type="checkbox"] {
 .mark {
   display: inline-block; padding: .05rem .5rem; border-radius: 99px;
   background: var(--soft); color: var(--accent); font-size: .75rem; font-weight: 600;
-  line-height: 1.4rem; white-space: nowrap;
+  line-height: 1.4rem;
 }
 .mark:is(.offline, .partly, .incomplete) {
   background: var(--warn-soft); color: var(--warn);
@@ -5896,8 +5889,8 @@ input[type="checkbox"] {
   font-size: .875rem; font-weight: 550; text-align: center;
 }
 .top {
-  display: flex; align-items: center; gap: 2rem; max-width: 84rem; margin: 0 auto;
-  padding: .875rem 2rem .5rem;
+  display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 2rem;
+  max-width: 160rem; margin: 0 auto; padding: .875rem 2rem .5rem;
 }
 .brand {
   display: flex; align-items: center; gap: .65rem; font-weight: 700;
@@ -5914,7 +5907,6 @@ input[type="checkbox"] {
   padding: .3rem .9rem; border-radius: 10px; color: var(--muted); font-size: .9375rem;
   font-weight: 550; text-decoration: none;
 }
-.top nav a:hover { color: var(--ink); }
 .top nav a[aria-current] { background: var(--soft); color: var(--accent); }
 .count {
   min-width: 1.3rem; padding: 0 .35rem; border-radius: 99px; background: var(--accent);
@@ -5922,6 +5914,7 @@ input[type="checkbox"] {
   font-variant-numeric: tabular-nums;
 }
 .view { max-width: 84rem; margin: 0 auto; padding: 0 2rem 6rem; }
+.view.library { max-width: 160rem; }
 .view.queue { max-width: 52rem; }
 .head {
   display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
@@ -5931,29 +5924,31 @@ input[type="checkbox"] {
 .starting { padding: 30vh 1rem 0; text-align: center; color: var(--muted); }
 .now {
   position: fixed; z-index: 4; right: 2rem; bottom: 1.5rem;
-  width: min(24rem, calc(100vw - 2rem)); display: grid; grid-template-columns: 1fr auto;
-  gap: .5rem 1rem; padding: .8rem 1rem; border: 1px solid var(--line);
+  width: min(24rem, calc(100vw - 2rem)); display: flex; flex-wrap: wrap;
+  justify-content: space-between; gap: .5rem 1rem; padding: .8rem 1rem;
+  border: 1px solid var(--line);
   border-radius: 14px; background: var(--surface); box-shadow: 0 8px 30px #0003;
   color: var(--ink); font-size: .875rem; text-decoration: none;
 }
 .now-name {
-  font-weight: 600; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+  flex: 1 1 5rem; font-weight: 600; overflow: hidden; text-overflow: ellipsis;
+  white-space: nowrap;
 }
 .now-facts { color: var(--muted); font-variant-numeric: tabular-nums; }
-.now .progress { grid-column: 1 / -1; height: .35rem; }
+.now .progress { flex-basis: 100%; height: .35rem; }
 .toasts {
   position: fixed; z-index: 8; left: 2rem; bottom: 1.5rem; display: grid; gap: .5rem;
   width: min(26rem, calc(100vw - 2rem));
 }
 .toast {
-  display: flex; align-items: center; gap: .5rem; padding: .25rem .25rem .25rem 1rem;
-  border-radius: 12px; background: var(--ink); color: var(--ground);
+  display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
+  gap: 0 .5rem; padding: .25rem .25rem .25rem 1rem; border-radius: 12px;
+  background: var(--ink); color: var(--ground);
   font-size: .9375rem; animation: rise .18s ease-out;
 }
-.toast p { flex: 1; padding: .5rem 0; overflow-wrap: anywhere; }
+.toast p { flex: 1 1 8rem; padding: .5rem 0; overflow-wrap: anywhere; }
 .toast .icon-button, .toast .plain { color: inherit; }
 .toast .plain { font-weight: 700; text-decoration: underline; }
-.toast :hover { background: none; }
 .toast.bad { background: var(--bad); color: var(--ground); }
 .toast :focus-visible { outline-color: currentColor; outline-offset: -4px; }
 @keyframes rise { from { opacity: 0; transform: translateY(.5rem); } }
@@ -5972,8 +5967,11 @@ input[type="checkbox"] {
 .art .lean { fill: var(--soft); stroke: var(--accent); }
 
 /* Signing in */
-.door { display: grid; place-items: center; min-height: 100vh; padding: 1.5rem 1rem; }
-.door .card { width: min(25rem, 100%); padding: 2rem; }
+.door {
+  display: grid; grid-template-columns: minmax(0, 25rem); place-content: center;
+  min-height: 100vh; padding: 1.5rem min(1rem, 4vw);
+}
+.door .card { padding: min(2rem, 7vw); }
 .door-head { display: grid; gap: .35rem; margin-bottom: 1.5rem; }
 .door-head .logo {
   width: 3.25rem; height: 3.25rem; margin-bottom: .65rem; border-radius: 13px;
@@ -6025,7 +6023,6 @@ input[type="checkbox"] {
   border-color: transparent; background: var(--ground); color: var(--muted);
   font-size: .8125rem; font-weight: 550;
 }
-.sort:hover { color: var(--ink); }
 .entries { display: grid; align-content: start; }
 .entries.covers { gap: 20px; }
 .cover {
@@ -6033,7 +6030,7 @@ input[type="checkbox"] {
   border-radius: var(--radius); background: var(--line); object-fit: cover;
 }
 .drawn {
-  position: relative; overflow: hidden; font-size: calc(var(--cover, 3.5rem) * .135);
+  position: relative; overflow: hidden; font-size: calc(var(--cover) * .135);
 }
 .drawn svg { position: absolute; inset: 0; }
 .cover-name {
@@ -6047,10 +6044,12 @@ input[type="checkbox"] {
 }
 .entry { position: relative; display: grid; min-width: 0; }
 .entry-name {
+  display: -webkit-box; -webkit-box-orient: vertical;
+  -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: anywhere;
   color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.3rem;
-  text-decoration: none; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+  text-decoration: none;
 }
-.entry-name:hover { text-decoration: underline; text-underline-offset: 3px; }
+.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
 .entry .meta {
   display: flex; justify-content: space-between; gap: .75rem; min-width: 0;
 }
@@ -6059,12 +6058,10 @@ input[type="checkbox"] {
 .entry-text { display: grid; min-width: 0; align-content: center; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
 .send { color: var(--accent); border-color: transparent; background: var(--soft); }
-.send:hover { background: var(--accent); color: var(--on-accent); }
 .send.is-queued {
   background: none; border-color: var(--line); color: var(--muted);
   font-variant-numeric: tabular-nums;
 }
-.send.is-queued:hover { border-color: var(--edge); }
 .choice { display: contents; cursor: pointer; user-select: none; }
 .choice input, .part-choice input {
   appearance: none; display: grid; place-items: center; width: 1.625rem;
@@ -6096,7 +6093,7 @@ input[type="checkbox"] {
   z-index: 1; grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem;
 }
 .covers :is(.send, input) { justify-self: end; }
-.covers .marks { pointer-events: none; }
+.entry .marks { pointer-events: none; }
 .covers .mark { box-shadow: var(--shade); }
 .covers .choice input:not(:checked) { border-color: #fff; background: #0006; }
 .covers .send {
@@ -6104,46 +6101,37 @@ input[type="checkbox"] {
   background: var(--surface); box-shadow: 0 2px 10px #0003; font-size: .875rem;
   gap: .35rem;
 }
-.covers .send:hover { background: var(--accent); }
-.covers .send.is-queued:hover { background: var(--surface); }
 
 .rows .entry {
-  grid-template-columns: 3.5rem minmax(0, 1fr) auto; align-items: center; gap: .875rem;
-  border-bottom: 1px solid var(--line);
+  grid-template-columns: var(--cover) minmax(0, 1fr) auto; align-items: center;
+  gap: min(.875rem, 3vw); border-bottom: 1px solid var(--line);
 }
 .rows .cover, .rows .entry-cover { border-radius: 10px; }
 .rows .entry-text {
   grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
 }
-.rows .meta { justify-content: flex-start; gap: 0; grid-column: 1; }
-.rows .contents + .size::before { content: "\00a0· "; }
+.rows .meta { display: block; grid-column: 1; }
+.rows .contents { white-space: normal; }
+.rows .contents + .size::before { content: " · "; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
-.rows .send { min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px; }
-.entries.rows { column-gap: 2.5rem; }
-
-@media (hover: hover) {
-  .covers .entry:hover .cover { scale: 1.03; }
-  .covers .send:not(.is-queued) {
-    opacity: 0; translate: 0 .25rem; transition: opacity .15s, translate .15s;
-  }
-  .covers .entry:is(:hover, :focus-within) .send { opacity: 1; translate: none; }
+.rows .send {
+  z-index: 1; min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px;
 }
+.entries.rows { --cover: min(3.5rem, 15vw); column-gap: 2.5rem; }
+
 @media (hover: none) {
   .covers .entry { column-gap: .5rem; }
-  .covers .entry-name {
-    grid-column-end: 2; display: -webkit-box; min-height: 2.6rem; white-space: normal;
-    -webkit-box-orient: vertical; -webkit-line-clamp: 2;
-  }
+  .covers .entry-name { --lines: 2; grid-column-end: 2; min-height: 2.6rem; }
   .covers .send { grid-area: 2 / 2; align-self: start; margin: .5rem 0 0; }
   .covers .send, .rows .send {
-    width: 2.75rem; min-height: 2.75rem; padding: 0; border-radius: 50%;
+    width: 44px; min-height: 44px; padding: 0; border-radius: 50%;
     background: var(--soft); box-shadow: none;
   }
   .entry .send > span { display: none; }
 }
 
 .skeleton {
-  display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr));
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(max(11rem, 9vw), 1fr));
   gap: 1.25rem 1rem; padding-top: 5rem;
 }
 .ghost {
@@ -6166,13 +6154,13 @@ input[type="checkbox"] {
 dialog {
   max-width: none; max-height: none; padding: 0; border: 1px solid var(--line);
   border-radius: 20px; background: var(--surface); color: var(--ink);
-  box-shadow: 0 20px 60px #0005;
+  box-shadow: 0 20px 60px #0005; overscroll-behavior: contain;
 }
 dialog[open] { animation: rise .16s ease-out; }
 dialog::backdrop { background: var(--veil); }
 .sheet {
   width: min(52rem, calc(100vw - 3rem)); max-height: calc(100vh - 3rem);
-  overflow-y: auto; overscroll-behavior: contain;
+  overflow-y: auto;
 }
 .sheet article { position: relative; padding: 1.75rem; min-height: 12rem; }
 .sheet .close { position: absolute; z-index: 2; top: .6rem; right: .6rem; }
@@ -6184,9 +6172,11 @@ dialog::backdrop { background: var(--veil); }
 .glow .cover { filter: blur(40px) saturate(1.5); scale: 1.3; border-radius: 0; }
 .facts-head {
   position: relative; display: grid; gap: .9rem 1.75rem; align-items: start;
-  grid: "cover text" auto "cover about" auto "cover act" 1fr / 13rem minmax(0, 1fr);
+  grid: "cover text" auto "cover about" auto "cover act" 1fr
+    / var(--cover) minmax(0, 1fr);
+  --cover: min(13rem, 30vw);
 }
-.facts-cover { --cover: 13rem; grid-area: cover; }
+.facts-cover { grid-area: cover; }
 .facts-cover .cover { box-shadow: 0 10px 30px #0004; }
 .facts-text { grid-area: text; display: grid; gap: .4rem; min-width: 0; }
 .facts-head .description { grid-area: about; }
@@ -6197,7 +6187,6 @@ dialog::backdrop { background: var(--veil); }
   background: var(--accent); color: var(--on-accent);
 }
 .facts .send span { text-wrap: balance; }
-.facts .send:hover { filter: brightness(1.08); }
 .facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
   padding-right: 2.5rem; font-size: 1.75rem; letter-spacing: -.025em; line-height: 1.15;
@@ -6267,7 +6256,6 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   padding: .35rem 1rem; border: 1px solid var(--edge); border-radius: 10px;
   font-size: .9375rem; font-weight: 550; line-height: 1.25; cursor: pointer;
 }
-.option:hover { border-color: var(--accent); }
 .option:has(:checked) {
   border-color: var(--accent); background: var(--soft); color: var(--accent);
   box-shadow: inset 0 0 0 1px var(--accent);
@@ -6279,23 +6267,25 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 }
 .option small { display: block; color: var(--muted); font-weight: 400; }
 .pairing {
-  display: grid; grid-template-columns: 1fr auto; align-items: baseline;
+  display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline;
   padding: .75rem 1rem; border-radius: 12px; background: var(--soft);
 }
-.pairing > :first-child { grid-column: 1 / -1; }
+.pairing > :first-child { flex-basis: 100%; }
 .pairing-code {
   font-size: 2.25rem; font-weight: 700; letter-spacing: .06em; line-height: 1.2;
   font-variant-numeric: tabular-nums;
 }
 .is-over .pairing-code { color: var(--muted); text-decoration: line-through; }
-.pairing .problem { grid-column: 1 / -1; margin-top: .4rem; }
+.pairing .problem { flex-basis: 100%; margin-top: .4rem; }
 .ticks { display: grid; gap: .6rem; }
 .tick { display: flex; gap: .6rem; color: var(--muted); font-size: .9375rem; }
 .tick.check { color: var(--ink); font-weight: 550; }
 .tick.check .glyph { color: var(--accent); }
 .tick.close, .tick.close .glyph { position: static; color: var(--bad); }
 .tick small { display: block; font-weight: 400; overflow-wrap: anywhere; }
-.numbered { display: grid; gap: .75rem; padding-left: 1.25rem; margin: 0; }
+.numbered {
+  display: grid; gap: .75rem; padding-left: 1.25rem; margin: 0; overflow-wrap: anywhere;
+}
 .numbered .code { margin-top: .4rem; }
 .question { width: min(26rem, calc(100vw - 2rem)); }
 .question article { padding: 1.5rem; }
@@ -6305,13 +6295,14 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 /* Queue */
 .items { margin-bottom: 1.5rem; }
 .items > .head { padding: 0; min-height: 2.75rem; }
-.items .entry-cover { width: 3.25rem; border-radius: 10px; flex: none; }
+.items { --cover: min(3.25rem, 15vw); }
+.items .entry-cover { width: var(--cover); border-radius: 10px; flex: none; }
 .items .cover { border-radius: 0; }
 .sending {
-  --cover: 5.5rem;
+  --cover: min(5.5rem, 25vw);
   display: flex; align-items: center; gap: 1rem; padding: 1rem; margin: .75rem 0;
 }
-.sending .entry-cover { width: 5.5rem; border-radius: var(--radius); }
+.sending .entry-cover { border-radius: var(--radius); }
 .sending .cover-progress { height: .6rem; }
 .sending h3 { font-size: 1.0625rem; }
 .percent {
@@ -6320,9 +6311,9 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
   font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .sending .meta { margin-top: .35rem; }
-.item-text { flex: 1; min-width: 0; }
+.item-text { flex: 1 1 6rem; min-width: 0; }
 .item {
-  display: flex; align-items: center; gap: .875rem; padding: .6rem 0;
+  display: flex; flex-wrap: wrap; align-items: center; gap: .875rem; padding: .6rem 0;
   border-bottom: 1px solid var(--line);
 }
 .item .meta { margin-top: .15rem; }
@@ -6345,18 +6336,17 @@ button.link {
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
 .waits { color: var(--muted); font-size: .9375rem; }
-.move { position: relative; flex: none; }
+.move { position: relative; flex: none; min-width: 0; }
 .move select {
   width: 2.75rem; padding: 0; border-color: transparent; background: none;
   color: transparent; appearance: none; cursor: pointer;
 }
-.move select:hover { background: var(--soft); }
 .move :is(option, optgroup) { background: var(--surface); color: var(--ink); }
 .move .glyph {
   position: absolute; inset: .75rem; color: var(--muted); pointer-events: none;
 }
 .choose {
-  width: auto; max-width: 11rem; padding: .3rem .6rem; font-size: .875rem;
+  width: auto; max-width: min(11rem, 100%); padding: .3rem .6rem; font-size: .875rem;
   font-weight: 550;
 }
 .menus { display: flex; gap: .75rem; min-width: 0; margin-left: auto; }
@@ -6444,38 +6434,64 @@ button.link {
   gap: .5rem 1rem;
 }
 
+/* With a mouse. A tap would leave these styles behind */
+@media (hover: hover) {
+  :where(button, .button, .move select):hover { background: var(--soft); }
+  :is(.icon-button, .sort, nav a):hover { color: var(--ink); }
+  button.primary:hover { background: var(--accent); filter: brightness(1.08); }
+  button.plain:hover { background: var(--soft); }
+  button.danger:hover { background: var(--bad-soft); }
+  .toast button:hover { background: none; }
+  .option:hover { border-color: var(--accent); }
+  .entry-name:hover { text-decoration: underline; text-underline-offset: 3px; }
+  .send:hover { background: var(--accent); color: var(--on-accent); }
+  .send.is-queued:hover { background: none; border-color: var(--edge); color: inherit; }
+  .facts .send:hover { filter: brightness(1.08); }
+  .covers .entry:hover .cover { scale: 1.03; }
+  .covers .send:not(.is-queued) {
+    opacity: 0; translate: 0 .25rem; transition: opacity .15s, translate .15s;
+  }
+  .covers .entry:is(:hover, :focus-within) .send { opacity: 1; translate: none; }
+  .covers .send.is-queued:hover { background: var(--surface); }
+}
+
+/* With a finger */
+@media (pointer: coarse) {
+  :is(button:not(.link), .button, select, .check) { min-width: 44px; min-height: 44px; }
+}
+
 /* Narrow screens: the menu is at the bottom, in reach of the thumb */
-@media (max-width: 899px) { .columns { grid-template-columns: minmax(0, 1fr); } }
-@media (max-width: 699px) {
+@media (width < 56.25em) { .columns { grid-template-columns: minmax(0, 1fr); } }
+@media (width < 43.75em) {
   .top { display: block; padding: 0; }
   .brand, .who { display: none; }
   .top nav {
     position: fixed; z-index: 5; right: 0; bottom: 0; left: 0;
     justify-content: space-around; gap: 0;
-    padding: .25rem .5rem calc(.25rem + env(safe-area-inset-bottom));
+    padding: .25rem 0 calc(.25rem + env(safe-area-inset-bottom));
     border-top: 1px solid var(--line); background: var(--surface);
   }
   .top nav a {
     position: relative; flex: 1; flex-direction: column; gap: .1rem;
-    min-height: 3.25rem; max-width: 9rem; justify-content: center; font-size: .75rem;
+    min-height: 3.25rem; max-width: 9rem; padding: .3rem 0; justify-content: center;
+    font-size: .75rem;
   }
   .top nav a[aria-current] { background: none; }
   .top nav .glyph { width: 1.5rem; height: 1.5rem; }
   .count { position: absolute; top: .15rem; left: calc(50% + .35rem); }
-  .view { padding: 0 1rem calc(8.5rem + env(safe-area-inset-bottom)); }
-  .tools { margin: 0 -1rem; padding: .6rem 1rem .25rem; }
+  .view { padding: 0 min(1rem, 4vw) calc(8.5rem + env(safe-area-inset-bottom)); }
+  .tools { margin: 0 max(-1rem, -4vw); padding: .6rem min(1rem, 4vw) .25rem; }
   .tools-row { gap: .25rem; }
   .search kbd { display: none; }
-  .filter { margin: 0 -.25rem 0 -1rem; padding: .3rem 1rem; }
+  .filter { margin: 0 -.25rem 0 max(-1rem, -4vw); padding: .3rem min(1rem, 4vw); }
   .filter + .icon-button { margin-right: -.5rem; }
   .now, .toasts {
     right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
-  .rows .entry { gap: .75rem; }
   .rows .entry-text { grid-template-columns: minmax(0, 1fr); }
   .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
-  .rows .mark { font-size: .6875rem; line-height: 1.15rem; }
+  .rows .mark { font-size: .6875rem; line-height: 1.15rem; white-space: nowrap; }
   .selection {
     right: 0; bottom: 0; left: 0; transform: none; max-width: none; flex-wrap: wrap;
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
@@ -6509,16 +6525,38 @@ button.link {
   }
   .facts-head {
     gap: 1rem; align-items: center;
-    grid: "cover text" auto "about about" auto "act act" auto / 7rem minmax(0, 1fr);
+    grid: "cover text" auto "about about" auto "act act" auto
+      / var(--cover) minmax(0, 1fr);
+    --cover: min(7rem, 30vw);
   }
-  .facts-cover { --cover: 7rem; }
   .facts h2 { font-size: 1.375rem; padding-right: 2rem; }
   .facts .send { flex: 1; min-height: 3rem; padding: .4rem .75rem; }
-  .part-actions { margin-right: -.6rem; }
-  .part-actions > * { width: 2.5rem; }
+  .parts { margin-right: -.6rem; }
   dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
+}
+@media (width < 20em) { /* or large text */
+  .facts-head { grid: "cover" "text" "about" "act" / minmax(0, 1fr); }
+  .facts-cover { width: var(--cover); }
+}
+
+/* Colors that the system forces: a filled part stays filled */
+@media (forced-colors: active) {
+  .progress, .cover-progress, .toast, .mark, .count, .bar p { border: 1px solid; }
+  .progress div, .cover-progress span { background: Highlight; }
+  #app :is([aria-current], [aria-pressed="true"], [aria-selected="true"], .is-set),
+  #app :is(.option:has(:checked), .choice :checked, .part-choice :checked) {
+    forced-color-adjust: none; border-color: Highlight; background: Highlight;
+    color: HighlightText;
+  }
+  #app :is(.choice, .part-choice) :checked::after { border-color: HighlightText; }
+  .option small { color: inherit; }
+  button.primary { border-width: 3px; }
+  button[aria-disabled] { color: GrayText; opacity: 1; }
+  .selected .entry-cover { outline-color: Highlight; }
+  .drawn, .spinner, .move:not(.is-open) select { forced-color-adjust: none; }
+  .glow { display: none; }
 }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation: none !important; transition: none !important; }
@@ -6595,7 +6633,7 @@ JS = r""""use strict";
 
 const WORDS = {
   product: "catalogd",
-  language: "en", // of these texts; numbers and times follow the browser's region
+  language: "en-GB", // of these texts; numbers and times follow the browser's region
   skip: "Skip to the content",
   menu: "Main",
   library: "Library",
@@ -7306,7 +7344,7 @@ function initialState() {
     sort: remembered("sort", "name"),
     layout: remembered(
       "layout",
-      matchMedia("(min-width: 700px)").matches ? "covers" : "rows",
+      matchMedia("(width >= 43.75em)").matches ? "covers" : "rows",
     ),
     range: [0, 0], // of the titles that are in the document
     selecting: false,
@@ -8469,12 +8507,15 @@ const GAP = 20; // pixels, as in the style
 function gridShape(width) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
   const isRows = state.layout === "rows";
-  const narrowest = isRows ? 26 * rem : Math.min(11 * rem, (width - GAP) / 2);
+  const cover = Math.max(11 * rem, width * 0.09); // larger on a large screen
+  const half = Math.max((width - GAP) / 2, 8 * rem); // two columns on a phone
+  const narrowest = isRows ? 26 * rem : Math.min(cover, half);
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
   const text = matchMedia("(hover: hover)").matches ? 3.5 : 4.75;
-  const height = isRows ? 4.75 * rem : columnWidth + text * rem;
-  return {columns, columnWidth, height, pitch: height + (isRows ? 0 : GAP)};
+  const lines = isRows && width < 20 * rem ? 2 : 1; // of a name in a row
+  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + text * rem;
+  return {columns, columnWidth, height, lines, pitch: height + (isRows ? 0 : GAP)};
 }
 
 function placeLists() {
@@ -8488,12 +8529,13 @@ function placeWindow() {
   const list = document.querySelector(".entries");
   if (!list) return;
   const {width} = list.getBoundingClientRect();
-  const {columns, columnWidth, pitch, height} = gridShape(width);
+  const {columns, columnWidth, pitch, height, lines} = gridShape(width);
   const rows = Math.ceil(visibleTitles().length / columns);
   const spare = scrollY ? 2 : 0.25; // rows: few while somebody types a search
   const [first, last] = placeList(list, pitch, rows, spare);
   list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
   list.style.gridAutoRows = `${height}px`;
+  list.style.setProperty("--lines", String(lines));
   list.style.setProperty("--cover", state.layout === "rows" ? "" : `${columnWidth}px`);
   const range = [first * columns, last * columns];
   if (range.join() !== state.range.join()) update({range});
@@ -9740,7 +9782,7 @@ function isOpened(id) {
 function renderRemoveLink(id, name) {
   const remove = async () => {
     await call("DELETE", `web/links/${id}`);
-    if (isEditing(id)) closeDetails();
+    if (isOpened(id)) closeDetails();
     await loadEntries();
   };
   const act = () => attempt(remove);

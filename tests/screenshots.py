@@ -1,8 +1,9 @@
 """A server with example data, the views of its page, and screenshots of them.
 
 `python3 tests/screenshots.py` writes the two pictures of the README into packaging/;
-with a folder as its argument it writes every view into that folder: 1280 and 390 pixels
-wide, light and dark.
+with a folder as its argument it writes every view into that folder: 390, 1280 and 2560
+pixels wide, light, dark, with forced colors, and with a font of 200 %. Names of views
+after the folder choose among them.
 """
 
 import contextlib
@@ -37,6 +38,8 @@ FLAGS = [
 ]
 DESK = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
+WIDE = {"width": 2560, "height": 1440}
+MODES = ("light", "dark", "forced", "large")
 PASSWORD = "correct horse"
 MEGABYTE = 1_000_000
 GAMES = """\
@@ -105,7 +108,9 @@ def running(fill: Callable[[pathlib.Path], None]) -> Iterator[Demo]:
         stack.callback(store.close)
         robin = store.accounts.add("Robin", catalogd.hash_password(PASSWORD))
         store.accounts.add("Kim", catalogd.hash_password(PASSWORD))
-        settings = catalogd.Settings(folders=(str(games),), host="127.0.0.1", port=0)
+        settings = catalogd.Settings(
+            folders=(str(games),), host="127.0.0.1", port=0, stale_after=86_400
+        )
         scanner = catalogd.Scanner(store, settings)
         scanner.scan()
         web = catalogd.Web(store, settings, scanner)
@@ -679,25 +684,36 @@ def options(scheme: str, size: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
+def show(page: Any, mode: str, size: Mapping[str, int]) -> None:
+    """Show what is loaded in another mode and size. The finger of a phone comes with
+    its width, and the font of "large" with the setting that browsers have for it."""
+    scheme = "dark" if mode == "dark" else "light"
+    colors = "active" if mode == "forced" else "none"
+    page.emulate_media(color_scheme=scheme, forced_colors=colors)
+    page.set_viewport_size(size)
+    devtools = page.context.new_cdp_session(page)
+    fonts = {"standard": 32, "fixed": 26} if mode == "large" else {"standard": 16}
+    devtools.send("Page.setFontSizes", {"fontSizes": fonts})
+    devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": size == PHONE})
+    page.evaluate("dispatchEvent(new Event('resize'))")
+
+
 def picture(page: Any, path: str) -> None:
     page.wait_for_timeout(150)  # for images and fonts
     page.screenshot(path=path)
 
 
-def take(
-    browser: Any,
-    server: Demo,
-    view: str,
-    scheme: str,
-    size: Mapping[str, int],
-    file: str,
-) -> None:
+@contextlib.contextmanager
+def visiting(
+    browser: Any, server: Demo, view: str, scheme: str, size: Mapping[str, int]
+) -> Iterator[Any]:
+    """Open a view with pictures on its covers."""
     context = browser.new_context(**options(scheme, size))
     sign_in(context, server.address, server.cookie)
     draw_icons(context, server.store)
     page = context.new_page()
     VIEWS[view](page, server.address)
-    picture(page, file)
+    yield page
     close(context)
 
 
@@ -708,20 +724,23 @@ def close(context: Any) -> None:
     context.close()
 
 
-def all_views(browser: Any, server: Demo, folder: str) -> None:
+def all_views(browser: Any, server: Demo, folder: str, views: Sequence[str]) -> None:
     os.makedirs(folder, exist_ok=True)
-    for view, scheme, size in itertools.product(
-        VIEWS, ("light", "dark"), (DESK, PHONE)
-    ):
-        file = os.path.join(folder, f"{view}-{size['width']}-{scheme}.png")
-        take(browser, server, view, scheme, size, file)
+    for view, size in itertools.product(views, (PHONE, DESK, WIDE)):
+        with visiting(browser, server, view, "light", size) as page:
+            for mode in MODES:
+                show(page, mode, size)
+                file = f"{view}-{size['width']}-{mode}.png"
+                picture(page, os.path.join(folder, file))
 
 
 def readme_pictures(browser: Any, server: Demo) -> None:
     folder = ROOT / "packaging"
     size = {"width": 1080, "height": 680}
-    take(browser, server, "library", "light", size, f"{folder}/page.png")
-    take(browser, server, "queue", "dark", PHONE, f"{folder}/page-phone.png")
+    with visiting(browser, server, "library", "light", size) as page:
+        picture(page, f"{folder}/page.png")
+    with visiting(browser, server, "queue", "dark", PHONE) as page:
+        picture(page, f"{folder}/page-phone.png")
 
 
 FONTS = """<?xml version="1.0"?>
@@ -743,7 +762,7 @@ def main() -> None:
         os.environ["FONTCONFIG_FILE"] = file.name
         with chromium() as browser, demo(ICONS) as server:
             if sys.argv[1:]:
-                all_views(browser, server, sys.argv[1])
+                all_views(browser, server, sys.argv[1], sys.argv[2:] or [*VIEWS])
             else:
                 readme_pictures(browser, server)
 

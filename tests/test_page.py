@@ -26,7 +26,7 @@ from browser import (
     violations,
 )
 from conftest import PASSWORD, Library, Visit
-from screenshots import DESK, PHONE, VIEWS, Demo, see, served
+from screenshots import DESK, MODES, PHONE, VIEWS, Demo, see, served
 
 PICTURES = screenshots.ROOT / "screenshots"
 
@@ -118,25 +118,67 @@ def test_without_the_setup_link_the_page_asks_for_the_code(
     see(page, "Nothing here yet")
 
 
-# Every view, in both schemes and at all widths
+# Every view, in all modes and at all widths
+
+LOST = """() => {
+  const lost = [];
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > innerWidth) lost.push("the page");
+  const top = document.querySelector("dialog:last-of-type") || document;
+  for (const node of top.querySelectorAll("#app *")) {
+    const {left, right, height} = node.getBoundingClientRect();
+    const {overflowX, clipPath} = getComputedStyle(node);
+    if (!height || clipPath !== "none" || node.closest(".filter, .glow, svg")) continue;
+    const hides = overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1;
+    if (left < -1 || right > width + 1 || (hides && node.clientWidth < 60))
+      lost.push(node.outerHTML.slice(0, 90));
+  }
+  return lost;
+}"""
+SMALL = """() => {
+  const targets = "#app :is(button, .button, a, input, select, textarea, summary)";
+  const small = [];
+  for (const node of document.querySelectorAll(targets)) {
+    if (node.closest(".link, .unseen, .skip, [aria-hidden]")) continue;
+    node.scrollIntoView({block: "center", inline: "center"});
+    const target = node.closest("label") || node;
+    const {left, right, top, bottom} = target.getBoundingClientRect();
+    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+    const hits = (dx, dy) => {
+      const hit = document.elementFromPoint(x + dx, y + dy);
+      return hit && target.contains(hit);
+    };
+    const sides = [[0, -21], [0, 21], [-21, 0], [21, 0]];
+    if (hits(0, 0) && !sides.every(([dx, dy]) => hits(dx, dy)))
+      small.push(node.outerHTML.slice(0, 90));
+  }
+  return small;
+}"""
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_accessible_in_both_schemes_and_fits(
+def test_a_view_is_accessible_in_all_modes_and_fits(
     visit: Visit, demo: Demo, view: str
 ) -> None:
+    """The page is loaded once. Small are targets of less than 44 pixels."""
     page = visit()
     screenshots.sign_in(page.context, demo.address, demo.cookie)
     VIEWS[view](page, demo.address)
     PICTURES.mkdir(exist_ok=True)
-    for scheme, size in (("light", DESK), ("dark", PHONE)):
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size(size)
-        page.screenshot(path=PICTURES / f"{view}-{scheme}.png")
-        assert violations(page) == []
-    for width in (320, 600, 1024):
-        page.set_viewport_size({**DESK, "width": width})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found = {}
+    for mode, size in zip(MODES, (DESK, PHONE, DESK, PHONE), strict=True):
+        screenshots.show(page, mode, size)
+        page.screenshot(path=PICTURES / f"{view}-{mode}.png")
+        found[f"violations, {mode}"] = violations(page)
+        if size is PHONE:
+            found[f"lost, {mode}"] = page.evaluate(LOST)
+            found[f"small, {mode}"] = page.evaluate(SMALL)
+    screenshots.show(page, "large", DESK)
+    found["lost, large on a desk"] = page.evaluate(LOST)
+    for width in (320, 600, 1024, 2560):
+        screenshots.show(page, "light", {**DESK, "width": width})
+        found[f"lost, {width}"] = page.evaluate(LOST)
+    assert {name: each for name, each in found.items() if each} == {}
 
 
 def test_the_scheme_is_that_of_the_system(visit: Visit, site: str) -> None:
