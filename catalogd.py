@@ -6552,6 +6552,7 @@ button.link {
   }
   #app :is(.choice, .part-choice) :checked::after { border-color: HighlightText; }
   .option small { color: inherit; }
+  .toast, .toast button { color: CanvasText; }
   button.primary { border-width: 3px; }
   button[aria-disabled] { color: GrayText; opacity: 1; }
   .selected .entry-cover { outline-color: Highlight; }

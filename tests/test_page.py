@@ -181,6 +181,57 @@ def test_a_view_is_accessible_in_all_modes_and_fits(
     assert {name: each for name, each in found.items() if each} == {}
 
 
+def test_forced_colors_show_what_is_current_pressed_checked_and_sent(
+    visit: Visit, demo: Demo
+) -> None:
+    page = visit()
+    screenshots.sign_in(page.context, demo.address, demo.cookie)
+    VIEWS["details"](page, demo.address)
+    page.keyboard.press("Tab")
+    screenshots.show(page, "forced", DESK)
+    filled = {
+        "nav [aria-current]": "nav :not([aria-current])",
+        "[aria-pressed=true]": "[aria-pressed=false]",
+        ".part-choice :checked": ".part-choice input:not(:checked)",
+        ".progress div": ".progress",
+    }
+    paint = "one => getComputedStyle(document.querySelector(one)).backgroundColor"
+    fills = {page.evaluate(paint, one) for one in filled}
+    assert len(fills) == 1
+    assert fills.isdisjoint({page.evaluate(paint, one) for one in filled.values()})
+    outline = "getComputedStyle(document.activeElement).outline"
+    assert "solid 3px" in page.evaluate(outline)
+
+
+def test_the_page_keeps_still_behind_a_dialog(visit: Visit, demo: Demo) -> None:
+    page = visit(viewport={"width": 1280, "height": 500})
+    screenshots.sign_in(page.context, demo.address, demo.cookie)
+    screenshots.library(page, demo.address)
+    page.mouse.move(5, 250)
+    page.mouse.wheel(0, 300)
+    page.wait_for_function("scrollY === 300")
+    card = page.locator(".entry").nth(8)
+    before = card.bounding_box()
+    card.get_by_role("link").click()
+    page.get_by_role("dialog").wait_for()
+    page.mouse.move(5, 250)
+    page.mouse.wheel(0, 300)
+    assert card.bounding_box() == before
+    button(page, "Close").click()
+    page.mouse.wheel(0, 100)
+    page.wait_for_function("scrollY === 400")
+
+
+HOVER_RULES = """Array.from(document.styleSheets[0].cssRules).flatMap(rule =>
+  rule.conditionText === "(hover: hover)" ? [] : rule.cssText.match(/:hover/g) || [])"""
+
+
+def test_hover_styles_are_for_pointers_that_hover(visit: Visit, site: str) -> None:
+    page = visit()
+    page.goto(site)
+    assert page.evaluate(HOVER_RULES) == []
+
+
 def test_the_scheme_is_that_of_the_system(visit: Visit, site: str) -> None:
     page = visit()
     page.goto(site)

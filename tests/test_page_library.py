@@ -777,6 +777,20 @@ def test_search_filter_and_position_outlive_a_reload_and_back(kim: Any) -> None:
         assert button(kim, "Games").get_attribute("aria-pressed") == "true"
 
 
+def test_a_large_screen_is_filled_with_more_and_larger_covers(kim: Any) -> None:
+    sizes = {}
+    for width in (1280, 2560):
+        kim.set_viewport_size({"width": width, "height": 1440})
+        until(lambda: kim.locator(".entry").count() >= 30)
+        boxes = [each.bounding_box() for each in kim.locator(".entry").all()[:20]]
+        columns = [box for box in boxes if box["y"] == boxes[0]["y"]]
+        sizes[width] = (len(columns), columns[0]["width"])
+        assert boxes[len(columns)]["y"] - boxes[0]["y"] == boxes[0]["height"] + 20
+        assert columns[-1]["x"] + columns[-1]["width"] > width - 60
+    assert sizes[2560] > sizes[1280]
+    assert sizes[2560][1] > 1.1 * sizes[1280][1]
+
+
 def test_neighbouring_covers_differ_without_their_names(kim: Any) -> None:
     kim.set_viewport_size({"width": 1280, "height": 4000})
     drawings = kim.locator(".drawn").evaluate_all(
