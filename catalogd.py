@@ -6698,7 +6698,8 @@ const WORDS = {
   found: (count, all) => `${count} of ${all} titles`,
   scanning: count => `Scanning: ${count} files so far`,
   emptyTitle: "Nothing here yet",
-  emptyText: "Put game files into a library folder, and they appear here.",
+  emptyText: folders =>
+    `Put game files into ${folders || "a library folder"}, and they appear here.`,
   emptyScanTitle: "Scanning your folders",
   emptyScanText: count => `${count} files so far. Games appear here as they are found.`,
   noneTitle: "Nothing found",
@@ -7500,6 +7501,7 @@ const TENTHS = new Intl.NumberFormat([], {
   maximumFractionDigits: 1,
 });
 const LIST = new Intl.ListFormat(WORDS.language);
+const CHOICE = new Intl.ListFormat(WORDS.language, {type: "disjunction"});
 
 function formatNumber(count) {
   return NUMBER.format(count);
@@ -8972,10 +8974,17 @@ function renderSkeleton() {
 }
 
 function renderEmptyLibrary() {
-  const {scanning, files} = state.scan;
-  if (!scanning) return renderEmpty(WORDS.emptyTitle, WORDS.emptyText);
-  const text = WORDS.emptyScanText(formatNumber(files));
-  return renderEmpty(WORDS.emptyScanTitle, text, h.span("spinner"));
+  const {scanning, files, folders} = state.scan;
+  if (scanning) {
+    const text = WORDS.emptyScanText(formatNumber(files));
+    return renderEmpty(WORDS.emptyScanTitle, text, h.span("spinner"));
+  }
+  const paths = CHOICE.format((folders || []).map(({path}) => path));
+  return renderEmpty(
+    WORDS.emptyTitle,
+    WORDS.emptyText(paths),
+    state.account.admin && button(WORDS.scanNow, startScan, {class: "primary"}),
+  );
 }
 
 /** @param {Entry[]} entries */

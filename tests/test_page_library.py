@@ -527,6 +527,17 @@ def test_a_new_file_shows_up_by_itself(
     see(anna, "Paper Harbor")
 
 
+def test_an_empty_library_names_its_folder_and_offers_a_scan(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    scanner.scan()
+    anna.goto("")
+    see(anna, f"Put game files into {library.folder}, and they appear here.")
+    with anna.expect_request(lambda call: call.method == "POST") as call:
+        button(anna, "Scan now").click()
+    assert call.value.url.endswith("/web/scan")
+
+
 NO_POLLS_OF_ENTRIES = """
 setTimeout = new Proxy(setTimeout, {
   apply: (set, self, [work, pause, job]) => job !== "entries" && set(work, pause, job),
