@@ -9656,9 +9656,11 @@ function downloadIfThere(event, name) {
   event.preventDefault();
   const {href} = event.currentTarget;
   return attempt(async () => {
-    const answer = await reach(() => fetch(href, {headers: {Range: "bytes=0-0"}}));
+    const limit = new AbortController();
+    const options = {headers: {Range: "bytes=0-0"}, signal: limit.signal};
+    const answer = await reach(limit, MAX_WAIT, () => fetch(href, options));
     if (!answer.ok) {
-      const {message} = rejected(await reach(() => answer.json()));
+      const {message} = rejected(await reach(limit, MAX_WAIT, () => answer.json()));
       throw new Problem(WORDS.notDownloaded(name, message));
     }
     Object.assign(document.createElement("a"), {href, download: ""}).click();
