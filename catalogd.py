@@ -7252,8 +7252,8 @@ function setProp(node, name, value) {
   else node.setAttribute(name, value === true ? "" : visible(value));
 }
 
-/** Set a property only where it differs, so that the caret stays where it is. That of an
- * option is always set: without a value, it is its text. */
+/** Set a property only where it differs, so that the caret stays where it is. That of
+ * an option is always set: without a value, it is its text. */
 function setLiveProp(node, name, value) {
   if (node[name] !== value || node.nodeName === "OPTION") node[name] = value ?? "";
 }
@@ -7272,9 +7272,10 @@ function glyph(name) {
   );
 }
 
-/** A button, which is disabled until the Promise of its handler is settled. */
+/** A button, which is disabled until the Promise of its handler is settled. Those with
+ * the same label are one, unless they have different names. */
 function button(content, onclick, props = {}) {
-  const name = props["aria-label"] || textOf(vnodes([content]));
+  const name = props.name || props["aria-label"] || textOf(vnodes([content]));
   const busy = state.busy.has(name) && {"aria-disabled": "true", "aria-busy": "true"};
   const act = event => once(name, () => onclick(event));
   return h.button({type: "button", onclick: act, ...props, ...busy}, content);
@@ -7290,7 +7291,11 @@ function once(name, work) {
   const done = work();
   if (!(done instanceof Promise)) return;
   update({busy: new Set(state.busy).add(name)});
-  done.finally(() => update({busy: new Set([...state.busy].filter(n => n !== name))}));
+  attempt(() => done).finally(() => {
+    const busy = new Set(state.busy);
+    busy.delete(name);
+    update({busy});
+  });
 }
 
 /** Make a double click one click: the second one would hit what the first has shown. */
@@ -7329,7 +7334,7 @@ function initialState() {
     openTitle: "", // id of the title whose details are shown, or of a part of it
     ...untouched(),
     problem: NO_PROBLEM, // why a form was refused
-    drafts: /** @type {Record<string, Fields | undefined>} */ ({}), // unsent fields, by form
+    drafts: /** @type {Record<string, Fields | undefined>} */ ({}), // by form
     busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
     question: /** @type {OpenQuestion | null} */ (null),
     toasts: /** @type {Toast[]} */ ([]),
@@ -7352,7 +7357,7 @@ function initialState() {
     selecting: false,
     selected: /** @type {Set<string>} */ (new Set()), // ids of titles
     lastSelected: "",
-    queueing: /** @type {Set<string>} */ (new Set()), // ids of parts that are sent
+    queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
     deliveries: /** @type {Delivery[]} */ ([]), // see loadSent
     sent: /** @type {Map<string, string>} */ (new Map()), // see timesSent
@@ -7545,8 +7550,8 @@ function formatTime(time) {
 
 // Calls to the server
 
-const MAX_WAIT = 10000; // milliseconds until an answer begins
-const MAX_TRANSFER = 120000; // and until it has arrived: the list over a slow network
+const MAX_ANSWER_MS = 10000; // until an answer begins
+const MAX_BODY_MS = 120000; // until it has arrived: the list over a slow network
 
 /** Why a call failed, in words for people. */
 class Problem extends Error {}
@@ -7567,13 +7572,13 @@ async function request(method, path, body, etag) {
   const limit = new AbortController();
   const {signal} = limit;
   const options = {method, headers, signal, body: body && JSON.stringify(body)};
-  const response = await reach(limit, MAX_WAIT, () => fetch(path, options));
+  const response = await reach(limit, MAX_ANSWER_MS, () => fetch(path, options));
   if (response.status === 304) {
     setConnected(true);
     return {data: null, etag};
   }
   // A response without JSON comes from a proxy in front of a server that is down.
-  const data = await reach(limit, MAX_TRANSFER, () => response.json());
+  const data = await reach(limit, MAX_BODY_MS, () => response.json());
   setConnected(true);
   if (!response.ok) throw rejected(data);
   return {data, etag: response.headers.get("ETag")};
@@ -7862,8 +7867,7 @@ function stepInto(dialog) {
   if (!state[dialog]) history.pushState({dialog}, "");
 }
 
-/** Leave the entry of a dialog that was closed, unless Back has left it.
- * @param {"adding" | "question" | "details"} dialog */
+/** Leave the entry of a dialog that was closed, unless Back has left it. */
 function stepOutOf(dialog) {
   if (history.state?.dialog === dialog) history.back();
 }
@@ -8596,8 +8600,8 @@ function renderPage() {
   ];
 }
 
-/** The dialog on top, or "page". It shows the bar and the toasts, since it covers what is
- * below it. */
+/** The dialog on top, or "page". It shows the bar and the toasts, since it covers what
+ * is below it. */
 function layerOnTop() {
   if (state.phase !== "in") return "page";
   const {question, adding, openTitle: details} = state;
@@ -8728,8 +8732,8 @@ function isOutside({target, currentTarget: dialog, clientX: x, clientY: y}) {
  *   isDanger?: boolean}} Question */
 /** @typedef {Question & {settle: (done?: any) => void}} OpenQuestion */
 
-/** Ask before `act` is done. Returns a Promise that is settled when it was done, or when
- * the question was closed.
+/** Ask before `act` is done. Returns a Promise that is settled when it was done, or
+ * when the question was closed.
  * @param {Question} question */
 function ask(question) {
   stepInto("question");
@@ -8754,8 +8758,11 @@ function renderQuestion({text, yes, no = WORDS.cancel, act, isDanger}) {
     h.p({id: "question-text"}, text),
     h.div(
       "actions",
-      button(no, () => closeQuestion()),
-      button(yes, () => closeQuestion(act), {class: isDanger ? "danger" : "primary"}),
+      button(no, () => closeQuestion(), {name: "no"}),
+      button(yes, () => closeQuestion(act), {
+        name: "yes",
+        class: isDanger ? "danger" : "primary",
+      }),
     ),
   );
 }
@@ -8764,8 +8771,8 @@ function renderQuestion({text, yes, no = WORDS.cancel, act, isDanger}) {
 
 /** @typedef {Record<string, any>} Fields of a form, by name */
 
-/** A form that calls `submit` with its fields, and shows the Problem if that fails. What
- * is typed is kept until it was submitted or cancelled. */
+/** A form that calls `submit` with its fields, and shows the Problem if that fails.
+ * What is typed is kept until it was submitted or cancelled. */
 function form(name, submit, ...children) {
   const problem = state.problem.form === name ? state.problem.text : "";
   const key = `form-${name}`;
@@ -10551,8 +10558,9 @@ function renderDeviceActions({id, name, shared}) {
 }
 
 async function renameDevice({name}) {
-  await call("POST", `web/devices/${state.renaming}`, {name});
-  update({renaming: ""});
+  const {renaming} = state;
+  await call("POST", `web/devices/${renaming}`, {name});
+  if (state.renaming === renaming) update({renaming: ""});
   await loadDevices();
 }
 
@@ -11368,7 +11376,7 @@ function renderSetPassword({id, name}) {
   const close = () => update({settingPassword: 0});
   const setPassword = async fields => {
     await call("POST", `web/accounts/${id}`, fields);
-    close();
+    if (state.settingPassword === id) close();
     toast(WORDS.passwordSet(name));
   };
   const fields = [
@@ -11397,6 +11405,7 @@ addEventListener("online", pollAll);
 document.addEventListener("visibilitychange", () =>
   document.hidden ? keepPosition() : pollAll(),
 );
+["adding", "question"].forEach(stepOutOf); // which a reload has closed
 start();
 """
 

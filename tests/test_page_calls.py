@@ -36,13 +36,15 @@ class Held:
             call.fulfill(response=answer)
 
 
+IS_IN_REACH = """node => {
+  const {x, y, width, height} = node.getBoundingClientRect();
+  return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}"""
+
+
 def is_in_reach(target: Any) -> bool:
     """Return whether a tap on the middle of an element reaches it."""
-    reached: bool = target.evaluate(
-        "node => { const {x, y, width, height} = node.getBoundingClientRect();"
-        " return node.contains(document.elementFromPoint(x + width / 2, y + height / 2));"
-        "}"
-    )
+    reached: bool = target.evaluate(IS_IN_REACH)
     return reached
 
 
@@ -203,8 +205,9 @@ def test_back_closes_what_is_open_and_stays_on_the_page(
     see(anna, "Library folders")
     length = anna.evaluate("history.length")
     dialog = anna.get_by_role("dialog")
+    ways = (anna.go_back, lambda: anna.keyboard.press("Escape"), anna.reload)
     for opener in ("Add a device", "Revoke switch"):
-        for close in (anna.go_back, lambda: anna.keyboard.press("Escape")):
+        for close in ways:
             button(anna, opener).click()
             dialog.wait_for()
             close()
