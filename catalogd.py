@@ -9665,10 +9665,10 @@ function downloadIfThere(event, name) {
   return attempt(async () => {
     const limit = new AbortController();
     const options = {headers: {Range: "bytes=0-0"}, signal: limit.signal};
-    const answer = await reach(limit, MAX_WAIT, () => fetch(href, options));
+    const answer = await reach(limit, MAX_ANSWER_MS, () => fetch(href, options));
     if (!answer.ok) {
-      const {message} = rejected(await reach(limit, MAX_WAIT, () => answer.json()));
-      throw new Problem(WORDS.notDownloaded(name, message));
+      const data = await reach(limit, MAX_ANSWER_MS, () => answer.json());
+      throw new Problem(WORDS.notDownloaded(name, rejected(data).message));
     }
     Object.assign(document.createElement("a"), {href, download: ""}).click();
   });
