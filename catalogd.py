@@ -7569,26 +7569,34 @@ async function request(method, path, body, etag) {
   const headers = {};
   if (body) headers["Content-Type"] = "application/json";
   if (etag) headers["If-None-Match"] = etag;
-  const limit = new AbortController();
-  const {signal} = limit;
-  const options = {method, headers, signal, body: body && JSON.stringify(body)};
-  const response = await reach(limit, MAX_ANSWER_MS, () => fetch(path, options));
+  const options = {method, headers, body: body && JSON.stringify(body)};
+  const {response, json} = await reach(path, options);
   if (response.status === 304) {
     setConnected(true);
     return {data: null, etag};
   }
   // A response without JSON comes from a proxy in front of a server that is down.
-  const data = await reach(limit, MAX_BODY_MS, () => response.json());
+  const data = await json();
   setConnected(true);
-  if (!response.ok) throw rejected(data);
+  if (!response.ok) throw await rejected(data);
   return {data, etag: response.headers.get("ETag")};
 }
 
-/** Do a step of a call, and abort it after so many milliseconds. One whose account has
- * signed out meanwhile never returns, so that nothing comes of it.
+/** Return an answer that has begun, and a function that returns its JSON.
+ * @param {RequestInit} options */
+async function reach(path, options) {
+  const limit = new AbortController();
+  const {signal} = limit;
+  const response = await within(MAX_ANSWER_MS, limit, () =>
+    fetch(path, {...options, signal}),
+  );
+  return {response, json: () => within(MAX_BODY_MS, limit, () => response.json())};
+}
+
+/** Do a step of a call, and abort it after so many milliseconds.
  * @param {AbortController} limit */
-async function reach(limit, milliseconds, step) {
-  const {name} = state.account;
+async function within(milliseconds, limit, step) {
+  const {account} = state;
   const timer = setTimeout(() => limit.abort(), milliseconds);
   try {
     return await step();
@@ -7597,12 +7605,21 @@ async function reach(limit, milliseconds, step) {
     throw new Problem(WORDS.unreachable);
   } finally {
     clearTimeout(timer);
-    if (state.account.name !== name) await new Promise(() => {});
+    if (account !== state.account) await never();
   }
 }
 
-function rejected(data) {
-  if (data.error === "signed_out" && state.phase === "in") leave(WORDS.signedOut);
+/** What a call waits for when the account has signed out meanwhile, so that nothing
+ * comes of it. */
+function never() {
+  return new Promise(() => {});
+}
+
+async function rejected(data) {
+  if (data.error === "signed_out" && state.phase === "in") {
+    leave(WORDS.signedOut);
+    await never();
+  }
   return new Problem(data.message);
 }
 
@@ -7673,14 +7690,13 @@ function scanPause() {
 /** Load what the server tells under this name; a job runs again after its pause. Why
  * that failed is kept until it is loaded. */
 async function poll(name) {
-  const {account} = state;
+  if (state.phase !== "in") return;
   let problem = "";
   try {
     await LOADS[name](name);
   } catch (error) {
     problem = explain(error);
   }
-  if (account !== state.account) return; // who signed out meanwhile
   if (problem !== (state.problems[name] || ""))
     update({problems: {...state.problems, [name]: problem}});
   schedule(name);
@@ -8397,7 +8413,7 @@ async function send(parts, name = WORDS.titles(String(parts.length))) {
     if (!state.devices) await loadDevices();
     const body = {entries: ids, device: chosenDevice() || undefined};
     const {added, failed} = await call("POST", "web/send", body);
-    await loadQueue();
+    await poll("queue");
     tellSent(added, failed, name);
     if (added.length && needsDevice() && !state.openTitle)
       toast(WORDS.waitsForDevice, false, {label: WORDS.addOne, act: addDevice});
@@ -9663,12 +9679,10 @@ function downloadIfThere(event, name) {
   event.preventDefault();
   const {href} = event.currentTarget;
   return attempt(async () => {
-    const limit = new AbortController();
-    const options = {headers: {Range: "bytes=0-0"}, signal: limit.signal};
-    const answer = await reach(limit, MAX_ANSWER_MS, () => fetch(href, options));
-    if (!answer.ok) {
-      const data = await reach(limit, MAX_ANSWER_MS, () => answer.json());
-      throw new Problem(WORDS.notDownloaded(name, rejected(data).message));
+    const {response, json} = await reach(href, {headers: {Range: "bytes=0-0"}});
+    if (!response.ok) {
+      const {message} = await rejected(await json());
+      throw new Problem(WORDS.notDownloaded(name, message));
     }
     Object.assign(document.createElement("a"), {href, download: ""}).click();
   });
@@ -10464,7 +10478,7 @@ function renderLoaded(name, value, render) {
   return h.div(
     {class: "actions", role: "alert", key: "problem"},
     h.p("problem", WORDS.notLoaded(problem)),
-    button(WORDS.tryAgain, () => poll(name)),
+    button(WORDS.tryAgain, () => poll(name), {name}),
   );
 }
 
@@ -10561,7 +10575,7 @@ async function renameDevice({name}) {
   const {renaming} = state;
   await call("POST", `web/devices/${renaming}`, {name});
   if (state.renaming === renaming) update({renaming: ""});
-  await loadDevices();
+  await poll("devices");
 }
 
 // The sheet that adds a device
@@ -10935,7 +10949,7 @@ function renderCreateKey() {
 async function createKey({label}) {
   const {key} = await call("POST", "web/keys", {label});
   update({newKey: {label, key}});
-  await loadAnswer("keys");
+  await poll("keys");
 }
 
 function renderNewKey({label, key}) {
@@ -11026,7 +11040,7 @@ function renderUsername(name) {
 async function changePassword(fields) {
   await call("POST", "web/password", fields);
   toast(WORDS.passwordChanged);
-  await loadAnswer("sessions");
+  await poll("sessions");
 }
 
 function renderSessions() {
@@ -11190,7 +11204,7 @@ function renderAddLink() {
 async function addLink({size, ...fields}) {
   await call("POST", "web/links", size ? {...fields, size: Number(size)} : fields);
   toast(WORDS.linkAdded(fields.name));
-  await loadEntries();
+  await poll("entries");
 }
 
 // Settings: backups and the server, for admins
@@ -11320,7 +11334,7 @@ function renderAddAccount() {
 async function addAccount(fields) {
   await call("POST", "web/accounts", {...fields, admin: fields.admin === "on"});
   toast(WORDS.accountAdded(fields.username));
-  await loadAnswer("accounts");
+  await poll("accounts");
 }
 
 /** @param {ListedAccount} account */

@@ -48,6 +48,23 @@ def is_in_reach(target: Any) -> bool:
     return reached
 
 
+def poll(page: Any) -> None:
+    """Have the page call the server now."""
+    page.evaluate("dispatchEvent(new Event('online'))")
+
+
+def disconnect(page: Any) -> None:
+    page.route("**/web/**", lambda route: route.abort())
+    poll(page)
+    see(page, "Reconnecting to the server")
+
+
+def connect(page: Any) -> None:
+    page.unroute("**/web/**")
+    poll(page)
+    page.get_by_text("Reconnecting").wait_for(state="detached")
+
+
 def open_details(page: Any) -> Any:
     """Open a title by a click, and return the dialog."""
     page.get_by_role("link", name="Paper Harbor").first.click()
@@ -113,19 +130,26 @@ def test_a_long_list_may_take_longer_to_arrive(
 def test_a_call_of_an_ended_session_does_nothing(
     anna: Any, store: catalogd.Store
 ) -> None:
-    anna.goto("#settings")
+    anna.clock.install()
+    anna.goto("#settings/devices")
     see(anna, "There is no device yet.")
     held = Held(anna, "**/web/keys")
     anna.get_by_label("What is it for?").fill("Laptop")
     button(anna, "Create key").click()
     held.reach_server()
+    anna.get_by_role("link", name="You").click()
     button(anna, "Sign out").click()
     button(anna, "Sign in").wait_for()
     held.answer()
+    calls: list[str] = []
+    anna.on("request", lambda call: calls.append(call.url))
+    anna.clock.run_for(30_000)
+    assert calls == []
     store.accounts.add("ben", catalogd.hash_password("correct horse"))
     anna.get_by_label("Name").fill("ben")
     anna.get_by_label("Password").fill("correct horse")
     button(anna, "Sign in").click()
+    anna.get_by_role("link", name="Devices").click()
     see(anna, "There is no key yet.")
     assert anna.get_by_text("It is shown only now.").count() == 0
     assert anna.locator(".toast").count() == 0
@@ -142,18 +166,15 @@ def test_on_a_phone_what_fails_is_seen_above_the_dialog(
     sign_in(page, store, site, "anna")
     page.goto("")
     dialog = open_details(page)
-    page.route("**/web/**", lambda route: route.abort())
+    disconnect(page)
     button(dialog, "Send").tap()
     see(page, "Paper Harbor was not queued.")
-    see(page, "Reconnecting to the server")
     for text in (".toast", ".bar p"):
         assert is_in_reach(page.locator(text))
-    page.unroute("**/web/**")
-    page.get_by_text("Reconnecting").wait_for(state="detached")
+    connect(page)
     button(dialog, EDIT).tap()
     button(dialog, "Remove the link").tap()
-    page.route("**/web/**", lambda route: route.abort())
-    see(page, "Reconnecting to the server")
+    disconnect(page)
     assert is_in_reach(page.locator(".question .bar p"))
 
 
@@ -167,8 +188,7 @@ def test_the_bar_leaves_the_search_free(
     sign_in(page, store, site, "anna")
     page.goto("")
     see(page, "Game 1")
-    page.route("**/web/**", lambda route: route.abort())
-    see(page, "Reconnecting to the server")
+    disconnect(page)
     search = page.get_by_label("Search the library")
     for y in (0, 400):
         page.evaluate("y => scrollTo(0, y)", y)
@@ -201,8 +221,8 @@ def test_back_closes_what_is_open_and_stays_on_the_page(
     anna: Any, store: catalogd.Store
 ) -> None:
     add(store, "Paper Harbor")
-    anna.goto("#settings")
-    see(anna, "Library folders")
+    anna.goto("#settings/devices")
+    see(anna, "There is no device yet.")
     length = anna.evaluate("history.length")
     dialog = anna.get_by_role("dialog")
     ways = (anna.go_back, lambda: anna.keyboard.press("Escape"), anna.reload)
@@ -213,7 +233,7 @@ def test_back_closes_what_is_open_and_stays_on_the_page(
             close()
             dialog.wait_for(state="detached")
             until(lambda: not (anna.evaluate("history.state") or {}).get("dialog"))
-            assert anna.url.endswith("#settings")
+            assert anna.url.endswith("#settings/devices")
     assert anna.evaluate("history.length") == length + 1
     button(anna, "Revoke switch").click()  # and what Back has closed can be asked again
     button(dialog, "Revoke").click()
@@ -278,6 +298,7 @@ def test_a_failed_save_and_a_poll_keep_what_was_typed(
     anna.route("**/web/entries/*", lambda route: route.abort())
     with anna.expect_response("**/web/entries"):
         store.entries.edit(entry, {"name": "Another", "version": "1"})
+        poll(anna)
     button(anna, "Save").click()
     see(anna, "The server cannot be reached.")
     assert (name.input_value(), version.input_value()) == ("Harbor", "2")
@@ -288,19 +309,22 @@ def test_a_failed_save_and_a_poll_keep_what_was_typed(
 
 
 def test_what_was_typed_outlives_other_views(anna: Any) -> None:
-    anna.goto("#settings")
     link = anna.get_by_role("region", name="Add a link")
-    link.get_by_label("Name").fill("Yonder Isles")
-    button(anna, "Add a device").click()
-    anna.get_by_label("Where is it on that computer?").fill("/media/card")
-    anna.keyboard.press("Escape")
-    anna.get_by_role("link", name="Library").click()
-    see(anna, "Nothing here yet")
-    anna.get_by_role("link", name="Settings").click()
-    assert link.get_by_label("Name").input_value() == "Yonder Isles"
-    button(anna, "Add a device").click()
     folder = anna.get_by_label("Where is it on that computer?")
+    anna.goto("#settings/library")
+    link.get_by_label("Name").fill("Yonder Isles")
+    anna.get_by_role("link", name="Devices").click()
+    button(anna, "Add a device").click()
+    folder.fill("/media/card")
+    anna.keyboard.press("Escape")
+    anna.get_by_role("link", name="Queue").click()
+    see(anna, "The queue is empty")
+    anna.go_back()
+    button(anna, "Add a device").click()
     assert folder.input_value() == "/media/card"
+    anna.keyboard.press("Escape")
+    anna.go_back()
+    assert link.get_by_label("Name").input_value() == "Yonder Isles"
 
 
 # Actions
@@ -310,14 +334,14 @@ def test_a_double_click_makes_one(anna: Any, store: catalogd.Store) -> None:
     add(store, "Paper Harbor")
     sent: list[str] = []
     anna.on("request", lambda call: sent.append(f"{call.method} {call.url}"))
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     anna.get_by_label("What is it for?").fill("Laptop")
     button(anna, "Create key").dblclick()
     see(anna, "It is shown only now.")
     button(anna, "Add a device").dblclick()
     anna.get_by_label("Where is it on that computer?").fill("/media/card")
     anna.keyboard.press("Escape")
-    anna.get_by_role("link", name="Library").click()
+    anna.get_by_role("link", name="Library").first.click()
     button(anna, "Send Paper Harbor").dblclick()
     button(anna, "Queued").wait_for()
     posts = [call.rpartition("/")[2] for call in sent if call.startswith("POST")]
@@ -329,19 +353,25 @@ def test_a_double_click_makes_one(anna: Any, store: catalogd.Store) -> None:
 def test_an_action_is_disabled_until_it_was_answered(
     anna: Any, store: catalogd.Store
 ) -> None:
-    anna.goto("#settings")
+    anna.goto("#settings/devices")
     held = Held(anna, "**/web/keys")
     anna.get_by_label("What is it for?").fill("Laptop")
     scan = Held(anna, "**/web/scan")
-    for name in ("Create key", "Scan now"):
+
+    def click_twice(name: str) -> None:
         button(anna, name).click()
         button(anna, name).click(force=True)
         assert focused(anna) == name
+
+    click_twice("Create key")
     assert anna.locator("form[aria-busy]").count() == 1
+    anna.get_by_role("link", name="Library").last.click()
+    click_twice("Scan now")
     assert button(anna, "Scan now").get_attribute("aria-busy") == "true"
     for calls in (held, scan):
         calls.reach_server()
         calls.answer()
-    see(anna, "It is shown only now.")
     until(lambda: button(anna, "Scan now").get_attribute("aria-busy") is None)
+    anna.get_by_role("link", name="Devices").click()
+    see(anna, "It is shown only now.")
     assert (len(held.calls), len(scan.calls)) == (1, 1)
