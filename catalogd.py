@@ -6293,9 +6293,8 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .question p { overflow-wrap: anywhere; }
 
 /* Queue */
-.items { margin-bottom: 1.5rem; }
+.items { --cover: min(3.25rem, 15vw); margin-bottom: 1.5rem; }
 .items > .head { padding: 0; min-height: 2.75rem; }
-.items { --cover: min(3.25rem, 15vw); }
 .items .entry-cover { width: var(--cover); border-radius: 10px; flex: none; }
 .items .cover { border-radius: 0; }
 .sending {
@@ -6307,8 +6306,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .sending h3 { font-size: 1.0625rem; }
 .percent {
   margin-top: .35rem; font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em;
-  line-height: 1;
-  font-variant-numeric: tabular-nums; white-space: nowrap;
+  line-height: 1; font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .sending .meta { margin-top: .35rem; }
 .item-text { flex: 1 1 6rem; min-width: 0; }
@@ -6539,12 +6537,17 @@ button.link {
 @media (width < 20em) { /* or large text */
   .facts-head { grid: "cover" "text" "about" "act" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
+  .waiting { grid-auto-rows: calc(5.25rem + 52px); }
+  .waiting:has(.choose) { grid-auto-rows: calc(5.5rem + 104px); }
+  .waiting .item { justify-content: end; }
+  .waiting .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
+  .choose { margin-left: 0; }
 }
 
 /* Colors that the system forces: a filled part stays filled */
 @media (forced-colors: active) {
   .progress, .cover-progress, .toast, .mark, .count, .bar p { border: 1px solid; }
-  .progress div, .cover-progress span { background: Highlight; }
+  :is(.progress, .cover-progress) span { background: Highlight; }
   #app :is([aria-current], [aria-pressed="true"], [aria-selected="true"], .is-set),
   #app :is(.option:has(:checked), .choice :checked, .part-choice :checked) {
     forced-color-adjust: none; border-color: Highlight; background: Highlight;
@@ -6556,7 +6559,7 @@ button.link {
   button.primary { border-width: 3px; }
   button[aria-disabled] { color: GrayText; opacity: 1; }
   .selected .entry-cover { outline-color: Highlight; }
-  .drawn, .spinner, .move:not(.is-open) select { forced-color-adjust: none; }
+  .drawn, .spinner, .move select { forced-color-adjust: none; }
   .glow { display: none; }
 }
 @media (prefers-reduced-motion: reduce) {
