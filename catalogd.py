@@ -6538,10 +6538,12 @@ button.link {
   .facts-head { grid: "cover" "text" "about" "act" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
   .waiting { grid-auto-rows: calc(5.25rem + 52px); }
-  .waiting:has(.choose) { grid-auto-rows: calc(5.5rem + 104px); }
+  .waiting:has(.choose) { grid-auto-rows: calc(8.5rem + 52px); }
   .waiting .item { justify-content: end; }
   .waiting .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
   .choose { margin-left: 0; }
+  .sending { flex-wrap: wrap; justify-content: space-between; }
+  .sending .item-text { order: 1; flex-basis: 100%; }
 }
 
 /* Colors that the system forces: a filled part stays filled */
@@ -7486,6 +7488,7 @@ function narrow(changes) {
 
 /** @typedef {{label: string, act: () => void}} Action */
 /** @typedef {{id: number, text: string, isError: boolean, action?: Action}} Toast */
+const ACTION_PAUSE = 10000; // milliseconds for which a toast with a button is shown
 let toasts = 0;
 
 /** Show a message, with a button where `action` is given.
@@ -7494,7 +7497,7 @@ function toast(text, isError = false, action) {
   const id = ++toasts;
   const others = state.toasts.filter(each => each.text !== text);
   update({toasts: [...others, {id, text, isError, action}].slice(-3)});
-  setTimeout(() => dismiss(id), action ? 10000 : isError ? 9000 : 5000);
+  setTimeout(() => dismiss(id), action ? ACTION_PAUSE : isError ? 9000 : 5000);
 }
 
 function dismiss(id) {
@@ -10022,8 +10025,6 @@ function showMoreFinished() {
 /** @typedef {{items: Set<string>, before: string}} Clearing the ids of items, and when
  * the first of them ended: all older ones are cleared too */
 
-const UNDO_PAUSE = 10000; // milliseconds for which clearing can be undone
-
 /** Hide finished items, and clear them once that can no longer be undone.
  * @param {QueueItem[]} finished of the account, the last one first */
 function clearFinished(finished) {
@@ -10035,7 +10036,7 @@ function clearFinished(finished) {
   update({clearing});
   const undo = () => update({clearing: null});
   toast(WORDS.cleared, false, {label: WORDS.undo, act: undo});
-  setTimeout(() => clearHidden(clearing), UNDO_PAUSE);
+  setTimeout(() => clearHidden(clearing), ACTION_PAUSE);
 }
 
 /** @param {Clearing} clearing that was perhaps undone, or joined with a later one */
