@@ -10188,6 +10188,7 @@ function renderChooseDevice(item) {
       "aria-label": WORDS.chooseDevice,
       value: "",
       onchange: event => moveItemTo(item, event.target.value),
+      onkeydown: openMenu,
     },
     h.option({value: "", selected: true, hidden: true}, WORDS.chooseDevice),
     devices.map(renderOption),
@@ -10212,6 +10213,7 @@ function renderMoves(item, index, count) {
         title: label,
         value: "",
         onchange: event => moveItemTo(item, event.target.value),
+        onkeydown: openMenu,
       },
       h.option({value: "", selected: true, hidden: true}, label),
       places.map(renderOption),
@@ -10219,6 +10221,18 @@ function renderMoves(item, index, count) {
         h.optgroup({label: WORDS.sendTo}, devices.map(renderOption)),
     ),
   );
+}
+
+/** Open a closed menu by the keys that would choose from it at once.
+ * @param {KeyboardEvent & {target: HTMLSelectElement}} event */
+function openMenu(event) {
+  const {key, target, altKey, ctrlKey, metaKey} = event;
+  const chooses = /^(Arrow|Page|Home|End|[^ ]$)/.test(key);
+  const isShortcut = altKey || ctrlKey || metaKey;
+  if (!chooses || isShortcut || !CSS.supports("selector(:open)")) return;
+  if (target.matches(":open")) return;
+  event.preventDefault();
+  target.showPicker();
 }
 
 /** @param {string[]} choice its value and its label */

@@ -78,6 +78,10 @@ def test_an_item_moves_to_the_top_up_and_down(anna: Any, store: catalogd.Store) 
         until(lambda order=order: shown(anna) == order)
         assert focused(anna).startswith("Move Third")
     assert queued(store) == ["Third", "First", "Second"]
+    anna.get_by_label("Move Second").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):  # open, top, up
+        anna.keyboard.press(key)
+    until(lambda: shown(anna) == ["Third", "Second", "First"])
     assert menu.locator("option:not([hidden])").all_text_contents() == ["Down"]
 
 
