@@ -401,7 +401,7 @@ def test_a_title_whose_base_is_offline_is_sent_without_it(
     titles.scanner.scan()
     done = signed_in.post_json("/web/send", {"title": BASE}).json
     assert titles.sent(done) == ["A - Update 1"]
-    failed = {"entry_id": titles.id("A"), "message": "Its disk is offline."}
+    failed = {"entry_id": titles.id("A"), "message": "Its disk is not connected."}
     assert done["failed"] == [failed]
 
 
