@@ -5817,10 +5817,8 @@ button.plain {
   padding: .4rem .7rem;
 }
 button.danger { color: var(--bad); }
-button[aria-disabled], form[aria-busy] button:not([type]) {
-  opacity: .55; cursor: default;
-}
-[aria-busy] { cursor: progress; }
+button[aria-disabled] { opacity: .55; cursor: default; }
+button[aria-busy], form[aria-busy] button:not([type]) { opacity: .8; cursor: progress; }
 button.wide { width: 100%; min-height: 2.875rem; }
 .icon-button {
   width: 44px; min-height: 44px; padding: 0; flex: none;
@@ -6487,6 +6485,8 @@ button.link {
     right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
+  .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
+  .sheet .toast:last-child { margin-bottom: .5rem; }
   .rows .entry-text { grid-template-columns: minmax(0, 1fr); }
   .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
   .rows .mark { font-size: .6875rem; line-height: 1.15rem; white-space: nowrap; }

@@ -173,6 +173,8 @@ def test_on_a_phone_what_fails_is_seen_above_the_dialog(
         assert is_in_reach(page.locator(text))
     connect(page)
     button(dialog, EDIT).tap()
+    assert page.locator(".toast").count() == 1
+    assert is_in_reach(button(dialog, "Save"))
     button(dialog, "Remove the link").tap()
     disconnect(page)
     assert is_in_reach(page.locator(".question .bar p"))
