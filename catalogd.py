@@ -5757,23 +5757,28 @@ CSS = r""":root {
   --line: #dedbd1; --edge: #868c85; --accent: #0f6b5c; --on-accent: #fff;
   --soft: #dfece6; --warn: #744a00; --warn-soft: #f7e8c6; --bad: #9f2a1c;
   --bad-soft: #f9e0da; --shade: 0 1px 2px #1b211f14, 0 4px 14px #1b211f0d;
-  --veil: #1b211f73; --radius: 12px; color-scheme: light dark;
+  --veil: #1b211f73; --veiled: #929490; /* the ground below the veil */
+  --radius: 12px; color-scheme: light dark;
   font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
   scroll-padding: 9rem 0 6rem; overflow-y: scroll; scrollbar-gutter: stable;
 }
-:root:has(dialog[open]) { overflow: hidden; }
+:root:has(dialog[open]) { overflow: hidden; background: var(--veiled); }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #131716; --surface: #1b211f; --ink: #e9eeeb; --muted: #9faca6;
     --line: #2d3633; --edge: #74817b; --accent: #7fd4bf; --on-accent: #06281f;
     --soft: #1d3932; --warn: #f0c36a; --warn-soft: #3a2e12; --bad: #ffb1a3;
     --bad-soft: #47211b; --shade: 0 1px 2px #0006, 0 4px 14px #0003; --veil: #000a;
+    --veiled: #060807;
   }
 }
 
 *, ::before, ::after { box-sizing: border-box; }
 #app * { unicode-bidi: plaintext; } /* each by its own text, as <bdi> is */
-body { margin: 0; background: var(--ground); color: var(--ink); text-align: left; }
+body {
+  min-height: 100vh; margin: 0; background: var(--ground); color: var(--ink);
+  text-align: left;
+}
 h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
@@ -6047,7 +6052,7 @@ input[type="checkbox"] {
   color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.3rem;
   text-decoration: none;
 }
-.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
+a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
 .entry .meta {
   display: flex; justify-content: space-between; gap: .75rem; min-width: 0;
 }

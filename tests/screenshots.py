@@ -694,7 +694,8 @@ def show(page: Any, mode: str, size: Mapping[str, int]) -> None:
     devtools = page.context.new_cdp_session(page)
     fonts = {"standard": 32, "fixed": 26} if mode == "large" else {"standard": 16}
     devtools.send("Page.setFontSizes", {"fontSizes": fonts})
-    devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": size == PHONE})
+    if size == PHONE:  # to turn it off would not bring the mouse back
+        devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
     page.evaluate("dispatchEvent(new Event('resize'))")
 
 
