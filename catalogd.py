@@ -6302,7 +6302,8 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .items .cover { border-radius: 0; }
 .sending {
   --cover: min(5.5rem, 25vw);
-  display: flex; align-items: center; gap: 1rem; padding: 1rem; margin: .75rem 0;
+  display: flex; flex-wrap: wrap; align-items: center; gap: 1rem; padding: 1rem;
+  margin: .75rem 0;
 }
 .sending .entry-cover { border-radius: var(--radius); }
 .sending .cover-progress { height: .6rem; }
@@ -6332,7 +6333,9 @@ button.link {
   color: var(--accent); font-size: inherit; font-weight: 600;
   text-decoration: underline; text-underline-offset: 3px;
 }
-.waiting { display: grid; grid-auto-rows: 4.5rem; align-content: start; }
+.waiting {
+  display: grid; grid: auto-flow 4.5rem / minmax(0, 1fr); align-content: start;
+}
 .waiting h3, .waiting .meta {
   overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
@@ -6373,12 +6376,11 @@ button.link {
 .code small { color: var(--muted); }
 
 /* Settings */
-.tabs { display: flex; flex-wrap: wrap; margin: 0 -.6rem 1rem; }
+.tabs { display: flex; flex-wrap: wrap; margin: 0 max(-.6rem, -4vw) 1rem; }
 .tabs a {
   display: flex; align-items: center; min-height: 2.75rem; padding: 0 .6rem;
   color: var(--muted); font-size: .9375rem; font-weight: 550; text-decoration: none;
 }
-.tabs a:hover { color: var(--ink); }
 .tabs a[aria-current] {
   color: var(--accent); text-decoration: underline 3px; text-underline-offset: .6rem;
 }
@@ -6513,7 +6515,10 @@ button.link {
     -webkit-line-clamp: 2;
   }
   .waiting .item-text { margin-left: .375rem; }
-  .choose { order: 1; margin-left: 4.125rem; max-width: none; }
+  .choose {
+    --indent: calc(var(--cover) + .875rem);
+    order: 1; margin-left: var(--indent); max-width: calc(100% - var(--indent));
+  }
   .step { padding-left: 0; }
   .step h3 { padding-left: 2.4rem; }
   .step:not(:last-child)::after { display: none; }

@@ -137,25 +137,27 @@ LOST = """() => {
 }"""
 SMALL = """() => {
   const targets = "#app :is(button, .button, a, input, select, textarea, summary)";
+  const covers = [...document.querySelectorAll(".bar, .now, .toasts, .selection, nav")];
   const small = [];
   for (const node of document.querySelectorAll(targets)) {
     if (node.closest(".link, .unseen, .skip, [aria-hidden]")) continue;
+    for (const cover of covers)
+      cover.style.pointerEvents = cover.contains(node) ? "" : "none";
     node.scrollIntoView({block: "center", inline: "center"});
     const target = node.closest("label") || node;
     const {left, right, top, bottom} = target.getBoundingClientRect();
     const [x, y] = [(left + right) / 2, (top + bottom) / 2];
-    const hits = (dx, dy) => {
-      const hit = document.elementFromPoint(x + dx, y + dy);
-      return hit && target.contains(hit);
+    const hit = (dx, dy) => document.elementFromPoint(x + dx, y + dy);
+    const reach = (dx, dy) => {
+      let n = 0;
+      while (n < 44 && target.contains(hit(dx * n, dy * n))) n += 2;
+      return n;
     };
-    const sides = [[0, -21], [0, 21], [-21, 0], [21, 0]];
-    if (hits(0, 0) && !sides.every(([dx, dy]) => hits(dx, dy)))
-      small.push(node.outerHTML.slice(0, 90));
+    const [width, height] = [reach(-1, 0) + reach(1, 0), reach(0, -1) + reach(0, 1)];
+    if (width && Math.min(width, height) < 44) small.push(node.outerHTML.slice(0, 90));
   }
   return small;
 }"""
-
-
 SHOWN = {"light": DESK, "forced": DESK, "dark": PHONE, "large": PHONE}
 
 
@@ -196,7 +198,7 @@ def test_forced_colors_show_what_is_current_pressed_checked_and_sent(
         "nav [aria-current]": "nav :not([aria-current])",
         "[aria-pressed=true]": "[aria-pressed=false]",
         ".part-choice :checked": ".part-choice input:not(:checked)",
-        ".progress div": ".progress",
+        ".progress span": ".progress",
     }
     paint = "one => getComputedStyle(document.querySelector(one)).backgroundColor"
     fills = {page.evaluate(paint, one) for one in filled}
