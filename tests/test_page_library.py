@@ -597,8 +597,8 @@ def test_a_name_can_neither_hide_characters_nor_turn_its_sentence(
         until(lambda: anna.get_by_text(PLAIN).count() > 0)
         assert set(DISGUISED) & set(anna.evaluate(SHOWN)) <= set("evilgnp.exe")
     assert anna.title() == f"40 % {PLAIN} - catalogd"
-    sentence = f"Remove \u2068{HEBREW}\u2069"
-    assert anna.get_by_label(sentence, exact=True).count() == 1
+    anna.goto("#settings/people")
+    anna.get_by_label(f"Remove \u2068{HEBREW}\u2069", exact=True).wait_for()
     style = anna.get_by_text(HEBREW, exact=True).evaluate(STYLE)
     assert style == ["plaintext", "left"]
 
