@@ -6809,7 +6809,7 @@ const WORDS = {
   goneText: "Its files were moved away or deleted.",
 
   nowSending: "Sending now",
-  upNext: "Up next",
+  toSend: "To send",
   finished: "Finished",
   showMore: count => `Show ${count} more`,
   emptyQueueTitle: "The queue is empty",
@@ -9907,7 +9907,7 @@ function renderGroup(items) {
   if (!items.some(isOpen)) return false;
   return h.section(
     {key: "open", class: "items"},
-    h.div("head", h.h2(null, WORDS.upNext), renderTotals(items), renderCancelAll()),
+    h.div("head", h.h2(null, WORDS.toSend), renderTotals(items), renderCancelAll()),
     renderOpenItems("any", items),
   );
 }

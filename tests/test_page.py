@@ -329,7 +329,7 @@ def test_on_a_phone_the_menu_is_at_the_bottom(visit: Visit, demo: Demo) -> None:
     box = page.get_by_role("navigation").bounding_box()
     assert box["y"] + box["height"] == PHONE["height"]
     page.get_by_role("link", name="Queue").tap()
-    see(page, "Up next")
+    see(page, "To send")
 
 
 def test_the_page_works_below_another_path(
