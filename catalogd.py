@@ -8699,7 +8699,7 @@ function renderNow() {
     h.a(
       {class: "now", href: "#queue"},
       h.span("now-name", withoutEnding(item.name)),
-      h.span("now-facts", progressFacts(item).slice(0, 2).join(" · ")),
+      h.span("now-facts", joinFacts(progressFacts(item).slice(0, 2))),
       renderProgress(item),
     ),
   );

@@ -214,7 +214,7 @@ def test_the_page_keeps_still_behind_a_dialog(visit: Visit, demo: Demo) -> None:
     screenshots.library(page, demo.address)
     page.mouse.move(5, 250)
     page.mouse.wheel(0, 300)
-    page.wait_for_function("scrollY === 300")
+    until(lambda: page.evaluate("scrollY") == 300)
     card = page.locator(".entry").nth(8)
     before = card.bounding_box()
     card.get_by_role("link").click()
@@ -224,7 +224,7 @@ def test_the_page_keeps_still_behind_a_dialog(visit: Visit, demo: Demo) -> None:
     assert card.bounding_box() == before
     button(page, "Close").click()
     page.mouse.wheel(0, 100)
-    page.wait_for_function("scrollY === 400")
+    until(lambda: page.evaluate("scrollY") == 400)
 
 
 HOVER_RULES = """Array.from(document.styleSheets[0].cssRules).flatMap(rule =>
