@@ -8512,7 +8512,7 @@ function sendSelected() {
   };
   if (state.selected.size <= MAX_UNASKED) return sendAll();
   const size = formatBytes(totalSize(parts));
-  ask({text: WORDS.sendMany(titles, size), yes: WORDS.send, act: sendAll});
+  return ask({text: WORDS.sendMany(titles, size), yes: WORDS.send, act: sendAll});
 }
 
 /** Select a title, or not; with shift, also all between it and the last one. */
