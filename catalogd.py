@@ -8856,7 +8856,9 @@ async function submitForm(form, name, submit) {
     form.reset();
     setDraft(name);
   } catch (error) {
-    update({problem: {form: name, text: explain(error)}});
+    const text = explain(error);
+    if (form.isConnected) update({problem: {form: name, text}});
+    else toast(text, true);
   }
 }
 
@@ -9809,6 +9811,7 @@ function renderUndoEdits(id) {
 
 async function undoEdits(id) {
   const {edits} = await changeEntry(id, "/undo");
+  setDraft(draftOf(id));
   const act = () => attempt(() => saveEdits(id, edits));
   toast(WORDS.editsUndone, false, {label: WORDS.undo, act});
 }
@@ -9816,8 +9819,7 @@ async function undoEdits(id) {
 /** The edited part may belong to another title then, so its own id is opened. */
 async function changeEntry(id, path, fields) {
   const answer = await call("POST", `web/entries/${id}${path}`, fields);
-  await loadEntries();
-  setDraft(draftOf(id));
+  await poll("entries");
   if (isOpened(id)) openTitle(id);
   return answer;
 }
@@ -9832,7 +9834,7 @@ function renderRemoveLink(id, name) {
   const remove = async () => {
     await call("DELETE", `web/links/${id}`);
     if (isOpened(id)) closeDetails();
-    await loadEntries();
+    await poll("entries");
   };
   const act = () => attempt(remove);
   const text = WORDS.removeLinkQuestion(name);
