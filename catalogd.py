@@ -6342,12 +6342,13 @@ button.link {
 .waits { color: var(--muted); font-size: .9375rem; }
 .move { position: relative; flex: none; min-width: 0; }
 .move select {
-  width: 2.75rem; padding: 0; border-color: transparent; background: none;
-  color: transparent; appearance: none; cursor: pointer;
+  width: 44px; min-height: 44px; padding: 0; border-color: transparent;
+  background: none; color: transparent; appearance: none; cursor: pointer;
 }
 .move :is(option, optgroup) { background: var(--surface); color: var(--ink); }
 .move .glyph {
-  position: absolute; inset: .75rem; color: var(--muted); pointer-events: none;
+  position: absolute; inset: 0; margin: auto; color: var(--muted);
+  pointer-events: none;
 }
 .choose {
   width: auto; max-width: min(11rem, 100%); padding: .3rem .6rem; font-size: .875rem;
@@ -6550,6 +6551,7 @@ button.link {
   .waiting { grid-auto-rows: calc(5.25rem + 52px); }
   .waiting:has(.choose) { grid-auto-rows: calc(8.5rem + 52px); }
   .waiting .item { justify-content: end; }
+  .waiting .meta { white-space: normal; }
   .waiting .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
   .choose { margin-left: 0; }
   .sending { flex-wrap: wrap; justify-content: space-between; }
