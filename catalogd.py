@@ -7765,7 +7765,7 @@ async function loadQueue() {
   const {finishedShown: shown, items: before} = state;
   const query = shown > MANY ? `?finished=${shown}` : "";
   const data = await fetchChanged(`web/queue${query}`);
-  if (!data) return;
+  if (!data || shown !== state.finishedShown) return; // more are loaded by now
   const {queue: items, finished, freed} = data;
   update({items, finished, freed});
   if (before) announceChanges(before, items);

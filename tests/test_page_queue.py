@@ -173,8 +173,16 @@ def test_finished_items_are_in_the_order_of_time_and_a_hundred_at_first(
     see(anna, "Show 2 more")
     assert shown(anna)[:3] == ["Game 0", "Game 1", "Game 101"]
     assert "Cancelled · " in anna.inner_text("main")
+    calls: list[Any] = []  # that still ask for less
+    anna.route("**/web/queue", lambda route: calls.append(route))
+    until(lambda: anna.wait_for_timeout(20) or calls)
+    store.queue.retry(1, items[0])
     button(anna, "Show 2 more").click()
     until(lambda: len(shown(anna)) == 102)
+    for call in calls:
+        call.fulfill(response=call.fetch())
+    see(anna, "Game 2")
+    assert len(shown(anna)) == 102
 
 
 def test_all_failed_items_are_retried_at_once(anna: Any, store: catalogd.Store) -> None:
