@@ -7134,10 +7134,23 @@ function visible(text) {
   return String(text).replace(CONTROLS, "\ufffd");
 }
 
-/** Isolate a text that may be read from right to left. */
+/** Isolate a text that may be read from right to left. It may be a sentence that has
+ * isolated texts itself, but none may end the isolation that it is in. */
 function isolate(text) {
   if (typeof text !== "string" || !RIGHT_TO_LEFT.test(text)) return text;
-  return `\u2068${text.replace(/[\u2068\u2069]/g, "\ufffd")}\u2069`;
+  const inside = isBalanced(text) ? text : text.replace(/[\u2068\u2069]/g, "\ufffd");
+  return `\u2068${inside}\u2069`;
+}
+
+/** Whether each isolation that begins in a text ends in it, and no other does. */
+function isBalanced(text) {
+  let depth = 0;
+  for (const char of text) {
+    if (char === "\u2068") depth += 1;
+    else if (char === "\u2069") depth -= 1;
+    if (depth < 0) return false;
+  }
+  return depth === 0;
 }
 
 /** Have the sentences of a table isolate what they are made with. */
@@ -11308,27 +11321,22 @@ function renderTidyGroup(reason, files) {
       h.span("row-title", WORDS.tidyReasons[reason]),
       h.span("meta", sum),
     ),
-    h.ul(
-      null,
-      files
-        .slice(0, MAX_TIDY_ROWS)
-        .map(file =>
-          row(file.id, withoutEnding(file.name), [
-            formatBytes(file.size),
-            file.path,
-            equalName(file),
-          ]),
-        ),
-    ),
+    h.ul(null, files.slice(0, MAX_TIDY_ROWS).map(renderTidyFile)),
     hidden > 0 && h.p("meta", WORDS.more(formatNumber(hidden))),
   );
 }
 
-/** Where two files are equal, the entries' names tell their folders apart.
+/** @param {TidyFile} file */
+function renderTidyFile(file) {
+  const equal = equalName(file);
+  const facts = [formatBytes(file.size), file.path, equal && WORDS.equalTo(equal)];
+  return row(file.id, withoutEnding(file.name), facts);
+}
+
+/** The name of the entry that a file is equal to, which tells their folders apart.
  * @param {TidyFile} file */
-function equalName(file) {
-  const other = file.of && state.entries?.find(entry => entry.id === file.of);
-  return other ? WORDS.equalTo(other.name) : "";
+function equalName({of: id}) {
+  return state.entries?.find(entry => entry.id === id)?.name || "";
 }
 
 /** One line a file, with tabs, as spreadsheets take it.

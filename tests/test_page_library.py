@@ -24,6 +24,7 @@ from browser import (
 )
 from conftest import PASSWORD, Clock, Library, Visit
 from screenshots import VIEWS, Demo, see
+from test_page_devices import add_device
 
 JPEG = base64.b64decode(  # 8 x 8 pixels
     "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI////////"
@@ -601,6 +602,18 @@ def test_a_name_can_neither_hide_characters_nor_turn_its_sentence(
     anna.get_by_label(f"Remove \u2068{HEBREW}\u2069", exact=True).wait_for()
     style = anna.get_by_text(HEBREW, exact=True).evaluate(STYLE)
     assert style == ["plaintext", "left"]
+
+
+def test_a_sentence_in_another_keeps_its_names_isolated(
+    anna: Any, store: catalogd.Store
+) -> None:
+    other = store.accounts.add(HEBREW, "none")
+    device = add_device(store, "Attic", account=other, shared=True)
+    store.queue.send(other, add(store, "Paper Harbor"), device)
+    anna.goto("#queue")
+    see(anna, f"1 kB · \u2068from \u2068{HEBREW}\u2069\u2069")
+    store.queue.send(1, add(store, f"\u2069{HEBREW}"), device)
+    button(anna, f"Cancel \u2068\ufffd{HEBREW}\u2069").wait_for()
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,10 @@ def test_tidy_lists_what_wastes_space(
 def test_tidy_names_the_file_that_another_is_equal_to(
     anna: Any, library: Library, scanner: catalogd.Scanner
 ) -> None:
+    anna.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    name = "Paper \u05e0\u05de\u05dc"  # written from right to left
     for folder in ("Old disk", "Switch"):
-        library.add(f"{folder}/Paper Harbor.nsp", b"the same")
+        library.add(f"{folder}/{name}.nsp", b"the same")
     scanner.scan()
     anna.reload()
     anna.goto("#settings/library")
@@ -41,8 +43,12 @@ def test_tidy_names_the_file_that_another_is_equal_to(
     panel.get_by_text("Equal files").click()
     see(panel, "1 file, 8 B")
     text = panel.locator(".row .meta").inner_text()
-    assert re.search(r"/(Old disk|Switch)/Paper Harbor.nsp · equal to .*\(", text)
+    assert re.search(rf"/(Old disk|Switch)/{name}.nsp\W+ · \W+equal to .*\(", text)
     assert {"Old disk", "Switch"} == {*re.findall("Old disk|Switch", text)}
+    button(panel, "Copy the list").click()
+    see(anna, "Copied.")
+    line = anna.evaluate("navigator.clipboard.readText()")
+    assert re.search(rf"\t{name} \([^\t]+$", line)
 
 
 def test_an_admin_sees_the_last_backup_and_downloads_it(
