@@ -5240,9 +5240,10 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         return urllib.request.Request(url, method="HEAD")
 
 
-def remote_size(url: str, timeout: float = 10) -> int:
+def remote_size(url: str, timeout: float = 4) -> int:
     """Return the Content-Length that a server gives for an address, or 0.
-    :param timeout: seconds that the server may be silent."""
+    :param timeout: seconds that each address of the server may be silent: two of them
+        take less than the page waits for an answer."""
     request = urllib.request.Request(url, method="HEAD")
     try:
         opener = urllib.request.build_opener(Redirects)

@@ -5,9 +5,11 @@ import contextlib
 import hashlib
 import http.client
 import http.server
+import inspect
 import io
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -293,6 +295,13 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
             stack.callback(dripping.join)
             assert catalogd.remote_size(url, timeout=0.5) == 0
         assert time.monotonic() - began < 10
+
+
+def test_the_page_waits_longer_than_two_addresses_of_a_server_are_tried() -> None:
+    seconds = inspect.signature(catalogd.remote_size).parameters["timeout"].default
+    waits = re.search(r"MAX_ANSWER_MS = (\d+);", catalogd.JS)
+    assert waits
+    assert 2 * seconds < int(waits[1]) / 1000
 
 
 def drip(listener: socket.socket) -> None:
