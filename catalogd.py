@@ -7686,6 +7686,7 @@ function explain(error) {
 const LOADS = {
   queue: loadQueue,
   entries: loadEntries,
+  sent: loadSent,
   scan: loadScan,
   devices: loadDevices,
   keys: loadAnswer,
@@ -7839,7 +7840,7 @@ function enter(account) {
   update({phase: "in", account, problem: NO_PROBLEM});
   if (state.view === "settings") openTab();
   pollAll();
-  attempt(loadSent);
+  poll("sent");
 }
 
 /** Forget the account and all that was loaded for it. */
@@ -10073,7 +10074,7 @@ async function clearHidden(clearing) {
   const {items, before} = clearing;
   await changeQueue("clear", {items: [...items], before});
   if (clearing === state.clearing) update({clearing: null});
-  attempt(loadSent);
+  poll("sent");
 }
 
 function renderCancelAll() {
@@ -10346,7 +10347,7 @@ function announceStatus({id, entry, name, device, status, error}) {
   if (status === "completed") {
     run.sent += 1;
     run.titles.add(findTitle(entry)?.id || entry);
-    attempt(loadSent);
+    poll("sent");
     announce(WORDS.states.completed, WORDS.sent(name), id);
   } else if (status === "failed") {
     run.failed.add(id);

@@ -47,6 +47,17 @@ def test_a_lost_network_is_shown_once(anna: Any, store: catalogd.Store) -> None:
     anna.get_by_text("Reconnecting").wait_for(state="detached")
 
 
+def test_what_was_sent_is_loaded_once_the_server_is_back(
+    anna: Any, store: catalogd.Store
+) -> None:
+    report(store, sending(store), 100, status="completed")
+    store.queue.clear(1)
+    anna.route("**/web/sent", lambda route: route.abort(), times=1)
+    anna.goto("")
+    button(anna, "Send again: Paper Harbor").wait_for()
+    assert anna.locator(".toast").count() == 0
+
+
 def test_an_error_page_of_a_proxy_is_an_unreachable_server(
     anna: Any, store: catalogd.Store
 ) -> None:
