@@ -7348,7 +7348,7 @@ function iconButton(icon, label, onclick, props) {
 // State: what the page shows follows from this one object. `update` changes it, and
 // draws the page again.
 
-const MANY = 100; // finished items that are shown at first, and then with each tap
+const FINISHED_STEP = 100; // finished items shown at first, and more with each tap
 const NOBODY = {name: "", admin: false};
 const NO_PROBLEM = {form: "", text: ""};
 
@@ -7395,7 +7395,7 @@ function initialState() {
 
     items: /** @type {QueueItem[] | null} */ (null),
     finished: 0, // number of items that have ended, also those that are not loaded
-    finishedShown: MANY,
+    finishedShown: FINISHED_STEP,
     clearing: /** @type {Clearing | null} */ (null), // what is hidden to be cleared
     runs: /** @type {Map<string | null, Run>} */ (new Map()), // by device
     ranges: /** @type {Record<string, number[]>} */ ({}), // drawn items, by group
@@ -7778,7 +7778,7 @@ async function loadEntries() {
 
 async function loadQueue() {
   const {finishedShown: shown, items: before} = state;
-  const query = shown > MANY ? `?finished=${shown}` : "";
+  const query = shown > FINISHED_STEP ? `?finished=${shown}` : "";
   const data = await fetchChanged(`web/queue${query}`);
   if (!data || shown !== state.finishedShown) return; // more are loaded by now
   const {queue: items, finished, freed} = data;
@@ -8076,6 +8076,12 @@ function findTitle(id) {
 /** @param {Entry} part */
 function isOffered(part) {
   return !part.part && part.state === "here";
+}
+
+/** Whether nothing of a title can be sent.
+ * @param {Title} title */
+function isAway({parts}) {
+  return !parts.some(isOffered);
 }
 
 /** When this version of a part was sent, or undefined.
@@ -8516,10 +8522,9 @@ function selectedParts() {
 function sendSelected() {
   const parts = selectedParts();
   const titles = WORDS.titles(formatNumber(state.selected.size));
-  const isAway = title => !title.parts.some(isOffered);
-  const away = allTitles()
-    .filter(({id}) => state.selected.has(id))
-    .filter(isAway);
+  const away = allTitles().filter(
+    title => state.selected.has(title.id) && isAway(title),
+  );
   const sendAll = async () => {
     if (parts.length) {
       setSelecting(false);
@@ -9594,11 +9599,10 @@ function renderSendParts(title) {
     update({ticked: null});
     return sendOrExplain(parts, title.name);
   };
-  const isAway = !title.parts.some(isOffered);
-  const nothing = isAway ? WORDS.send : WORDS.sendNothing;
+  const nothing = isAway(title) ? WORDS.send : WORDS.sendNothing;
   return button(
     [glyph("send"), h.span(null, parts.length ? sendText(parts) : nothing)],
-    () => (parts.length || isAway) && sendTicked(),
+    () => (parts.length || isAway(title)) && sendTicked(),
     {class: "send", key: "send", "aria-disabled": parts.length ? null : "true"},
   );
 }
@@ -9644,16 +9648,16 @@ function renderPartChoice(title, part) {
     sizeOf(part),
     sent && WORDS.sentAt(formatAge(sent)),
   ];
-  const isAway = part.state !== "here";
+  const isHere = part.state === "here";
   return h.label(
     {
       class: "part-choice",
-      onclick: isAway ? () => sendOrExplain([], part.name) : null,
+      onclick: isHere ? null : () => sendOrExplain([], part.name),
     },
     h.input({
       type: "checkbox",
       checked: ticks(title).has(part.id),
-      disabled: isAway,
+      disabled: !isHere,
       "aria-label": part.name,
       onchange: () => toggleTick(title, part.id),
     }),
@@ -10042,13 +10046,16 @@ function renderFinished(finished) {
     ),
     h.ul(null, finished.map(renderFinishedItem)),
     more > 0 &&
-      button(WORDS.showMore(formatNumber(Math.min(more, MANY))), showMoreFinished),
+      button(
+        WORDS.showMore(formatNumber(Math.min(more, FINISHED_STEP))),
+        showMoreFinished,
+      ),
   );
 }
 
 function showMoreFinished() {
-  update({finishedShown: state.finishedShown + MANY});
-  return attempt(loadQueue);
+  update({finishedShown: state.finishedShown + FINISHED_STEP});
+  return poll("queue");
 }
 
 /** @typedef {{items: Set<string>, before: string}} Clearing the ids of items, and when
@@ -10309,7 +10316,7 @@ function renderItemButton(item, action, icon, label) {
 function changeQueue(path, body) {
   return attempt(async () => {
     await call("POST", `web/queue/${path}`, body);
-    await loadQueue();
+    await poll("queue");
   });
 }
 
@@ -10444,7 +10451,7 @@ function tabs() {
 async function changeRow(method, path, body) {
   const [name] = path.split("/");
   await call(method, `web/${path}`, body);
-  await LOADS[name](name);
+  await poll(name);
 }
 
 function changeList(method, path, body) {
@@ -11173,7 +11180,7 @@ function renderRevokeAddress() {
 function changeAddress(method) {
   return attempt(async () => {
     await call(method, "web/dir");
-    await LOADS.address("address");
+    await poll("address");
   });
 }
 
