@@ -472,7 +472,7 @@ KINDS = ("base", "update", "add-on", "homebrew")  # of entries
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
 SEND_MANY = {"entries": Field(list), "title": Field(str), **TO_DEVICE}
-UNDO_SEND = {"entries": Field(list, required=True)}
+UNDO_SEND = {"entries": Field(list, required=True), **TO_DEVICE}
 CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
     "queue_item_id": Field(str, required=True),
@@ -2781,12 +2781,14 @@ class Queue:
         unsent = [row["id"] for row in rows if not row["is_sent"]]
         return self.send_all(account, unsent or [row["id"] for row in rows], device)
 
-    def undo_send(self, account: int, entries: Sequence[str]) -> None:
-        """Drop the account's items of these entries that are still pending."""
+    def undo_send(
+        self, account: int, entries: Sequence[str], device: str | None = None
+    ) -> None:
+        """Drop what `send_all` has queued of these entries and is still pending."""
         self.database.write(
-            "DELETE FROM queue WHERE account = ? AND status = 'pending'"
+            "DELETE FROM queue WHERE account = ? AND device IS ? AND status = 'pending'"
             " AND entry IN (SELECT value FROM json_each(?))",
-            (account, json.dumps(entries)),
+            (account, device, json.dumps(entries)),
         )
 
     def pending(
@@ -5279,7 +5281,7 @@ class QueueCalls(Calls):
 
     @route("POST /web/send/undo", access="session", fields=UNDO_SEND)
     def undo_send(self, caller: Caller, body: Mapping[str, Any]) -> None:
-        self.queue.undo_send(caller.account, body["entries"])
+        self.queue.undo_send(caller.account, body["entries"], body.get("device"))
 
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
@@ -8453,7 +8455,7 @@ async function send(parts, name = WORDS.titles(String(parts.length))) {
     const body = {entries: ids, device: chosenDevice() || undefined};
     const {added, failed} = await call("POST", "web/send", body);
     await poll("queue");
-    tellSent(added, failed, name);
+    tellSent(added, failed, name, body.device);
     if (added.length && needsDevice() && !state.openTitle)
       toast(WORDS.waitsForDevice, false, {label: WORDS.addOne, act: addDevice});
   } catch (error) {
@@ -8470,7 +8472,7 @@ function sendOrExplain(parts, name) {
 }
 
 /** Say how a send ended. One of several files can be undone. */
-function tellSent(added, failed, name) {
+function tellSent(added, failed, name, device) {
   if (failed.length && !added.length)
     toast(WORDS.notSent(name, failed[0].message), true);
   else if (failed.length)
@@ -8485,14 +8487,14 @@ function tellSent(added, failed, name) {
   else if (added.length > 1)
     toast(WORDS.sentMany(formatNumber(added.length)), false, {
       label: WORDS.undo,
-      act: () => undoSend(added),
+      act: () => undoSend(added, device),
     });
 }
 
-function undoSend(entries) {
+function undoSend(entries, device) {
   return attempt(async () => {
-    await call("POST", "web/send/undo", {entries});
-    await loadQueue();
+    await call("POST", "web/send/undo", {entries, device});
+    await poll("queue");
   });
 }
 

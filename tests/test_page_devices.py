@@ -284,6 +284,23 @@ def test_send_goes_silently_to_the_only_device(
     assert anna.get_by_label("Send to").count() == 0
 
 
+def test_undo_leaves_what_waits_for_another_device(
+    anna: Any, store: catalogd.Store
+) -> None:
+    _, bedroom = add_device(store, "Attic"), add_device(store, "Bedroom")
+    entries = [add(store, name) for name in ("First", "Second")]
+    store.queue.send_all(1, entries, bedroom)
+    anna.goto("")
+    anna.get_by_label("Send to").select_option("to Attic")
+    button(anna, "Select").click()
+    button(anna, "Select all 2 shown").click()
+    button(anna, "Send 2").click()
+    button(anna, "Undo").click()
+    button(anna, "Send First").wait_for()
+    found = [row["device"] for row in store.queue.items(1)]
+    assert found == [bedroom, bedroom]
+
+
 def test_send_goes_to_the_device_that_was_chosen_last(
     anna: Any, store: catalogd.Store
 ) -> None:
