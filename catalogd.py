@@ -10041,8 +10041,7 @@ function renderFinished(finished) {
     h.div(
       "head",
       h.h2(null, WORDS.finished),
-      failed > 1 &&
-        button(WORDS.retryFailed, () => changeQueue("retry"), {class: "plain"}),
+      failed > 1 && button(WORDS.retryFailed, retryFailed, {class: "plain"}),
       own.length > 0 &&
         button(WORDS.clear, () => clearFinished(own), {class: "plain", key: "clear"}),
     ),
@@ -10053,6 +10052,12 @@ function renderFinished(finished) {
         showMoreFinished,
       ),
   );
+}
+
+/** Retry all failed items that are shown: those that are hidden are cleared first. */
+async function retryFailed() {
+  if (state.clearing) await clearHidden(state.clearing);
+  await changeQueue("retry");
 }
 
 function showMoreFinished() {

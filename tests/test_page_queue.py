@@ -185,10 +185,14 @@ def test_finished_items_are_in_the_order_of_time_and_a_hundred_at_first(
     assert len(shown(anna)) == 102
 
 
-def test_all_failed_items_are_retried_at_once(anna: Any, store: catalogd.Store) -> None:
+def test_all_failed_items_are_retried_but_those_that_were_cleared(
+    anna: Any, store: catalogd.Store
+) -> None:
+    report(store, sending(store, "Cleared"), 40, status="failed")
+    anna.goto("#queue")
+    button(anna, "Clear finished").click()
     for name in ("First", "Second"):
         report(store, sending(store, name), 40, status="failed")
-    anna.goto("#queue")
     button(anna, "Retry all failed").click()
     see(anna, "2 waiting")
     assert queued(store) == ["First", "Second"]
