@@ -6753,9 +6753,12 @@ const WORDS = {
     newer: "update",
   },
   sentAt: time => `sent ${time}`,
-  sentMany: count => `${count} files added to the queue.`,
+  sentMany: (name, count) => `${name}: ${count} files added to the queue.`,
   sentSome: (sent, failed, why) => `${sent} added to the queue, ${failed} not: ${why}`,
   notSent: (name, why) => `${name} was not queued. ${why}`,
+  perhapsSent: name =>
+    "The server has not answered. When it is back, the queue shows whether " +
+    `${name} is in it.`,
   diskAway: "Its disk is not connected. Connect it, and try again.",
   undo: "Undo",
 
@@ -7031,6 +7034,7 @@ const WORDS = {
   noFolders: "No library folder was scanned.",
   folderStates: {online: "online", offline: "offline"},
   files: count => `${count} ${count === "1" ? "file" : "files"}`,
+  filesKept: "Its files are listed still, and can be sent when it is back.",
   lastScan: time => `Last scan ${time}.`,
   nextScan: time => `The next one is at ${time}.`,
   watched: "New files are noticed at once.",
@@ -7590,6 +7594,9 @@ const MAX_BODY_MS = 120000; // until it has arrived: the list over a slow networ
 /** Why a call failed, in words for people. */
 class Problem extends Error {}
 
+/** The server may have done what it was asked for, or not. */
+class Unanswered extends Problem {}
+
 /** Return the JSON of the answer. Throws a Problem. */
 async function call(method, path, body) {
   const {data} = await request(method, path, body);
@@ -7636,7 +7643,7 @@ async function within(milliseconds, limit, step) {
     return await step();
   } catch {
     setConnected(false);
-    throw new Problem(WORDS.unreachable);
+    throw new Unanswered(WORDS.unreachable);
   } finally {
     clearTimeout(timer);
     if (account !== state.account) await never();
@@ -8459,7 +8466,8 @@ async function send(parts, name = WORDS.titles(String(parts.length))) {
     if (added.length && needsDevice() && !state.openTitle)
       toast(WORDS.waitsForDevice, false, {label: WORDS.addOne, act: addDevice});
   } catch (error) {
-    toast(WORDS.notSent(name, explain(error)), true);
+    const say = error instanceof Unanswered ? WORDS.perhapsSent : WORDS.notSent;
+    toast(say(name, explain(error)), true);
   }
   setQueueing(ids, false);
 }
@@ -8485,7 +8493,7 @@ function tellSent(added, failed, name, device) {
       true,
     );
   else if (added.length > 1)
-    toast(WORDS.sentMany(formatNumber(added.length)), false, {
+    toast(WORDS.sentMany(name, formatNumber(added.length)), false, {
       label: WORDS.undo,
       act: () => undoSend(added, device),
     });
@@ -9215,7 +9223,7 @@ function renderTitleMeta(title) {
   return h.span(
     "meta",
     h.span("contents", contentsOf(title)),
-    h.span("size", sizeOf({size: totalSize(partsToSend(title))})),
+    h.span("size", sizeOf({size: totalSize(partsToSend(title)) || title.size})),
   );
 }
 
@@ -9970,7 +9978,7 @@ function renderTotals(items) {
   const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
   const speed = speedOf(items);
   const size = totalSize(waiting);
-  const isKnown = speed > 0 && open.every(item => item.size > 0);
+  const isKnown = speed > 0 && open.every(item => item.size && item.state === "here");
   const totals = [
     WORDS.waiting(formatNumber(waiting.length)),
     size > 0 && formatBytes(size),
@@ -9993,6 +10001,7 @@ function renderDeviceGroup(device, items) {
   const own = items.filter(item => item.device === device.id);
   const isIdle = !own.some(isOpen);
   if (isIdle && !device.is_own) return false;
+  const isSending = own.some(item => item.status === "processing");
   return h.section(
     {key: device.id, class: "items device-group"},
     h.div(
@@ -10000,7 +10009,10 @@ function renderDeviceGroup(device, items) {
       glyph("device"),
       h.h2(null, deviceName(device)),
       renderTotals(own),
-      h.p({class: deviceMark(device)}, deviceState(device)),
+      h.p(
+        {class: deviceMark(device)},
+        isSending ? WORDS.deviceStates.sending : deviceState(device),
+      ),
     ),
     isSilent(device) && h.p("error", device.target),
     isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(device.id, own),
@@ -11220,16 +11232,17 @@ function scanText({scanning, files, read, finished, next}) {
 }
 
 /** @param {Folder} folder */
-function renderFolder(folder) {
+function renderFolder({path, state: place, files}) {
+  const isOnline = place === "online";
   return h.li(
-    {class: "row", key: folder.path},
+    {class: "row", key: path},
     glyph("folder"),
     h.div(
       "row-text",
-      h.p("row-title", folder.path),
-      h.p("meta", WORDS.files(formatNumber(folder.files))),
+      h.p("row-title", path),
+      h.p("meta", isOnline ? WORDS.files(formatNumber(files)) : WORDS.filesKept),
     ),
-    h.span(`mark ${folder.state}`, WORDS.folderStates[folder.state]),
+    h.span(`mark ${place}`, WORDS.folderStates[place]),
   );
 }
 

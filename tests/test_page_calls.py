@@ -99,7 +99,7 @@ def test_a_frozen_server_is_shown_after_ten_seconds(
         assert page.get_by_text("Reconnecting").count() == 0
         page.clock.run_for(2_000)
         see(page, "Reconnecting to the server")
-        see(page, "Paper Harbor was not queued. The server cannot be reached.")
+        see(page, "the queue shows whether Paper Harbor is in it.")
         button(page, "Send Paper Harbor").wait_for()
     again = catalogd.dataclasses.replace(settings, port=port)
     with served(catalogd.Web(store, again, scanner)):
@@ -168,7 +168,7 @@ def test_on_a_phone_what_fails_is_seen_above_the_dialog(
     dialog = open_details(page)
     disconnect(page)
     button(dialog, "Send").tap()
-    see(page, "Paper Harbor was not queued.")
+    see(page, "the queue shows whether Paper Harbor is in it.")
     for text in (".toast", ".bar p"):
         assert is_in_reach(page.locator(text))
     connect(page)

@@ -226,6 +226,19 @@ def test_an_entry_is_marked(
     assert marks == ["offline", "link", "incomplete"]
 
 
+def test_an_unplugged_folder_keeps_what_is_known_of_its_files(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Paper Harbor.nsp", b"x" * 3_000_000)
+    scanner.scan()
+    library.folder.rename(f"{library.folder}-unplugged")
+    scanner.scan()
+    anna.goto("")
+    see(anna, "3.0 MB")
+    anna.goto("#settings/library")
+    see(anna, "Its files are listed still, and can be sent when it is back.")
+
+
 def test_a_title_whose_game_is_offline_is_marked(
     anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
 ) -> None:
