@@ -1611,6 +1611,51 @@ def update_item(db: sqlite3.Connection, item: str, columns: Row) -> None:
         raise Conflict("The entry is queued again in another item.") from error
 
 
+def next_status(row: sqlite3.Row, report: Mapping[str, Any]) -> str:
+    """Return an item's status after a report. :raises Conflict: there is none."""
+    status, client = row["status"], report.get("client")
+    is_other = row["key"] not in (None, report.get("key"))
+    is_other |= client not in (None, row["client"])
+    is_owned = is_other and status == "processing" and not row["is_silent"]
+    if is_owned or row["device"] not in (None, report.get("key")):
+        raise Conflict(OWNED)
+    event = report.get("status", "figures")
+    if report.get("release") and "release" in TRANSITIONS[status]:
+        event = "release"
+    if event not in TRANSITIONS[status]:
+        raise Conflict(f"The item is {status}.")
+    return TRANSITIONS[status][event]
+
+
+def take_report(
+    db: sqlite3.Connection, row: sqlite3.Row, report: Mapping[str, Any]
+) -> str:
+    """Write what a client reports on an item. Return the item's status after it.
+    :raises Conflict: its status does not allow the report."""
+    item, status = row["id"], next_status(row, report)
+    if status == "pending":
+        update_item(db, item, NEW_ITEM)
+    elif status == "cancelled":  # the client has stopped
+        update_item(db, item, {"reported_at": None})
+    else:
+        columns = {"status": status, "key": report.get("key")}
+        columns["client"] = report.get("client")
+        if status != row["status"]:
+            columns["ended_at"] = None if status == "processing" else report["now"]
+        for field in REPORT_COLUMNS.keys() & report.keys():
+            columns[REPORT_COLUMNS[field]] = report[field]
+        no_error = {} if status == "failed" else {"error": ""}
+        update_item(db, item, columns | no_error)
+    if status == "completed" != row["status"]:
+        device = "SELECT id FROM keys WHERE id = ? AND is_device"
+        db.execute(
+            f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT},"
+            f" coalesce(({device}), ''), ? FROM entries WHERE id = ?",
+            (row["account"], report.get("key"), report["now"], row["entry"]),
+        )
+    return status
+
+
 def free_items(db: sqlite3.Connection, key: str, condition: str = "true") -> None:
     """Make the items that a key sends pending, and let those for its device wait for
     any client of their account, unless they do so already."""
@@ -2693,9 +2738,7 @@ class Queue:
     """Queue items: entries that clients send."""
 
     def __init__(self, database: Database, stale_after: float) -> None:
-        """
-        :param stale_after: seconds without a report that make an item pending again.
-        """
+        """:param stale_after: seconds of silence that make an item pending again."""
         self.database = database
         self.stale_after = stale_after
         # Figures that wait for another writer, by account and item.
@@ -2874,13 +2917,13 @@ class Queue:
         try:
             wait = MAX_WRITE_WAIT_SECONDS if lasts else 0
             with self.database.writing(wait, durable=lasts) as db:
-                status = self._take(db, account, item, report)
+                status = take_report(db, self.item_of(db, account, item), report)
                 self._kept.pop(place, None)
         except Busy:
             if lasts:
                 raise
             with self.database.reading() as db:
-                status = self.next_status(self.item_of(db, account, item), report)
+                status = next_status(self.item_of(db, account, item), report)
             self._kept[place] = report
             self.database.defer(self._write_kept)
         return status
@@ -2890,53 +2933,10 @@ class Queue:
             kept = self._kept.copy()
             for place, report in kept.items():
                 with contextlib.suppress(NotFound, Conflict):  # it has ended since
-                    self._take(db, *place, report)
+                    take_report(db, self.item_of(db, *place), report)
         for place, report in kept.items():
             if self._kept.get(place) is report:
                 self._kept.pop(place, None)
-
-    def _take(
-        self, db: sqlite3.Connection, account: int, item: str, report: Mapping[str, Any]
-    ) -> str:
-        row = self.item_of(db, account, item)
-        status = self.next_status(row, report)
-        if status == "pending":
-            update_item(db, item, NEW_ITEM)
-        elif status == "cancelled":  # the client has stopped
-            update_item(db, item, {"reported_at": None})
-        else:
-            columns = {"status": status, "key": report.get("key")}
-            columns["client"] = report.get("client")
-            if status != row["status"]:
-                columns["ended_at"] = None if status == "processing" else report["now"]
-            for field in REPORT_COLUMNS.keys() & report.keys():
-                columns[REPORT_COLUMNS[field]] = report[field]
-            no_error = {} if status == "failed" else {"error": ""}
-            update_item(db, item, columns | no_error)
-        if status == "completed" != row["status"]:
-            device = "SELECT id FROM keys WHERE id = ? AND is_device"
-            db.execute(
-                f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT},"
-                f" coalesce(({device}), ''), ? FROM entries WHERE id = ?",
-                (row["account"], report.get("key"), report["now"], row["entry"]),
-            )
-        return status
-
-    @staticmethod
-    def next_status(row: sqlite3.Row, report: Mapping[str, Any]) -> str:
-        """Return an item's status after a report. :raises Conflict: there is none."""
-        status, client = row["status"], report.get("client")
-        is_other = row["key"] not in (None, report.get("key"))
-        is_other |= client not in (None, row["client"])
-        is_owned = is_other and status == "processing" and not row["is_silent"]
-        if is_owned or row["device"] not in (None, report.get("key")):
-            raise Conflict(OWNED)
-        event = report.get("status", "figures")
-        if report.get("release") and "release" in TRANSITIONS[status]:
-            event = "release"
-        if event not in TRANSITIONS[status]:
-            raise Conflict(f"The item is {status}.")
-        return TRANSITIONS[status][event]
 
     def item_of(
         self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
@@ -2945,7 +2945,7 @@ class Queue:
         shared one. :raises NotFound:"""
         devices = "SELECT id FROM keys WHERE account = :account OR :admin AND shared"
         row: sqlite3.Row | None = db.execute(
-            "SELECT status, account, device, key, client, entry,"
+            "SELECT id, status, account, device, key, client, entry,"
             f" {IS_SILENT} AS is_silent FROM queue"
             f" WHERE id = :id AND (account = :account OR device IN ({devices}))",
             {"id": item, "account": account, "admin": admin, **self.silence()},
@@ -3008,8 +3008,7 @@ class Queue:
 
     def shift(self, account: int, item: str, way: str, admin: bool = False) -> None:
         """Let an item change places with the one that waits before ("up") or after it
-        for the same device, if there is any. :raises NotFound: there is no such item.
-        """
+        for the same device, if there is any. :raises NotFound: no such item."""
         side, order = ("<=", "DESC") if way == "up" else (">=", "ASC")
         with self.database.writing() as db:
             row = self.item_of(db, account, item, admin)
@@ -3025,19 +3024,15 @@ class Queue:
                 sql = "UPDATE queue SET place = ? WHERE id = ?"
                 db.execute(sql, (other["place"], one["id"]))
 
-    def clear(
-        self, account: int, before: str = "9999", items: Sequence[str] = ()
-    ) -> None:
+    def clear(self, account: int, before: str, items: Sequence[str]) -> None:
         """Drop the items that ended before this time, and these. A cancelled one stays
         while a client may still report on it, so that it is told to stop."""
+        values = {"account": account, "before": before, "items": json.dumps(items)}
         self.database.write(
             "DELETE FROM queue WHERE account = :account AND NOT is_open"
             " AND (ended_at < :before OR id IN (SELECT value FROM json_each(:items)))"
             f" AND (status != 'cancelled' OR {IS_SILENT})",
-            {
-                **{"account": account, "before": before, "items": json.dumps(items)},
-                **self.silence(),
-            },
+            values | self.silence(),
         )
 
 
@@ -3074,7 +3069,7 @@ class ConsoleAddresses:
         """
         with self.database.writing() as db:
             row = self.queue.item_of(db, account, item)
-            self.queue.next_status(row, {"key": key})
+            next_status(row, {"key": key})
             if row["status"] != "processing":
                 raise Conflict("The item is not being sent.")
             sql = "INSERT OR REPLACE INTO addresses (digest, account, item)"
@@ -3819,6 +3814,11 @@ class Images:
             self._waiting = {}
 
 
+def has_whole(parts: Parts | None, folders: Iterable[str]) -> bool:
+    """Return whether a whole library folder is among the parts to read."""
+    return not parts or any(map(parts.get, folders))
+
+
 class Scanner:
     """Keep the store in sync with the library folders."""
 
@@ -3902,7 +3902,7 @@ class Scanner:
         self, trees: Mapping[str, Tree | None], parts: Parts | None
     ) -> Changes:
         self.growing.begin_scan()
-        if self._has_whole(parts):
+        if has_whole(parts, self.folders):
             self.unreadable = {}
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
@@ -4025,7 +4025,7 @@ class Scanner:
         while not self._stopping:
             with logged_problems("The scan failed"):
                 self._scan_and_log()
-            if self._has_whole(self._parts):
+            if has_whole(self._parts, self.folders):
                 with logged_problems("What is old could not be dropped"):
                     self.store.drop_old()
             due = self.database.clock() + self._scan_due - time.monotonic()
@@ -4035,10 +4035,6 @@ class Scanner:
                 with logged_problems("Files could not be read again"):
                     self._read_outdated()
         self._unwatch()
-
-    def _has_whole(self, parts: Parts | None) -> bool:
-        """Return whether a whole library folder is among the parts to read."""
-        return not parts or any(map(parts.get, self.folders))
 
     def _is_all_watched(self) -> bool:
         return len(self.state.watched) == len(self.folders)

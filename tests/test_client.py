@@ -966,7 +966,7 @@ def test_an_item_that_was_cleared_in_mid_transfer_is_no_problem(
     def clear() -> None:
         key = home.store.accounts.keys(home.anna)[0]["id"]
         home.store.queue.report(home.anna, item, {"status": "failed", "key": key})
-        home.store.queue.clear(home.anna)
+        home.store.queue.clear(home.anna, "9999", ())
 
     when_sent(sender, 2_999_999, clear)
     sender.send_next()

@@ -51,7 +51,7 @@ def test_what_was_sent_is_loaded_once_the_server_is_back(
     anna: Any, store: catalogd.Store
 ) -> None:
     report(store, sending(store), 100, status="completed")
-    store.queue.clear(1)
+    store.queue.clear(1, "9999", ())
     anna.route("**/web/sent", lambda route: route.abort(), times=1)
     anna.goto("")
     button(anna, "Send again: Paper Harbor").wait_for()

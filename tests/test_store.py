@@ -1077,7 +1077,7 @@ def test_clearing_drops_what_ended_in_this_account(
     make(store, ben, add_link(store, "ben's"), "completed")
     for before in catalogd.TRANSITIONS:
         make(store, anna, add_link(store, before), before)
-    store.queue.clear(anna)
+    store.queue.clear(anna, "9999", ())
     assert status(store, anna) == ["pending", "processing"]
     assert status(store, ben) == ["completed"]
 
@@ -1087,11 +1087,11 @@ def test_a_cancelled_item_is_kept_until_its_client_has_stopped(
 ) -> None:
     item = make(store, anna, entry, "processing")
     store.queue.cancel(anna, item)
-    store.queue.clear(anna)
+    store.queue.clear(anna, "9999", ())
     with pytest.raises(catalogd.Conflict):
         store.queue.report(anna, item, {"bytes_transferred": 5})
     store.queue.report(anna, item, {"status": "failed"})
-    store.queue.clear(anna)
+    store.queue.clear(anna, "9999", ())
     assert store.queue.items(anna) == []
 
 
@@ -1100,7 +1100,7 @@ def test_a_cancelled_item_of_a_client_that_is_silent_is_cleared(
 ) -> None:
     store.queue.cancel(anna, make(store, anna, entry, "processing"))
     clock.now += 301
-    store.queue.clear(anna)
+    store.queue.clear(anna, "9999", ())
     assert store.queue.items(anna) == []
 
 
@@ -1114,7 +1114,7 @@ def test_what_was_sent_stays_known_when_the_queue_is_cleared(
         clock.now += 60
         store.queue.report(anna, item, {"status": "completed"})  # repeated
         assert [row["entry"] for row in store.queue.sent(anna)] == [known.id]
-        store.queue.clear(anna)
+        store.queue.clear(anna, "9999", ())
         assert store.queue.items(anna) == []
     assert store.database.rows("SELECT * FROM sent") == [
         {
@@ -1168,7 +1168,7 @@ def test_a_copy_that_was_sent_keeps_its_own_entry(
 ) -> None:
     sent, free = add_file(store, "A"), add_file(store, "B")
     make(store, anna, sent.id, "completed")
-    store.queue.clear(anna)
+    store.queue.clear(anna, "9999", ())
     assert store.entries.copies(["sample"]) == [free]
 
 
@@ -1457,7 +1457,7 @@ def test_figures_that_come_while_others_are_written_are_written_too(
     store: catalogd.Store, anna: int, entry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = make(store, anna, entry, "processing")
-    take = store.queue._take
+    take = catalogd.take_report
 
     def slowly(*given: Any) -> str:
         monkeypatch.undo()
@@ -1470,7 +1470,7 @@ def test_figures_that_come_while_others_are_written_are_written_too(
 
     with store.database.writing():
         store.queue.report(anna, item, {"bytes_transferred": 7})
-        monkeypatch.setattr(store.queue, "_take", slowly)
+        monkeypatch.setattr(catalogd, "take_report", slowly)
     wait_for(lambda: store.waiting()["reports"] == 0)
     (row,) = store.queue.items(anna)
     assert (row["percent"], row["bytes"]) == (9, 7)

@@ -333,7 +333,7 @@ def test_of_a_title_only_what_was_not_sent_yet_is_sent(
     titles.finish(anna)
     done = signed_in.post_json("/web/send", {"title": BASE}).json
     assert titles.sent(done) == ["A", "A - Add-on 1"]
-    store.queue.clear(anna)
+    store.queue.clear(anna, "9999", ())
     other = store.accounts.add("ben", "hash")
     assert len(store.queue.send_title(other, BASE)["added"]) == 2
 
@@ -346,7 +346,7 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     entry = titles.id("A - Update 1")
     titles.store.queue.send(anna, entry)
     titles.finish(anna)
-    titles.store.queue.clear(anna)
+    titles.store.queue.clear(anna, "9999", ())
     os.remove(titles.library.folder / name)
     titles.library.add(name, b"a better dump")
     titles.scanner.scan()
