@@ -847,7 +847,7 @@ def strong_validator(headers: http.client.HTTPMessage) -> str:
 
 FAT32_LIMIT_BYTES = 2**32
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
+BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR)
 FAT32_MESSAGE = (
     "The folder is on a FAT32 card, which takes no file of 4 GiB or more. Format it"
     " as exFAT, or send this file by ftp: or lan:."

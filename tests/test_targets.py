@@ -341,6 +341,16 @@ def test_a_refusal_of_the_folder_fails_the_item(
     assert os.listdir(card) == []
 
 
+def test_a_folder_in_the_place_of_a_file_fails_the_item(
+    home: Home, card: pathlib.Path
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    (card / "game.nsp").mkdir()
+    home.sender(f"folder:{card}").send_next()
+    assert "Is a directory" in home.item(item)["error"]
+    assert os.listdir(card) == ["game.nsp"]
+
+
 def test_a_folder_that_lost_bytes_fails_the_item(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
