@@ -7860,6 +7860,7 @@ function leave(message = "") {
 function signOut() {
   return attempt(async () => {
     await call("POST", "web/logout");
+    history.replaceState(null, "", location.pathname); // the next person begins anew
     leave();
   });
 }
