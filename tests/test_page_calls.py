@@ -149,6 +149,7 @@ def test_a_call_of_an_ended_session_does_nothing(
     anna.get_by_label("Name").fill("ben")
     anna.get_by_label("Password").fill("correct horse")
     button(anna, "Sign in").click()
+    anna.get_by_role("link", name="Settings").click()
     anna.get_by_role("link", name="Devices").click()
     see(anna, "There is no key yet.")
     assert anna.get_by_text("It is shown only now.").count() == 0
@@ -156,6 +157,12 @@ def test_a_call_of_an_ended_session_does_nothing(
 
 
 # Dialogs
+
+
+def escape(page: Any) -> None:
+    """Close a dialog, and wait until the browser has stepped back."""
+    page.keyboard.press("Escape")
+    until(lambda: not page.evaluate("history.state?.dialog"))
 
 
 def test_on_a_phone_what_fails_is_seen_above_the_dialog(
@@ -227,7 +234,7 @@ def test_back_closes_what_is_open_and_stays_on_the_page(
     see(anna, "There is no device yet.")
     length = anna.evaluate("history.length")
     dialog = anna.get_by_role("dialog")
-    ways = (anna.go_back, lambda: anna.keyboard.press("Escape"), anna.reload)
+    ways = (anna.go_back, lambda: escape(anna), anna.reload)
     for opener in ("Add a device", "Revoke switch"):
         for close in ways:
             button(anna, opener).click()
@@ -269,7 +276,7 @@ def test_a_changed_form_in_a_dialog_keeps_its_draft(
 ) -> None:
     add(store, "Paper Harbor")
     anna.goto("")
-    for close in (anna.go_back, lambda: anna.keyboard.press("Escape")):
+    for close in (anna.go_back, lambda: escape(anna)):
         dialog = open_details(anna)
         button(dialog, EDIT).click()
         dialog.get_by_label("Description").fill("Mind the rain.")
@@ -327,13 +334,13 @@ def test_what_was_typed_outlives_other_views(anna: Any) -> None:
     anna.get_by_role("link", name="Devices").click()
     button(anna, "Add a device").click()
     folder.fill("/media/card")
-    anna.keyboard.press("Escape")
+    escape(anna)
     anna.get_by_role("link", name="Queue").click()
     see(anna, "The queue is empty")
     anna.go_back()
     button(anna, "Add a device").click()
     assert folder.input_value() == "/media/card"
-    anna.keyboard.press("Escape")
+    escape(anna)
     anna.go_back()
     assert link.get_by_label("Name").input_value() == "Yonder Isles"
 
@@ -351,7 +358,7 @@ def test_a_double_click_makes_one(anna: Any, store: catalogd.Store) -> None:
     see(anna, "It is shown only now.")
     button(anna, "Add a device").dblclick()
     anna.get_by_label("Where is it on that computer?").fill("/media/card")
-    anna.keyboard.press("Escape")
+    escape(anna)
     anna.get_by_role("link", name="Library").first.click()
     button(anna, "Send Paper Harbor").dblclick()
     button(anna, "Queued").wait_for()
