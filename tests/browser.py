@@ -1,26 +1,104 @@
-"""What the tests of the page do in a browser."""
+"""A real Chromium, and what the tests of the page do in it."""
 
 import contextlib
+import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pytest
-
 import catalogd
-import screenshots
-from screenshots import Demo, see
+from example import Demo, session
 
 PATIENCE = 20_000  # milliseconds to wait on a busy machine
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+DESK = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 844}
+WIDE = {"width": 2560, "height": 1440}
+
+
+def missing_for_chromium() -> str:
+    """Return the package, or the library of one, without which Chromium or Playwright
+    does not start, or "" where they do."""
+    if importlib.util.find_spec("axe_playwright_python") is None:
+        return "axe-playwright-python of PyPI"
+    if not os.path.exists(CHROMIUM):
+        return "chromium"
+    driver = [sys.executable, "-m", "playwright", "--version"]
+    browser = [CHROMIUM, "--headless", *FLAGS, "--dump-dom", "about:blank"]
+    for command in (driver, browser):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            found = re.search(r"lib[\w+.-]+\.so[.\d]*", done.stderr)
+            return f"of {found[0]}" if found else f"chromium: {done.stderr[-300:]}"
+    return ""
+
+
+@contextlib.contextmanager
+def start_chromium() -> Iterator[Any]:
+    """Start Debian's Chromium without a window."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def options(scheme: str, size: Mapping[str, int]) -> dict[str, Any]:
+    touch = {"has_touch": size == PHONE, "is_mobile": size == PHONE}
+    return {
+        "color_scheme": scheme,
+        "viewport": size,
+        "reduced_motion": "reduce",
+        **touch,
+    }
+
+
+def show(page: Any, mode: str, size: Mapping[str, int]) -> None:
+    """Show what is loaded in another mode and size. The finger of a phone comes with
+    its width, and the font of "large" with the setting that browsers have for it."""
+    scheme = "dark" if mode == "dark" else "light"
+    colors = "active" if mode == "forced" else "none"
+    page.emulate_media(color_scheme=scheme, forced_colors=colors)
+    page.set_viewport_size(size)
+    devtools = page.context.new_cdp_session(page)
+    fonts = {"standard": 32, "fixed": 26} if mode == "large" else {"standard": 16}
+    devtools.send("Page.setFontSizes", {"fontSizes": fonts})
+    if size == PHONE:  # to turn it off would not bring the mouse back
+        devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    page.evaluate("dispatchEvent(new Event('resize'))")
+
+
+def close_context(context: Any) -> None:
+    """Close a context when its routes have answered: they need its connections."""
+    for page in context.pages:
+        page.unroute_all(behavior="wait")
+    context.close()
+
+
+def see(page: Any, text: str) -> None:
+    page.get_by_text(text).first.wait_for()
 
 
 def sign_in(page: Any, store: catalogd.Store, address: str, name: str) -> None:
-    cookie = screenshots.session(store, store.accounts.id_of(name))
-    screenshots.sign_in(page.context, address, cookie)
+    cookie = session(store, store.accounts.id_of(name))
+    page.context.add_cookies([{"name": "session", "value": cookie, "url": address}])
 
 
 def add(store: catalogd.Store, name: str, **facts: str) -> str:
@@ -29,6 +107,21 @@ def add(store: catalogd.Store, name: str, **facts: str) -> str:
     url = f"http://example.org/{len(name)}"
     kind = metadata.pop("file_type", "nsp")
     return store.entries.add_link(url, 1000, kind, metadata, by="anna")
+
+
+def add_device(
+    store: catalogd.Store,
+    name: str,
+    account: int = 1,
+    target: str = "ready",
+    **changes: Any,
+) -> str:
+    """Add a device whose key is its name, and return its id."""
+    device = store.accounts.add_key(account, name, catalogd.hash_token(name))
+    store.accounts.set_target(device, target)
+    store.accounts.key_holder(catalogd.hash_token(name))
+    store.devices.change(device, changes)
+    return device
 
 
 def names(page: Any) -> list[str]:
@@ -150,7 +243,7 @@ def press_until(page: Any, key: str, name: str) -> None:
         page.keyboard.press(key)
         if focused(page).startswith(name):
             return
-    pytest.fail(f"{key} does not lead to {name}")
+    raise AssertionError(f"{key} does not lead to {name}")
 
 
 def fill_folder(page: Any, folder: str) -> None:

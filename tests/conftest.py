@@ -16,11 +16,20 @@ import pytest
 import webtest
 
 import catalogd
+import example
 import household
-import screenshots
 import send_to_switch
-from browser import PATIENCE, sign_in
-from screenshots import DESK, Demo, options, see, served
+from browser import (
+    DESK,
+    PATIENCE,
+    close_context,
+    missing_for_chromium,
+    options,
+    see,
+    sign_in,
+    start_chromium,
+)
+from example import Demo, served
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
 
@@ -356,9 +365,9 @@ def games(
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    if missing := screenshots.missing_for_chromium():
+    if missing := missing_for_chromium():
         skip(f"needs the package {missing}")
-    with screenshots.chromium() as browser:
+    with start_chromium() as browser:
         yield browser
 
 
@@ -374,7 +383,7 @@ def visit(chromium: Any) -> Iterator[Visit]:
 
         def open_page(**more: Any) -> Any:
             context = chromium.new_context(**{**options("light", DESK), **more})
-            stack.callback(screenshots.close, context)
+            stack.callback(close_context, context)
             context.set_default_timeout(PATIENCE)
             page = context.new_page()
             page.on("pageerror", lambda error: problems.append(str(error)))
@@ -406,10 +415,10 @@ def anna(visit: Visit, store: catalogd.Store, site: str, key: str) -> Any:
     return page
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def house() -> Iterator[Demo]:
     """A server with the library of a household."""
-    with screenshots.running(household.write) as running:
+    with example.running(household.write) as running:
         yield running
 
 
@@ -425,7 +434,7 @@ def kim(visit: Visit, house: Demo) -> Iterator[Any]:
     house.store.accounts.remove(account)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def demo() -> Iterator[Demo]:
-    with screenshots.demo() as running:
+    with example.demo() as running:
         yield running

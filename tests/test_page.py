@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import catalogd
-import screenshots
 from browser import (
+    DESK,
     PATIENCE,
+    PHONE,
     Taps,
     add,
     button,
@@ -21,14 +22,17 @@ from browser import (
     focused,
     line_of,
     press_until,
+    see,
+    show,
     sign_in,
     until,
     violations,
 )
 from conftest import PASSWORD, Library, Visit
-from screenshots import DESK, PHONE, VIEWS, Demo, see, served
+from example import Demo, served
+from views import VIEWS
 
-PICTURES = screenshots.ROOT / "screenshots"
+PICTURES = pathlib.Path(catalogd.__file__).with_name("screenshots")
 
 # End to end
 
@@ -167,21 +171,21 @@ def test_a_view_is_accessible_in_all_modes_and_fits(
 ) -> None:
     """The page is loaded once. Small are targets of less than 44 pixels."""
     page = visit()
-    screenshots.sign_in(page.context, demo.address, demo.cookie)
+    sign_in(page, demo.store, demo.address, "Robin")
     VIEWS[view](page, demo.address)
     PICTURES.mkdir(exist_ok=True)
     found = {}
     for mode, size in SHOWN.items():
-        screenshots.show(page, mode, size)
+        show(page, mode, size)
         page.screenshot(path=PICTURES / f"{view}-{mode}.png")
         found[f"violations, {mode}"] = violations(page)
         if size is PHONE:
             found[f"lost, {mode}"] = page.evaluate(LOST)
             found[f"small, {mode}"] = page.evaluate(SMALL)
-    screenshots.show(page, "large", DESK)
+    show(page, "large", DESK)
     found["lost, large on a desk"] = page.evaluate(LOST)
     for width in (320, 600, 1024, 2560):
-        screenshots.show(page, "light", {**DESK, "width": width})
+        show(page, "light", {**DESK, "width": width})
         found[f"lost, {width}"] = page.evaluate(LOST)
     assert {name: each for name, each in found.items() if each} == {}
 
@@ -190,10 +194,10 @@ def test_forced_colors_show_what_is_current_pressed_checked_and_sent(
     visit: Visit, demo: Demo
 ) -> None:
     page = visit()
-    screenshots.sign_in(page.context, demo.address, demo.cookie)
+    sign_in(page, demo.store, demo.address, "Robin")
     VIEWS["details"](page, demo.address)
     page.keyboard.press("Tab")
-    screenshots.show(page, "forced", DESK)
+    show(page, "forced", DESK)
     filled = {
         "nav [aria-current]": "nav :not([aria-current])",
         "[aria-pressed=true]": "[aria-pressed=false]",
@@ -210,8 +214,8 @@ def test_forced_colors_show_what_is_current_pressed_checked_and_sent(
 
 def test_the_page_keeps_still_behind_a_dialog(visit: Visit, demo: Demo) -> None:
     page = visit(viewport={"width": 1280, "height": 500})
-    screenshots.sign_in(page.context, demo.address, demo.cookie)
-    screenshots.library(page, demo.address)
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["library"](page, demo.address)
     page.mouse.move(5, 250)
     page.mouse.wheel(0, 300)
     until(lambda: page.evaluate("scrollY") == 300)
@@ -272,8 +276,8 @@ def test_both_icons_look_the_same(visit: Visit, site: str) -> None:
 
 def test_reduced_motion_turns_animations_off(visit: Visit, demo: Demo) -> None:
     page = visit(reduced_motion="reduce")
-    screenshots.sign_in(page.context, demo.address, demo.cookie)
-    screenshots.queue(page, demo.address)
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["queue"](page, demo.address)
     animations = "document.getAnimations().length"
     assert page.evaluate(animations) == 0
     bar = "getComputedStyle(document.querySelector('.cover-progress span'))"
@@ -324,8 +328,8 @@ def test_the_first_tab_stop_skips_to_the_content(anna: Any) -> None:
 
 def test_on_a_phone_the_menu_is_at_the_bottom(visit: Visit, demo: Demo) -> None:
     page = visit(viewport=PHONE, has_touch=True, is_mobile=True)
-    screenshots.sign_in(page.context, demo.address, demo.cookie)
-    screenshots.library(page, demo.address)
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["library"](page, demo.address)
     box = page.get_by_role("navigation").bounding_box()
     assert box["y"] + box["height"] == PHONE["height"]
     page.get_by_role("link", name="Queue").tap()

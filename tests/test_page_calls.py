@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import add, button, focused, queued, sign_in, until
+from browser import PHONE, add, button, focused, queued, see, sign_in, until
 from conftest import Visit
-from screenshots import PHONE, see, served
+from example import served
 
 EDIT = "Edit Paper Harbor"
 

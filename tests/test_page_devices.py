@@ -11,34 +11,20 @@ import catalogd
 from browser import (
     COPY_WITHOUT_HTTPS,
     add,
+    add_device,
     button,
     fill_folder,
     line_of,
     pair,
+    see,
     sign_in,
     until,
 )
 from conftest import PASSWORD, Clock, Visit
-from screenshots import see
 
 CI = os.environ.get("CI") == "true"
 CI_FACTOR = 10 if CI else 1  # by which its machines are slower
 ADD = "Add a device"
-
-
-def add_device(
-    store: catalogd.Store,
-    name: str,
-    account: int = 1,
-    target: str = "ready",
-    **changes: Any,
-) -> str:
-    """Add a device whose key is its name, and return its id."""
-    device = store.accounts.add_key(account, name, catalogd.hash_token(name))
-    store.accounts.set_target(device, target)
-    store.accounts.key_holder(catalogd.hash_token(name))
-    store.devices.change(device, changes)
-    return device
 
 
 def add_ben(store: catalogd.Store) -> int:

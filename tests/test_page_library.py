@@ -8,23 +8,25 @@ from typing import Any
 import pytest
 
 import catalogd
-import screenshots
+import containers
 from browser import (
     add,
+    add_device,
     button,
     focused,
     names,
     press_until,
     queued,
     report,
+    see,
     sign_in,
     until,
     violations,
     waiting,
 )
 from conftest import PASSWORD, Clock, Library, Visit
-from screenshots import VIEWS, Demo, see
-from test_page_devices import add_device
+from example import Demo
+from views import VIEWS
 
 JPEG = base64.b64decode(  # 8 x 8 pixels
     "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI////////"
@@ -34,6 +36,7 @@ JPEG = base64.b64decode(  # 8 x 8 pixels
     "AQAAAAAAAAAAAAAAAAAAAQP/xAAUEQEAAAAAAAAAAAAAAAAAAAAA/9oADAMBAAIRAxEAPwCQBTf/"
     "2Q=="
 )
+PROGRAM = containers.nro(containers.nacp("Paper Harbor", version="3.1.4"), JPEG)
 BASE, OTHER_BASE = "0100ABCD00010000", "0100ABCD00030000"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -427,7 +430,7 @@ def test_send_says_why_a_title_on_an_unplugged_disk_cannot_be_sent(
 def test_covers_that_failed_are_loaded_again_after_reconnecting(
     anna: Any, library: Library, store: catalogd.Store, scanner: catalogd.Scanner
 ) -> None:
-    library.add("game.nro", screenshots.nro("Paper Harbor", "3.1.4", JPEG))
+    library.add("game.nro", PROGRAM)
     scanner.scan()
     (file,) = scanner.entries.files()
     store.queue.send(1, file.id)
@@ -449,7 +452,7 @@ def test_covers_that_failed_are_loaded_again_after_reconnecting(
 def test_an_icon_is_that_of_the_file(
     anna: Any, library: Library, scanner: catalogd.Scanner
 ) -> None:
-    library.add("game.nro", screenshots.nro("Paper Harbor", "3.1.4", JPEG))
+    library.add("game.nro", PROGRAM)
     scanner.scan()
     anna.goto("")
     see(anna, "v3.1.4")

@@ -4,9 +4,9 @@ import collections
 from typing import Any
 
 import catalogd
-from browser import button, report, sending, sign_in, until
+from browser import button, report, see, sending, sign_in, until
 from conftest import Visit
-from screenshots import see, served
+from example import served
 
 
 def test_a_restart_of_the_server_during_a_transfer_is_survived(

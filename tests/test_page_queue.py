@@ -7,10 +7,18 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import add, button, focused, queued, report, sending, until
+from browser import (
+    add,
+    add_device,
+    button,
+    focused,
+    queued,
+    report,
+    see,
+    sending,
+    until,
+)
 from conftest import Clock
-from screenshots import see
-from test_page_devices import add_device
 
 
 def test_progress_is_shown_within_two_seconds(anna: Any, store: catalogd.Store) -> None:

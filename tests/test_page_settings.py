@@ -5,10 +5,19 @@ import time
 from typing import Any
 
 import catalogd
-import screenshots
-from browser import COPY_WITHOUT_HTTPS, add, button, focused, make_key, sign_in, until
+from browser import (
+    COPY_WITHOUT_HTTPS,
+    add,
+    button,
+    focused,
+    make_key,
+    see,
+    sign_in,
+    until,
+)
 from conftest import PASSWORD, Clock, Library, Visit
-from screenshots import Demo, see
+from example import Demo
+from views import TABS, VIEWS
 
 # Tidying up and backups
 
@@ -196,9 +205,9 @@ def test_a_member_sees_no_tab_for_admins(kim: Any) -> None:
 
 def test_the_texts_of_a_tab_are_no_wall(visit: Visit, demo: Demo) -> None:
     page = visit()
-    screenshots.sign_in(page.context, demo.address, demo.cookie)
-    for tab in screenshots.TABS:
-        screenshots.settings(page, demo.address, tab)
+    sign_in(page, demo.store, demo.address, "Robin")
+    for tab in TABS:
+        VIEWS[f"settings_{tab}"](page, demo.address)
         words = re.findall(r"\w[\w']*", page.locator(".columns").inner_text())
         assert len(words) < 100, tab
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import until
-from screenshots import see
+from browser import see, until
 
 WATCH = """
 new MutationObserver((records, watcher) => {

@@ -1,0 +1,158 @@
+"""Pictures of the page.
+
+`python3 tests/pictures.py` writes the two pictures of the README into packaging/;
+with a folder as its argument it writes every view into that folder: 390, 1280 and 2560
+pixels wide, light, dark, with forced colors, and with a font of 200 %. Names of views
+after the folder choose among them.
+"""
+
+import contextlib
+import itertools
+import os
+import pathlib
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import catalogd  # noqa: E402
+from browser import (  # noqa: E402
+    DESK,
+    PHONE,
+    WIDE,
+    close_context,
+    options,
+    show,
+    sign_in,
+    start_chromium,
+)
+from example import Demo, demo, games  # noqa: E402
+from views import VIEWS  # noqa: E402
+
+MODES = ("light", "dark", "forced", "large")
+SKIES = (
+    ("#20304f", "#d9774e", "#f6d28b", "#3b2f4f"),
+    ("#0d3b3e", "#4fa38a", "#f4e3b5", "#133d35"),
+    ("#4b2142", "#c9586b", "#f7c59f", "#2d1730"),
+    ("#163a63", "#6fb1d6", "#f5f0dc", "#1d4a3f"),
+    ("#2b2350", "#7d6bc4", "#f2c6de", "#1c1b3a"),
+    ("#5b3416", "#e0a04a", "#fbeab8", "#3f2a1a"),
+    ("#12302a", "#8fbf5f", "#f3f0a8", "#1f3d22"),
+)
+
+
+def art(number: int) -> str:
+    """Return a landscape as an SVG, a different one for each number."""
+    top, low, sun, land = SKIES[number % len(SKIES)]
+    x, y = 50 + number * 61 % 156, 60 + number * 37 % 60
+    ridges = [ridge(number * 7 + n * 3, 130 + n * 36) for n in range(3)]
+    shapes = "".join(
+        f'<path d="{path}" fill="{land}" opacity="{opacity}"/>'
+        for path, opacity in zip(ridges, (0.45, 0.7, 1), strict=True)
+    )
+    stars = "".join(
+        f'<circle cx="{n * 83 % 256}" cy="{n * 47 % 110}" r="1.5" fill="{sun}"/>'
+        for n in range(number, number + 14)
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 256 256" width="256">'
+        f'<rect width="256" height="256" fill="{top}"/>{stars}'
+        f'<circle cx="{x}" cy="{y}" r="110" fill="{low}" opacity=".35"/>'
+        f'<circle cx="{x}" cy="{y}" r="70" fill="{low}" opacity=".6"/>'
+        f'<circle cx="{x}" cy="{y}" r="{26 + number % 4 * 6}" fill="{sun}"/>'
+        f"{shapes}</svg>"
+    )
+
+
+def ridge(seed: int, height: int) -> str:
+    """Return the outline of hills or mountains as path data."""
+    peaks = [height - (seed * 131 + n * n * 53 + n * 17) % 61 for n in range(7)]
+    sharp = "L" if seed % 2 else "T"
+    path = "".join(f"{sharp}{n * 43} {peak}" for n, peak in enumerate(peaks))
+    return f"M0 {height}{path}V256H0z"
+
+
+ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
+
+
+def draw_icons(context: Any, store: catalogd.Store) -> None:
+    """Replace the icons by drawings, because a JPEG's noise makes a PNG large."""
+    numbers = {game[0]: number for number, game in enumerate(games())}
+    rows = store.entries.downloadable()
+    ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
+
+    def answer(route: Any) -> None:
+        entry = re.findall(r"/icons/(\w+)", route.request.url)[0]
+        route.fulfill(content_type="image/svg+xml", body=art(ids[entry]))
+
+    context.route("**/web/icons/*", answer)
+
+
+def picture(page: Any, path: str) -> None:
+    page.wait_for_timeout(150)  # for images and fonts
+    page.screenshot(path=path)
+
+
+@contextlib.contextmanager
+def visiting(
+    browser: Any, server: Demo, view: str, scheme: str, size: Mapping[str, int]
+) -> Iterator[Any]:
+    """Open a view with pictures on its covers."""
+    context = browser.new_context(**options(scheme, size))
+    draw_icons(context, server.store)
+    page = context.new_page()
+    sign_in(page, server.store, server.address, "Robin")
+    VIEWS[view](page, server.address)
+    yield page
+    close_context(context)
+
+
+def all_views(browser: Any, server: Demo, folder: str, views: Sequence[str]) -> None:
+    os.makedirs(folder, exist_ok=True)
+    for view, size in itertools.product(views, (PHONE, DESK, WIDE)):
+        with visiting(browser, server, view, "light", size) as page:
+            for mode in MODES:
+                show(page, mode, size)
+                file = f"{view}-{size['width']}-{mode}.png"
+                picture(page, os.path.join(folder, file))
+
+
+def readme_pictures(browser: Any, server: Demo) -> None:
+    folder = ROOT / "packaging"
+    size = {"width": 1080, "height": 680}
+    with visiting(browser, server, "library", "light", size) as page:
+        picture(page, f"{folder}/page.png")
+    with visiting(browser, server, "queue", "dark", PHONE) as page:
+        picture(page, f"{folder}/page-phone.png")
+
+
+FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+<include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+<alias binding="strong">
+<family>sans-serif</family><prefer><family>Inter</family></prefer>
+</alias>
+</fontconfig>
+"""
+
+
+def main() -> None:
+    """Take the pictures, with Inter as the system's font where it is installed."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write(FONTS)
+        file.flush()
+        os.environ["FONTCONFIG_FILE"] = file.name
+        with start_chromium() as browser, demo(ICONS) as server:
+            if sys.argv[1:]:
+                all_views(browser, server, sys.argv[1], sys.argv[2:] or [*VIEWS])
+            else:
+                readme_pictures(browser, server)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+"""The views of the page: how to reach each from a fresh page."""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import catalogd
+from browser import see
+
+
+def library(page: Any, address: str) -> None:
+    page.goto(address)
+    page.locator(".entry").first.wait_for()
+
+
+def queue(page: Any, address: str) -> None:
+    page.goto(f"{address}#queue")
+    page.locator(".sending").wait_for()
+
+
+TABS = {  # of the settings, with a text in each
+    "you": "this browser",
+    "devices": "Computer in the living room",
+    "library": "Nothing is deleted here",
+    "people": "Kim",
+    "server": f"catalogd {catalogd.__version__}",
+}
+
+
+def settings(page: Any, address: str, tab: str) -> None:
+    page.goto(f"{address}#settings/{tab}")
+    see(page, TABS[tab])
+
+
+def view_signing_in(page: Any, address: str) -> None:
+    page.context.clear_cookies()
+    page.goto(address)
+    page.get_by_role("button", name="Sign in").wait_for()
+
+
+def view_wrong_password(page: Any, address: str) -> None:
+    view_signing_in(page, address)
+    page.get_by_label("Name").fill("Robin")
+    page.get_by_label("Password").fill("a guess")
+    page.get_by_role("button", name="Sign in").click()
+    see(page, "The name or the password is wrong.")
+
+
+def view_setup(page: Any, address: str) -> None:
+    answer = {"success": True, "account": None, "needs_setup": True}
+    page.route("**/web/me", lambda route: route.fulfill(json=answer))
+    page.goto(f"{address}#setup=482-915")
+    see(page, "Welcome")
+
+
+def view_loading(page: Any, address: str) -> None:
+    page.add_init_script(
+        "const get = fetch; fetch = (path, options) =>"
+        " path === 'web/entries' ? new Promise(() => {}) : get(path, options);"
+    )
+    page.goto(address)
+    page.locator(".skeleton").wait_for()
+
+
+def view_empty(page: Any, address: str) -> None:
+    answer = {"success": True, "entries": []}
+    page.route("**/web/entries", lambda route: route.fulfill(json=answer))
+    page.goto(address)
+    page.locator(".empty").wait_for()
+
+
+def view_scanning(page: Any, address: str) -> None:
+    scan = {"scanning": True, "files": 1234, "read": 87, "folders": []}
+    page.route("**/web/scan", lambda route: route.fulfill(json=scan))
+    view_empty(page, address)
+    see(page, "1,234 files so far")
+
+
+def view_broken(page: Any, address: str) -> None:
+    answer = {"success": False, "error": "busy", "message": "The database is busy."}
+    page.route("**/web/entries", lambda route: route.fulfill(status=503, json=answer))
+    page.goto(address)
+    see(page, "The database is busy.")
+
+
+def view_reconnecting(page: Any, address: str) -> None:
+    library(page, address)
+    page.route("**/web/**", lambda route: route.abort())
+    see(page, "Reconnecting")
+
+
+def view_rows(page: Any, address: str) -> None:
+    library(page, address)
+    other = page.get_by_role("button", name="Show as")
+    other.click()
+    page.locator(".entry").first.wait_for()
+
+
+def view_selecting(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("button", name="Select", exact=True).click()
+    for name in ("Drift Cartographer", "Fable Foundry"):
+        page.get_by_label(f"Select {name}").check()
+    see(page, "2 selected")
+
+
+def view_filters(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("button", name="Not sent yet").click()
+    page.get_by_role("button", name="More filters").click()
+    page.get_by_role("button", name="NSZ").click()
+
+
+def view_not_loaded(page: Any, address: str) -> None:
+    answer = {"success": False, "error": "busy", "message": "The database is busy."}
+    page.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
+    page.goto(f"{address}#settings/devices")
+    see(page, "This could not be loaded.")
+
+
+def view_undo(page: Any, address: str) -> None:
+    answer = {"success": True, "added": ["a", "b", "c"], "already": [], "failed": []}
+    page.route("**/web/send", lambda route: route.fulfill(json=answer))
+    library(page, address)
+    page.get_by_role("button", name="Send Fable Foundry").click()
+    see(page, "3 files added to the queue.")
+
+
+def view_search(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_label("Search the library").fill("garden")
+    see(page, "2 of 27 titles")
+
+
+def view_nothing_found(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_label("Search the library").fill("submarine")
+    see(page, "Nothing found")
+
+
+def view_details(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("link", name="Echo Quarry").click()
+    page.get_by_role("dialog").wait_for()
+
+
+def view_file_details(page: Any, address: str) -> None:
+    view_details(page, address)
+    name = "File details of Echo Quarry - Soundtrack"
+    page.get_by_role("button", name=name).click()
+    see(page, "Location")
+
+
+def view_editing(page: Any, address: str) -> None:
+    view_details(page, address)
+    page.get_by_role("button", name="Edit Echo Quarry", exact=True).click()
+    page.get_by_role("button", name="Save").wait_for()
+
+
+def view_gone(page: Any, address: str) -> None:
+    page.goto(f"{address}#title/none")
+    see(page, "This title no longer exists")
+
+
+def view_toast(page: Any, address: str) -> None:
+    answer = {"success": False, "error": "not_found", "message": "There is none."}
+    page.route("**/web/send", lambda route: route.fulfill(status=404, json=answer))
+    library(page, address)
+    page.get_by_role("button", name="Send Fable Foundry").click()
+    see(page, "Fable Foundry was not queued.")
+
+
+def view_empty_queue(page: Any, address: str) -> None:
+    answer = {"success": True, "queue": [], "freed": 0}
+    page.route("**/web/queue", lambda route: route.fulfill(json=answer))
+    page.goto(f"{address}#queue")
+    see(page, "The queue is empty")
+    see(page, "No device fetches your queue yet.")
+
+
+def view_new_key(page: Any, address: str) -> None:
+    settings(page, address, "devices")
+    page.get_by_label("What is it for?").fill("Laptop")
+    page.get_by_role("button", name="Create key").click()
+    see(page, "It is shown only now.")
+
+
+def view_tidy(page: Any, address: str) -> None:
+    settings(page, address, "library")
+    page.locator(".tidy summary").first.click()
+    page.locator(".tidy .row").first.wait_for()
+    page.locator(".tidy").first.scroll_into_view_if_needed()
+
+
+def view_many(page: Any, address: str) -> None:
+    library(page, address)
+    page.get_by_role("button", name="Select", exact=True).click()
+    page.get_by_role("button", name="Select all").click()
+    page.get_by_role("button", name="Send 2").click()
+    page.get_by_role("dialog").wait_for()
+
+
+def view_question(page: Any, address: str) -> None:
+    settings(page, address, "people")
+    page.get_by_role("button", name="Remove Kim").click()
+    page.get_by_role("dialog").wait_for()
+
+
+def device(name: str, **facts: Any) -> dict[str, Any]:
+    """Return a device as the server tells of it."""
+    return {
+        **{"id": name, "name": name, "account": "Robin", "is_own": True},
+        **{"shared": False, "state": "idle", "target": "ready", "last_call": None},
+        **facts,
+    }
+
+
+NO_CONSOLE = "The FTP server at 192.168.1.21:5000 is not ready: no answer."
+DEVICES = [
+    device("Living room", state="sending", shared=True),
+    device("Bedroom", target=NO_CONSOLE),
+    device("Travel card", state="away", last_call="2026-01-31T18:05:59"),
+    device("Attic", account="Kim", is_own=False, shared=True),
+]
+
+
+def answer_devices(page: Any, devices: Sequence[dict[str, Any]]) -> None:
+    """Let the page have these devices, and its queue's items be for them in turn."""
+
+    def answer_queue(route: Any) -> None:
+        body = route.fetch().json()
+        ids = itertools.cycle([each["id"] for each in devices[:2]] or [None])
+        for item in body["queue"]:
+            item["device"] = next(ids)
+            if item["status"] == "processing":
+                item["device"] = "Living room"
+        *_, last = body["queue"]
+        body["queue"][-1] = {**last, "is_own": False, "account": "Kim"}
+        route.fulfill(json=body)
+
+    answer = {"success": True, "devices": devices}
+    page.route("**/web/devices", lambda route: route.fulfill(json=answer))
+    page.route("**/web/queue", answer_queue)
+
+
+def view_devices_queue(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    page.goto(f"{address}#queue")
+    see(page, "Its console does not answer")
+
+
+def view_devices_library(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    library(page, address)
+    page.get_by_label("Send to").wait_for()
+
+
+def view_devices_details(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    view_details(page, address)
+    page.get_by_role("dialog").get_by_label("Send to").wait_for()
+
+
+def view_devices_settings(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    settings(page, address, "devices")
+    page.get_by_role("button", name="Rename Bedroom").click()
+    page.get_by_label("New name of Bedroom").wait_for()
+
+
+def view_freed(page: Any, address: str) -> None:
+    def answer(route: Any) -> None:
+        body = route.fetch().json()
+        waits = [item for item in body["queue"] if item["status"] == "pending"]
+        for item in waits:
+            item["freed_from"] = "Bedroom"
+        route.fulfill(json={**body, "freed": len(waits)})
+
+    page.route("**/web/queue", answer)
+    shown = {"success": True, "devices": DEVICES[:1]}
+    page.route("**/web/devices", lambda route: route.fulfill(json=shown))
+    page.goto(f"{address}#queue")
+    see(page, "without a device, since Bedroom")
+
+
+def view_no_device(page: Any, address: str) -> None:
+    page.route(
+        "**/web/devices",
+        lambda route: route.fulfill(json={"success": True, "devices": []}),
+    )
+    queue(page, address)
+    see(page, "Waits for a device.")
+
+
+def view_add_device(page: Any, address: str) -> None:
+    queue(page, address)
+    page.goto(f"{address}#settings/devices")
+    page.get_by_role("button", name="Add a device").click()
+    see(page, "What does it put files on?")
+
+
+def view_add_device_lines(page: Any, address: str) -> None:
+    view_add_device(page, address)
+    page.get_by_label("Where is it on that computer?").fill("/media/robin/SDCARD")
+    see(page, "curl")
+    page.locator(".pairing").scroll_into_view_if_needed()
+
+
+def view_add_device_ftp(page: Any, address: str) -> None:
+    view_add_device(page, address)
+    page.get_by_label("Console over FTP").check()
+    page.get_by_label("sys-ftpd", exact=True).check()
+    page.get_by_label("Address of the console").fill("192.168.1.20")
+
+
+def view_add_device_used(page: Any, address: str) -> None:
+    used = {"code": None, "expires_in": 0, "device": "Bedroom", "success": True}
+    answer_devices(page, [device("Bedroom", target=NO_CONSOLE)])
+    view_add_device_lines(page, address)
+    page.route("**/web/pairing", lambda route: route.fulfill(json=used))
+    see(page, "Bedroom has called")
+    page.locator(".ticks").scroll_into_view_if_needed()
+
+
+def view_add_device_ready(page: Any, address: str) -> None:
+    used = {"code": None, "expires_in": 0, "device": "Bedroom", "success": True}
+    answer_devices(page, [device("Bedroom")])
+    view_add_device_lines(page, address)
+    page.route("**/web/pairing", lambda route: route.fulfill(json=used))
+    see(page, "Send puts your games on Bedroom now.")
+    page.locator(".step .actions").scroll_into_view_if_needed()
+
+
+def view_add_device_ended(page: Any, address: str) -> None:
+    ended = {"code": None, "expires_in": 0, "device": None, "ended": True}
+    view_add_device_lines(page, address)
+    answer = {**ended, "success": True}
+    page.route("**/web/pairing", lambda route: route.fulfill(json=answer))
+    see(page, "Somebody tried ten wrong codes")
+
+
+def view_console_fetches(page: Any, address: str) -> None:
+    answer = {"success": True, "token": "Tz6hT1mK0vB3nUqk"}
+    page.route("**/web/dir", lambda route: route.fulfill(json=answer))
+    view_add_device(page, address)
+    page.get_by_label("The console fetches by itself").check()
+    see(page, "http.ini")
+
+
+VIEWS: dict[str, Callable[[Any, str], None]] = {
+    "library": library,
+    "queue": queue,
+    **{f"settings_{tab}": functools.partial(settings, tab=tab) for tab in TABS},
+    **{name[5:]: view for name, view in globals().items() if name[:5] == "view_"},
+}
