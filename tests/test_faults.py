@@ -421,8 +421,19 @@ def test_a_request_behind_a_large_file_holds_no_worker(
             assert b'{"success": true' in download.rest()[:1000]
 
 
+def queue_long_item(store: catalogd.Store) -> None:
+    """Make a poll's answer so long that a few of them fill the way to a client."""
+    facts = {"name": "A", "description": "", "version": ""}
+    url = f"https://example.org/{'x' * 500_000}"
+    entry = store.entries.add_link(url, 1, "nsp", facts, "anna")
+    store.queue.send(store.accounts.id_of("anna"), entry)
+
+
 @pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
-def test_a_client_that_polls_and_does_not_read_holds_up_nobody(games: Games) -> None:
+def test_a_client_that_polls_and_does_not_read_holds_up_nobody(
+    games: Games, store: catalogd.Store
+) -> None:
+    queue_long_item(store)
     before = open_sockets()
     with games.connect() as client:
         client.settimeout(0.5)

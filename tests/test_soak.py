@@ -1,6 +1,7 @@
 """Transfers, while client and server are killed at random moments."""
 
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -15,7 +16,8 @@ from collections.abc import Iterator
 import pytest
 
 import catalogd
-from conftest import Library, short_and_long
+from conftest import Library, short_and_long, wait_for
+from example import session
 
 ROOT = pathlib.Path(catalogd.__file__).parent
 PATIENCE = 60.0  # seconds for what is left when nothing is killed any more
@@ -24,7 +26,10 @@ PATIENCE = 60.0  # seconds for what is left when nothing is killed any more
 class Soak:
     """A server and a client, as processes that may be killed."""
 
-    def __init__(self, folder: pathlib.Path, library: Library, key: str) -> None:
+    def __init__(
+        self, folder: pathlib.Path, library: Library, key: str, cookie: str
+    ) -> None:
+        self.cookie = cookie
         self.folder = folder
         self.card = folder / "card"
         self.card.mkdir()
@@ -55,6 +60,18 @@ class Soak:
             self.client = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.DEVNULL
             )
+
+    def has_scanned(self) -> bool:
+        """Return whether the server has finished its first scan."""
+        address = f"http://127.0.0.1:{self.port}/web/scan"
+        call = urllib.request.Request(
+            address, headers={"Cookie": f"session={self.cookie}"}
+        )
+        try:
+            with urllib.request.urlopen(call) as answer:
+                return bool(json.load(answer)["finished"])
+        except urllib.error.URLError:  # it does not listen yet
+            return False
 
     def client_ended(self) -> bool:
         return self.client is None or self.client.poll() is not None
@@ -88,13 +105,14 @@ def soak(
     scanner.scan()
     for row in store.entries.downloadable():
         store.queue.send(store.accounts.id_of("anna"), row["id"])
+    cookie = session(store, store.accounts.id_of("anna"))
     store.close()
-    with contextlib.closing(Soak(tmp_path, library, key)) as soak:
+    with contextlib.closing(Soak(tmp_path, library, key, cookie)) as soak:
         yield soak
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux counts what is written")
-@short_and_long(count=(20, 20), seconds=(20, 600))
+@short_and_long(count=(20, 20), seconds=(3, 600))
 def test_a_service_that_only_answers_polls_writes_nothing(
     soak: Soak, count: int, seconds: int
 ) -> None:
@@ -106,17 +124,17 @@ def test_a_service_that_only_answers_polls_writes_nothing(
     poll = urllib.request.Request(address, headers=headers)
     counters = pathlib.Path(f"/proc/{soak.server.pid}/io")
     written = []
-    time.sleep(5)  # for the first scan
+    wait_for(soak.has_scanned)
     urllib.request.urlopen(poll).close()  # the first makes the key a device's
-    time.sleep(2)
-    for _ in range(seconds):
+    time.sleep(1)  # what is old is dropped after a scan
+    for _ in range(10 * seconds):
         urllib.request.urlopen(poll).close()
         written += re.findall(r"write_bytes: (\d+)", counters.read_text())[:1]
-        time.sleep(1)
+        time.sleep(0.1)
     assert {*written} == {written[0]}
 
 
-@short_and_long(count=(100, 1000), seconds=(15, 150))
+@short_and_long(count=(40, 1000), seconds=(6, 150))
 def test_each_file_arrives_once_and_whole_whatever_is_killed(
     soak: Soak, count: int, seconds: int
 ) -> None:

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Rates of small calls, compared with a "hello" of bottle and waitress alone.
 
-    python3 tests/benchmarks/calls.py [SECONDS]
+    python3 tests/benchmarks/calls.py [SECONDS [ENTRIES]]
 
 Each server is a process of its own; this one makes the calls, over connections that
 stay open. The rates of a table are measured in turns, so that a busy machine slows all
-of them: compare the ratios. SECONDS is the time for one rate (default 2).
+of them: compare the ratios. SECONDS is the time for one rate (default 2),
+ENTRIES the number of files in the library (default 10,000).
 """
 
 import collections
 import contextlib
 import http.client
+import json
 import os
 import pathlib
 import re
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -31,7 +34,6 @@ import waitress  # noqa: E402
 
 import catalogd  # noqa: E402
 
-ENTRIES = 10_000
 QUEUED = 3  # items in the queue that is read
 ROUNDS = 3
 HEAD_END = b"\r\n\r\n"
@@ -76,16 +78,16 @@ def server(*command: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def wait_for(port: int, path: str, key: str = "") -> None:
-    """Wait for the first answer."""
+def wait_for(port: int, path: str, **headers: str) -> bytes:
+    """Wait for the first answer, and return its body."""
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port)
         with contextlib.closing(connection), contextlib.suppress(OSError):
-            connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
-            status = connection.getresponse().status
-            if status != 200:
-                raise SystemExit(f"{path}: {status}")
-            return
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise SystemExit(f"{path}: {answer.status}")
+            return answer.read()
         time.sleep(0.002)
 
 
@@ -153,36 +155,48 @@ def in_turns(seconds: float, tasks: dict[str, Callable[[float], float]]) -> list
     return [statistics.median(rates[name]) for name in tasks]
 
 
-def request(method: str, path: str, key: str = "", body: bytes = b"") -> bytes:
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
-    if key:
-        head += f"Authorization: Bearer {key}\r\n"
+def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
     if body:
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}\r\n".encode() + body
+        headers |= {"Content-Type": "application/json"}
+        headers |= {"Content-Length": str(len(body))}
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 # Measurements
 
 
-def fill(folder: pathlib.Path) -> tuple[str, str]:
-    """Scan a library of small files and fill a queue. Return a key and an item id."""
+class Filled(NamedTuple):
+    """What the calls to a server with a library and a queue need."""
+
+    bearer: dict[str, str]  # the header with the key
+    cookie: dict[str, str]
+    item: str  # in the queue
+
+
+def fill(folder: pathlib.Path, entries: int) -> Filled:
+    """Scan a library of small files and fill a queue."""
     library = folder / "library"
     library.mkdir()
-    for number in range(ENTRIES):
+    for number in range(entries):
         path = library / f"Game number {number} [0100{number:012X}][v65536].nsp"
         path.write_bytes(b"x")
         os.utime(path, (1_600_000_000, 1_600_000_000))
     settings = catalogd.Settings(folders=(str(library),))
     with contextlib.closing(catalogd.Store(str(folder / "data"))) as store:
         changes = catalogd.Scanner(store, settings).scan()
-        assert len(changes.added) == ENTRIES
+        assert len(changes.added) == entries
         account = store.accounts.add("anna", "scrypt$2$1$1$$")
         key = catalogd.new_key()
         store.accounts.add_key(account, "benchmark", catalogd.hash_token(key))
         for known in list(store.entries.files())[:QUEUED]:
             store.queue.send(account, known.id)
-        return key, str(store.queue.pending(account)[0]["id"])
+        secret = catalogd.new_key()
+        store.accounts.add_session(account, catalogd.hash_token(secret), "benchmark")
+        item = str(store.queue.pending(account)[0]["id"])
+        cookie = {"Cookie": f"session={secret}"}
+        return Filled({"Authorization": f"Bearer {key}"}, cookie, item)
 
 
 def resident(pid: int) -> float:
@@ -193,18 +207,26 @@ def resident(pid: int) -> float:
     return int(found[1]) * 1024 / 1e6
 
 
-def small_calls(seconds: float, plain: int, ours: int, key: str, item: str) -> None:
+def small_calls(seconds: float, plain: int, ours: int, filled: Filled) -> None:
     report = (
-        f'{{"queue_item_id": "{item}", "progress_percent": 41.5,'
+        f'{{"queue_item_id": "{filled.item}", "progress_percent": 41.5,'
         ' "bytes_transferred": 415000000, "transfer_speed": 21500000.5}'
     )
     calls = {
         "bare hello": (plain, request("GET", "/hello")),
         "hello with fdatasync": (plain, request("GET", "/durable")),
-        "GET /api/send-queue": (ours, request("GET", "/api/send-queue", key)),
+        "GET /api/send-queue": (
+            ours,
+            request("GET", "/api/send-queue", **filled.bearer),
+        ),
         "POST .../progress": (
             ours,
-            request("POST", "/api/send-queue/progress", key, report.encode()),
+            request(
+                "POST",
+                "/api/send-queue/progress",
+                report.encode(),
+                **filled.bearer,
+            ),
         ),
     }
     print("calls a second (of the bare hello's)")
@@ -221,18 +243,19 @@ def small_calls(seconds: float, plain: int, ours: int, key: str, item: str) -> N
         print(f"{name:<24} {one:>20} {eight:>20}")
 
 
-def start(folder: pathlib.Path, key: str) -> tuple[float, float]:
+def start(folder: pathlib.Path, filled: Filled) -> tuple[float, float]:
     """Return the seconds from start to first answer, and the MB after some calls."""
     port = free_port()
     began = time.perf_counter()
     with server(*serve_command(folder, port)) as process:
-        wait_for(port, "/api/send-queue", key)
+        wait_for(port, "/api/send-queue", **filled.bearer)
         took = time.perf_counter() - began
         for _ in range(10):
-            wait_for(port, "/api/list", key)
-        time.sleep(3)  # for the first scan to end
+            wait_for(port, "/api/list", **filled.bearer)
+        while not json.loads(wait_for(port, "/web/scan", **filled.cookie))["finished"]:
+            time.sleep(0.01)
         for _ in range(10):
-            wait_for(port, "/api/list", key)
+            wait_for(port, "/api/list", **filled.bearer)
         return took, resident(process.pid)
 
 
@@ -244,21 +267,21 @@ def serve_command(folder: pathlib.Path, port: int) -> list[str]:
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
+    entries = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = pathlib.Path(name)
-        key, item = fill(folder)
-        starts = [start(folder, key) for _ in range(3)]
+        filled = fill(folder, entries)
+        starts = [start(folder, filled) for _ in range(3)]
         ours, plain = free_port(), free_port()
         stack.enter_context(server(*serve_command(folder, ours)))
         stack.enter_context(server(__file__, "hello", str(plain), name))
-        wait_for(ours, "/api/list", key)
+        wait_for(ours, "/api/list", **filled.bearer)
         wait_for(plain, "/hello")
-        small_calls(seconds, plain, ours, key, item)
+        small_calls(seconds, plain, ours, filled)
     times, sizes = zip(*starts, strict=True)
-    print(
-        f"\nstart to first answer, {ENTRIES} entries: {statistics.median(times):.2f} s"
-    )
-    print(f"resident after 20 lists of {ENTRIES} entries: {max(sizes):.1f} MB")
+    took = statistics.median(times)
+    print(f"\nstart to first answer, {entries} entries: {took:.2f} s")
+    print(f"resident after 20 lists of {entries} entries: {max(sizes):.1f} MB")
 
 
 if __name__ == "__main__":
