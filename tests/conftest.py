@@ -34,6 +34,15 @@ from example import Demo, served
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that run in a browser, and let the slow ones begin first."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def skip(reason: str) -> NoReturn:
     """Skip a test, or fail it where `CI` is set: nothing is missing there.
 

@@ -9,6 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("scan.py", "200"), ("calls.py", "0.05", "200")])
 def test_a_benchmark_prints_its_table(command: tuple[str, ...]) -> None:
     script, *options = command

@@ -429,6 +429,7 @@ def queue_long_item(store: catalogd.Store) -> None:
     store.queue.send(store.accounts.id_of("anna"), entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
 def test_a_client_that_polls_and_does_not_read_holds_up_nobody(
     games: Games, store: catalogd.Store

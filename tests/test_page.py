@@ -32,8 +32,6 @@ from conftest import PASSWORD, Library, Visit
 from example import Demo, served
 from views import VIEWS
 
-PICTURES = pathlib.Path(catalogd.__file__).with_name("screenshots")
-
 # End to end
 
 
@@ -173,11 +171,9 @@ def test_a_view_is_accessible_in_all_modes_and_fits(
     page = visit()
     sign_in(page, demo.store, demo.address, "Robin")
     VIEWS[view](page, demo.address)
-    PICTURES.mkdir(exist_ok=True)
     found = {}
     for mode, size in SHOWN.items():
         show(page, mode, size)
-        page.screenshot(path=PICTURES / f"{view}-{mode}.png")
         found[f"violations, {mode}"] = violations(page)
         if size is PHONE:
             found[f"lost, {mode}"] = page.evaluate(LOST)

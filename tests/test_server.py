@@ -490,6 +490,7 @@ class Client(threading.Thread):
                 self.got[-1] += part
 
 
+@pytest.mark.slow
 @short_and_long(stops=(3, 150), clients=(8, 32))
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
 def test_a_stop_damages_no_download(
@@ -778,6 +779,7 @@ def post(games: Games, path: str, fields: dict[str, Any]) -> tuple[int, Any, Any
         return answer.status, answer.headers, json.loads(answer.read())
 
 
+@pytest.mark.slow
 @short_and_long(seconds=(2, 70))
 def test_a_program_that_holds_the_write_lock_stops_no_reader(
     games: Games,
@@ -820,6 +822,7 @@ def test_a_program_that_holds_the_write_lock_stops_no_reader(
     wait_for(lambda: store.queue.items(account)[0]["percent"] == 7)
 
 
+@pytest.mark.slow
 def test_programs_that_do_not_read_an_index_share_one_in_memory(
     games: Games, store: catalogd.Store
 ) -> None:

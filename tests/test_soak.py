@@ -111,6 +111,7 @@ def soak(
         yield soak
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux counts what is written")
 @short_and_long(count=(20, 20), seconds=(3, 600))
 def test_a_service_that_only_answers_polls_writes_nothing(
@@ -134,6 +135,7 @@ def test_a_service_that_only_answers_polls_writes_nothing(
     assert {*written} == {written[0]}
 
 
+@pytest.mark.slow
 @short_and_long(count=(40, 1000), seconds=(6, 150))
 def test_each_file_arrives_once_and_whole_whatever_is_killed(
     soak: Soak, count: int, seconds: int

@@ -154,6 +154,7 @@ def test_a_storm_of_renames_loses_nothing(
         within(20, lambda: ids(store) == now)
 
 
+@pytest.mark.slow
 def test_lost_events_are_made_good_by_a_scan_of_all(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner
 ) -> None:
@@ -462,6 +463,7 @@ def bytes_written() -> int:
     return int(dict(row.split(": ") for row in rows)["write_bytes"])
 
 
+@pytest.mark.slow
 @short_and_long(count=(500, 100_000), seconds=(4, 600))
 def test_a_disk_sleeps_while_clients_and_a_page_poll(
     count: int,
