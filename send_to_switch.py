@@ -52,7 +52,7 @@ import threading
 import time
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
 __version__ = "0.1.0"
@@ -64,6 +64,7 @@ TIMEOUT_SECONDS = 30.0  # that a socket may be silent
 CHUNK_BYTES = 1024 * 1024
 Address = urllib.parse.SplitResult
 Response = http.client.HTTPResponse
+Blocks = Generator[bytes, None, None]
 Result = TypeVar("Result")
 
 
@@ -319,6 +320,8 @@ def error_text(error: BaseException) -> str:
     """Return the cause of a network error for a person."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, EOFError):
+        return "the other side closed the connection"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
@@ -387,6 +390,11 @@ class State:
             self.unfinished[name] = validator
             self.save()
 
+    def drop_part(self, name: str) -> None:
+        """Note that an unfinished file is damaged."""
+        self.unfinished.pop(name, None)
+        self.save()
+
     def own_name(self, name: str, entry: str) -> str:
         """Return the name for an entry's file: marked where another entry has it."""
         owner, _ = self.files.get(name.casefold(), (entry, ""))
@@ -401,9 +409,8 @@ class State:
 
     def forget(self, name: str) -> None:
         """Note that the item has ended, and that its file is no longer unfinished."""
-        self.unfinished.pop(name, None)
         self.sent = ""
-        self.save()
+        self.drop_part(name)
 
 
 # Server -----------------------------------------------------------------------
@@ -753,11 +760,7 @@ class Download:
         if start:
             headers = {"Range": f"bytes={start}-", "If-Range": self.validator}
         with self._open(headers) as response:
-            span = response.headers.get("Content-Range", "")
-            is_resumed = response.status == 206 and span.startswith(f"bytes {start}-")
-            has_changed = self.validator not in ("", strong_validator(response.headers))
-            if has_changed or (start and not is_resumed):
-                raise Interrupted("The file has changed on the server.")
+            self._check_version(response, start)
             with contextlib.suppress(*NETWORK_ERRORS):
                 while count := response.readinto(buffer):
                     self.progress.check()
@@ -767,6 +770,27 @@ class Download:
         self.progress.check()
         if self.progress.done != self.size:
             raise FileOffline("The download was interrupted.")
+
+    def span(self, start: int, stop: int) -> bytes:
+        """Return the file's bytes from the byte `start` up to, without, `stop`.
+
+        :raises ServerOffline, BadKey, Failed: they cannot be downloaded now.
+        """
+        headers = {"Range": f"bytes={start}-{stop - 1}", "If-Range": self.validator}
+        with self._open(headers) as response:
+            self._check_version(response, start)
+            try:
+                return response.read(stop - start)
+            except NETWORK_ERRORS as error:
+                raise FileOffline("The download was interrupted.") from error
+
+    def _check_version(self, response: Response, start: int) -> None:
+        """:raises Interrupted: it does not carry this version from this byte on."""
+        span = response.headers.get("Content-Range", "")
+        is_resumed = response.status == 206 and span.startswith(f"bytes {start}-")
+        has_changed = self.validator not in ("", strong_validator(response.headers))
+        if has_changed or (start and not is_resumed):
+            raise Interrupted("The file has changed on the server.")
 
     @contextlib.contextmanager
     def _open(self, range_headers: dict[str, str]) -> Iterator[Response]:
@@ -846,6 +870,8 @@ def strong_validator(headers: http.client.HTTPMessage) -> str:
 # Where the client puts files. A new kind of target is one class here.
 
 FAT32_LIMIT_BYTES = 2**32
+SIZE_MODULUS = 2**32  # ftpsrv tells sizes as numbers of 32 bits
+SEAM_BYTES = 1024 * 1024  # that are read back where a file was resumed
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR)
 FAT32_MESSAGE = (
@@ -886,74 +912,119 @@ class Target:
         """Close the connection: after each item, and before another attempt."""
 
 
-def check_digests(download: Download, read_back: bytes | None = None) -> None:
-    """:raises Failed: the SHA-256 of what was sent, or read back, is not the file's."""
+def check_sent(download: Download) -> None:
+    """:raises Failed: the SHA-256 of what was sent is not the server's."""
     sent = download.digest.digest() if download.digest else None
-    expected = download.sha256 or sent
-    if sent not in (None, expected):
+    if None not in (sent, download.sha256) and sent != download.sha256:
         raise Failed("The file arrived damaged: its digest is not the server's.")
-    if read_back not in (None, expected):
-        raise Failed("The file reads back differently. Is the card worn out?")
 
 
 class Storage(Target, abc.ABC):
     """A target that keeps files by their names, which its subclasses read and write.
-    An unfinished one is called NAME.part, and is resumed where that is possible."""
+    An unfinished one is called NAME.part, and is resumed where that is possible.
 
-    is_local = False  # so that a resumed file is quickly read back
+    What a target says of a resumed file proves nothing: ftpsrv, for one, tells the
+    right size of a file whose head it has replaced by zeros. So the end of the part is
+    read back before it is resumed, and again once the rest has been written.
+    """
+
+    can_append = True  # False once the target has refused it, or damaged a file
 
     @abc.abstractmethod
-    def size_of(self, name: str) -> int | None:
-        """Return the bytes of a file, None where it does not exist, or if unknown."""
+    def size_of(self, name: str, expected: int = 0) -> int | None:
+        """Return the bytes of a file, None where it does not exist, or if unknown. A
+        target that does not count beyond 32 bits gives `expected` if it may be that."""
 
     @abc.abstractmethod
     def write(self, name: str, download: Download) -> None:
         """Write the rest of the file."""
 
     @abc.abstractmethod
-    def read_back(self, name: str, progress: Progress) -> bytes:
-        """Return the SHA-256 of a file."""
+    def read(self, name: str, start: int, progress: Progress) -> Blocks:
+        """Yield what a file has from the byte `start` on. :raises Failed: refused."""
 
     @abc.abstractmethod
     def rename(self, part: str, name: str) -> None:
         """Rename a file, also over an existing one."""
-
-    def can_resume(self, download: Download, start: int) -> bool:
-        """Return whether the file can go on at this byte, and then be verified."""
-        return not self.settings.verify or download.sha256 is not None
 
     def save(self, download: Download, state: State) -> None:
         """Write the file to NAME.part, and rename that once it is complete."""
         item, progress = download.item, download.progress
         name = download.name = state.own_name(download.name, item.entry_id)
         part = f"{name}.part"
-        start = self.size_of(part) or 0
-        if self.has(name, download, state) and not start:
+        size = self.size_of(part) or 0
+        if self.has(name, download, state) and not size:
             progress.screen.say(f"{name} is on the target already.")
             state.mark_sent(item, name, download.validator)
             return
         is_known = state.unfinished.get(name) == download.validator != ""
-        is_part = 0 < start <= (download.size or 0)
-        if not (is_known and is_part and self.can_resume(download, start)):
-            start = 0
+        start = self._resume_at(part, size, download) if is_known else 0
         self.check_room(download, start)
         state.begin(name, download.validator)
         download.begin(start, self.settings.verify)
         self.write(part, download)
-        if (size := self.size_of(part)) not in (None, progress.done):
-            raise Interrupted(f"{size} of {progress.done} bytes have arrived.")
-        is_unread = self.is_local and download.sha256 and not download.digest
-        must_read = self.settings.verify or is_unread
-        check_digests(download, self.read_back(part, progress) if must_read else None)
+        try:
+            self._check_written(part, download)
+        except Failed as problem:
+            if not start:
+                raise
+            self.can_append = False
+            state.drop_part(name)
+            raise Interrupted(f"{problem} It has to be sent from its start.") from None
         state.mark_sent(item, name, download.validator)
         self.rename(part, name)
+
+    def _resume_at(self, part: str, size: int, download: Download) -> int:
+        """Return the byte at which the part can go on and then be verified, 0 where it
+        cannot. Of a target that counts in 32 bits, `size` may lack some 4 GiB."""
+        is_verifiable = not self.settings.verify or download.sha256 is not None
+        if not (size and self.can_append and is_verifiable):
+            return 0
+        for start in range(size, (download.size or 0) + 1, SIZE_MODULUS):
+            with contextlib.suppress(Failed):  # it cannot be read back
+                if self._matches(part, start, download, is_end=True):
+                    return start
+        return 0
+
+    def _matches(
+        self, part: str, stop: int, download: Download, is_end: bool = False
+    ) -> bool:
+        """Return whether the part has, in the MiB before the byte `stop`, what the file
+        has there; and, if `is_end`, nothing after it."""
+        first = max(stop - SEAM_BYTES, 0)
+        expected = download.retry(lambda: download.span(first, stop))
+        count, found = len(expected) + is_end, b""
+        blocks = self.read(part, first, download.progress)
+        with contextlib.closing(blocks):
+            while len(found) < count and (block := next(blocks, b"")):
+                found += block
+        return found[:count] == expected
+
+    def _check_written(self, part: str, download: Download) -> None:
+        """:raises Failed: what the target has is not the file."""
+        progress, sent = download.progress, download.digest
+        if (size := self.size_of(part, progress.done)) not in (None, progress.done):
+            raise Interrupted(f"{size} of {progress.done} bytes have arrived.")
+        check_sent(download)
+        if self.settings.verify or (progress.start and download.sha256):
+            found = hashlib.sha256()
+            for block in self.read(part, 0, progress):
+                found.update(block)
+            is_whole = found.digest() == (download.sha256 or sent.digest())
+        else:
+            is_whole = not progress.start or self._matches(
+                part, progress.start, download
+            )
+        if not is_whole:
+            raise Failed("The file reads back differently. Is the card worn out?")
 
     def has(self, name: str, download: Download, state: State) -> bool:
         """Return whether the target has the file.
 
         :raises Failed: it has another file of this name, which nobody asked to replace.
         """
-        size, is_sent = self.size_of(name), state.sent == download.item.queue_item_id
+        size = self.size_of(name, download.size or 0)
+        is_sent = state.sent == download.item.queue_item_id
         if is_sent and size == download.size:
             return True  # a run of the program ended before it could report that
         if size is None or self.settings.overwrite:
@@ -968,7 +1039,6 @@ class Folder(Storage):
     """A mounted SD card, or a share."""
 
     start = "folder:"
-    is_local = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -995,7 +1065,7 @@ class Folder(Storage):
         except OSError as error:
             raise self._problem(error, download.size or 0) from error
 
-    def size_of(self, name: str) -> int | None:
+    def size_of(self, name: str, expected: int = 0) -> int | None:
         path = self.folder / name
         return path.stat().st_size if path.is_file() else None
 
@@ -1009,11 +1079,14 @@ class Folder(Storage):
             file.flush()
             os.fsync(file.fileno())
 
-    def read_back(self, name: str, progress: Progress) -> bytes:
+    def read(self, name: str, start: int, progress: Progress) -> Blocks:
         with open(self.folder / name, "rb", buffering=0) as file:
             if hasattr(os, "posix_fadvise"):  # read the card, not the page cache
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            return hashlib.file_digest(file, "sha256").digest()
+            file.seek(start)
+            while block := file.read(CHUNK_BYTES):
+                progress.check()
+                yield block
 
     def rename(self, part: str, name: str) -> None:
         (self.folder / part).replace(self.folder / name)
@@ -1036,6 +1109,24 @@ HOMEBREW_FOLDER = "/switch"  # where .nro files go instead
 FTP_FINISH_SECONDS = 120.0  # that a console may take to finish a file
 FTP_REASON_SECONDS = 5.0  # that a console may take to say why it ended a transfer
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
+EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
+
+
+class Connection(ftplib.FTP):
+    """The control connection to a console's FTP server, with what those do."""
+
+    def getline(self) -> str:
+        """Return a line of a reply. ftpsrv tells a SIZE of 2 to 4 GiB as a negative
+        number, of whose sign it makes a reply of several lines."""
+        return re.sub(r"^213-(\d+)213 END$", r"213 -\1", super().getline())
+
+    def makepasv(self) -> tuple[str, int]:
+        """:raises ConnectionError: also where the reply is that it never works: the
+        port may be taken now."""
+        try:
+            return super().makepasv()
+        except ftplib.Error as error:
+            raise ConnectionError(str(error)) from error
 
 
 class FTP(Storage):
@@ -1054,7 +1145,8 @@ class FTP(Storage):
         folder = urllib.parse.unquote(parts.path or INSTALL_FOLDER)
         self.folder = "/" + folder.strip("/")
         self.reads_back = not self.folder.endswith(":")
-        self._ftp = ftplib.FTP()
+        self._ftp = Connection()
+        self._entered = ""
 
     def check_ready(self) -> None:
         try:
@@ -1070,6 +1162,7 @@ class FTP(Storage):
 
     def _enter(self, folder: str) -> None:
         """Change to a folder. One of a disk is created where it does not exist."""
+        self._entered = folder
         try:
             self._ftp.cwd(folder)
         except ftplib.error_perm:
@@ -1080,6 +1173,11 @@ class FTP(Storage):
 
     def close(self) -> None:
         self._ftp.close()
+
+    def _reconnect(self) -> None:
+        self.close()
+        self.check_ready()
+        self._enter(self._entered)
 
     def _folder_of(self, name: str) -> str:
         return HOMEBREW_FOLDER if name.lower().endswith(".nro") else self.folder
@@ -1097,19 +1195,17 @@ class FTP(Storage):
             elif state.sent != download.item.queue_item_id:
                 download.begin(0)
                 self.write(download.name, download)
-                check_digests(download)
+                check_sent(download)
                 state.mark_sent(download.item)
 
-    def size_of(self, name: str) -> int | None:
-        with contextlib.suppress(ftplib.error_perm):
-            return self._ftp.size(name)
-        return None
-
-    def can_resume(self, download: Download, start: int) -> bool:
-        with contextlib.suppress(ftplib.error_perm):
-            can_resume = super().can_resume(download, start)
-            return can_resume and bool(self._ftp.sendcmd(f"REST {start}"))
-        return False
+    def size_of(self, name: str, expected: int = 0) -> int | None:
+        try:
+            size = self._ftp.size(name)
+        except ftplib.error_perm:
+            return None
+        if size is None or (size - expected) % SIZE_MODULUS == 0:
+            return size if size is None else expected
+        return size % SIZE_MODULUS if size < 0 else size
 
     def write(self, name: str, download: Download) -> None:
         start = download.progress.start
@@ -1123,10 +1219,15 @@ class FTP(Storage):
         self._read_reply(FTP_FINISH_SECONDS)
 
     def _open(self, name: str, start: int) -> socket.socket:
-        """Return the data connection that takes the file."""
+        """Return the data connection that takes the file. REST is not for this: ftpsrv
+        accepts it, and then truncates the file at STOR."""
         try:
-            return self._ftp.transfercmd(f"STOR {name}", start or None)
+            return self._ftp.transfercmd(f"{'APPE' if start else 'STOR'} {name}")
         except ftplib.error_perm as error:
+            if start:
+                self.can_append = False
+                reply = error_text(error)
+                raise Interrupted(f"The console resumes no file: {reply}") from error
             if name.endswith(".part"):
                 raise
             hint = f"The console takes no file now: {error}. Is its FTP install open?"
@@ -1138,21 +1239,36 @@ class FTP(Storage):
         self._ftp.sock.settimeout(seconds)
         self._ftp.voidresp()
 
-    def read_back(self, name: str, progress: Progress) -> bytes:
-        digest = hashlib.sha256()
+    def read(self, name: str, start: int, progress: Progress) -> Blocks:
+        data, skip = self._open_to_read(name, start)
+        with data, progress.cancels(data):
+            try:
+                while block := data.recv(CHUNK_BYTES):
+                    if rest := block[skip:]:
+                        yield rest
+                    skip -= len(block) - len(rest)
+            except GeneratorExit:  # servers reply to an early end in different ways
+                self._reconnect()
+                raise
+        self._read_reply(FTP_FINISH_SECONDS)
 
-        def update(block: bytes) -> None:
-            progress.check()
-            digest.update(block)
-
-        self._ftp.retrbinary(f"RETR {name}", update, CHUNK_BYTES)
-        return digest.digest()
+    def _open_to_read(self, name: str, start: int) -> tuple[socket.socket, int]:
+        """Return the data connection that gives a file from the byte `start` on, and
+        how many bytes it gives before that, where the console refuses REST."""
+        for place in dict.fromkeys((start, 0)):
+            with contextlib.suppress(ftplib.error_perm):
+                data = self._ftp.transfercmd(f"RETR {name}", place or None)
+                return data, start - place
+        self._reconnect()  # so that no REST is left for what comes next
+        raise Failed(f"The console does not let {name} be read back.")
 
     def rename(self, part: str, name: str) -> None:
         try:
             self._ftp.rename(part, name)
-        except ftplib.error_perm:  # some servers do not rename over an existing file
-            self._ftp.delete(name)
+        except ftplib.error_perm as error:
+            if not EXISTS_REPLY.search(str(error)):
+                raise
+            self._ftp.delete(name)  # some servers do not rename over an existing file
             self._ftp.rename(part, name)
 
     def discard(self, name: str) -> None:
@@ -1176,8 +1292,11 @@ def ftp_problems(name: str) -> Iterator[None]:
             raise Failed(f"The console is full: {reply}") from error
         if isinstance(error, ftplib.error_perm):
             raise Failed(f"The console refuses {name}: {reply}") from error
-        message = f"The console ended the transfer ({reply}). Is its card full?"
-        raise Interrupted(message) from error
+        if isinstance(error, ftplib.Error) and not reply.startswith("425"):
+            message = f"The console ended the transfer ({reply}). Is its card full?"
+            raise Interrupted(message) from error
+        message = f"The connection to the console broke: {reply}."
+        raise TargetOffline(message) from error
 
 
 LAN_PORT = 2000
@@ -1371,7 +1490,6 @@ class Transfer:
 # Sender -----------------------------------------------------------------------
 # The queue, item by item: a failed one does not stop the rest.
 
-MAX_OUTAGES = 5  # of the target while it gets one item, before the item fails
 MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 
@@ -1385,7 +1503,8 @@ class Sender:
     failures: int = 0
     target_state: str = ""  # "ready", or why it is not, "" where that is unknown
     _next_check: float = 0.0
-    _outages: int = 0  # of the target, for the item that is the next one since then
+    _put_back: set[str] = dataclasses.field(default_factory=set)  # items that wait
+    # behind the others, since the target took none of them in several attempts
 
     def run(self, once: bool) -> None:
         """Send what is in the queue; and, unless `once`, what will be."""
@@ -1408,13 +1527,24 @@ class Sender:
                 time.sleep(POLL_SECONDS)
 
     def send_next(self) -> bool:
-        """Send the first item that can be claimed. Return False if there is none."""
+        """Send the first item that can be claimed. Return False if there is none.
+
+        :raises TargetOffline: the target has taken none of them.
+        """
+        items = self.server.queue(self.state.client, self.target_state)
+        items.sort(key=lambda item: item.queue_item_id in self._put_back)
+        problems: list[TargetOffline] = []
         with contextlib.closing(self.target):
-            for item in self.server.queue(self.state.client, self.target_state):
+            for item in items:
                 self._check_target()
                 if self._claim(item):
-                    self._send(item)
-                    return True
+                    try:
+                        self._send(item)
+                        return True
+                    except TargetOffline as problem:
+                        problems.append(problem)
+        if problems:
+            raise problems[-1]
         return False
 
     def _watch(self) -> None:
@@ -1458,11 +1588,11 @@ class Sender:
             self._end(transfer, text, status="completed", **fields)
         except Cancelled as problem:
             self._fail(transfer, "Stopped.", f"stopped: {problem}")
-        except (Failed, TargetOffline) as problem:
-            self._outages += 1
-            if isinstance(problem, TargetOffline) and self._outages < MAX_OUTAGES:
-                self._release(item)
-                raise
+        except TargetOffline:
+            self._put_back.add(item.queue_item_id)
+            self._release(item)
+            raise
+        except Failed as problem:
             self.failures += 1
             self._fail(transfer, str(problem), f"failed: {problem}")
         except BadKey:
@@ -1485,7 +1615,6 @@ class Sender:
                 self.server.report(item, self.state.client, status=status, **fields)
 
         Retry(time.sleep, say=self.screen.say).call(report)
-        self._outages = 0
         self.state.forget(transfer.download.name)
         self.screen.say(f"{item.entry_name}: {text}")
         self._run_command(item, status)
