@@ -6622,7 +6622,8 @@ JS = r""""use strict";
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
  *   last_call: string | null,
- * }} Device whose target is "ready", "" where that is not known, or why it is not */
+ * }} Device whose target is "ready", maybe with a comma and a note, "" where that is
+ * not known, or why it is not */
 /** @typedef {{
  *   code: string | null, expires_in: number, device: string | null, ended?: boolean,
  * }} Pairing the code of a device that is added, or how it ended; seconds */
@@ -8398,7 +8399,18 @@ function deviceName({name, account, is_own: isOwn}) {
 
 /** @param {Device} device */
 function isSilent({state: kind, target}) {
-  return kind === "idle" && !["", "ready"].includes(target);
+  return kind === "idle" && target !== "" && !isTargetReady(target);
+}
+
+function isTargetReady(target) {
+  return /^ready(,|$)/.test(target);
+}
+
+/** @param {Device} device */
+function renderTargetNote(device) {
+  if (isSilent(device)) return h.p("error", device.target);
+  const note = device.target.split(", ", 2)[1];
+  return isTargetReady(device.target) && note && h.p("meta", note);
 }
 
 /** @param {Device} device */
@@ -10011,7 +10023,7 @@ function renderDeviceGroup(device, items) {
         isSending ? WORDS.deviceStates.sending : deviceState(device),
       ),
     ),
-    isSilent(device) && h.p("error", device.target),
+    renderTargetNote(device),
     isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(device.id, own),
   );
 }
@@ -10592,7 +10604,7 @@ function renderDevice(device) {
         h.span(deviceMark(device), deviceState(device)),
         device.shared && !mayEdit && ` · ${WORDS.isShared}`,
       ),
-      isSilent(device) && h.p("error", device.target),
+      renderTargetNote(device),
     ),
     mayEdit && renderDeviceActions(device),
     id === state.renaming &&
@@ -10921,7 +10933,7 @@ function renderConnectStep({kind, name, pairing}) {
   const device = state.devices?.find(({id}) => id === pairing?.device);
   const hasCalled = device !== undefined && device.state !== "new";
   const {target = ""} = device || {};
-  const isReady = hasCalled && (target === "ready" || kind === "lan");
+  const isReady = hasCalled && (isTargetReady(target) || kind === "lan");
   const {paired, called, ready, ...answers} = WORDS.connects;
   const why = hasCalled && !isReady ? target : "";
   return [

@@ -347,6 +347,7 @@ class State:
     validator of each unfinished file by its name. `sent` is the id of the queue item
     whose file is complete while the server does not know it yet. `files` has, by its
     name without case, the id of the entry whose file was sent and its validator.
+    `mount` is the mount point that the target's folder was below, "" if unknown.
     """
 
     def __init__(self, folder: str, server: str, target: str) -> None:
@@ -356,17 +357,20 @@ class State:
         self.unfinished: dict[str, str] = {}
         self.sent = ""
         self.files: dict[str, tuple[str, str]] = {}
+        self.mount = ""
         damage = (OSError, ValueError, KeyError, TypeError)  # or no file yet
         with contextlib.suppress(*damage), open(self.path, encoding="utf-8") as file:
             values = json.load(file)
             self.client, self.sent = str(values["client"]), str(values["sent"])
             self.unfinished = dict(values["parts"])
             self.files = {name: (e, v) for name, (e, v) in values["files"].items()}
+            self.mount = str(values["mount"])
 
     def save(self) -> None:
         """:raises Problem: the file cannot be written."""
         values = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
-        write_private(self.path, json.dumps({**values, "files": self.files}))
+        values |= {"files": self.files, "mount": self.mount}
+        write_private(self.path, json.dumps(values))
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -394,6 +398,11 @@ class State:
         """Note that an unfinished file is damaged."""
         self.unfinished.pop(name, None)
         self.save()
+
+    def set_mount(self, mount: str) -> None:
+        if mount != self.mount:
+            self.mount = mount
+            self.save()
 
     def own_name(self, name: str, entry: str) -> str:
         """Return the name for an entry's file: marked where another entry has it."""
@@ -880,6 +889,10 @@ FAT32_MESSAGE = (
 )
 
 
+READY = "ready"
+OWN_DISK = f"{READY}, on this computer's own disk"
+
+
 class Target:
     """`start` is how its addresses start. `reads_back` is whether it supports --verify,
     `is_watched` whether it may be checked while there is nothing to send."""
@@ -893,8 +906,12 @@ class Target:
         self.settings = settings
         self.address = without_password(settings.to)
 
-    def check_ready(self) -> None:
-        """:raises TargetOffline: it takes no file now."""
+    def check_ready(self, state: State) -> str:
+        """Return "ready", and where the files go if that may be a surprise.
+
+        :raises TargetOffline: it takes no file now.
+        """
+        return READY
 
     def check_room(self, download: Download, start: int = 0) -> None:
         """:raises Failed: it cannot take the file, of which it has `start` bytes."""
@@ -971,6 +988,7 @@ class Storage(Target, abc.ABC):
             self.can_append = False
             state.drop_part(name)
             raise Interrupted(f"{problem} It has to be sent from its start.") from None
+        self.check_ready(state)
         state.mark_sent(item, name, download.validator)
         self.rename(part, name)
 
@@ -1035,6 +1053,22 @@ class Storage(Target, abc.ABC):
         return size == download.size and (own is None or own[1] == download.validator)
 
 
+def mount_point(folder: str) -> str:
+    """Return the mount point that a folder is on; on Windows, the drive."""
+    path = os.path.realpath(folder)
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def holds_home(mount: str) -> bool:
+    """Return whether a mount point is the root, or the disk of the home folder."""
+    paths = [mount, os.path.realpath(os.path.expanduser("~"))]
+    with contextlib.suppress(ValueError):  # they are on different drives
+        return mount == "/" or os.path.commonpath(paths) == mount
+    return False
+
+
 class Folder(Storage):
     """A mounted SD card, or a share."""
 
@@ -1046,11 +1080,17 @@ class Folder(Storage):
             raise Problem("Which folder? Use --to folder:PATH.")
         self.folder = pathlib.Path(settings.to.removeprefix(self.start)).expanduser()
 
-    def check_ready(self) -> None:
+    def check_ready(self, state: State) -> str:
         if not self.folder.is_dir():
             raise TargetOffline(f"There is no folder {self.folder}. Is the card in?")
+        if state.mount and not os.path.ismount(state.mount):
+            raise TargetOffline(
+                f"The card is not in: nothing is mounted at {state.mount}."
+            )
         if not os.access(self.folder, os.W_OK):
             raise TargetOffline(f"The folder {self.folder} cannot be written to.")
+        state.set_mount(mount_point(str(self.folder)))
+        return OWN_DISK if holds_home(state.mount) else READY
 
     def check_room(self, download: Download, start: int = 0) -> None:
         free, size = shutil.disk_usage(self.folder).free, (download.size or 0) - start
@@ -1148,7 +1188,12 @@ class FTP(Storage):
         self._ftp = Connection()
         self._entered = ""
 
-    def check_ready(self) -> None:
+    def check_ready(self, state: State) -> str:
+        self._connect()
+        return READY
+
+    def _connect(self) -> None:
+        """:raises TargetOffline: it takes no file now."""
         try:
             if self._ftp.sock is None:
                 self._ftp.connect(self.host, self.port, TIMEOUT_SECONDS)
@@ -1176,7 +1221,7 @@ class FTP(Storage):
 
     def _reconnect(self) -> None:
         self.close()
-        self.check_ready()
+        self._connect()
         self._enter(self._entered)
 
     def _folder_of(self, name: str) -> str:
@@ -1185,7 +1230,7 @@ class FTP(Storage):
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
         folder = self._folder_of(download.name)
-        self.check_ready()
+        self._connect()
         assert self._ftp.sock
         with ftp_problems(f"the folder {folder}"):
             self._enter(folder)
@@ -1276,7 +1321,7 @@ class FTP(Storage):
         if folder.endswith(":"):
             return
         with contextlib.suppress(TargetOffline, *ftplib.all_errors):  # it is not there
-            self.check_ready()
+            self._connect()
             self._ftp.cwd(folder)
             self._ftp.delete(f"{name}.part")
 
@@ -1322,7 +1367,7 @@ class LAN(Target):
         self._sock: socket.socket | None = None
         self._served = 0  # bytes, by the last answer of the server
 
-    def check_ready(self) -> None:
+    def check_ready(self, state: State) -> str:
         try:
             if self._sock is None:
                 place = (self.host, self.port)
@@ -1332,6 +1377,7 @@ class LAN(Target):
                 f"The console at {self.host}:{self.port} does not wait for files:"
                 f" {error_text(error)}. Open its LAN install."
             ) from error
+        return READY
 
     def close(self) -> None:
         if self._sock:
@@ -1342,7 +1388,7 @@ class LAN(Target):
         item = download.item
         if state.sent == item.queue_item_id:
             return  # a run of the program ended before it could report that
-        self.check_ready()
+        self.check_ready(state)
         assert self._sock
         answer = download.retry(lambda: download.server.console("POST", item))
         address = str(answer["address"])
@@ -1554,15 +1600,14 @@ class Sender:
         before = self.target_state
         with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
             self._check_target()
-        if self.target_state not in (before, "ready"):
-            self.screen.say(self.target_state)
+        if self.target_state not in (before, READY):
+            self.screen.say(self.target_state[0].upper() + self.target_state[1:])
 
     def _check_target(self) -> None:
         """:raises TargetOffline: it takes no file now."""
         self._next_check = time.monotonic() + CHECK_SECONDS
-        self.target_state = "ready"
         try:
-            self.target.check_ready()
+            self.target_state = self.target.check_ready(self.state)
         except TargetOffline as problem:
             self.target_state = str(problem)
             raise

@@ -270,8 +270,12 @@ def test_the_names_in_the_state_file_are_those_of_earlier_releases(
     state = send_to_switch.State(str(tmp_path), "server", "target")
     assert state.path == str(tmp_path / "1c8406ad1eda669a.json")
     state.begin("a.nsp", '"tag"')
-    values = {"client": state.client, "parts": {"a.nsp": '"tag"'}, "sent": ""}
-    values["files"] = {}
+    values: dict[str, Any] = {
+        "client": state.client,
+        "parts": {"a.nsp": '"tag"'},
+        "sent": "",
+    }
+    values |= {"files": {}, "mount": ""}
     assert json.loads(pathlib.Path(state.path).read_text()) == values
 
 
@@ -879,11 +883,11 @@ def test_an_item_that_another_client_claimed_is_skipped(
     sender = home.sender(f"folder:{card}")
     check_ready = sender.target.check_ready
 
-    def claim_first() -> None:
-        check_ready()
+    def claim_first(state: send_to_switch.State) -> str:
         if home.item(first)["status"] == "pending":
             report = {"status": "processing", "client": "other"}
             home.store.queue.report(home.anna, first, report)
+        return check_ready(state)
 
     sender.target.check_ready = claim_first  # type: ignore[method-assign]
     assert sender.send_next()
@@ -1054,7 +1058,7 @@ def test_a_server_or_target_that_is_offline_is_tried_again(
         sender.run(once=False)
     again = f"{problem} Trying again."
     lines = [again, "Waiting for queue items.", again]
-    assert capsys.readouterr().out.splitlines() == lines
+    assert capsys.readouterr().out.splitlines()[-3:] == lines
 
 
 def test_with_once_a_target_that_is_offline_is_the_end(
@@ -1261,7 +1265,7 @@ def test_a_pairing_code_makes_all_settings(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "k" * 9 not in capsys.readouterr().out
     assert send_to_switch.main(["--once"]) == 0, "nothing more has to be given"
-    assert pairing.targets == ["ready"]
+    assert pairing.targets[-1].startswith("ready")
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "The queue is empty."
 
@@ -1350,14 +1354,19 @@ def test_polls_tell_that_the_target_is_not_ready(
     card.mkdir()
     sender.run(once=True)
     assert told[0] == f"There is no folder {card}. Is the card in?"
-    assert told[-1] == "ready"
+    assert told[-1].startswith("ready")
 
 
 def test_an_idle_target_is_checked_once_a_minute(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sender, checks = home.sender(f"folder:{card}"), []
-    monkeypatch.setattr(sender.target, "check_ready", lambda: checks.append(1))
+
+    def check_ready(state: send_to_switch.State) -> str:
+        checks.append(state)
+        return send_to_switch.READY
+
+    monkeypatch.setattr(sender.target, "check_ready", check_ready)
     for _ in range(3):
         sender.run(once=True)
     assert len(checks) == 1

@@ -334,6 +334,8 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
     [
         ("ready", 0, "Idle"),
         ("", 0, "Idle"),
+        ("ready, on this computer's own disk", 0, "Idle"),
+        ("ready, on this computer's own disk", 0, "on this computer's own disk"),
         ("No answer from 10.0.0.7.", 0, "Its console does not answer"),
         ("No answer from 10.0.0.7.", 0, "No answer from 10.0.0.7."),
         ("ready", 7300, "Last seen "),

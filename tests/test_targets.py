@@ -5,6 +5,7 @@ import contextlib
 import errno
 import hashlib
 import io
+import ntpath
 import os
 import pathlib
 import socket
@@ -275,6 +276,101 @@ def test_a_missing_folder_is_offline(home: Home, card: pathlib.Path) -> None:
     with pytest.raises(send_to_switch.TargetOffline, match="Is the card in"):
         home.sender(f"folder:{card}/nowhere").send_next()
     assert home.item(item)["status"] == "pending"
+
+
+@pytest.fixture
+def mounts(home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The mount points: the root, and that of a card with the folder of the target."""
+    mounts = {"/", str(card)}
+    monkeypatch.setattr(os.path, "ismount", lambda path: str(path) in mounts)
+    (card / "games").mkdir()
+    return mounts
+
+
+def test_nothing_is_written_where_the_card_is_not_in(
+    home: Home, card: pathlib.Path, mounts: set[str]
+) -> None:
+    home.queue("a.nsp", GAME)
+    state = home.state()
+    home.sender(f"folder:{card}/games", state=state).send_next()
+    mounts.remove(str(card))
+    item = home.queue("b.nsp", GAME)
+    again = home.sender(f"folder:{card}/games", state=state)
+    with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
+        again.send_next()
+    assert home.item(item)["status"] == "pending"
+    assert files(card) == ["games/a.nsp"]
+    mounts.add(str(card))
+    again.send_next()
+    assert files(card) == ["games/a.nsp", "games/b.nsp"]
+
+
+def test_a_card_that_is_not_in_any_more_gets_no_final_name(
+    home: Home, card: pathlib.Path, mounts: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = home.queue("a.nsp", GAME)
+    monkeypatch.setattr(os, "fsync", lambda number: mounts.discard(str(card)))
+    with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
+        home.sender(f"folder:{card}/games").send_next()
+    assert home.item(item)["status"] == "pending"
+    assert files(card) == ["games/a.nsp.part"]
+
+
+def test_a_card_that_is_put_in_later_is_noted(
+    home: Home, card: pathlib.Path, mounts: set[str]
+) -> None:
+    sender = home.sender(f"folder:{card}/games")
+    mounts.remove(str(card))
+    assert sender.target.check_ready(sender.state) == send_to_switch.OWN_DISK
+    mounts.add(str(card))
+    assert sender.target.check_ready(sender.state) == send_to_switch.READY
+    mounts.remove(str(card))
+    with pytest.raises(send_to_switch.TargetOffline):
+        sender.target.check_ready(sender.state)
+
+
+def test_the_disk_of_the_home_folder_is_no_card(
+    home: Home, card: pathlib.Path, mounts: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(card / "home"))
+    home.queue("a.nsp", GAME)
+    sender = home.sender(f"folder:{card}/games")
+    sender.run(once=True)
+    assert sender.target_state == "ready, on this computer's own disk"
+    assert files(card) == ["games/a.nsp"]
+
+
+def test_a_drive_of_windows_holds_no_home_on_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "path", ntpath)
+    assert not send_to_switch.holds_home("E:\\")
+
+
+def test_a_file_on_the_own_disk_is_told_once(
+    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sender = home.sender(f"folder:{card}")
+    sender.run(once=True)
+    sender._next_check = 0
+    sender.run(once=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["Ready, on this computer's own disk", "The queue is empty."]
+
+
+def test_a_real_card_that_is_pulled_out_is_missed(
+    home: Home, card: pathlib.Path
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender(f"folder:{card}")
+    with small_disk(card, 10_000_000):
+        sender.send_next()
+        assert sender.target_state == "ready"
+    home.queue("other.nsp", GAME)
+    with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
+        sender.send_next()
+    assert home.item(item)["status"] == "completed"
+    assert files(card) == []
 
 
 def test_a_read_only_folder_is_offline(
