@@ -1181,6 +1181,7 @@ CREATE TABLE entries (
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
 CREATE INDEX entries_source ON entries (source);
+CREATE INDEX entries_folder ON entries (folder, state);
 CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
 CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
@@ -1583,10 +1584,9 @@ KNOWN_FILE = (
 )
 
 
-IN_PARTS = (  # of the folders that the object `parts` has, or gone
-    " AND id IN (SELECT entries.id FROM json_each(:parts) AS part JOIN entries"
-    " ON source > part.key || :slash AND source < part.key || char(unicode(:slash) + 1)"
-    " AND (part.value OR NOT instr(substr(source, length(part.key) + 2), :slash))"
+BELOW = (  # between the keys and the values of the object `ends`, or gone
+    " AND id IN (SELECT entries.id FROM json_each(:ends) AS top JOIN entries"
+    " ON source > top.key AND source < top.value"
     " UNION SELECT id FROM entries WHERE state = 'gone')"
 )
 
@@ -2512,8 +2512,10 @@ class Entries:
 
     def file_counts(self) -> dict[str, int]:
         """Return how many files are here, by library folder."""
-        sql = "SELECT folder, count(*) AS files FROM entries WHERE state = 'here'"
-        rows = self.database.rows(f"{sql} AND type = 'filepath' GROUP BY folder")
+        rows = self.database.rows(
+            "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files"
+            " FROM entries WHERE folder NOT NULL GROUP BY folder"
+        )
         return {row["folder"]: row["files"] for row in rows}
 
     def edit(self, entry: str, overrides: Mapping[str, str] | None) -> Row:
@@ -2538,16 +2540,16 @@ class Entries:
         sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
         return bool(self.database.value(sql, (folder,)))
 
-    def files(self, parts: Mapping[str, bool] | None = None) -> Iterator[KnownFile]:
+    def files(self, folders: Sequence[str] | None = None) -> Iterator[KnownFile]:
         """Yield what is known of all files, also of those that are gone or offline.
 
-        :param parts: yield only files in these folders, True with all that is below,
-            and those that are gone.
+        :param folders: yield only files below these, and all that are gone.
         """
-        sql = KNOWN_FILE if parts is None else KNOWN_FILE + IN_PARTS
-        values = {"parts": json.dumps(parts), "slash": os.sep}
+        sql = KNOWN_FILE if folders is None else KNOWN_FILE + BELOW
+        tops = [os.path.join(folder, "") for folder in folders or ()]
+        ends = {top: f"{top[:-1]}{chr(ord(os.sep) + 1)}" for top in tops}
         with self.database.reading() as db:
-            yield from map(known_file, db.execute(sql, values))
+            yield from map(known_file, db.execute(sql, {"ends": json.dumps(ends)}))
 
     def _known_files(self, condition: str, *values: Any) -> list[KnownFile]:
         sql = f"{KNOWN_FILE} AND state = 'here' AND {condition}"
@@ -3169,17 +3171,16 @@ COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
 
-Parts = dict[str, bool]  # paths of folders to read; True: with all that is below
 ReadFile = Callable[[FoundFile], FileContent | None]
 FindCopies = Callable[[Iterable[str | None]], Iterable[KnownFile]]
 
 
 @dataclasses.dataclass
 class Tree:
-    """What is in a library folder."""
+    """What is in a library folder, or below some of the folders in it."""
 
     library_folder: str
-    parts: Parts = dataclasses.field(default_factory=dict)  # that were read
+    tops: Sequence[str]  # the folders that were read with all that is below them
     files: list[FoundFile] = dataclasses.field(default_factory=list)
     volumes: dict[int, str] = dataclasses.field(default_factory=dict)  # names by device
     unreadable: list[str] = dataclasses.field(default_factory=list)  # paths
@@ -3188,19 +3189,11 @@ class Tree:
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
-        facts = (*self.volumes.values(), *self.unreadable, *self.parts)
+        facts = (*self.volumes.values(), *self.unreadable, *self.tops)
         return hash((*self.files, *facts))
 
     def is_whole(self) -> bool:
-        return self.parts.get(self.library_folder, False)
-
-    def was_read(self, path: str) -> bool:
-        """Return whether a file with this path would have been found."""
-        if self.is_whole() or os.path.dirname(path) in self.parts:
-            return True
-        return any(
-            self.parts.get(str(above)) for above in pathlib.PurePath(path).parents
-        )
+        return self.library_folder in self.tops
 
     def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
         """Add the files of one folder, and return the paths of the folders in it.
@@ -3213,9 +3206,11 @@ class Tree:
         except OSError as error:
             if is_top:
                 raise
-            # One that was removed just now has changed its parent, which is read too.
             if self.is_whole() or error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 self.unreadable.append(path)
+            else:  # it was removed, by an event or just now
+                with contextlib.suppress(OSError):  # so was its parent
+                    volume_name(os.path.dirname(path), self.volumes)
             return []
 
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
@@ -3290,32 +3285,28 @@ def walk(
     types: Iterable[str],
     tick: Callable[[int], None] = lambda count: None,
     watch: Callable[[str], None] = lambda path: None,
-    parts: Parts | None = None,
+    tops: Sequence[str] = (),
 ) -> Tree:
-    """Return the files below a folder that have one of these types.
+    """Return the files below a library folder that have one of these types.
 
     Links and what is neither file nor folder are passed over: what a link leads to
     in the library is found under its own name.
 
     :param tick: is called after each folder, with the number of files in it.
     :param watch: is called with the path of each folder before it is read.
-    :param parts: the folders to read; without it all of them.
-    :raises OSError: the folder itself cannot be read. It is not empty then.
+    :param tops: folders in it, to read only what is below them. One that is gone is
+        empty: it was removed.
+    :raises OSError: the library folder cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
-    tree = Tree(folder, {folder: True} if parts is None else parts)
-    done = set()
-    waiting = sorted(tree.parts.items(), key=lambda part: part[1])
-    while waiting:  # from the end: parts with all that is below them come first
-        path, is_deep = waiting.pop()
-        if path in done:
-            continue
-        done.add(path)
+    tree = Tree(folder, tops or [folder])
+    waiting = [*tree.tops]
+    while waiting:
+        path = waiting.pop()
         before = len(tree.files)
         watch(path)
-        folders = tree.read_folder(path, endings)
+        waiting += tree.read_folder(path, endings)
         tick(len(tree.files) - before)
-        waiting += [(folder, True) for folder in folders if is_deep]
     return tree
 
 
@@ -3451,18 +3442,19 @@ class Comparison:
         # A volume has another name now where files of it were found again.
         renamed = {(item.file.folder, item.file.volume) for item, _, _ in self.updated}
         for item in [*self.lost.values()]:
-            if self._is_offline(item.file, renamed):
+            if self._is_offline(item, renamed):
                 del self.lost[item.id]
                 if item.state != "offline":
                     self.offline.append(item)
 
-    def _is_offline(self, file: FoundFile, renamed: set[tuple[str, str]]) -> bool:
+    def _is_offline(self, item: KnownFile, renamed: set[tuple[str, str]]) -> bool:
+        file = item.file
         if file.folder not in self.trees:  # it is no library folder any more
             return False
         tree = self.trees[file.folder]
         if tree is None:
             return True
-        if not tree.was_read(file.path):  # it was gone before
+        if not tree.is_whole() and item.state == "gone":  # perhaps from elsewhere
             return False
         if not tree.files and tree.is_whole():  # perhaps its disk is not mounted
             return True
@@ -3504,13 +3496,22 @@ class Comparison:
 
 
 def library_folders(folders: Iterable[str]) -> list[str]:
-    """Return them as absolute paths, each once, without those inside of another.
+    """Return their absolute paths, without those inside of another.
     :raises Problem: the path of one is no Unicode, as JSON and SQLite need it."""
+    paths = [*map(absolute, folders)]
+    for path in itertools.filterfalse(is_text, paths):
+        raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
+    return outermost(paths)
+
+
+def outermost(folders: Iterable[str]) -> list[str]:
+    """Return each path once, without those inside of another."""
     found: list[str] = []
-    for path in sorted(sorted(map(absolute, folders)), key=os.path.normcase):
-        if not is_text(path):
-            raise Problem(f"{path!r}: the path is not valid UTF-8. Rename the folder.")
-        if not any(is_below(path, above) for above in found):
+    # What is below a folder comes next after it.
+    for path in sorted(
+        folders, key=lambda path: (os.path.normcase(path) + os.sep, path)
+    ):
+        if not found or not is_below(path, found[-1]):
             found.append(path)
     return found
 
@@ -3529,36 +3530,39 @@ def absolute(folder: str) -> str:
     return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
 
 
+OPEN_FLAGS = os.O_RDONLY
+for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+    OPEN_FLAGS |= getattr(os, flag, 0)
+
+
 def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
     """Open a regular file below a library folder, as an object of this kind. Below that
     folder it follows no link, and it waits for no pipe.
     :raises OSError: it is none, or cannot be read."""
-    file = kind(open_below(folder, pathlib.PurePath(path).relative_to(folder)), "rb")
+    file = kind(open_below(folder, path[len(folder) :].lstrip(os.sep)), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(f"{path} is not a file")
     return file
 
 
-def open_below(folder: str, path: pathlib.PurePath) -> int:
+def open_below(folder: str, path: str) -> int:
     """Open a relative path to read, and return its file descriptor. Each part is opened
     in the one before: any part may be replaced by a link at any time.
     :raises OSError: a part is a link, or cannot be read."""
-    flags = os.O_RDONLY
-    for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-        flags |= getattr(os, flag, 0)
     if os.open not in os.supports_dir_fd:  # Windows
-        for part in (path, *path.parents[:-1]):
+        for part in itertools.accumulate(path.split(os.sep), os.path.join):
             if is_link(os.path.join(folder, part)):
                 raise OSError(f"{part} is a link")
-        return os.open(os.path.join(folder, path), flags)
-    with contextlib.ExitStack() as opened:
-        above = os.open(folder, os.O_RDONLY)  # it may be a link itself
-        opened.callback(os.close, above)
-        for name in path.parts[:-1]:
-            above = os.open(name, flags, dir_fd=above)
-            opened.callback(os.close, above)
-        return os.open(path.name, flags, dir_fd=above)
+        return os.open(os.path.join(folder, path), OPEN_FLAGS)
+    opened = os.open(folder, os.O_RDONLY)  # it may be a link itself
+    for name in path.split(os.sep):
+        above = opened
+        try:
+            opened = os.open(name, OPEN_FLAGS, dir_fd=above)
+        finally:
+            os.close(above)
+    return opened
 
 
 def is_link(path: str) -> bool:
@@ -3629,7 +3633,7 @@ def mounts(folder: str) -> dict[str, str]:
 
 
 class Watcher:
-    """Tells in which parts of a library folder something may have happened: by
+    """Tells below which folders of a library folder something may have happened: by
     inotify(7), or, where it cannot be watched, in all of it whenever a scan is due."""
 
     def __init__(self, folder: str, types: Iterable[str]) -> None:
@@ -3681,13 +3685,14 @@ class Watcher:
             elif ctypes.get_errno() == errno.ENOSPC:
                 self.stop("it has more folders than fs.inotify.max_user_watches")
 
-    def changed(self, is_due: bool) -> Parts:
-        """Return the parts that may have changed since the last call.
+    def changed(self, is_due: bool) -> set[str]:
+        """Return the folders below which something may have changed since the last
+        call.
         :param is_due: whether a scan is due. All is read then of what is not watched,
             is mounted otherwise than before, or was read a day ago."""
         if is_due and not (self.is_watching() and self._is_recent()):
-            return {self.folder: True}
-        parts: Parts = {}
+            return {self.folder}
+        tops: set[str] = set()
         with contextlib.suppress(BlockingIOError):
             while self.is_watching():
                 data, at = os.read(self._events, 64 * 1024), 0
@@ -3695,25 +3700,25 @@ class Watcher:
                     watch, flags, _, length = EVENT.unpack_from(data, at)
                     at += EVENT.size + length
                     name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
-                    self._note(parts, self._paths.get(watch, ""), flags, name)
-        return parts
+                    if top := self._top(self._paths.get(watch, ""), flags, name):
+                        tops.add(top)
+        return tops
 
     def _is_recent(self) -> bool:
         is_old = time.monotonic() - self._began >= REREAD_SECONDS
         return not is_old and mounts(self._real_path) == self._mounts
 
-    def _note(self, parts: Parts, path: str, flags: int, name: str) -> None:
-        """Add what an event in the folder with this path asks to be read."""
+    def _top(self, path: str, flags: int, name: str) -> str:
+        """Return what an event in the folder with this path asks to be read, or ""."""
         has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
         if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
-            parts[self.folder] = True
-            return
-        is_folder = not name or flags & IN_ISDIR
-        is_wanted = is_folder or name.lower().endswith(self._endings)
-        if path and is_wanted and not name.startswith(HIDDEN):
-            parts.setdefault(path, False)
-            if name and is_folder and is_text(name):
-                parts[os.path.join(path, name)] = True
+            return self.folder
+        if not path or name.startswith(HIDDEN):
+            return ""
+        if name and flags & IN_ISDIR and is_text(name):
+            return os.path.join(path, name)
+        is_wanted = flags & IN_ISDIR or name.lower().endswith(self._endings)
+        return path if is_wanted or not name else ""
 
 
 class Stopped(Exception):
@@ -3752,8 +3757,14 @@ class GrowingFiles:
         self.files: dict[str, GrowingFile] = {}  # by path
         self._before: dict[str, GrowingFile] = {}  # those of the last scan
 
-    def begin_scan(self) -> None:
-        self._before, self.files = self.files, {}
+    def begin_scan(self, tops: Iterable[str]) -> None:
+        """Forget those below these folders, unless the scan finds them again."""
+        self._before, read = self.files, {*tops}
+        self.files = {
+            path: file
+            for path, file in self.files.items()
+            if read.isdisjoint(map(str, pathlib.PurePath(path).parents))
+        }
 
     def is_quiet(self, path: str, now: os.stat_result) -> bool:
         """Return whether a file was left alone for a while: by its mtime, or, where
@@ -3768,10 +3779,13 @@ class GrowingFiles:
         self.files[path] = since
         return False
 
-    def has_settled(self) -> bool:
-        """Return whether one of them is quiet now, or gone."""
+    def settled(self) -> set[str]:
+        """Return the folders of those that are quiet now, or gone."""
+        return {os.path.dirname(path) for path in [*self.files] if self._settled(path)}
+
+    def _settled(self, path: str) -> bool:
         try:
-            return any(self.is_quiet(path, os.stat(path)) for path in [*self.files])
+            return self.is_quiet(path, os.stat(path))
         except OSError:
             return True
 
@@ -3797,12 +3811,14 @@ class Images:
         except OSError as error:
             self.warn(path, f"is not shown: {error.strerror or error}.")
         else:
-            self.add(file.cover or "", image if image_type(image) else b"")
+            self.add(image if image_type(image) else b"", file.cover)
 
-    def add(self, digest: str, image: bytes) -> dict[str, str]:
-        """Return the metadata of an image; nothing for an empty one."""
+    def add(self, image: bytes, cover: str | None = None) -> dict[str, str]:
+        """Return the metadata of an image; nothing for an empty one.
+        :param cover: its digest, where that is not of the content."""
         if not image:
             return {}
+        digest = cover or content_digest(image)
         self._waiting[digest] = image
         if sum(map(len, self._waiting.values())) > self.max_bytes:
             self.write()
@@ -3812,11 +3828,6 @@ class Images:
         if self._waiting:
             self.entries.add_icons(self._waiting)
             self._waiting = {}
-
-
-def has_whole(parts: Parts | None, folders: Iterable[str]) -> bool:
-    """Return whether a whole library folder is among the parts to read."""
-    return not parts or any(map(parts.get, folders))
 
 
 class Scanner:
@@ -3850,7 +3861,7 @@ class Scanner:
         self._outdated_after = ""  # the last entry that was read again
         types = settings.extensions
         self._watchers = {folder: Watcher(folder, types) for folder in self.folders}
-        self._parts: Parts | None = None  # to read in the next scan; None for all
+        self._tops = self.folders  # below which the next scan reads
         self._has_caught_up = threading.Event()
         self._wake = threading.Event()
         self._stopping = False
@@ -3859,31 +3870,31 @@ class Scanner:
     def scan(
         self,
         tick: Callable[[ScanState], None] = lambda state: None,
-        parts: Parts | None = None,
+        tops: Sequence[str] = (),
     ) -> Changes:
         """Scan the library folders once, write what changed, and return that.
 
         :param tick: is called now and then, with how far it is.
-        :param parts: what to read; without it all of the library folders.
+        :param tops: folders, to read only what is below them.
         :raises Conflict: another process scans, and does not end in a minute.
         """
+        tops = tops or self.folders
         with self.database.exclusive("scan", wait=60):
             self._tick = tick
-            if not parts:
+            if self._is_whole(tops):
                 self._previous_warnings, self._warnings = self._warnings, set()
+                self.unreadable = {}
             started = self.database.time()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, read=0, started=started
             )
             try:
-                read = parts or dict.fromkeys(self.folders, True)
-                trees = {folder: self._tree(folder, read) for folder in self.folders}
-                changes = self._compare(trees, parts)
+                changes = self._compare(self._trees(tops), tops)
             finally:
                 self.state.scanning = False
-            if parts and any(changes):
-                counts = self.entries.file_counts()
-                for folder in self.state.watched:
+            counts = self.entries.file_counts()
+            for folder, count in self.state.folders.items():
+                if count is not None:
                     self.state.folders[folder] = counts.get(folder, 0)
             watchers = self._watchers.values()
             self.state.watched = [row.folder for row in watchers if row.is_watching()]
@@ -3898,12 +3909,13 @@ class Scanner:
         self.state.read += read
         self._tick(self.state)
 
+    def _is_whole(self, tops: Sequence[str]) -> bool:
+        return self.folders == [*tops]
+
     def _compare(
-        self, trees: Mapping[str, Tree | None], parts: Parts | None
+        self, trees: Mapping[str, Tree | None], tops: Sequence[str]
     ) -> Changes:
-        self.growing.begin_scan()
-        if has_whole(parts, self.folders):
-            self.unreadable = {}
+        self.growing.begin_scan(tops)
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         is_recent = 0 <= now - self._compared_at < self.compare_seconds
@@ -3914,7 +3926,7 @@ class Scanner:
         for tree in filter(None, trees.values()):
             self.images.covers |= tree.covers
         forget_before = self.database.time(self.settings.forget_after)
-        known = self.entries.files(parts)
+        known = self.entries.files(None if self._is_whole(tops) else tops)
         copies = self.entries.copies
         changes = self._write(compare(known, trees, self._read, forget_before, copies))
         if not self._has_skipped:
@@ -3949,14 +3961,23 @@ class Scanner:
             self.entries.drop_icons()
         return changes._replace(added=added)
 
-    def _tree(self, folder: str, parts: Parts) -> Tree | None:
+    def _trees(self, tops: Iterable[str]) -> dict[str, Tree | None]:
+        """Return what is below these folders, by library folder."""
+        folders = {
+            folder: [top for top in tops if is_below(top, folder)]
+            for folder in self.folders
+        }
+        return {
+            folder: self._tree(folder, tops) for folder, tops in folders.items() if tops
+        }
+
+    def _tree(self, folder: str, tops: Sequence[str]) -> Tree | None:
         watcher, types = self._watchers[folder], self.settings.extensions
-        parts = {path: parts[path] for path in parts if is_below(path, folder)}
-        is_whole = parts.get(folder, False)
+        is_whole = folder in tops
         if is_whole and threading.current_thread() is self._thread:
             watcher.start()
         try:
-            tree = walk(folder, types, self._count, watcher.add, parts)
+            tree = walk(folder, types, self._count, watcher.add, tops)
         except OSError as error:
             watcher.stop()
             self.state.folders[folder] = None
@@ -3988,7 +4009,7 @@ class Scanner:
                 now = os.fstat(handle.fileno())
                 if self.growing.is_quiet(file.path, now):
                     facts, icon = file_facts(file.path, handle, now.st_size)
-                    facts |= self.images.add(content_digest(icon), icon)
+                    facts |= self.images.add(icon)
                     return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
             self._warn(file.path, f"is not served: {error.strerror or error}.")
@@ -4025,7 +4046,7 @@ class Scanner:
         while not self._stopping:
             with logged_problems("The scan failed"):
                 self._scan_and_log()
-            if has_whole(self._parts, self.folders):
+            if not {*self.folders}.isdisjoint(self._tops):
                 with logged_problems("What is old could not be dropped"):
                     self.store.drop_old()
             due = self.database.clock() + self._scan_due - time.monotonic()
@@ -4054,7 +4075,7 @@ class Scanner:
                 self.store.set_scan_request("running", progress(state))
 
         try:
-            changes = self.scan(tick, self._parts)
+            changes = self.scan(tick, self._tops)
             result = summary(changes)
         except BaseException:
             self._unwatch()  # all is read when the next scan is due
@@ -4070,11 +4091,11 @@ class Scanner:
             self.database.shrink()
 
     def _wait(self) -> bool:
-        """Wait until something is to be read, which `_parts` has then, or a scan is
+        """Wait until something is to be read, which `_tops` has then, or a scan is
         asked for; return False where outdated files are due before."""
         while True:
-            self._parts = self._changed()
-            if self._parts:
+            if tops := self._changed():
+                self._tops = tops
                 return True
             self._has_caught_up.set()
             now = time.monotonic()
@@ -4084,21 +4105,16 @@ class Scanner:
             is_woken = self._wake.wait(min(max(pause, 0), self.tell_seconds))
             if is_woken or self._is_asked():
                 self._wake.clear()
-                self._parts = None
+                self._tops = self.folders
                 return True
 
-    def _changed(self) -> Parts:
-        """Return the parts of the library folders that are to be read now."""
+    def _changed(self) -> list[str]:
+        """Return the folders below which is to be read now."""
         now = time.monotonic()
         if is_due := now >= self._scan_due:
             self._scan_due = now + self.settings.scan_interval
-        parts: Parts = {}
-        for watcher in self._watchers.values():
-            parts |= watcher.changed(is_due)
-        if parts or self.growing.has_settled():
-            for path in self.growing.files:
-                parts.setdefault(os.path.dirname(path), False)
-        return parts
+        changed = [watcher.changed(is_due) for watcher in self._watchers.values()]
+        return outermost({*self.growing.settled()}.union(*changed))
 
     def _read_outdated(self) -> None:
         """Read some of the files again whose facts an older program read. Each is read

@@ -33,6 +33,10 @@ class Content:
     inode: int
 
 
+def is_read(tree: catalogd.Tree, path: str) -> bool:
+    return any(catalogd.is_below(path, top) for top in tree.tops)
+
+
 class World:
     """Two library folders, three disks to mount there, and what the store knows."""
 
@@ -123,9 +127,9 @@ class World:
         disk = self.mounted[root]
         if disk is None:
             volumes = {0: "the empty mount point's"}
-            return catalogd.Tree(root, {root: True}, volumes=volumes) if empty else None
+            return catalogd.Tree(root, [root], volumes=volumes) if empty else None
         volume = self.volume[disk]
-        tree = catalogd.Tree(root, {root: True}, volumes={0: volume})
+        tree = catalogd.Tree(root, [root], volumes={0: volume})
         if self.broken and self.broken.startswith(root):
             tree.unreadable.append(self.broken)
         for name, content in self.disks[disk].items():
@@ -173,15 +177,15 @@ class World:
         if (old.volumes, old.unreadable) != (now.volumes, now.unreadable):
             return now
         changed = {*old.files} ^ {*now.files}
-        parts = {os.path.dirname(file.path): False for file in changed}
-        part = dataclasses.replace(now, parts=parts, unreadable=[])
-        part.files = [file for file in now.files if part.was_read(file.path)]
+        tops = catalogd.outermost(os.path.dirname(file.path) for file in changed)
+        part = dataclasses.replace(now, tops=tops, unreadable=[])
+        part.files = [file for file in now.files if is_read(part, file.path)]
         return part
 
     @staticmethod
     def concerns(item: KnownFile, read: dict[str, catalogd.Tree | None]) -> bool:
         tree = read[item.file.folder]
-        return tree is None or tree.was_read(item.file.path) or item.state == "gone"
+        return tree is None or is_read(tree, item.file.path) or item.state == "gone"
 
     def apply(self, changes: catalogd.Changes) -> None:
         """As the store does."""

@@ -42,7 +42,7 @@ def tree(
 ) -> catalogd.Tree:
     """A snapshot that has these files; a folder is there even if it is empty."""
     volumes = dict(enumerate({volume, *(file.volume for file in files)}))
-    return catalogd.Tree(root, {root: True}, [*files], volumes, [*unreadable])
+    return catalogd.Tree(root, [root], [*files], volumes, [*unreadable])
 
 
 def compare(
@@ -338,71 +338,44 @@ def test_a_copy_that_cannot_be_opened_now_is_left_alone() -> None:
     assert told == {"1": "gone"}
 
 
-# Parts of a library folder
+# Some of the folders in a library folder
 
 
-def part(parts: dict[str, bool], *files: FoundFile) -> catalogd.Tree:
-    return catalogd.Tree(ROOT, parts, [*files], {0: "disk"})
+def part(top: str, *files: FoundFile) -> catalogd.Tree:
+    return catalogd.Tree(ROOT, [top], [*files], {0: "disk"})
 
 
 def test_what_was_gone_from_folders_that_are_not_read_stays_gone() -> None:
     gone = known("1", A, state="gone", gone_at="2026-01-01T00:00:00")
-    assert compare([gone], part({"/games/deep": True})) == {}
+    assert compare([gone], part("/games/deep")) == {}
 
 
 def test_what_was_gone_may_come_back_in_any_folder() -> None:
     gone = known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")
     moved = file("/games/deep/er/a.nsp")
-    told = compare(
-        [gone], part({"/games/deep": True}, moved), contents={moved.path: "one"}
-    )
+    told = compare([gone], part("/games/deep", moved), contents={moved.path: "one"})
     assert told == {"1": moved.path}
 
 
-@pytest.mark.parametrize(
-    ("parts", "read"),
-    [
-        ({}, ()),
-        ({ROOT: True}, (ROOT, f"{ROOT}/a", f"{ROOT}/a/b")),
-        ({ROOT: False}, (ROOT,)),
-        ({f"{ROOT}/a": False}, (f"{ROOT}/a",)),
-        ({f"{ROOT}/a": True}, (f"{ROOT}/a", f"{ROOT}/a/b")),
-        ({f"{ROOT}/ab": True}, ()),
-    ],
-)
-def test_a_part_is_one_folder_or_all_that_is_below(
-    parts: dict[str, bool], read: tuple[str, ...]
-) -> None:
-    folders = (ROOT, f"{ROOT}/a", f"{ROOT}/a/b")
-    found = [top for top in folders if part(parts).was_read(f"{top}/x.nsp")]
-    assert found == [*read]
+def test_only_the_outermost_of_several_folders_are_read() -> None:
+    paths = ["/a/b", "/a", "/a-b", "/a/b/c", "/b/c", "/a", "/ab"]
+    assert catalogd.outermost(paths) == ["/a-b", "/a", "/ab", "/b/c"]
+
+
+def test_a_walk_below_some_folders_reads_nothing_else(library: Library) -> None:
+    for name in ("x.nsp", "a/x.nsp", "a/b/x.nsp", "c/x.nsp", "d/x.nsp"):
+        library.add(name)
+    top, watched = str(library.folder), []
+    tops = [f"{top}/{name}" for name in ("a", "d", "gone", "gone/er")]
+    tree = catalogd.walk(top, ["nsp"], watch=watched.append, tops=tops)
+    found = sorted(os.path.relpath(file.path, top) for file in tree.files)
+    assert found == ["a/b/x.nsp", "a/x.nsp", "d/x.nsp"]
+    assert len(watched) == len({*watched}) == 5
+    assert not tree.unreadable
+    assert len(tree.volumes) == 1
 
 
 # walk: the disk
-
-
-def test_a_walk_of_parts_reads_each_folder_once(library: Library) -> None:
-    for name in (
-        "x.nsp",
-        "a/x.nsp",
-        "a/b/x.nsp",
-        "a/b/c/x.nsp",
-        "d/x.nsp",
-        "d/e/x.nsp",
-    ):
-        library.add(name)
-    top, watched = str(library.folder), []
-    parts = {"a/b": True, "a": True, "a/b/c": False, "d": False, "away": True}
-    tree = catalogd.walk(
-        top,
-        ["nsp"],
-        watch=watched.append,
-        parts={f"{top}/{name}": deep for name, deep in parts.items()},
-    )
-    found = sorted(os.path.relpath(file.path, top) for file in tree.files)
-    assert found == ["a/b/c/x.nsp", "a/b/x.nsp", "a/x.nsp", "d/x.nsp"]
-    assert len(watched) == len({*watched}) == 5
-    assert not tree.unreadable
 
 
 def names(library: Library, *types: str) -> list[str]:
@@ -543,7 +516,7 @@ class Row:
 def test_a_file_that_cannot_be_measured_is_logged_unless_it_is_gone(
     problem: OSError, unreadable: list[str]
 ) -> None:
-    tree = catalogd.Tree("/games")
+    tree = catalogd.Tree("/games", ["/games"])
     tree._add_file(Row(problem), "disk")  # type: ignore[arg-type]
     assert (tree.files, tree.unreadable) == ([], unreadable)
 
@@ -554,7 +527,7 @@ def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
     path = library.add("a.nsp")
     row = Row(os.stat_result((stat.S_IFREG, 0, 0, 1, 0, 0, 5, 0, 0, 0)))
     row.path = path
-    tree = catalogd.Tree("/games")
+    tree = catalogd.Tree("/games", ["/games"])
     tree._add_file(row, "disk")  # type: ignore[arg-type]
     assert tree.files[0].inode == os.stat(path).st_ino
 
@@ -976,9 +949,9 @@ def test_a_growing_file_that_is_removed_waits_no_longer(
 ) -> None:
     path = library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
-    assert not scanner.growing.has_settled()
+    assert not scanner.growing.settled()
     os.remove(path)
-    assert scanner.growing.has_settled()
+    assert scanner.growing.settled() == {str(library.folder)}
 
 
 @pytest.mark.parametrize("year", [1601, 2400])
@@ -1219,7 +1192,7 @@ def test_a_cover_that_cannot_be_read_is_logged_and_no_harm(
 def test_an_image_that_cannot_be_measured_is_no_cover(library: Library) -> None:
     row: Any = Row(OSError(5, "broken"))
     row.name = "a.png"
-    tree = catalogd.Tree("/games")
+    tree = catalogd.Tree("/games", ["/games"])
     assert [*tree._with_covers([A], {"a.png": row})] == [A]
     assert not tree.covers
 
