@@ -464,7 +464,6 @@ class Field(NamedTuple):
 
 
 TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean", list: "list"}
-JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
@@ -513,49 +512,6 @@ LINK = {
     **ENTRY_TEXTS,
     "name": Field(str, required=True, max_length=500),
 }
-
-
-# What is answered: a type stands for a field that is always there, [table] for a list.
-MESSAGE = {"success": bool, "message": str}
-ERROR = {**MESSAGE, "error": str}
-ENTRY = {
-    **{"id": str, "name": str, "source": str, "file_type": str, "size": int},
-    **{"type": Field(str, True, choices=("filepath", "url"))},
-    **{"created_at": str, "created_by": str},
-    "metadata": {
-        **{"description": str, "version": str, "author": Field(str)},
-        **{"title_id": Field(str, hex_digits=16), "patch": Field(int)},
-        **{"kind": Field(str, choices=KINDS), "base_id": Field(str, hex_digits=16)},
-        **{"icon": Field(str), "complete": Field(bool)},
-        "sha256": Field(str, hex_digits=64),
-    },
-}
-ITEM = {
-    **{"queue_item_id": str, "entry_id": str, "entry_name": str, "entry_source": str},
-    **{"entry_size": int, "created_at": str},
-    "status": Field(str, True, choices=("pending",)),
-}
-
-
-def json_schema(value: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a field, a table of fields or a list of tables."""
-    if isinstance(value, list):
-        return {"type": "array", "items": json_schema(value[0])}
-    if isinstance(value, dict):
-        needed = [name for name in value if getattr(value[name], "required", True)]
-        fields = {name: json_schema(value[name]) for name in value}
-        return {"type": "object", "properties": fields, "required": needed}
-    found: dict[str, Any] = {"type": JSON_TYPES[getattr(value, "type", value)]}
-    if not isinstance(value, Field) or value.type is bool:
-        return found
-    if value.choices:
-        return {**found, "enum": list(value.choices)}
-    if value.hex_digits:
-        return {**found, "pattern": f"^([0-9A-Fa-f]{{{value.hex_digits}}})?$"}
-    if value.type is str:
-        least = value.min_length or int(value.required)
-        return {**found, "minLength": least, "maxLength": value.max_length}
-    return {**found, "minimum": value.low, "maximum": value.high}
 
 
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
@@ -5659,89 +5615,6 @@ def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPRespons
         "X-Accel-Redirect": location + urllib.parse.quote(known.path),
     }
     return bottle.HTTPResponse(b"", 200, headers)
-
-
-DONE = {"success": bool}
-WAITING = {"reports": int, "writers": int}
-ADDRESS = "/api/send-queue/<item>/address"
-INTERFACE = {  # what each documented call answers, and which statuses of its own it has
-    "GET /healthz": ({**DONE, "version": str, "waiting": WAITING}, []),
-    "POST /api/auth/login": ({**DONE, "api_key": str}, [403, 429]),
-    "POST /api/pair": ({**DONE, "api_key": str, "device": str}, [403]),
-    "GET /api/list": ({"entries": [ENTRY]}, [304]),
-    "GET /api/download/<entry_id>": (bytes, [206, 302, 304, 404, 412, 416]),
-    "GET /api/entries/<entry_id>/info": ({**DONE, "entry": ENTRY}, [404]),
-    "POST /api/send-to-switch": (MESSAGE, [403, 404]),
-    "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304]),
-    "POST /api/send-queue/progress": (MESSAGE, [404, 409]),
-    "POST /api/send-queue/update": (MESSAGE, [404, 409]),
-    f"POST {ADDRESS}": ({**DONE, "address": str}, [400, 404, 409]),
-    f"GET {ADDRESS}": ({**DONE, "served": int}, [404]),
-}
-ANY_TEXT = {"schema": {"type": "string"}}
-KEY_PLACES = {
-    "header": {"type": "http", "scheme": "bearer"},
-    "query": {"type": "apiKey", "in": "query", "name": "api_key"},
-    "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
-}
-SECURITY = {  # by the access of a route
-    "open": (),
-    "key": ("header", "query"),
-    "key or session": ("header", "query", "cookie"),
-}
-
-
-def described(rule: Route, gives: Any, own: Iterable[int]) -> dict[str, Any]:
-    """Return the Operation Object of a call."""
-    places = SECURITY[rule.access]
-    names = dict.fromkeys(re.findall("<(.*?)>", rule.path), "path")
-    if rule.path == "/api/send-queue":
-        names |= {"client": "query", "target": "query"}
-    call: dict[str, Any] = {
-        "security": [{place: []} for place in places],
-        "parameters": [
-            {"name": name, "in": place, "required": place == "path", **ANY_TEXT}
-            for name, place in names.items()
-        ],
-    }
-    statuses = {200, 408, 431, 500, 503, *own, *([401] if places else [])}
-    statuses |= {507} if rule.method == "POST" else set()
-    if rule.fields is not None:
-        statuses |= {400, 413, 415, 501}
-        content = {"application/json": {"schema": json_schema(rule.fields)}}
-        call["requestBody"] = {"required": True, "content": content}
-    answers = {str(status): described_answer(status, gives) for status in statuses}
-    return {**call, "responses": dict(sorted(answers.items()))}
-
-
-def described_answer(status: int, gives: Any) -> dict[str, Any]:
-    """Return the Response Object of a status."""
-    found: dict[str, Any] = {"description": http.client.responses[status]}
-    table = gives if status < 300 else ERROR
-    if table is bytes:
-        found["content"] = {"application/octet-stream": {}}
-    elif not 300 <= status < 400:
-        found["content"] = {"application/json": {"schema": json_schema(table)}}
-    return found
-
-
-def openapi() -> dict[str, Any]:
-    """Return the description of the interface by OpenAPI 3.1."""
-    paths: dict[str, Any] = collections.defaultdict(dict)
-    for rule in ROUTES:
-        if found := INTERFACE.get(f"{rule.method} {rule.path}"):
-            path = re.sub("<(.*?)>", r"{\1}", rule.path)
-            paths[path][rule.method.lower()] = described(rule, *found)
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "catalogd", "version": __version__},
-        "servers": [{"url": "."}],  # relative to the address of this document
-        "paths": paths,
-        "components": {"securitySchemes": KEY_PLACES},
-    }
-
-
-asset_route("openapi.json", "application/json", json.dumps(openapi()).encode())
 
 
 # Page -------------------------------------------------------------------------

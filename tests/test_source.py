@@ -96,7 +96,6 @@ GET    /icon.svg                         open
 GET    /manifest.webmanifest             open
 GET    /touch-icon.png                   open
 GET    /healthz                          open
-GET    /openapi.json                     open
 GET    /api/list                         key
 GET    /api/download/<entry_id>          key
 GET    /api/entries/<entry_id>/info      key

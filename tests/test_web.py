@@ -767,7 +767,6 @@ def test_who_may_call_what() -> None:
         "GET /manifest.webmanifest": "open",
         "GET /touch-icon.png": "open",
         "GET /healthz": "open",
-        "GET /openapi.json": "open",
     }
 
 

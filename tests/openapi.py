@@ -1,0 +1,197 @@
+"""The interface's description by OpenAPI 3.1, made from the routes and tables.
+
+`python3 tests/openapi.py` writes it to packaging/openapi.json.
+"""
+
+import collections
+import http.client
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import catalogd  # noqa: E402
+from catalogd import KINDS, Field  # noqa: E402
+
+PATH = ROOT / "packaging" / "openapi.json"
+
+# What is answered: a type stands for a field that is always there, a Field for one that
+# may be absent, [table] for a list.
+DONE = {"success": bool}
+MESSAGE = {**DONE, "message": str}
+ERROR = {**MESSAGE, "error": str}
+WAITING = {"reports": int, "writers": int}
+TITLE_ID = Field(str, hex_digits=16)
+ENTRY = {
+    "id": str,
+    "name": str,
+    "source": str,
+    "file_type": str,
+    "size": int,
+    "type": Field(str, required=True, choices=("filepath", "url")),
+    "created_at": str,
+    "created_by": str,
+    "metadata": {
+        "description": str,
+        "version": str,
+        "author": Field(str),
+        "title_id": TITLE_ID,
+        "patch": Field(int),
+        "kind": Field(str, choices=KINDS),
+        "base_id": TITLE_ID,
+        "icon": Field(str),
+        "complete": Field(bool),
+        "sha256": Field(str, hex_digits=64),
+    },
+}
+ITEM = {
+    "queue_item_id": str,
+    "entry_id": str,
+    "entry_name": str,
+    "entry_source": str,
+    "entry_size": int,
+    "created_at": str,
+    "status": Field(str, required=True, choices=("pending",)),
+}
+ADDRESS = "/api/send-queue/<item>/address"
+INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its own
+    "GET /healthz": ({**DONE, "version": str, "waiting": WAITING}, []),
+    "POST /api/auth/login": ({**DONE, "api_key": str}, [403, 429]),
+    "POST /api/pair": ({**DONE, "api_key": str, "device": str}, [403]),
+    "GET /api/list": ({"entries": [ENTRY]}, [304]),
+    "GET /api/download/<entry_id>": (bytes, [206, 302, 304, 404, 412, 416]),
+    "GET /api/entries/<entry_id>/info": ({**DONE, "entry": ENTRY}, [404]),
+    "POST /api/send-to-switch": (MESSAGE, [403, 404]),
+    "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304]),
+    "POST /api/send-queue/progress": (MESSAGE, [404, 409]),
+    "POST /api/send-queue/update": (MESSAGE, [404, 409]),
+    f"POST {ADDRESS}": ({**DONE, "address": str}, [400, 404, 409]),
+    f"GET {ADDRESS}": ({**DONE, "served": int}, [404]),
+}
+KEY_PLACES = {
+    "header": {"type": "http", "scheme": "bearer"},
+    "query": {"type": "apiKey", "in": "query", "name": "api_key"},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": catalogd.COOKIE},
+}
+SECURITY = {  # by the access of a route
+    "open": (),
+    "key": ("header", "query"),
+    "key or session": ("header", "query", "cookie"),
+}
+SERVER = {  # the document is not served, so its reader gives the address
+    "url": "{base_url}",
+    "variables": {"base_url": {"default": "http://127.0.0.1:6069"}},
+}
+JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+TEXT = r"^[^\u0000\ud800-\udfff]*$"  # what check_text takes
+
+
+def answer_schema(value: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a field, a table or a list of what is answered."""
+    if isinstance(value, list):
+        return {"type": "array", "items": answer_schema(value[0])}
+    if isinstance(value, dict):
+        needed = [name for name in value if getattr(value[name], "required", True)]
+        return object_schema(value, needed, answer_schema)
+    if not isinstance(value, Field):
+        return {"type": JSON_TYPES[value]}
+    found: dict[str, Any] = {"type": JSON_TYPES[value.type]}
+    if value.choices:
+        found["enum"] = [*value.choices]
+    if value.hex_digits:
+        found["pattern"] = f"^[0-9A-Fa-f]{{{value.hex_digits}}}$"
+    return found
+
+
+def object_schema(table: Any, needed: list[str], schema: Any) -> dict[str, Any]:
+    fields = {name: schema(table[name]) for name in table}
+    return {"type": "object", "properties": fields, "required": needed}
+
+
+def body_schema(table: Mapping[str, Field]) -> dict[str, Any]:
+    """Return the JSON Schema of a request's body."""
+    needed = [name for name, field in table.items() if field.required]
+    return object_schema(table, needed, field_schema)
+
+
+def field_schema(field: Field) -> dict[str, Any]:
+    """Return the JSON Schema of what `check` takes. An optional field may be null."""
+    found: dict[str, Any] = {"type": JSON_TYPES[field.type]}
+    if field.choices:
+        found["enum"] = [*field.choices]
+    elif field.type is str:
+        least = field.min_length or int(field.required)
+        found |= {"minLength": least, "maxLength": field.max_length, "pattern": TEXT}
+    elif field.type is not bool:
+        found |= {"minimum": field.low, "maximum": field.high}
+    if not field.required:
+        found["type"] = [found["type"], "null"]
+        found |= {"enum": [*field.choices, None]} if field.choices else {}
+    return found
+
+
+def described(
+    rule: catalogd.Route, gives: Any, own_statuses: Iterable[int]
+) -> dict[str, Any]:
+    """Return the Operation Object of a call."""
+    places = SECURITY[rule.access]
+    names = dict.fromkeys(re.findall("<(.*?)>", rule.path), "path")
+    if rule.path == "/api/send-queue":
+        names |= {"client": "query", "target": "query"}
+    text = {"schema": {"type": "string"}}
+    call: dict[str, Any] = {
+        "security": [{place: []} for place in places],
+        "parameters": [
+            {"name": name, "in": place, "required": place == "path", **text}
+            for name, place in names.items()
+        ],
+    }
+    statuses = {200, 408, 431, 500, 503, *own_statuses, *([401] if places else [])}
+    statuses |= {507} if rule.method == "POST" else set()
+    if rule.fields is not None:
+        statuses |= {400, 413, 415, 501}
+        content = {"application/json": {"schema": body_schema(rule.fields)}}
+        call["requestBody"] = {"required": True, "content": content}
+    answers = {str(one): described_answer(one, gives) for one in sorted(statuses)}
+    return {**call, "responses": answers}
+
+
+def described_answer(status: int, gives: Any) -> dict[str, Any]:
+    """Return the Response Object of a status."""
+    found: dict[str, Any] = {"description": http.client.responses[status]}
+    table = gives if status < 300 else ERROR
+    if table is bytes:
+        found["content"] = {"application/octet-stream": {}}
+    elif not 300 <= status < 400:
+        found["content"] = {"application/json": {"schema": answer_schema(table)}}
+    return found
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI Object."""
+    paths: dict[str, Any] = collections.defaultdict(dict)
+    for rule in catalogd.ROUTES:
+        if found := INTERFACE.get(f"{rule.method} {rule.path}"):
+            path = re.sub("<(.*?)>", r"{\1}", rule.path)
+            paths[path][rule.method.lower()] = described(rule, *found)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "catalogd", "version": catalogd.__version__},
+        "servers": [SERVER],
+        "paths": paths,
+        "components": {"securitySchemes": KEY_PLACES},
+    }
+
+
+def text() -> str:
+    """Return the content of packaging/openapi.json."""
+    return json.dumps(openapi(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
