@@ -4279,7 +4279,6 @@ OWN_THREAD = "own thread"  # that, "workers", or a name in THREAD_GROUPS
 THREAD_GROUPS = {  # threads of each; `[server] threads` is the number of "workers"
     "lists": 1,  # one makes the list that the others wait for
     "passwords": 1,  # one costly hash at a time
-    "links": 2,  # another server is asked for the size of a file
     "writes": 8,  # calls that may wait for the database's write lock
 }
 MAX_HEAD_BYTES = 32 * 1024
@@ -5137,7 +5136,7 @@ class LibraryCalls(Calls):
     def undo_edits(self, caller: Caller, entry_id: str) -> dict[str, Any]:
         return {"edits": self.entries.edit(entry_id, None)}
 
-    @route("POST /web/links", access="admin", fields=LINK, runs="links")
+    @route("POST /web/links", access="admin", fields=LINK)
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         return {"id": make_link(self.entries, caller.name, body)}
 
@@ -5177,7 +5176,7 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     """Add an entry that is a link, and return its id.
 
     :param by: the name of the account that adds it.
-    :param values: of the fields in LINK. Without a size, the address's server is asked.
+    :param values: of the fields in LINK.
     :raises Problem: the address is not one of the web.
     """
     url = values["url"]
@@ -5188,41 +5187,8 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     kind = values.get("file_type") or os.path.splitext(path)[1]
     kind = kind.lstrip(".").lower()
     facts = {name: values.get(name, "") for name in ENTRY_TEXTS}
-    size = values["size"] if "size" in values else remote_size(url)
+    size = values.get("size", 0)
     return entries.add_link(url, size, kind and safe_name(kind), facts, by)
-
-
-def is_public(url: str) -> bool:
-    """Return whether all addresses of a URL's host are global. :raises OSError:"""
-    found = socket.getaddrinfo(urllib.parse.urlsplit(url).hostname, None)
-    return all(ipaddress.ip_address(place[0]).is_global for *_, place in found)
-
-
-class Redirects(urllib.request.HTTPRedirectHandler):
-    """Redirects of a link, which may lead into a private network, or to this machine,
-    only from there."""
-
-    def redirect_request(self, request: Any, *answer: Any) -> Any:
-        """:raises ValueError: the redirect is not allowed."""
-        url, was_public = answer[-1], is_public(request.full_url)
-        if not is_web_address(url) or (was_public and not is_public(url)):
-            raise ValueError("It redirects to a forbidden address.")
-        return urllib.request.Request(url, method="HEAD")
-
-
-def remote_size(url: str, timeout: float = 4) -> int:
-    """Return the Content-Length that a server gives for an address, or 0.
-    :param timeout: seconds that each address of the server may be silent: two of them
-        take less than the page waits for an answer."""
-    request = urllib.request.Request(url, method="HEAD")
-    try:
-        opener = urllib.request.build_opener(Redirects)
-        with opener.open(request, timeout=timeout) as answer:
-            length = int(answer.headers.get("Content-Length", 0))
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        log.info("The size of a link is not known: %s", error)
-        return 0
-    return min(max(length, 0), MAX_INTEGER)
 
 
 class QueueCalls(Calls):
@@ -12227,7 +12193,7 @@ def device_share(args: argparse.Namespace) -> None:
     "link add",
     argument("url", "address that downloads are redirected to"),
     argument("--name", "name of the entry", required=True, metavar="N"),
-    argument("--size", "(default: what its server says)", type=BYTES, metavar="BYTES"),
+    argument("--size", "(default: 0, unknown)", type=BYTES, metavar="BYTES"),
     argument("--file-type", "extension (default: the URL's)", metavar="EXT"),
     argument("--description", "text (default: empty)", metavar="D"),
     argument("--version", "text (default: empty)", metavar="V"),

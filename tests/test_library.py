@@ -1,21 +1,11 @@
 """What admins do to the library: links, edits, icons, scans on demand, checksums."""
 
 import base64
-import contextlib
 import hashlib
-import http.client
-import http.server
-import inspect
-import io
 import json
 import os
-import re
 import socket
-import threading
-import time
-import urllib.request
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import webtest
@@ -164,153 +154,16 @@ def test_other_addresses_are_no_links(url: str, admin: webtest.TestApp) -> None:
     assert "http" in answer.json["message"]
 
 
-class Remote(http.server.BaseHTTPRequestHandler):
-    """A server that tells the size of a file, or does not, or redirects to the path
-    after "/to/"."""
-
-    calls: ClassVar[list[str]] = []
-
-    def do_HEAD(self) -> None:
-        self.calls.append(self.path)
-        if self.path.startswith("/to/"):
-            self.send_response(302)
-            self.send_header("Location", self.path.removeprefix("/to/"))
-        elif self.path == "/missing":
-            self.send_response(404)
-        else:
-            self.send_response(200)
-            if self.path != "/silent":
-                length = "much" if self.path == "/wrong" else "12345"
-                self.send_header("Content-Length", length)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
-
-
-@pytest.fixture
-def remote() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Remote) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize(
-    ("path", "size"),
-    [
-        ("file.nsp", 12345),
-        ("to//file.nsp", 12345),
-        ("to//to//file.nsp", 12345),
-        ("to/ftp://127.0.0.1/file.nsp", 0),
-        ("to/file:///etc/passwd", 0),
-        ("to//to/ftp://127.0.0.1/file.nsp", 0),
-        ("to/http://[/file.nsp", 0),
-        ("missing", 0),
-        ("silent", 0),
-        ("wrong", 0),
-    ],
-)
-def test_the_size_of_a_link_is_asked_for(
-    path: str, size: int, remote: str, admin: webtest.TestApp, store: catalogd.Store
+def test_the_server_of_a_link_is_not_called(
+    admin: webtest.TestApp, store: catalogd.Store
 ) -> None:
-    admin.post_json("/web/links", {"url": f"{remote}/{path}", "name": "A"})
-    assert entries(store)[0]["size"] == size
-
-
-HOSTS = {
-    "example.org": ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"],
-    "other.example.org": ["93.184.215.15"],
-    "nas.local": ["192.168.1.5", "fd00::5"],
-    "both.example.org": ["93.184.215.14", "127.0.0.1"],
-    "zone.local": ["fe80::1%lo"],
-    "mapped.example.org": ["::ffff:127.0.0.1"],
-    "zero.example.org": ["0.0.0.0"],
-}
-
-
-@pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the resolver know these hosts, and nothing else."""
-
-    def getaddrinfo(host: str, *_: object) -> list[Any]:
-        if host not in HOSTS:
-            raise socket.gaierror("no such host")
-        return [(0, 0, 0, "", (address, 0)) for address in HOSTS[host]]
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-
-
-@pytest.mark.parametrize(
-    ("link", "place", "is_followed"),
-    [
-        ("example.org", "http://other.example.org:81/b", True),
-        ("example.org", "http://nas.local/b", False),
-        ("example.org", "http://both.example.org/b", False),
-        ("example.org", "http://zone.local/b", False),
-        ("example.org", "http://mapped.example.org/b", False),
-        ("example.org", "http://zero.example.org/b", False),
-        ("example.org", "http://unknown.example.org/b", False),
-        ("example.org", "ftp://other.example.org/b", False),
-        ("nas.local", "http://nas.local:81/b", True),
-        ("nas.local", "http://example.org/b", True),
-        ("nas.local", "ftp://nas.local/b", False),
-    ],
-)
-@pytest.mark.usefixtures("names")
-def test_only_a_link_into_the_home_network_is_redirected_into_it(
-    link: str, place: str, is_followed: bool
-) -> None:
-    request = urllib.request.Request(f"http://{link}/a", method="HEAD")
-    redirects = catalogd.Redirects()
-    answer = (io.BytesIO(), 302, "Found", http.client.HTTPMessage())
-    with (
-        contextlib.nullcontext()
-        if is_followed
-        else pytest.raises((OSError, ValueError))
-    ):
-        found = redirects.redirect_request(request, *answer, place)
-        assert (found.full_url, found.get_method()) == (place, "HEAD")
-
-
-def test_a_redirect_into_the_home_network_is_not_called(
-    remote: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = remote.replace("127.0.0.1", "localhost")
-    monkeypatch.setattr(catalogd, "is_public", lambda url: not url.startswith(home))
-    Remote.calls.clear()
-    assert catalogd.remote_size(f"{remote}/to/{home}/file.nsp") == 0
-    assert len(Remote.calls) == 1
-
-
-def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        began = time.monotonic()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/a.nsp"
-        with contextlib.ExitStack() as stack:
-            dripping = threading.Thread(target=drip, args=(listener,))
-            dripping.start()
-            stack.callback(dripping.join)
-            assert catalogd.remote_size(url, timeout=0.5) == 0
-        assert time.monotonic() - began < 10
-
-
-def test_the_page_waits_longer_than_two_addresses_of_a_server_are_tried() -> None:
-    seconds = inspect.signature(catalogd.remote_size).parameters["timeout"].default
-    waits = re.search(r"MAX_ANSWER_MS = (\d+);", catalogd.JS)
-    assert waits
-    assert 2 * seconds < int(waits[1]) / 1000
-
-
-def drip(listener: socket.socket) -> None:
-    """Answer with a header that comes a byte at a time, for two seconds."""
-    peer, _ = listener.accept()
-    with peer, contextlib.suppress(OSError):
-        for _ in range(20):
-            peer.sendall(b"H")
-            time.sleep(0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.nsp"
+        admin.post_json("/web/links", {"url": url, "name": "A"})
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert entries(store)[0]["size"] == 0
 
 
 # Scans on demand, and icons

@@ -180,7 +180,6 @@ POST   /web/login                        passwords
 POST   /web/password                     passwords
 POST   /web/accounts                     passwords
 POST   /web/accounts/<account:re:[0-9]{1,18}> passwords
-POST   /web/links                        links
 """
 
 
