@@ -48,6 +48,7 @@ import itertools
 import json
 import logging
 import math
+import operator
 import os
 import pathlib
 import platform
@@ -4618,7 +4619,8 @@ MAX_INDEXES = 8  # console addresses whose index.json is kept in memory
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
-class Route(NamedTuple):
+@dataclasses.dataclass
+class Route:
     """An address of the service. `access` is "open", "key", "session", "admin" (a
     session of one), "key or session", or "dir" (a token in the path, or Basic
     authentication with an account's name and key). `fields` are those of its JSON body.
@@ -4630,6 +4632,7 @@ class Route(NamedTuple):
     fields: Mapping[str, Field] | None
     runs: str
     answer: Callable[..., Any]
+    owner: type  # the class of the object that `answer` is called with
 
 
 ROUTES: list[Route] = []
@@ -4638,15 +4641,15 @@ ROUTES: list[Route] = []
 def route(
     rule: str, access: str, fields: Mapping[str, Field] | None = None, runs: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a method answer `rule`, such as "GET /api/list". It is called with the
-    caller (unless the route is open), the fields (if there are any), and the variable
-    parts of the path by name. It returns the fields to answer beside "success", None if
-    there are none, or a bottle.HTTPResponse."""
+    """Let a method of `Calls` answer `rule`, such as "GET /api/list". It is called with
+    the caller (unless the route is open), the fields (if there are any), and the
+    variable parts of the path by name. It returns the fields to answer beside
+    "success", None if there are none, or a bottle.HTTPResponse."""
 
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
         threads = runs or ("workers" if method == "GET" else "writes")
-        ROUTES.append(Route(method, path, access, fields, threads, answer))
+        ROUTES.append(Route(method, path, access, fields, threads, answer, Calls))
         return answer
 
     return add
@@ -4698,9 +4701,8 @@ class Web:
         self.settings = settings
         self.scanner = scanner
         self.backups = Backups(store.database, settings.backups)
-        self.calls: dict[str, Any] = {
-            kind.__name__: kind(self) for kind in Calls.__subclasses__()
-        }
+        kinds: list[type[Calls]] = [Calls, *Calls.__subclasses__()]
+        self.calls: dict[type, Any] = {kind: kind(self) for kind in kinds}
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
         self._router = self.app.router
@@ -4718,8 +4720,7 @@ class Web:
 
     def _answer(self, rule: Route, **parts: str) -> bottle.HTTPResponse:
         try:
-            owner = rule.answer.__qualname__.partition(".")[0]  # the method's class
-            arguments: list[Any] = [self.calls.get(owner, self)]
+            arguments: list[Any] = [self.calls[rule.owner]]
             if rule.access != "open":
                 arguments.append(self._admit(rule.access))
             if rule.fields is not None:
@@ -4770,11 +4771,6 @@ class Web:
         if caller is None or caller.name.casefold() != name.casefold():
             raise BadAddress("The address is wrong, or was replaced or revoked.")
         return caller
-
-    @route("GET /healthz", access="open")
-    def health(self) -> dict[str, Any]:
-        self.store.entries.version()
-        return {"version": __version__, "waiting": self.store.waiting()}
 
 
 def request_body() -> bytes:
@@ -4827,7 +4823,14 @@ def base_url(settings: Settings) -> str:
 class Calls:
     """Base of the classes that answer calls. Each has one subject."""
 
+    def __init_subclass__(cls) -> None:
+        """Tell the routes of the new class whose object answers them."""
+        for rule in ROUTES:
+            if rule.answer in vars(cls).values():
+                rule.owner = cls
+
     def __init__(self, web: Web) -> None:
+        self.store = web.store
         self.accounts = web.store.accounts
         self.entries = web.store.entries
         self.queue = web.store.queue
@@ -4966,31 +4969,15 @@ class SignInCalls(Calls):
         current = caller.credential
         return {"sessions": [{**row, "current": row["id"] == current} for row in rows]}
 
-    @route("DELETE /web/sessions/<session>", access="session")
-    def end_session(self, caller: Caller, session: str) -> None:
-        self.accounts.end_session(session, caller.account)
-
 
 class AccountCalls(Calls):
     """The caller's keys, and all accounts for admins."""
-
-    @route("GET /web/keys", access="session")
-    def keys(self, caller: Caller) -> dict[str, Any]:
-        return {"keys": self.accounts.keys(caller.account)}
 
     @route("POST /web/keys", access="session", fields=KEY)
     def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
         key_id = self.accounts.add_key(caller.account, body["label"], hash_token(key))
         return {"id": key_id, "key": key}
-
-    @route("DELETE /web/keys/<key_id>", access="session")
-    def revoke_key(self, caller: Caller, key_id: str) -> None:
-        self.accounts.revoke_key(key_id, caller.account)
-
-    @route("GET /web/accounts", access="admin")
-    def all_accounts(self, caller: Caller) -> dict[str, Any]:
-        return {"accounts": self.accounts.all()}
 
     @route("POST /web/accounts", access="admin", fields=ACCOUNT, runs="passwords")
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -5042,10 +5029,6 @@ class DeviceCalls(Calls):
             self.codes.results[account] = {"device": device}
         return {"api_key": key, "device": device}
 
-    @route("GET /web/devices", access="session")
-    def all_devices(self, caller: Caller) -> dict[str, Any]:
-        return {"devices": self.devices.all(caller.name, caller.admin)}
-
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
         self.devices.change(device, body, None if caller.admin else caller.account)
@@ -5071,6 +5054,11 @@ class LibraryCalls(Calls):
         self.backups = web.backups
         self._lists: dict[bool, Body] = {}  # for clients, and for the page
         self._lock = threading.Lock()
+
+    @route("GET /healthz", access="open")
+    def health(self) -> dict[str, Any]:
+        self.entries.version()
+        return {"version": __version__, "waiting": self.store.waiting()}
 
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
@@ -5102,20 +5090,12 @@ class LibraryCalls(Calls):
             return redirected_file_answer(file, self.settings.accel_redirect)
         return file_answer(file)
 
-    @route("GET /api/entries/<entry_id>/info", access="key")
-    def info(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        return {"entry": self.entries.get(entry_id)}
-
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         cached = {"Cache-Control": "private, max-age=31536000, immutable"}
         image = self.entries.icon(entry_id)
         headers = {**JSON_HEADERS, "Content-Type": image_type(image), **cached}
         return conditional(image, headers)
-
-    @route("GET /web/entries/<entry_id>", access="session")
-    def details(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        return self.entries.details(entry_id)
 
     @route("GET /web/tidy", access="admin")
     def tidy(self, caller: Caller) -> dict[str, Any]:
@@ -5140,10 +5120,6 @@ class LibraryCalls(Calls):
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         return {"id": make_link(self.entries, caller.name, body)}
 
-    @route("DELETE /web/links/<entry_id>", access="admin")
-    def remove_link(self, caller: Caller, entry_id: str) -> None:
-        self.entries.remove_link(entry_id)
-
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         state = dataclasses.asdict(self.scanner.state)
@@ -5154,10 +5130,6 @@ class LibraryCalls(Calls):
             for path, files in state["folders"].items()
         ]
         return state
-
-    @route("POST /web/scan", access="admin")
-    def rescan(self, caller: Caller) -> None:
-        self.scanner.rescan()
 
     @route("GET /web/backup", access="admin")
     def last_backup(self, caller: Caller) -> dict[str, Any]:
@@ -5274,37 +5246,9 @@ class QueueCalls(Calls):
         items = [{name: row[name] for name in QUEUE_COLUMNS} for row in rows]
         return json_body(True, queue=items, finished=finished, freed=freed)
 
-    @route("GET /web/sent", access="session")
-    def sent(self, caller: Caller) -> dict[str, Any]:
-        return {"sent": self.queue.sent(caller.account)}
-
-    @route("POST /web/queue/retry", access="session")
-    def retry_failed(self, caller: Caller) -> None:
-        self.queue.retry_failed(caller.account)
-
-    @route("POST /web/queue/cancel", access="session")
-    def cancel_waiting(self, caller: Caller) -> None:
-        self.queue.cancel_waiting(caller.account)
-
-    @route("POST /web/queue/<item>/retry", access="session")
-    def retry(self, caller: Caller, item: str) -> None:
-        self.queue.retry(caller.account, item, caller.admin)
-
-    @route("POST /web/queue/<item>/cancel", access="session")
-    def cancel(self, caller: Caller, item: str) -> None:
-        self.queue.cancel(caller.account, item, caller.admin)
-
-    @route("POST /web/queue/<item>/top", access="session")
-    def to_top(self, caller: Caller, item: str) -> None:
-        self.queue.to_top(caller.account, item, caller.admin)
-
-    @route("POST /web/queue/<item>/up", access="session")
-    def move_up(self, caller: Caller, item: str) -> None:
-        self.queue.shift(caller.account, item, "up", caller.admin)
-
-    @route("POST /web/queue/<item>/down", access="session")
-    def move_down(self, caller: Caller, item: str) -> None:
-        self.queue.shift(caller.account, item, "down", caller.admin)
+    @route("POST /web/queue/<item>/<way:re:up|down>", access="session")
+    def shift(self, caller: Caller, item: str, way: str) -> None:
+        self.queue.shift(caller.account, item, way, caller.admin)
 
     @route("POST /web/queue/<item>/device", access="session", fields=TO_DEVICE)
     def move(self, caller: Caller, body: dict[str, Any], item: str) -> None:
@@ -5345,10 +5289,6 @@ class ConsoleCalls(Calls):
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
         self.queue.check_item(caller.account, item)
         return {"served": self.served.get(item, Served()).bytes}
-
-    @route("GET /web/dir", access="session")
-    def address(self, caller: Caller) -> dict[str, Any]:
-        return {"token": self.addresses.browse_token(caller.account)}
 
     @route("POST /web/dir", access="session")
     def replace_address(self, caller: Caller) -> dict[str, Any]:
@@ -5393,6 +5333,46 @@ class ConsoleCalls(Calls):
                 named = [{**row, "safe_name": names[row["id"]]} for row in rows]
                 self._directory = Directory(version, named)
             return self._directory
+
+
+VERBS = [  # calls that one verb answers: who may call it, the verb and its arguments
+    ("DELETE /web/sessions/<id>", "session", "accounts.end_session", "id account"),
+    ("GET /web/keys", "session", "accounts.keys", "account", "keys"),
+    ("DELETE /web/keys/<id>", "session", "accounts.revoke_key", "id account"),
+    ("GET /web/accounts", "admin", "accounts.all", "", "accounts"),
+    ("GET /web/devices", "session", "devices.all", "name admin", "devices"),
+    ("GET /api/entries/<entry_id>/info", "key", "entries.get", "entry_id", "entry"),
+    ("GET /web/entries/<entry_id>", "session", "entries.details", "entry_id"),
+    ("DELETE /web/links/<entry_id>", "admin", "entries.remove_link", "entry_id"),
+    ("POST /web/scan", "admin", "scanner.rescan"),
+    ("GET /web/sent", "session", "queue.sent", "account", "sent"),
+    ("POST /web/queue/retry", "session", "queue.retry_failed", "account"),
+    ("POST /web/queue/cancel", "session", "queue.cancel_waiting", "account"),
+    ("POST /web/queue/<item>/retry", "session", "queue.retry", "account item admin"),
+    ("POST /web/queue/<item>/cancel", "session", "queue.cancel", "account item admin"),
+    ("POST /web/queue/<item>/top", "session", "queue.to_top", "account item admin"),
+    ("GET /web/dir", "session", "addresses.browse_token", "account", "token"),
+]
+
+
+def add_verb(
+    rule: str, access: str, verb: str, arguments: str = "", gives: str = ""
+) -> None:
+    """Make a verb of an object that `Calls` has, such as "queue.retry", answer a call.
+    Its arguments are named as in the path or in `Caller`, and what it returns is
+    answered as the field `gives`, or else as it is."""
+    verb_of = operator.attrgetter(verb)
+
+    def answer(calls: Calls, caller: Caller, **parts: str) -> Any:
+        known = {**caller._asdict(), **parts}
+        found = verb_of(calls)(*[known[name] for name in arguments.split()])
+        return {gives: found} if gives else found
+
+    route(rule, access)(answer)
+
+
+for verb in VERBS:
+    add_verb(*verb)
 
 
 PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
@@ -5523,8 +5503,8 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     body = Body(content, content_digest(content), level=9)
     headers = {**PAGE_HEADERS, "Content-Type": kind}
 
-    def answer(web: Web) -> bottle.HTTPResponse:
-        if not base_url(web.settings).startswith("https:"):
+    def answer(calls: Calls) -> bottle.HTTPResponse:
+        if not base_url(calls.settings).startswith("https:"):
             return body.answer(headers)  # browsers reject the policy over HTTP
         return body.answer({**headers, "Cross-Origin-Opener-Policy": "same-origin"})
 

@@ -435,7 +435,7 @@ def test_a_code_that_is_none_is_refused(house: Household, code: str | None) -> N
 def test_a_code_ends_after_ten_minutes_and_by_a_new_one(
     house: Household, clock: Clock
 ) -> None:
-    house.web.calls["DeviceCalls"].codes.clock = clock
+    house.web.calls[catalogd.DeviceCalls].codes.clock = clock
     old = house.kim.post("/web/pairing")["code"]
     clock.now += 599.5
     assert house.kim.get("/web/pairing")["expires_in"] == 1

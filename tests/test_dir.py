@@ -604,9 +604,9 @@ def test_the_served_bytes_of_a_limited_number_of_items_are_kept(
     item: str,
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_SERVED_ITEMS", 1)
-    service.calls["ConsoleCalls"].served["older"] = catalogd.Served()
+    service.calls[catalogd.ConsoleCalls].served["older"] = catalogd.Served()
     browser.get(item_path(browser, key, item))
-    assert list(service.calls["ConsoleCalls"].served) == [item]
+    assert list(service.calls[catalogd.ConsoleCalls].served) == [item]
 
 
 def test_an_address_outlives_a_restart_of_the_server(

@@ -113,7 +113,7 @@ POST   /web/login                        open
 POST   /web/logout                       session
 POST   /web/password                     session
 GET    /web/sessions                     session
-DELETE /web/sessions/<session>           session
+DELETE /web/sessions/<id>                session
 GET    /web/accounts                     admin
 POST   /web/accounts                     admin
 POST   /web/accounts/<account:re:[0-9]{1,18}> admin
@@ -122,7 +122,7 @@ GET    /web/entries                      session
 GET    /web/download/<entry_id>          session
 GET    /web/keys                         session
 POST   /web/keys                         session
-DELETE /web/keys/<key_id>                session
+DELETE /web/keys/<id>                    session
 POST   /web/pairing                      session
 GET    /web/pairing                      session
 POST   /api/pair                         open
@@ -137,8 +137,7 @@ GET    /web/queue                        session
 POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
-POST   /web/queue/<item>/up              session
-POST   /web/queue/<item>/down            session
+POST   /web/queue/<item>/<way:re:up|down> session
 POST   /web/queue/<item>/device          session
 POST   /web/queue/clear                  session
 POST   /web/queue/cancel                 session

@@ -1209,10 +1209,10 @@ def test_the_bytes_before_and_after_a_restart_of_the_server_are_added(
     def restart(console: Installer, address: str) -> None:
         console.install(address, upto=0.5, block=500_000)
         wait_for(lambda: home.item(item)["bytes"] == 1_500_000)
-        home.web.calls["ConsoleCalls"].served[item] = catalogd.Served()
-        home.web.calls["ConsoleCalls"].served[item].add(0, 10)
+        home.web.calls[catalogd.ConsoleCalls].served[item] = catalogd.Served()
+        home.web.calls[catalogd.ConsoleCalls].served[item].add(0, 10)
         wait_for(lambda: home.item(item)["bytes"] == 1_500_010)
-        home.web.calls["ConsoleCalls"].served[item].add(1_500_000, 3_000_000)
+        home.web.calls[catalogd.ConsoleCalls].served[item].add(1_500_000, 3_000_000)
 
     item = home.queue("game.nsp", GAME)
     console = installer(restart)
