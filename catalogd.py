@@ -582,6 +582,7 @@ TARGET = rb"(?:/|\*|https?://)[^ \x00-\x1f\x7f]*"
 REQUEST_LINE = re.compile(rb"[A-Z]+ %b(?: HTTP/1\.[01])?" % TARGET)
 FIELD_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*")
 HOST = re.compile(rb"[\w.~%:\[\]-]*")
+MAX_HOST_BYTES = 255  # it is repeated for each entry of an index
 CLOSE = re.compile(rb"(?i)connection:(?:[^,]*,)*\s*close\s*(?:,.*)?")
 
 
@@ -598,7 +599,12 @@ def checked_head(head: bytes) -> bytes:
     is_http_1_1 = line.endswith(b" HTTP/1.1")
     hosts = [value for name, value in pairs if name.lower() == b"host"]
     has_host = all(map(HOST.fullmatch, hosts)) and len(hosts) in (is_http_1_1, 1)
-    if not is_whole or not has_host:
+    called = [value for name, value in pairs if name.lower().endswith(b"host")]
+    if (
+        not is_whole
+        or not has_host
+        or max(map(len, called), default=0) > MAX_HOST_BYTES
+    ):
         raise ValueError("The head of the request is malformed.")
     names = {name.lower() for name, _ in pairs}
     is_1_1_alone = is_http_1_1 and b"content-length" not in names
@@ -4615,7 +4621,7 @@ ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
-MAX_INDEXES = 8  # console addresses whose index.json is kept in memory
+MAX_INDEXES = 4  # console addresses whose index.json is kept in memory
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 

@@ -122,6 +122,10 @@ def test_a_slow_head_delays_nobody(games: Games) -> None:
         (b"GET / HTTP/1.1\r\nHost: a b", 400),
         (b"GET / HTTP/1.1\r\nHost: a/c?", 400),
         (b"GET / HTTP/1.1\r\nHost: [::1]:6069", 200),
+        (b"GET / HTTP/1.1\r\nHost: " + b"x" * 255, 200),
+        (b"GET / HTTP/1.1\r\nHost: " + b"x" * 256, 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Host: " + b"x" * 255, 200),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Host: " + b"x" * 256, 400),
         (b"GET / HTTP/1.0\r\nTransfer-Encoding: chunked", 400),
     ],
 )
