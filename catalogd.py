@@ -5311,7 +5311,8 @@ class ConsoleCalls(Calls):
         directory = self._current_directory().only(caller.entry)
         path = f"/dir{path}".removeprefix(caller.base)
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
-        if path == "" or place == "index.json":
+        is_httpdirfs = request_header("User-Agent").startswith("HTTPDirFS")
+        if (path == "" and not is_httpdirfs) or place == "index.json":
             with self._lock:
                 return conditional(
                     directory.index(base_url(self.settings) + caller.base)
@@ -5319,7 +5320,8 @@ class ConsoleCalls(Calls):
         if place in directory.folders and path.endswith("/"):
             return directory_answer(directory.folders[place])
         if place in directory.folders:
-            return json_answer(b"", 301, Location=f"{place}/")
+            name = bottle.request.path.rpartition("/")[2]
+            return json_answer(b"", 301, Location=f"{name}/")
         entry = directory.find(place)
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
@@ -5450,9 +5452,10 @@ def file_name(row: Mapping[str, Any]) -> str:
 
 
 def quoted_name(name: str) -> str:
-    """Return a name percent-encoded, also the H of "http"."""
+    """Return a name percent-encoded, also the H of "http", and a first character that
+    is no letter or digit, which HTTPDirFS skips."""
     quoted = urllib.parse.quote(name, safe="/")
-    return re.sub("(?i)h(?=ttp)", lambda found: f"%{ord(found[0]):X}", quoted)
+    return re.sub("(?i)^[-_]|h(?=ttp)", lambda found: f"%{ord(found[0]):X}", quoted)
 
 
 def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:

@@ -297,6 +297,45 @@ def test_a_folder_without_its_slash_leads_to_it(
     assert "game.nsp" in answer.follow().text
 
 
+@pytest.mark.parametrize("is_basic", [False, True])
+def test_a_mount_by_httpdirfs_has_the_folders(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    key: str,
+    token: str,
+    is_basic: bool,
+) -> None:
+    """It asks without the slash at the end, and would read JSON as an empty folder."""
+    library.add("game.nsp")
+    scanner.scan()
+    base = "/dir" if is_basic else f"/dir/{token}"
+    headers = {"User-Agent": "HTTPDirFS-1.2.5"} | (
+        basic("anna", key) if is_basic else {}
+    )
+    answer = browser.get(base, headers=headers)
+    assert answer.status_int == 301
+    assert 'href="nsp/"' in answer.follow(headers=headers).text
+    assert "files" in browser.get(base, headers={**headers, "User-Agent": "CyberFoil"})
+
+
+@pytest.mark.parametrize("sign", "_-")
+def test_a_link_begins_with_a_letter_or_a_percent_sign(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    sign: str,
+) -> None:
+    """HTTPDirFS skips other links."""
+    library.add(f"a/{sign}game.nsp", b"0123456789")
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/nsp/").text
+    for link in re.findall(r'<a href="([^"]*)">', page):
+        assert re.match("[0-9A-Za-z%]", link)
+        assert browser.get(f"/dir/{token}/nsp/{link}").body == b"0123456789"
+
+
 # A base address with a slash at its end, and a path with one at its start, make two.
 SLASHES = [
     ("//", "href"),
