@@ -4621,6 +4621,7 @@ ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
+MAX_QUEUE_BODIES = 20  # accounts whose queue is kept as JSON
 MAX_INDEXES = 4  # console addresses whose index.json is kept in memory
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
@@ -5240,6 +5241,8 @@ class QueueCalls(Calls):
         if body is None or body.tag != tag:
             body = Body(self._page_items(caller.account, limit), tag, level=1)
             self._bodies[caller.account] = body
+            for oldest in list(self._bodies)[:-MAX_QUEUE_BODIES]:
+                self._bodies.pop(oldest, None)
         return body.answer(JSON_HEADERS)
 
     def _page_items(self, account: int, limit: int) -> bytes:

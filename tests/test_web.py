@@ -1262,6 +1262,15 @@ def test_an_action_that_makes_no_sense_is_409(
 # Answers
 
 
+def test_the_queues_of_a_limited_number_of_accounts_are_kept(
+    service: catalogd.Web, signed_in: webtest.TestApp
+) -> None:
+    bodies = service.calls[catalogd.QueueCalls]._bodies
+    bodies.update(dict.fromkeys(range(1000, 2000)))
+    signed_in.get("/web/queue")
+    assert len(bodies) == catalogd.MAX_QUEUE_BODIES
+
+
 @pytest.mark.parametrize("path", ["/api/list", "/api/send-queue"])
 def test_what_a_client_has_already_is_304(
     client: webtest.TestApp, item: str, path: str
