@@ -11518,7 +11518,7 @@ def open_store(
     become_owner(args.data_dir)
     is_chosen = args.data_dir != os.path.abspath(default_data_folder())
     try:  # a mistyped folder must not become an empty database, nor a backup of one
-        if args.run is not serve and (is_chosen or args.run in (backup, check_up)):
+        if args.run is not serve and (is_chosen or args.run is backup):
             os.stat(os.path.join(args.data_dir, "catalogd.db"))
     except OSError as error:
         raise Problem(f"{args.data_dir}: cannot be used: {reason(error)}") from error
@@ -12329,20 +12329,20 @@ class CheckUp:
         return ", ".join(paths)
 
     def data(self) -> str:
-        folder = self._data_folder()
+        folder = self.args.data_dir
+        if not os.path.exists(folder):
+            return f"{folder} does not exist yet. '{PROGRAM} serve' creates it."
         free = shutil.disk_usage(folder).free
         text = f"{folder}, {free / 1e9:.1f} GB free"
         if free < MIN_FREE_BYTES or not os.access(folder, os.W_OK):
             raise Problem(f"{text}. Make room, and let the service write there.")
         return text
 
-    def _data_folder(self) -> str:
-        if not os.path.exists(folder := self.args.data_dir):
-            raise Problem(f"{folder} does not exist yet. '{PROGRAM} serve' creates it.")
-        return str(folder)
-
     def database(self) -> str:
-        self._data_folder()
+        try:
+            os.stat(os.path.join(self.args.data_dir, "catalogd.db"))
+        except FileNotFoundError:
+            return f"none yet. '{PROGRAM} serve' creates it."
         with open_store(self.args, self.found) as store:
             path, fault = store.database.path, store.database.fault()
             last = Backups(store.database, self.found.backups).last()
@@ -12359,7 +12359,10 @@ class CheckUp:
             open_socket(host, port).close()
         if public:
             page = f"{public}/healthz"
-            urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
+            try:
+                urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
+            except http.client.HTTPException as error:
+                raise Problem(f"{public} does not answer as HTTP does.") from error
         return f"port {port} {'answers' if is_served else 'is free'} {public}".rstrip()
 
     def clock(self) -> str:

@@ -1388,14 +1388,15 @@ def test_a_folder_that_is_not_there_is_told(check: Check, library: Library) -> N
     assert (code, rows["folders"]) == (1, f"{library.folder} {advice}")
 
 
-def test_a_machine_without_settings_or_data_is_told_how_to_start(
+def test_a_machine_on_which_nothing_was_served_yet_is_well(
     data: pathlib.Path, library: Library, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert catalogd.main(["check", str(library.folder)]) == 1
+    assert catalogd.main(["check", str(library.folder)]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"settings +ok: the defaults, without /.+; folders: 1", rows[0])
-    advice = f"{data} does not exist yet. '{catalogd.PROGRAM} serve' creates it."
-    assert rows[2:4] == [f"data      {advice}", "database  as above"]
+    advice = f"'{catalogd.PROGRAM} serve' creates it."
+    assert rows[2] == f"data      ok: {data} does not exist yet. {advice}"
+    assert rows[3] == f"database  ok: none yet. {advice}"
 
 
 def test_settings_without_a_folder_are_told(run: Run, anna: str) -> None:
@@ -1438,6 +1439,25 @@ def test_a_public_address_that_does_not_answer_is_told(check: Check) -> None:
     code, rows = check("[server]", f"base_url = http://127.0.0.1:{port}")
     assert code == 1
     assert re.match(rf"http://127\.0\.0\.1:{port}: .*refused", rows["address"])
+
+
+def greet(listener: socket.socket) -> None:
+    client, _ = listener.accept()
+    with client:
+        client.sendall(b"220 ready\r\n")
+        client.recv(1000)
+
+
+def test_a_public_address_of_a_program_that_is_no_web_server_is_told(
+    check: Check,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=greet, args=(listener,))
+        thread.start()
+        public = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        code, rows = check("[server]", f"base_url = {public}")
+        thread.join()
+    assert (code, rows["address"]) == (1, f"{public} does not answer as HTTP does.")
 
 
 def test_a_public_address_that_answers_is_named(
