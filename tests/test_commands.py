@@ -10,6 +10,7 @@ import pathlib
 import re
 import runpy
 import select
+import shlex
 import signal
 import socket
 import sqlite3
@@ -17,6 +18,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -25,7 +27,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from conftest import PASSWORD, Library
+from conftest import PASSWORD, Library, wait_for
 
 PROGRAM = catalogd.__file__
 HERE = os.path.dirname(PROGRAM)
@@ -84,6 +86,35 @@ def anna(run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
 def opened(data: pathlib.Path) -> Iterator[catalogd.Store]:
     with contextlib.closing(catalogd.Store(str(data))) as store:
         yield store
+
+
+# Standard streams
+
+
+def test_a_closed_standard_input_has_nothing_to_ask_on(
+    refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in ([], ["--password-stdin"]):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", None)
+            assert "assword" in refused("user", "add", "bob", *words)
+            sys.stdin.close()
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_service_with_closed_streams_serves(
+    closed: str, data: pathlib.Path, library: Library
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, catalogd.__file__, "serve", str(library.folder)]
+    command += ["--data-dir", str(data), "--host", "127.0.0.1", "--port", str(port)]
+    with subprocess.Popen(["sh", "-c", f"exec {shlex.join(command)} {closed}"]) as one:
+        try:
+            wait_for(lambda: catalogd.answers(("127.0.0.1", port), 1))
+        finally:
+            one.terminate()
+    assert one.returncode == 0
 
 
 # The parser
