@@ -4039,7 +4039,7 @@ class Scanner:
 
         try:
             changes = self.scan(tick, self._tops)
-            result = summary(changes)
+            result = summary(changes, len(self.growing.files))
         except BaseException:
             self._unwatch()  # all is read when the next scan is due
             raise
@@ -4128,10 +4128,17 @@ def logged_problems(what: str) -> Iterator[None]:
         log.exception("%s.", what)
 
 
-def summary(changes: Changes) -> str:
-    """Return a text such as "3 added, 1 gone", for a log or a terminal."""
-    parts = [f"{len(rows)} {what}" for what, rows in changes._asdict().items() if rows]
-    return ", ".join(parts) or "nothing changed"
+def summary(changes: Changes, growing: int = 0) -> str:
+    """Return a text such as "3 added, 1 gone", for a log or a terminal.
+
+    :param growing: number of files that are not read yet.
+    """
+    texts = [f"{len(rows)} {what}" for what, rows in changes._asdict().items() if rows]
+    if growing:
+        texts.append(
+            f"{growing} file{'s are' * (growing > 1) or ' is'} still being copied"
+        )
+    return ", ".join(texts) or "nothing changed"
 
 
 # Downloads --------------------------------------------------------------------
@@ -5129,14 +5136,14 @@ class LibraryCalls(Calls):
 
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
-        state = dataclasses.asdict(self.scanner.state)
+        state = vars(self.scanner.state).copy()  # the scanner's thread changes it
         watched = state.pop("watched")
-        state["folders"] = [
+        folders = [
             {"path": path, "files": files or 0, "watched": path in watched}
             | {"state": "offline" if files is None else "online"}
-            for path, files in state["folders"].items()
+            for path, files in state["folders"].copy().items()
         ]
-        return state
+        return {**state, "folders": folders}
 
     @route("GET /web/backup", access="admin")
     def last_backup(self, caller: Caller) -> dict[str, Any]:
@@ -11984,8 +11991,9 @@ def scan(args: argparse.Namespace) -> None:
         if store.database.is_served():
             result = scan_by_service(store, line)
         elif settings.folders:
-            changes = Scanner(store, settings).scan(lambda it: line.draw(progress(it)))
-            result = summary(changes)
+            scanner = Scanner(store, settings)
+            changes = scanner.scan(lambda it: line.draw(progress(it)))
+            result = summary(changes, len(scanner.growing.files))
         else:
             raise no_folder(args.config)
     print(f"{result}.")

@@ -683,6 +683,17 @@ def test_a_scan_prints_what_changed(
     assert run("scan", *config) == "nothing changed.\n"
 
 
+def test_a_scan_tells_of_files_that_are_still_being_copied(
+    run: Run, library: Library, tmp_path: pathlib.Path
+) -> None:
+    config = ini_for(tmp_path, str(library.folder))
+    library.add("a.nsp")
+    library.add("b.nsp", mtime=time.time())
+    assert run("scan", *config) == "1 added, 1 file is still being copied.\n"
+    library.add("c.nsp", mtime=time.time())
+    assert run("scan", *config) == "2 files are still being copied.\n"
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

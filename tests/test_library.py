@@ -195,6 +195,24 @@ def test_the_page_sees_how_far_a_scan_is(
     }
 
 
+class Changing(dict[str, int]):
+    """Folders that the scanner's thread changes while another one reads them."""
+
+    def items(self) -> Any:
+        for row in super().items():
+            self[f"/{len(self)}"] = 0
+            yield row
+
+
+def test_how_far_a_scan_is_can_be_asked_while_it_finds_folders(
+    admin: webtest.TestApp, scanner: catalogd.Scanner
+) -> None:
+    scanner.state.folders.update({"/a": 0, "/b": 0})
+    folders = scanner.state.folders = Changing(scanner.state.folders)
+    assert len(admin.get("/web/scan").json["folders"]) == 2
+    assert folders
+
+
 def test_an_admin_asks_for_a_scan(
     admin: webtest.TestApp, scanner: catalogd.Scanner
 ) -> None:
