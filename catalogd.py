@@ -1061,15 +1061,16 @@ class Throttle:
 
 
 def address_subject(address: str) -> str:
-    """Return what counts as one address: of global IPv6 the network of 64 bits, in
-    which a single machine can choose any."""
+    """Return what counts as one address: of IPv6 the network of 64 bits, in which a
+    single machine can have any."""
+    address = address.removeprefix("::ffff:")  # IPv4 as such
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:  # a proxy may forward any word
         return address
-    if ip.version == 4 or ip.is_link_local or ip.is_private:
+    if ip.version == 4 or ip.is_loopback:
         return address
-    return str(ipaddress.ip_network((ip, 64), strict=False))
+    return str(ipaddress.ip_network((int(ip), 64), strict=False))
 
 
 # Store ------------------------------------------------------------------------

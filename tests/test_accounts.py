@@ -151,14 +151,13 @@ def test_a_subject_is_forgotten_after_an_hour(
         ("2600:1::1", "2600:1::/64"),
         ("2600:1:0:0:ffff::1", "2600:1::/64"),
         ("2600:1:0:1::1", "2600:1:0:1::/64"),
-        ("fe80::1", "fe80::1"),
-        ("fe80::1%eth0", "fe80::1%eth0"),
-        ("fd00::1", "fd00::1"),
+        ("fe80::1", "fe80::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("fd00::1", "fd00::/64"),
+        ("::ffff:192.168.1.7", "192.168.1.7"),
         ("::1", "::1"),
         ("unknown", "unknown"),
     ],
 )
-def test_a_network_of_global_ipv6_counts_as_one_address(
-    address: str, subject: str
-) -> None:
+def test_a_network_of_ipv6_counts_as_one_address(address: str, subject: str) -> None:
     assert catalogd.address_subject(address) == subject
