@@ -910,6 +910,8 @@ NOT_TEXT = "The password has a character that is not text."
 SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.2 s
 KEY_PREFIX = "catalogd_"
 KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{16,}")  # or a part of a key
+LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # 31 that look unlike one another
+SETUP_CODES = range(10**6, 31**12)  # as numbers; 0.1.0 stored smaller ones
 
 
 def normalized(text: str) -> str:
@@ -961,10 +963,9 @@ def new_key() -> str:
 
 
 def new_token() -> str:
-    """Return the secret part of a console address: 99 random bits in 20 letters and
-    digits that are hard to confuse, since people type it on a console."""
-    letters = "abcdefghjkmnpqrstuvwxyz23456789"
-    return "".join(secrets.choice(letters) for _ in range(20))
+    """Return the secret part of a console address: 99 random bits in 20 letters, since
+    people type it on a console."""
+    return "".join(secrets.choice(LETTERS) for _ in range(20))
 
 
 def hash_token(secret: str) -> bytes:
@@ -973,15 +974,21 @@ def hash_token(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def new_code() -> str:
-    """Return six digits, for a setup code or a pairing code."""
+def setup_code_text(number: int) -> str:
+    """Return one of SETUP_CODES as people type it, such as `k7mp-x4tz-9hqw`."""
+    letters = [LETTERS[number // 31**place % 31] for place in range(12)]
+    return "-".join("".join(letters[start : start + 4]) for start in (0, 4, 8))
+
+
+def new_pairing_code() -> str:
     return f"{secrets.randbelow(10**6):06}"
 
 
 def is_code(text: str, code: str) -> bool:
-    """Return whether a person typed the code, such as `482-915`, in constant time."""
-    typed = re.sub(r"[\s-]", "", text)
-    return hmac.compare_digest(hash_token(typed), hash_token(code))
+    """Return whether a person typed the code, with or without spaces, hyphens and
+    capitals, in constant time."""
+    typed, wanted = (re.sub(r"[\s-]", "", one).lower() for one in (text, code))
+    return hmac.compare_digest(hash_token(typed), hash_token(wanted))
 
 
 class PairingCodes:
@@ -1005,7 +1012,7 @@ class PairingCodes:
         """Make a code, which replaces an earlier one of the account."""
         others = self._open().values()
         self._wrong = self._wrong if others else 0
-        code = next(code for code in iter(new_code, "") if code not in others)
+        code = next(code for code in iter(new_pairing_code, "") if code not in others)
         self._codes[account] = code, self.clock() + self.max_seconds
         self.results[account] = {}
 
@@ -2161,15 +2168,15 @@ class Accounts:
     def exist(self) -> bool:
         return bool(self.database.value("SELECT 1 FROM accounts"))
 
-    def setup_code(self, renew: bool = False) -> str:
+    def setup_code(self) -> str:
         """Return the code for the first account, which is kept until that exists."""
         sql = "SELECT value FROM counters WHERE name = 'setup code'"
-        code = None if renew else self.database.value(sql)
-        if code is None:
-            code = new_code()
+        number = self.database.value(sql) or 0
+        if number not in SETUP_CODES:
+            number = secrets.choice(SETUP_CODES)
             sql = "INSERT OR REPLACE INTO counters VALUES ('setup code', ?)"
-            self.database.write(sql, (int(code),))
-        return f"{int(code):06}"
+            self.database.write(sql, (number,))
+        return setup_code_text(number)
 
     def all(self) -> list[Row]:
         sql = "SELECT id, name, admin, created_at FROM accounts ORDER BY id"
@@ -4871,7 +4878,6 @@ class SignInCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self._wrong_setups = 0
         self.account_throttle, self.address_throttle = Throttle(), Throttle()
         self._good: dict[tuple[int, str], bool] = {}  # by account and address
         self._lock = threading.Lock()  # one costly check at a time
@@ -4897,17 +4903,12 @@ class SignInCalls(Calls):
         return self._sign_in(account)
 
     def _check_setup_code(self, code: str) -> None:
-        subject = "setup from " + address_subject(bottle.request.environ["REMOTE_ADDR"])
+        subject = "the setup code"  # of all addresses together: one program has many
         self.address_throttle.check(subject)
         is_right = is_code(code, self.accounts.setup_code())
         self.address_throttle.record(is_right, subject)
-        if is_right:
-            return
-        self._wrong_setups += 1
-        if self._wrong_setups % PairingCodes.max_wrong == 0:
-            new = self.accounts.setup_code(renew=True)
-            log.warning("After ten wrong setup codes, the link ends in #setup=%s", new)
-        raise WrongPassword("The setup code is not the one that was printed.")
+        if not is_right:
+            raise WrongPassword("The setup code is not the one that was printed.")
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
@@ -6538,7 +6539,7 @@ const WORDS = {
   setup: "Welcome",
   setupLead: "Create the first account. It is an admin and can add others.",
   setupCode: "Setup code",
-  setupCodeHint: "Six digits, which the server printed when it started.",
+  setupCodeHint: "Twelve letters and digits, which the server printed when it started.",
   createAccount: "Create account",
 
   search: "Search the library",
@@ -8838,7 +8839,7 @@ function renderSetupFields() {
     ...PLAIN_TEXT,
     required: true,
     autocomplete: "off",
-    placeholder: "482-915",
+    placeholder: "k7mp-x4tz-9hqw",
     default: state.setupCode,
   };
   return [
@@ -11934,7 +11935,7 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
         code = web.store.accounts.setup_code()
         first = f"{first}#setup={code}"
         print("There is no account yet. Create the first one with this link:")
-        print(f"    {first}", f"Setup code: {code[:3]}-{code[3:]}", sep="\n")
+        print(f"    {first}", f"Setup code: {code}", sep="\n")
     print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
     return first
 

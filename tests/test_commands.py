@@ -898,7 +898,7 @@ def test_serve_prints_what_it_serves_and_where_and_ends_on_sigterm(
         rf"catalogd \S+ serves\n    {re.escape(str(library.folder))}\n"
         r"Open in a browser:\n    (http://127.0.0.1:\d+/)\n"
         r"There is no account yet. Create the first one with this link:\n"
-        r"    \1#setup=(\d{3})(\d{3})\nSetup code: \2-\3\n"
+        r"    \1#setup=(\w{4}-\w{4}-\w{4})\nSetup code: \2\n"
         r"Stop with Ctrl-C.\n",
         server.welcome,
     )

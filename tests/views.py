@@ -50,7 +50,7 @@ def view_wrong_password(page: Any, address: str) -> None:
 def view_setup(page: Any, address: str) -> None:
     answer = {"success": True, "account": None, "needs_setup": True}
     page.route("**/web/me", lambda route: route.fulfill(json=answer))
-    page.goto(f"{address}#setup=482-915")
+    page.goto(f"{address}#setup=k7mp-x4tz-9hqw")
     see(page, "Welcome")
 
 
