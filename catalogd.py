@@ -993,27 +993,39 @@ def is_code(text: str, code: str) -> bool:
 
 class PairingCodes:
     """The codes that clients redeem for a key: each is good once, for ten minutes, for
-    the account that made it. Ten wrong ones end all that are open."""
+    the account that made it, until the session or the password that it was made with
+    ends. Ten wrong ones end all that are open."""
 
     max_seconds = 600
     max_wrong = 10
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
+    def __init__(
+        self,
+        password_of: Callable[[str], str | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """:param password_of: gives the password's hash by a session that goes on."""
+        self.password_of, self.clock = password_of, clock
         self.results: dict[int, Any] = {}  # what else `state` gives, by account
-        self._codes: dict[int, tuple[str, float]] = {}  # by account: code and its end
+        # By account: code, its end, session, and the password's hash.
+        self._codes: dict[int, tuple[str, float, str, str | None]] = {}
         self._wrong = 0
 
     def _open(self) -> dict[int, str]:
         codes, now = [*self._codes.items()], self.clock()
-        return {account: code for account, (code, end) in codes if end > now}
+        return {
+            account: code
+            for account, (code, end, session, password) in codes
+            if end > now and password and password == self.password_of(session)
+        }
 
-    def make(self, account: int) -> None:
+    def make(self, account: int, session: str) -> None:
         """Make a code, which replaces an earlier one of the account."""
         others = self._open().values()
         self._wrong = self._wrong if others else 0
         code = next(code for code in iter(new_pairing_code, "") if code not in others)
-        self._codes[account] = code, self.clock() + self.max_seconds
+        end, password = self.clock() + self.max_seconds, self.password_of(session)
+        self._codes[account] = code, end, session, password
         self.results[account] = {}
 
     def state(self, account: int) -> dict[str, Any]:
@@ -1023,12 +1035,11 @@ class PairingCodes:
         state = {"code": code, "expires_in": left, "device": None}
         return state | self.results.get(account, {})
 
-    def redeem(self, typed: str) -> int:
-        """Return whose code it is, and end it. :raises Forbidden: it is nobody's."""
+    def find(self, typed: str) -> int:
+        """Return whose code it is. :raises Forbidden: it is nobody's."""
         codes = self._open()
         for account, code in codes.items():
             if is_code(typed, code):
-                del self._codes[account]
                 return account
         self._wrong += 1
         if self._wrong >= self.max_wrong:
@@ -1036,6 +1047,11 @@ class PairingCodes:
             self._codes = {}
         why = "The pairing code is wrong, was used, or is older than ten minutes."
         raise Forbidden(f"{why} Make a new one on the page.")
+
+    def end(self, account: int, device: str) -> None:
+        """End the account's code, which the device with this id redeemed."""
+        del self._codes[account]
+        self.results[account] = {"device": device}
 
 
 class Throttle:
@@ -2351,6 +2367,16 @@ class Accounts:
         if row:
             self._count_use(row["credential"])
         return caller(row)
+
+    def session_password(self, session: str) -> str | None:
+        """Return the password's hash of the account that a session is of, if it goes
+        on."""
+        password: str | None = self.database.value(
+            "SELECT password FROM sessions JOIN accounts ON accounts.id = account"
+            " WHERE sessions.id = ? AND sessions.created_at >= ?",
+            (session, self.database.time(SESSION_DAYS)),
+        )
+        return password
 
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
@@ -5021,13 +5047,13 @@ class DeviceCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self.codes = PairingCodes()
+        self.codes = PairingCodes(self.accounts.session_password)
         self._lock = threading.Lock()
 
     @route("POST /web/pairing", access="session")
     def make_code(self, caller: Caller) -> dict[str, Any]:
         with self._lock:
-            self.codes.make(caller.account)
+            self.codes.make(caller.account, caller.credential)
         return self.code(caller)
 
     @route("GET /web/pairing", access="session")
@@ -5039,10 +5065,10 @@ class DeviceCalls(Calls):
     def pair(self, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
         with self._lock:
-            account = self.codes.redeem(body["code"])
+            account = self.codes.find(body["code"])
             device = self.accounts.add_key(account, body["name"], hash_token(key))
             self.accounts.set_target(device, "")
-            self.codes.results[account] = {"device": device}
+            self.codes.end(account, device)
         return {"api_key": key, "device": device}
 
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)

@@ -472,6 +472,39 @@ def test_a_few_wrong_codes_end_none(house: Household) -> None:
         house.kim.post("/api/pair", code=code, name="Den")
 
 
+ENDS: dict[str, Callable[[catalogd.Accounts, int, str], None]] = {
+    "session": lambda accounts, kim, session: accounts.end_session(session, kim),
+    "password": lambda accounts, kim, session: accounts.set_password(kim, "", session),
+    "account": lambda accounts, kim, session: accounts.remove(kim),
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_a_code_ends_with_what_made_it(
+    house: Household, store: catalogd.Store, what: str
+) -> None:
+    code = house.kim.post("/web/pairing")["code"]
+    kim = store.accounts.id_of("kim")
+    [session] = store.accounts.sessions(kim)
+    ENDS[what](store.accounts, kim, session["id"])
+    house.robin.post("/api/pair", expect=403, code=code, name="Den")
+
+
+def test_a_call_that_cannot_be_answered_now_does_not_use_up_the_code(
+    house: Household, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = house.kim.post("/web/pairing")["code"]
+
+    def fail(*_: object) -> None:
+        raise catalogd.Busy("Busy.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.accounts, "add_key", fail)
+        house.kim.post("/api/pair", expect=503, code=code, name="Den")
+    assert house.kim.get("/web/pairing")["code"] == code
+    house.kim.post("/api/pair", code=code, name="Den")
+
+
 # The client program
 
 
