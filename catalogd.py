@@ -88,7 +88,7 @@ except ModuleNotFoundError as error:
         " first: sudo apt install python3-bottle python3-waitress python3-platformdirs"
     ) from None
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 log = logging.getLogger("catalogd")
 

@@ -55,7 +55,7 @@ import urllib.parse
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 PROGRAM = "send-to-switch"
 POLL_SECONDS = 3.0  # between two calls for the queue

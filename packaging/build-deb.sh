@@ -16,7 +16,7 @@ fi
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir "$tree/catalogd"
-cp "$top/catalogd.py" "$top/send_to_switch.py" "$top/README.md" \
+cp "$top/catalogd.py" "$top/send_to_switch.py" "$top/README.md" "$top/CHANGELOG.md" \
     "$top/packaging/nginx.conf" "$top/packaging/Caddyfile" \
     "$top/packaging/litestream.yml" "$top/packaging/"*.md "$tree/catalogd"
 cp -R "$top/packaging/debian" "$tree/catalogd"

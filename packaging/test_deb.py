@@ -184,7 +184,7 @@ def debs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathli
 def changed_tree(tree: pathlib.Path, version: str) -> pathlib.Path:
     """Copy the project, with another version in it."""
     tree.mkdir()
-    for path in (*TOP.glob("*.py"), TOP / "README.md"):
+    for path in (*TOP.glob("*.py"), *TOP.glob("*.md")):
         shutil.copy(path, tree)
     shutil.copytree(TOP / "packaging", tree / "packaging")
     program = tree / "catalogd.py"

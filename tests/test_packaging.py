@@ -3,6 +3,7 @@
 import ast
 import configparser
 import ctypes
+import email.utils
 import http.client
 import json
 import ntpath
@@ -99,10 +100,32 @@ def test_the_man_page_has_every_command_and_its_options(words: str) -> None:
         assert not name.startswith("-") or name in named[0]
 
 
-def test_the_man_pages_are_of_this_version() -> None:
-    for name in ("catalogd.1", "send-to-switch.1"):
-        head = (TOP / "packaging/debian" / name).read_text().splitlines()[0]
-        assert f'"catalogd {catalogd.__version__}"' in head
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        ("CHANGELOG.md", r"^## (\S+) \(.*\)$"),
+        ("README.md", r"catalogd[_ ]([\d.]+)(?:_all\.deb| serves)"),
+        ("packaging/debian/changelog", r"\Acatalogd \((.*)\) "),
+        ("packaging/debian/catalogd.1", r'\A.* "catalogd (.*?)" '),
+        ("packaging/debian/send-to-switch.1", r'\A.* "catalogd (.*?)" '),
+    ],
+)
+def test_everything_is_of_one_version(name: str, pattern: str) -> None:
+    found = re.findall(pattern, (TOP / name).read_text(encoding="utf-8"), re.MULTILINE)
+    newest = found[:1] if name == "CHANGELOG.md" else found
+    assert set(newest) == {catalogd.__version__}
+
+
+def test_the_changelogs_have_the_same_versions_and_dates() -> None:
+    """The page of a release tells users, Debian's changelog tells apt."""
+    heads = re.findall(
+        r"(?m)^## (\S+) \((.*)\)$", (TOP / "CHANGELOG.md").read_text(encoding="utf-8")
+    )
+    text = (TOP / "packaging/debian/changelog").read_text(encoding="utf-8")
+    days = re.findall(r"(?m)^ -- .*>  (.*)$", text)
+    dates = [str(email.utils.parsedate_to_datetime(day).date()) for day in days]
+    versions = re.findall(r"(?m)^catalogd \((.*)\) ", text)
+    assert heads == list(zip(versions, dates, strict=True))
 
 
 def unit(name: str) -> dict[str, list[tuple[str, str]]]:
@@ -167,11 +190,6 @@ def test_the_spec_of_the_executable_is_python() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert names >= {"Analysis", "PYZ", "EXE"}
-
-
-def test_the_debian_changelog_names_the_version() -> None:
-    first = (TOP / "packaging/debian/changelog").read_text().splitlines()[0]
-    assert first.startswith(f"catalogd ({catalogd.__version__}) ")
 
 
 # What Windows lacks -----------------------------------------------------------
