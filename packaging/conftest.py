@@ -1,10 +1,13 @@
 """Helpers of the tests of the installed forms. A test whose tools are missing is
 skipped, but fails on CI."""
 
+import contextlib
 import email.message
+import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -63,18 +66,55 @@ def run(*command: Any, **options: Any) -> str:
     return str(done.stdout)
 
 
+class Debian(NamedTuple):
+    """Archives of the roots of small Debians."""
+
+    bare: pathlib.Path  # with what each Debian has, and no Python
+    service: pathlib.Path  # with systemd too, and what catalogd needs
+
+
 @pytest.fixture(scope="session")
-def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
-    """An archive of a small Debian, with systemd and what catalogd needs."""
+def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debian]:
+    """Made once, by the first of the parallel test processes that needs it, and
+    deleted by the last."""
     need("debootstrap", "tar", root=True)
-    folder = tmp_path_factory.mktemp("debian")
+    top = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        top = top.parent
+    archives = Debian(top / "bare.tar", top / "service.tar")
+    with open(top / "debian.lock", "w") as users:
+        fcntl.flock(users, fcntl.LOCK_EX)
+        if not archives.service.exists():
+            make_archives(archives, top / "debian")
+        fcntl.flock(users, fcntl.LOCK_SH)
+        yield archives
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for archive in archives:
+                archive.unlink()
+
+
+def make_archives(archives: Debian, root: pathlib.Path) -> None:
     mirror = "http://deb.debian.org/debian"
-    options = ["--variant=minbase", f"--include={','.join(DEBIAN_PACKAGES)}"]
-    run("debootstrap", *options, SUITE, folder / "root", mirror)
-    run("tar", "-C", folder / "root", "-cf", folder / "debian.tar", ".")
-    shutil.rmtree(folder / "root")
-    yield folder / "debian.tar"
-    shutil.rmtree(folder)
+    run("debootstrap", "--variant=minbase", SUITE, root, mirror)
+    run("chroot", root, "apt-get", "update")
+    run("tar", "-C", root, "-cf", archives.bare, ".")
+    install = ["apt-get", "install", "--yes", "--no-install-recommends"]
+    run("chroot", root, *install, *DEBIAN_PACKAGES)
+    run("tar", "-C", root, "-cf", archives.service, ".")
+    shutil.rmtree(root)
+
+
+def readme(start: str) -> list[str]:
+    """Return the lines of the first block of code after some words of the README or of
+    packaging/debian.md, or the commands in the row of a table that begins so."""
+    text = (TOP / "README.md").read_text() + (TOP / "packaging/debian.md").read_text()
+    rest = text.partition(start)[2]
+    if start.startswith("|"):
+        return re.findall("`([^`]*)`", rest.partition("\n")[0])
+    block = re.search(r"\n\n((?:    .*\n)+)", rest)
+    assert block, start
+    return [line.strip() for line in block[1].splitlines()]
 
 
 def wait_for(what: Callable[[], Any], seconds: float = 60) -> Any:
@@ -180,3 +220,48 @@ def entries(url: str, key: str) -> dict[str, str]:
     """Return the ids of all entries by the last parts of their paths."""
     rows = json.loads(call(f"{url}/api/list", key).body)["entries"]
     return {row["source"].rpartition("/")[2]: row["id"] for row in rows}
+
+
+LOOPBACK = ["--host", "127.0.0.1", "--port", "0"]
+
+
+@contextlib.contextmanager
+def started(
+    command: list[Any], folder: pathlib.Path, **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a program with `folder` as its home; yield it and its address."""
+    home = {"HOME": str(folder), "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
+    home |= {"XDG_CONFIG_HOME": "", "CATALOGD_DATA_DIR": str(folder / "data")}
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        env={**os.environ, **home, **environment},
+        cwd=TOP,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            printed = ""
+            while not printed.endswith("Stop with Ctrl-C.\n"):
+                assert (line := process.stdout.readline()), printed
+                printed += line
+            [address] = re.findall(r"^    (http://127\.0\.0\.1:\d+/)$", printed, re.M)
+            yield process, address
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def games(tmp_path: pathlib.Path) -> pathlib.Path:
+    folder = tmp_path / "My Games"
+    folder.mkdir()
+    (folder / "Celeste.nsp").write_text("bytes")
+    return folder
+
+
+def answers(address: str) -> bool:
+    """Tell whether a service works, and has the client program for devices."""
+    client = get(f"{address}send_to_switch.py") or b""
+    assert client == (TOP / "send_to_switch.py").read_bytes()
+    return bool(json.loads(get(f"{address}healthz") or b"{}")["success"])

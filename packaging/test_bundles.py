@@ -1,81 +1,37 @@
 """Forms that need no system package: the executable, the archive, and the tools that
 run the file by its inline metadata."""
 
-import contextlib
 import ctypes.util
-import importlib.util
-import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
-import tarfile
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from conftest import TOP, free_port, get, need, run, skip, wait_for
-
-LOOPBACK = ["--host", "127.0.0.1", "--port", "0"]
-
-
-@contextlib.contextmanager
-def started(
-    command: list[Any], folder: pathlib.Path, **environment: str
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run a program with `folder` as its home; yield it and its address."""
-    home = {"HOME": str(folder), "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
-    home |= {"XDG_CONFIG_HOME": "", "CATALOGD_DATA_DIR": str(folder / "data")}
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        env={**os.environ, **home, **environment},
-        cwd=TOP,
-        text=True,
-        stdout=subprocess.PIPE,
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            printed = ""
-            while not printed.endswith("Stop with Ctrl-C.\n"):
-                assert (line := process.stdout.readline()), printed
-                printed += line
-            [address] = re.findall(r"^    (http://127\.0\.0\.1:\d+/)$", printed, re.M)
-            yield process, address
-        finally:
-            process.terminate()
-
-
-@pytest.fixture
-def games(tmp_path: pathlib.Path) -> pathlib.Path:
-    folder = tmp_path / "My Games"
-    folder.mkdir()
-    (folder / "Celeste.nsp").write_text("bytes")
-    return folder
-
-
-def answers(address: str) -> bool:
-    client = get(f"{address}send_to_switch.py") or b""
-    assert client == (TOP / "send_to_switch.py").read_bytes()
-    return json.loads(get(f"{address}healthz") or b"{}")["success"] is True
+from conftest import (
+    LOOPBACK,
+    TOP,
+    answers,
+    free_port,
+    need,
+    run,
+    skip,
+    started,
+    wait_for,
+)
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Build the executable of packaging/catalogd.spec."""
     need("objdump")
-    if importlib.util.find_spec("PyInstaller") is None:
-        skip("needs the package pyinstaller of PyPI")
     library = f"python{sys.version_info.major}.{sys.version_info.minor}"
     if ctypes.util.find_library(library) is None:
         skip(f"needs the package lib{library}")
     folder = tmp_path_factory.mktemp("program")
-    where = ["--distpath", folder, "--workpath", folder / "build"]
-    spec = TOP / "packaging/catalogd.spec"
-    run(sys.executable, "-m", "PyInstaller", "--log-level=WARN", *where, spec)
+    run(sys.executable, TOP / "packaging/build.py", "exe", "--to", folder)
     return folder / "catalogd"
 
 
@@ -125,8 +81,7 @@ def test_a_folder_that_is_dropped_on_the_program_is_served(
 def test_the_archive_needs_nothing_but_python(
     tmp_path: pathlib.Path, games: pathlib.Path
 ) -> None:
-    need("sh", "sed", "python3")
-    run(TOP / "packaging/build-pyz.sh", tmp_path)
+    run(sys.executable, TOP / "packaging/build.py", "pyz", "--to", tmp_path)
     archive = tmp_path / "catalogd.pyz"
     command = [sys.executable, "-I", "-S", archive, "serve", games, *LOOPBACK]
     with started(command, tmp_path) as (_, address):
@@ -158,15 +113,3 @@ def test_pipx_installs_the_command(tmp_path: pathlib.Path, games: pathlib.Path) 
     command = [tmp_path / "bin/catalogd", "serve", games, *LOOPBACK]
     with started(command, tmp_path) as (_, address):
         assert answers(address)
-
-
-def test_the_source_archive_has_what_the_tests_need(tmp_path: pathlib.Path) -> None:
-    build = "import setuptools.build_meta as it, sys; it.build_sdist(sys.argv[1])"
-    run(sys.executable, "-c", build, tmp_path, cwd=TOP)
-    [archive] = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        names = {name.partition("/")[2] for name in packed.getnames()}
-    patterns = ["*.py", "*.cfg", ".ci/*", "packaging/**/*", "tests/**/*"]
-    paths = [path for pattern in patterns for path in TOP.glob(pattern)]
-    files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
-    assert {str(path.relative_to(TOP)) for path in files} <= names

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import TOP, call, entries, get, need, run, skip, wait_for
+from conftest import TOP, Debian, call, entries, get, need, run, skip, wait_for
 
 URL = "http://127.0.0.1:6069"
 OWNER = 1234  # of the data folder, instead of the 1000 of the example
@@ -77,7 +77,7 @@ class Container:
 
 @pytest.fixture(scope="module")
 def container(
-    tmp_path_factory: pytest.TempPathFactory, debian: pathlib.Path
+    tmp_path_factory: pytest.TempPathFactory, debian: Debian
 ) -> Iterator[Container]:
     need("buildah", "podman", "runc", root=True)
     with socket.socket() as probe:
@@ -86,7 +86,7 @@ def container(
     folder = tmp_path_factory.mktemp("container")
     container = Container(folder)
     try:
-        container.build(debian)
+        container.build(debian.bare)
         (folder / "catalogd").mkdir(mode=0o700)
         shutil.chown(folder / "catalogd", OWNER, OWNER)
         (folder / "games").mkdir()

@@ -10,12 +10,14 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from conftest import TOP, need, run, wait_for
+from build import copied_tree
+from conftest import TOP, Debian, need, readme, run, wait_for
 
 BOOT = """unshare --mount --propagation private env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
     systemd-nspawn --quiet --boot --register=no --keep-unit --private-network
@@ -157,37 +159,25 @@ class Machine:
         return {entry["source"] for entry in json.loads(body)["entries"]}
 
 
-def readme(start: str) -> list[str]:
-    """Return the lines of the first block of code after some words of the README or of
-    packaging/debian.md, or the commands in the row of a table that begins so."""
-    text = (TOP / "README.md").read_text() + (TOP / "packaging/debian.md").read_text()
-    rest = text.partition(start)[2]
-    if start.startswith("|"):
-        return re.findall("`([^`]*)`", rest.partition("\n")[0])
-    block = re.search(r"\n\n((?:    .*\n)+)", rest)
-    assert block, start
-    return [line.strip() for line in block[1].splitlines()]
-
-
 @pytest.fixture(scope="module")
 def debs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
     """Build the package of this version and of a later one."""
     need("dpkg-buildpackage", "dh", "g++")
     folder = tmp_path_factory.mktemp("debs")
-    today = pathlib.Path(run(TOP / "packaging/build-deb.sh", folder).strip())
-    next_tree = changed_tree(folder / "next", "99.0")
-    changelog = next_tree / "packaging/debian/changelog"
+    later = changed_tree(folder / "later", "99.0")
+    changelog = later / "packaging/debian/changelog"
     changelog.write_text(re.sub(r"\(.*?\)", "(99.0)", changelog.read_text(), count=1))
-    return today, pathlib.Path(run(next_tree / "packaging/build-deb.sh").strip())
+    return built(TOP, folder), built(later, folder)
+
+
+def built(tree: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
+    command = [sys.executable, tree / "packaging/build.py", "deb", "--to", to]
+    return pathlib.Path(run(*command).strip())
 
 
 def changed_tree(tree: pathlib.Path, version: str) -> pathlib.Path:
     """Copy the project, with another version in it."""
-    tree.mkdir()
-    for path in (*TOP.glob("*.py"), *TOP.glob("*.md")):
-        shutil.copy(path, tree)
-    shutil.copytree(TOP / "packaging", tree / "packaging")
-    program = tree / "catalogd.py"
+    program = copied_tree(tree) / "catalogd.py"
     text = re.sub(
         r"(?m)^__version__ = .*", f'__version__ = "{version}"', program.read_text()
     )
@@ -197,13 +187,13 @@ def changed_tree(tree: pathlib.Path, version: str) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def machine(
-    tmp_path_factory: pytest.TempPathFactory, debian: pathlib.Path
+    tmp_path_factory: pytest.TempPathFactory, debian: Debian
 ) -> Iterator[Machine]:
     need("systemd-nspawn", "unshare", "nsenter", root=True)
     folder = tmp_path_factory.mktemp("machine")
     root = folder / "root"
     root.mkdir()
-    run("tar", "-C", root, "-xpf", debian)
+    run("tar", "-C", root, "-xpf", debian.service)
     console = folder / "console"
     with open(console, "wb") as output:
         nspawn = subprocess.Popen(
@@ -221,9 +211,8 @@ def machine(
 
 
 def test_a_changelog_of_another_version_is_an_error(tmp_path: pathlib.Path) -> None:
-    need("sh", "sed")
-    tree = changed_tree(tmp_path / "tree", "98.0")
-    done = subprocess.run([tree / "packaging/build-deb.sh"], capture_output=True)
+    build = changed_tree(tmp_path / "other", "98.0") / "packaging/build.py"
+    done = subprocess.run([sys.executable, build, "deb"], capture_output=True)
     assert done.returncode == 1
     assert b"catalogd.py is version 98.0, packaging/debian/changelog is" in done.stderr
 
@@ -248,17 +237,6 @@ def test_a_man_page_is_formatted_without_a_warning(page: str) -> None:
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     done = subprocess.run(["man", "--warnings", "-l", path], text=True, **options)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_file_runs_with_the_packages_of_debian(machine: Machine) -> None:
-    shutil.copy(TOP / "catalogd.py", machine.root / "srv")
-    install, serve = readme("| **Debian**, to try")
-    machine.follows([install])
-    start = serve.replace("DIR", "/srv")
-    machine.run("systemd-run", "--unit=tried", "sh", "-c", f"cd /srv; exec {start}")
-    up = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:6069/')"
-    machine.wait_for(lambda: machine.does("python3", "-c", up) == "")
-    machine.run("systemctl", "stop", "tried")
 
 
 def test_installing_starts_the_service_and_prints_where_the_setup_code_is(
