@@ -3648,6 +3648,8 @@ class Watcher:
     def start(self) -> None:
         """Watch the folder, if that is possible: each that is given to `add`."""
         self.stop()
+        if sys.platform != "linux":  # wine has /proc/self/mountinfo too
+            return self.stop("this system is not Linux")
         self._real_path = os.path.realpath(self.folder)
         try:
             self._mounts = mounts(self._real_path)
@@ -12484,8 +12486,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     handler.setFormatter(LogFormatter())
     logging.basicConfig(handlers=[handler])
     log.setLevel(logging.INFO)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack letters
-        sys.stdout.reconfigure(errors="backslashreplace")
+    encoding = "utf-8" if sys.platform == "win32" else None
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # its encoding may lack letters
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
     # A double click gives no arguments; dropping folders on the program gives those.
     clicked = is_bundled() and all(map(os.path.isdir, argv))

@@ -34,6 +34,7 @@ import getpass
 import hashlib
 import http.client
 import importlib
+import io
 import json
 import math
 import os
@@ -1800,6 +1801,10 @@ def send(args: argparse.Namespace, settings: Settings) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    encoding = "utf-8" if sys.platform == "win32" else None
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # its encoding may lack letters
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
     try:
         args = parser().parse_intermixed_args(argv)
         settings = Settings.load(vars(args), args.config)

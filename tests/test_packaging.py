@@ -5,6 +5,7 @@ import configparser
 import ctypes
 import email.utils
 import http.client
+import io
 import json
 import ntpath
 import os
@@ -24,6 +25,7 @@ import pytest
 import webtest
 
 import catalogd
+import send_to_switch
 
 TOP = pathlib.Path(__file__).parent.parent
 
@@ -309,6 +311,20 @@ def test_a_library_is_scanned_without_the_functions_that_windows_lacks(
     store = catalogd.Store(data)
     assert (store.entries.count(), store.queue.count()) == (2, 0)
     store.close()
+
+
+@pytest.mark.parametrize("program", [catalogd, send_to_switch])
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_redirected_output_is_utf8_on_windows(
+    name: str, program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By default it has the code page of old programs, which lacks most letters."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(sys, name, stream)
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(SystemExit):
+        program.main(["--version"])
+    assert stream.encoding == "utf-8"
 
 
 # Folders and names of Windows -------------------------------------------------

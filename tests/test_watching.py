@@ -297,6 +297,7 @@ def no_mounts(folder: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
+        ("platform", "win32", "this system is not Linux"),
         ("mounts", no_mounts, "there is no /proc/self/mountinfo"),
         ("mounts", lambda folder: {"": "nfs4"}, "its file system is nfs4"),
         ("ctypes", FullSystem, "it has more folders than fs.inotify.max_user_watches"),
@@ -318,7 +319,7 @@ def test_a_folder_that_cannot_be_watched_is_scanned_at_intervals(
         monkeypatch.setattr(ctypes, "CDLL", value)
         monkeypatch.setattr(catalogd, "spare_memory", lambda: None)
     else:
-        monkeypatch.setattr(catalogd, name, value)
+        monkeypatch.setattr(sys if name == "platform" else catalogd, name, value)
     often = dataclasses.replace(settings, scan_interval=0.2)
     scanner = catalogd.Scanner(store, often)
     with running(scanner, watched=False):
