@@ -13,6 +13,7 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import tomllib
@@ -192,6 +193,27 @@ def test_the_spec_of_the_executable_is_python() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert names >= {"Analysis", "PYZ", "EXE"}
+
+
+def test_the_spec_of_the_executable_fails_without_the_packages() -> None:
+    """PyInstaller itself would build a program that cannot start."""
+    run = "import sys; exec(open(sys.argv[1]).read(), {'SPECPATH': ''})"
+    command = [sys.executable, "-I", "-S", "-c", run, TOP / "packaging/catalogd.spec"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "pipx inject pyinstaller bottle platformdirs waitress" in done.stderr
+
+
+def test_the_packages_of_the_archive_and_the_executable_are_within_the_bounds() -> None:
+    text = (TOP / "packaging/requirements.txt").read_text(encoding="utf-8")
+    pinned = dict(re.findall(r"(?m)^([\w-]+)==([\d.]+) ", text))
+    bounds = requirements(setup_cfg()["options"]["install_requires"])
+    assert pinned.keys() == {name for name, _, _ in bounds}
+    for name, sign, bound in bounds:
+        version, limit = (
+            tuple(map(int, text.split("."))) for text in (pinned[name], bound)
+        )
+        assert (version >= limit) == (sign == ">=")
 
 
 # What Windows lacks -----------------------------------------------------------

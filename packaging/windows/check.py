@@ -4,6 +4,7 @@ Start it as a double click does, download a file from the folder beside it, and 
 as closing its window does.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -15,46 +16,64 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
 
 PASSWORD = "correct horse"
+PATIENCE = 60  # seconds
 
 
 def main(program: str) -> None:
     folder = pathlib.Path(tempfile.mkdtemp())
     exe = shutil.copy(program, folder)
-    games = folder / "Games"
-    games.mkdir()
-    (games / "Pokémon.nsp").write_bytes(bytes(range(256)) * 400)
-    os.utime(games / "Pokémon.nsp", (1_600_000_000, 1_600_000_000))
-    (folder / "catalogd.ini").write_text("[server]\nhost = 127.0.0.1\nport = 6070\n")
-    os.environ["CATALOGD_CONFIG"] = str(folder / "catalogd.ini")
-    os.environ["CATALOGD_DATA_DIR"] = str(folder / "data")
+    prepare(folder)
     add = [exe, "user", "add", "anna", "--password-stdin"]
     subprocess.run(add, input=PASSWORD, text=True, check=True)
     key = subprocess.check_output([exe, "key", "add", "anna", "test"], text=True)
-    began = time.monotonic()
-    service = subprocess.Popen(
-        [exe],
-        text=True,
-        stdout=subprocess.PIPE,
-        creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,
-    )
-    try:
-        printed = [service.stdout.readline() for _ in range(4)]
-        print(*printed, f"answered in {time.monotonic() - began:.2f} s", sep="")
+    with started(exe, folder / "log") as service:
         check_answers(key.strip())
         if hasattr(ctypes.WinDLL("ntdll"), "wine_get_version"):
             print("not checked: wine does not tell a program that its window closes")
         else:
             check_end(service, folder / "data")
-    finally:
-        stop = ["taskkill", "/F", "/IM", os.path.basename(exe)]
-        subprocess.run(stop, capture_output=True)
+        assert str(folder / "Games") in (folder / "log").read_text(encoding="utf-8")
     shutil.rmtree(folder, ignore_errors=True)
     print("All checks passed.")
 
 
-def check_end(service: "subprocess.Popen[str]", data: pathlib.Path) -> None:
+def prepare(folder: pathlib.Path) -> None:
+    """Write the settings, and a game beside the program."""
+    (folder / "Games").mkdir()
+    game = folder / "Games" / "Pokémon.nsp"
+    game.write_bytes(bytes(range(256)) * 400)
+    os.utime(game, (1_600_000_000, 1_600_000_000))
+    (folder / "catalogd.ini").write_text("[server]\nhost = 127.0.0.1\nport = 6070\n")
+    os.environ["CATALOGD_CONFIG"] = str(folder / "catalogd.ini")
+    os.environ["CATALOGD_DATA_DIR"] = str(folder / "data")
+
+
+@contextlib.contextmanager
+def started(exe: str, log: pathlib.Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run the program as a double click does. Where a check fails, print its log."""
+    began = time.monotonic()
+    group = subprocess.CREATE_NEW_PROCESS_GROUP
+    with open(log, "wb") as output:
+        service = subprocess.Popen(
+            [exe], stdout=output, stderr=output, creationflags=group
+        )
+    try:
+        wait_for(lambda: b"Stop with Ctrl-C." in log.read_bytes())
+        print(f"answered in {time.monotonic() - began:.2f} s")
+        yield service
+    except BaseException:
+        print(log.read_text(encoding="utf-8", errors="backslashreplace"))
+        raise
+    finally:
+        stop = ["taskkill", "/F", "/IM", os.path.basename(exe)]
+        subprocess.run(stop, capture_output=True)
+
+
+def check_end(service: "subprocess.Popen[bytes]", data: pathlib.Path) -> None:
     service.send_signal(signal.CTRL_BREAK_EVENT)
     assert service.wait(20) == 0
     left = {path.name for path in data.iterdir()}
@@ -67,12 +86,19 @@ def get(path: str, **headers: str) -> bytes:
         return answer.read()
 
 
-def check_answers(key: str) -> None:
-    entries = []
-    while not entries:
+def wait_for(what: Callable[[], Any]) -> Any:
+    """Return the first true value of `what()`."""
+    end = time.monotonic() + PATIENCE
+    while not (found := what()):
+        assert time.monotonic() < end, f"nothing after {PATIENCE} s"
         time.sleep(0.2)
-        entries = json.loads(get(f"/api/list?api_key={key}"))["entries"]
-    print(json.dumps(entries[0], indent=4))
+    return found
+
+
+def check_answers(key: str) -> None:
+    path = f"/api/list?api_key={key}"
+    entries = wait_for(lambda: json.loads(get(path))["entries"])
+    assert entries[0]["name"] == "Pokémon"
     path = f"/api/download/{entries[0]['id']}?api_key={key}"
     assert get(path) == bytes(range(256)) * 400
     assert get(path, Range="bytes=256-257") == b"\x00\x01"
