@@ -10647,18 +10647,19 @@ function commandLines(adding) {
       ...(kind === "folder" && {allow: allowFolder(folder.trim(), unit)}),
       pair: `sudo send-to-switch ${pair} --service ${unit}`,
     };
-  const file = `${server}/send_to_switch.py`;
+  const file = "send_to_switch.py";
+  const get = `it.urlretrieve('${server}/${file}', '${file}')`;
   const python = system === "windows" ? "python" : "python3";
   const config = isFirst ? "" : ` --config ${unit}.ini`;
   return {
     ...(state.hasClient && {
       fetch:
         system === "windows"
-          ? `Invoke-WebRequest ${file} -OutFile send_to_switch.py`
-          : `curl -fO ${file}`,
+          ? `Invoke-WebRequest ${server}/${file} -OutFile ${file}`
+          : `python3 -c "import urllib.request as it; ${get}"`,
     }),
-    pair: `${python} send_to_switch.py ${pair}${config}`,
-    start: `${python} send_to_switch.py${config}`,
+    pair: `${python} ${file} ${pair}${config}`,
+    start: `${python} ${file}${config}`,
   };
 }
 

@@ -1,13 +1,16 @@
 """Devices and the sheet that adds one, in a real Chromium."""
 
 import os
+import pathlib
 import shlex
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 import catalogd
+import send_to_switch
 from browser import (
     COPY_WITHOUT_HTTPS,
     add,
@@ -61,7 +64,7 @@ def device_of(store: catalogd.Store) -> Any:
     [
         ("Windows NT 10.0", "Get the program", "Invoke-WebRequest http://"),
         ("Windows NT 10.0", "Connect it", "python send_to_switch.py pair http://"),
-        ("Macintosh; Intel Mac OS X", "Get the program", "curl -fO http://"),
+        ("Macintosh; Intel Mac OS X", "Get the program", 'python3 -c "import urllib'),
         ("X11; Linux x86_64", "Start it", "python3 send_to_switch.py"),
     ],
 )
@@ -75,6 +78,18 @@ def test_the_lines_are_those_of_the_computer_that_shows_the_page(
     open_sheet(anna)
     fill_folder(anna, "/card")
     assert line_of(anna, line).startswith(text)
+
+
+def test_the_line_that_gets_the_program_needs_python_alone(
+    anna: Any, tmp_path: pathlib.Path
+) -> None:
+    open_sheet(anna)
+    fill_folder(anna, "/card")
+    python = f"{shlex.quote(sys.executable)} "
+    line = line_of(anna, "Get the program").replace("python3 ", python, 1)
+    subprocess.run(["/bin/sh", "-c", line], cwd=tmp_path, env={}, check=True)
+    fetched = (tmp_path / "send_to_switch.py").read_bytes()
+    assert fetched == pathlib.Path(send_to_switch.__file__).read_bytes()
 
 
 def test_the_sheet_copies_without_https_and_says_so(anna: Any) -> None:

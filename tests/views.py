@@ -303,7 +303,7 @@ def view_add_device(page: Any, address: str) -> None:
 def view_add_device_lines(page: Any, address: str) -> None:
     view_add_device(page, address)
     page.get_by_label("Where is it on that computer?").fill("/media/robin/SDCARD")
-    see(page, "curl")
+    see(page, "urlretrieve")
     page.locator(".pairing").scroll_into_view_if_needed()
 
 
