@@ -91,7 +91,7 @@ def test_pipx_is_enough(bare: Bare) -> None:
 
 def test_python_with_venv_is_enough(bare: Bare) -> None:
     """For both commands of the README. Of the tests a few are enough here."""
-    serve, test = readme("without uv and pipx (")
+    serve, test = readme("its venv alone (")
     bare.run("apt install python3-venv")
     assert bare.serves(serve)
     bare.run(f"{test} -e newest -- tests/test_fields.py")
