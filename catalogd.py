@@ -11462,6 +11462,9 @@ MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself
 
 
 class Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
     def error(self, message: str) -> NoReturn:
         raise Problem(f"{message}. See '{self.prog} --help'.")
 
@@ -12502,7 +12505,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return args.run(args) or 0
     except Problem as problem:
         prefix = "<3>" if is_journal() else ""
-        print(f"{prefix}catalogd: {printable(str(problem))}", file=sys.stderr)
+        text = re.sub(rf"{KEY_PREFIX}[\w-]{{8,}}", f"{KEY_PREFIX}...", str(problem))
+        print(f"{prefix}catalogd: {printable(text)}", file=sys.stderr)
         with contextlib.suppress(EOFError):
             if clicked:  # the window closes when the program ends
                 input("Press Enter to close this window. ")

@@ -25,6 +25,7 @@ Commands   the command line
 import abc
 import argparse
 import base64
+import bisect
 import configparser
 import contextlib
 import dataclasses
@@ -35,6 +36,7 @@ import hashlib
 import http.client
 import importlib
 import io
+import itertools
 import json
 import math
 import os
@@ -80,6 +82,10 @@ def program() -> str:
     return f"{python} {path}" if path.suffix == ".py" else path.stem
 
 
+def pairing_hint() -> str:
+    return f"run '{program()} pair URL CODE', as the page shows: Settings, Devices."
+
+
 class Problem(Exception):
     """A mistake in the settings."""
 
@@ -92,7 +98,7 @@ class BadKey(Problem):
     exit_code = 3
 
     def __str__(self) -> str:
-        return f"The server refuses the key. Run '{program()} login'."
+        return "The server refuses the key. Add this device again: Settings, Devices."
 
 
 class Offline(Problem):
@@ -149,6 +155,7 @@ class Settings:
     on_done: str = option("command to run after each item", "CMD")
     verify: bool = option("read each file back from the target")
     overwrite: bool = option("replace files that are on the target already")
+    name: str = option("name of this device, for pair", "NAME")
     state: str = option("folder for the program's state", "DIR")
 
     @classmethod
@@ -219,7 +226,7 @@ def write_private(path: str, text: str) -> None:
 def server_address(text: str) -> str:
     """:raises Problem: it is not a web address, with or without its scheme."""
     if not text:
-        raise Problem(f"No server given. Use --server URL, or '{program()} login'.")
+        raise Problem(f"No server given. Use --server URL, or {pairing_hint()}")
     text = text if "://" in text else f"http://{text}"
     split_address(text, "http", "https")
     return text.rstrip("/")
@@ -243,7 +250,7 @@ def read_key(settings: Settings) -> str:
         key = pathlib.Path(path).read_text(encoding="utf-8").strip()
     key = os.environ.get("SEND_TO_SWITCH_KEY") or key
     if not re.fullmatch(r"[!-~]+", key):
-        hint = f"Run '{program()} login', or use --key-file."
+        hint = f"Use --key-file FILE, or {pairing_hint()}"
         raise Problem(f"There is no key in SEND_TO_SWITCH_KEY or {path}. {hint}")
     return key
 
@@ -308,8 +315,23 @@ def duration_text(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text as one line, in which nothing steers the terminal."""
+    """Return a text as one line without keys, in which nothing steers the terminal."""
+    text = re.sub(r"\bcatalogd_[\w-]{8,}", "catalogd_...", text)
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def width(character: str) -> int:
+    """Return the columns of a terminal that a character takes."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def fit(text: str, columns: int) -> str:
+    """Return a text, cut and padded to so many columns of a terminal."""
+    ends = list(itertools.accumulate(map(width, text)))
+    count = bisect.bisect_right(ends, columns)
+    return text[:count] + " " * (columns - (ends[count - 1] if count else 0))
 
 
 def without_password(address: str) -> str:
@@ -318,12 +340,13 @@ def without_password(address: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the cause of a network error for a person."""
+    """Return the cause of a network error for a person, without a full stop."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, EOFError):
         return "the other side closed the connection"
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+    text = getattr(error, "strerror", None) or str(error)
+    return text.rstrip(". ") or "the connection broke"
 
 
 # State ------------------------------------------------------------------------
@@ -427,6 +450,9 @@ class State:
 # The calls of the interface, over one connection.
 
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
+NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # reasons of ssl.SSLError
+TLS_ALERT = "\x15\x03"  # what servers for https answer to plain http, or this in a 400:
+HTTPS_HINT = re.compile(rb"HTTPS (port|server)")
 
 
 def json_object(text: bytes) -> dict[str, Any]:
@@ -476,8 +502,10 @@ class Server:
             return answer
         if status == 401:
             raise BadKey
-        message = str(answer.get("message") or f"status {status}")
+        place = f"{self.address}{path.partition('?')[0]}"
+        message = str(answer.get("message") or f"{place} answers with status {status}.")
         if status >= 500:
+            message = message.rstrip(".")
             raise ServerOffline(f"{self.address} cannot answer now: {message}.")
         raise Cancelled(message) if status in (404, 405, 409) else Failed(message)
 
@@ -489,12 +517,23 @@ class Server:
             try:
                 self._connection.request(method, self._parts.path + path, data, headers)
                 answer = self._connection.getresponse()
-                return answer.status, json_object(answer.read())
+                body = answer.read()
+                if answer.status == 400 and HTTPS_HINT.search(body):
+                    raise Problem(self._speaks("https"))
+                return answer.status, json_object(body)
             except NETWORK_ERRORS as error:
                 self._connection.close()
+                if getattr(error, "reason", "") in NO_TLS:
+                    raise Problem(self._speaks("http")) from error
+                if str(error).startswith(TLS_ALERT):
+                    raise Problem(self._speaks("https")) from error
                 if is_new or self._is_over:  # else an idle connection was closed
                     message = f"{self.address} cannot be reached: {error_text(error)}."
                     raise ServerOffline(message) from error
+
+    def _speaks(self, scheme: str) -> str:
+        right = urllib.parse.urlunsplit(self._parts._replace(scheme=scheme))
+        return f"{self.address} is a server for {scheme}. Use {right}."
 
     def queue(self, client: str, target: str = "") -> list[Item]:
         """Return the queue items to send, and tell the target's state, if known."""
@@ -567,9 +606,8 @@ class Screen:
     def _redraw(self, text: str) -> None:
         """Replace the terminal's line that the next one replaces, too."""
         if self.err.isatty():
-            width = shutil.get_terminal_size().columns - 1
-            line = f"\r{printable(text):<{width}.{width}}\r"
-            print(line, end="", file=self.err, flush=True)
+            line = fit(printable(text), shutil.get_terminal_size().columns - 1)
+            print(f"\r{line}\r", end="", file=self.err, flush=True)
 
 
 # Progress ---------------------------------------------------------------------
@@ -617,7 +655,7 @@ class Progress:
         share = (
             f"{self.percent()} %, {left} left" if self.size else size_text(self.done)
         )
-        return f"{self.name[:30]}: {size_text(speed)}/s, {share}"
+        return f"{share}, {size_text(speed)}/s: {self.name}"
 
     def percent(self) -> int:
         """Return how much of the file the target has, 0 where its size is unknown."""
@@ -812,7 +850,7 @@ class Download:
             key = self.server.key_header() if is_own else {}
             with self._request(parts, {**range_headers, **key}, is_own) as response:
                 if response.status not in (301, 302, 303, 307, 308):
-                    check_accepted(response, is_own)
+                    check_accepted(response, is_own, parts.netloc)
                     yield response
                     return
             place = response.headers.get("Location", "")
@@ -848,18 +886,18 @@ class Download:
                 yield response
 
 
-def check_accepted(response: Response, is_own: bool) -> None:
+def check_accepted(response: Response, is_own: bool, host: str) -> None:
     """:raises BadKey, FileOffline, Failed: it does not carry the file."""
-    status = response.status
+    status, who = response.status, "The server" if is_own else host
     if status in (200, 206, 416):  # 416: the file is empty, or shorter than it was
         return
     if status == 401 and is_own:
         raise BadKey
     if status >= 500:
-        raise FileOffline(f"The server does not give the file now: status {status}.")
+        raise FileOffline(f"{who} does not give the file now: status {status}.")
     if status in (404, 410):
-        raise Failed("The server no longer has the file.")
-    raise Failed(f"The server does not give the file: status {status}.")
+        raise Failed(f"{who} no longer has the file.")
+    raise Failed(f"{who} does not give the file: status {status}.")
 
 
 def whole_size(response: Response) -> int | None:
@@ -883,7 +921,7 @@ FAT32_LIMIT_BYTES = 2**32
 SIZE_MODULUS = 2**32  # ftpsrv tells sizes as numbers of 32 bits
 SEAM_BYTES = 1024 * 1024  # that are read back where a file was resumed
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR)
+BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.EPERM)
 FAT32_MESSAGE = (
     "The folder is on a FAT32 card, which takes no file of 4 GiB or more. Format it"
     " as exFAT, or send this file by ftp: or lan:."
@@ -1273,11 +1311,11 @@ class FTP(Storage):
             if start:
                 self.can_append = False
                 reply = error_text(error)
-                raise Interrupted(f"The console resumes no file: {reply}") from error
+                raise Interrupted(f"The console resumes no file: {reply}.") from error
             if name.endswith(".part"):
                 raise
-            hint = f"The console takes no file now: {error}. Is its FTP install open?"
-            raise TargetOffline(hint) from error
+            message = f"The console takes no file now: {error_text(error)}."
+            raise TargetOffline(f"{message} Is its FTP install open?") from error
 
     def _read_reply(self, seconds: float) -> None:
         """Wait for the reply that ends a command."""
@@ -1335,9 +1373,9 @@ def ftp_problems(name: str) -> Iterator[None]:
     except ftplib.all_errors as error:
         reply = error_text(error)
         if isinstance(error, ftplib.Error) and FULL_REPLY.search(reply):
-            raise Failed(f"The console is full: {reply}") from error
+            raise Failed(f"The console is full: {reply}.") from error
         if isinstance(error, ftplib.error_perm):
-            raise Failed(f"The console refuses {name}: {reply}") from error
+            raise Failed(f"The console refuses {name}: {reply}.") from error
         if isinstance(error, ftplib.Error) and not reply.startswith("425"):
             message = f"The console ended the transfer ({reply}). Is its card full?"
             raise Interrupted(message) from error
@@ -1705,14 +1743,23 @@ class Sender:
 # The command line. A problem is one line on standard error, and an exit code.
 
 
+def is_option(word: str) -> bool:
+    return word.startswith("-")
+
+
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        kind, mark, words = message.partition("unrecognized arguments: ")
+        if mark:  # without their values: one may be a key
+            names = [word.partition("=")[0] for word in words.split()]
+            message = f"unknown option {next(filter(is_option, names), '')}"
         raise Problem(f"{message}. See '{self.prog} --help'.")
 
 
 def parser() -> Parser:
     top = Parser(
         prog=program(),
+        allow_abbrev=False,  # "--key" is not "--key-file"
         usage="%(prog)s [OPTION ...] [login | pair URL CODE]",
         description="Send the entries of catalogd's send queue to a console.",
         epilog="Exit codes: 0 everything is sent, 1 an item failed, 2 a mistake in the"
@@ -1725,6 +1772,7 @@ def parser() -> Parser:
     text += " pairing code that the page shows, such as 482-915"
     top.add_argument("command", nargs="*", metavar="COMMAND", help=text)
     defaults = {"key_file": config_path(KEY_FILE), "state": own_folder("state")}
+    defaults["name"] = socket.gethostname()
     for field in dataclasses.fields(Settings):
         words = dict(field.metadata)
         default = defaults.get(field.name, "none" if "metavar" in words else "no")
@@ -1734,8 +1782,6 @@ def parser() -> Parser:
     top.add_argument(
         "--config", metavar="FILE", default=config_path(INI_FILE), help=text
     )
-    text = "name of this device, for pair (default: %(default)s)"
-    top.add_argument("--name", default=socket.gethostname(), help=text)
     top.add_argument("--once", action="store_true", help="end when the queue is empty")
     top.add_argument("--dry-run", action="store_true", help="print what would be sent")
     top.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
@@ -1754,17 +1800,20 @@ def login(settings: Settings, ini: str) -> int:
     return 0
 
 
-def pair(settings: Settings, ini: str, url: str, code: str, name: str) -> int:
-    """Redeem a pairing code, and save the server, the target and the key."""
+def pair(settings: Settings, ini: str, url: str, code: str, name: str | None) -> int:
+    """Redeem a pairing code, and save the server, the target and the key. A device that
+    is paired again by its name may have a new target."""
     address, code = server_address(url), re.sub(r"\D", "", code)
     saved = {"server": address, "to": settings.to, **read_ini(ini)}
-    if (server_address(saved["server"]), saved["to"]) != (address, settings.to):
+    is_same = saved["to"] == settings.to or saved.get("name", "") == name
+    if server_address(saved["server"]) != address or not is_same:
         raise Problem(f"{ini} is for another device. Choose a file with --config FILE.")
     if settings.to:
         find_target(settings)
     with contextlib.closing(Server(address)) as server:
-        key = server.pair(code, name)
-    save(settings, ini, key, server=address, to=settings.to)
+        key = server.pair(code, name or socket.gethostname())
+    values = {"server": address, "to": settings.to, **({"name": name} if name else {})}
+    save(settings, ini, key, **values)
     return 0
 
 

@@ -2,6 +2,7 @@
 real server. Its targets are tested in test_targets."""
 
 import contextlib
+import http.client
 import io
 import json
 import math
@@ -371,6 +372,62 @@ def test_a_queue_of_an_unknown_form_is_a_problem(
         server.queue("me")
 
 
+@pytest.mark.parametrize(
+    ("scheme", "answer", "advice"),
+    [
+        ("https", b"HTTP/1.1 400 Bad Request\r\n\r\n", "Use http://127.0.0.1"),
+        ("http", b"\x15\x03\x01\x00\x02\x02\x46", "Use https://127.0.0.1"),
+        (
+            "http",
+            b"HTTP/1.1 400 Bad Request\r\n\r\nClient sent an HTTP request to an"
+            b" HTTPS server.",
+            "Use https://127.0.0.1",
+        ),
+    ],
+)
+def test_a_wrong_scheme_is_named_at_once(
+    scheme: str, answer: bytes, advice: str
+) -> None:
+    def serve() -> None:
+        with listener.accept()[0] as call:
+            call.recv(4096)
+            call.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        with (
+            contextlib.closing(send_to_switch.Server(url)) as server,
+            pytest.raises(send_to_switch.Problem, match=advice) as caught,
+        ):
+            server.call("GET", "/")
+        thread.join()
+    assert type(caught.value) is send_to_switch.Problem
+
+
+def test_the_address_that_has_nothing_is_named(origin: Callable[..., Origin]) -> None:
+    with (
+        answering(origin, 404, b"<html>") as server,
+        pytest.raises(send_to_switch.Cancelled) as caught,
+    ):
+        server.queue("me")
+    place = f"{server.address}/api/send-queue"
+    assert str(caught.value) == f"{place} answers with status 404."
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (EOFError(), "the other side closed the connection"),
+        (http.client.CannotSendRequest(), "the connection broke"),
+        (ConnectionError("550 No such file."), "550 No such file"),
+    ],
+)
+def test_the_cause_of_an_error_is_in_words(error: Exception, text: str) -> None:
+    assert send_to_switch.error_text(error) == text
+
+
 def test_a_server_that_does_not_answer_in_time_is_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -669,7 +726,7 @@ def progress_on(terminal: Terminal, size: int | None) -> send_to_switch.Progress
 
 
 @pytest.mark.parametrize(
-    ("size", "shown"), [(1000, "/s, 74 %, 4 min 20 s left"), (None, "/s, 740 bytes")]
+    ("size", "shown"), [(1000, "74 %, 4 min 20 s left"), (None, "740 bytes")]
 )
 def test_a_terminal_shows_the_progress_in_one_line(
     size: int | None, shown: str
@@ -679,11 +736,40 @@ def test_a_terminal_shows_the_progress_in_one_line(
     progress.begin("game.nsp", 500, size)
     progress._began -= 3600
     progress.add(240)
-    assert terminal.getvalue().count("game.nsp: 0 bytes" + shown) == 1
+    assert terminal.getvalue().count(shown + ", 0 bytes/s: game.nsp") == 1
     assert "\n" not in terminal.getvalue()
     progress.screen.say("Next.")
     last = terminal.getvalue().split("\r")[-2]
     assert last and not last.strip(), "the next line does not begin beside the old one"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("74 %: game.nsp", 10, "74 %: game"),
+        ("74 %", 6, "74 %  "),
+        ("ポケモン", 6, "ポケモ"),
+        ("ポケモン", 5, "ポケ "),
+        ("e\u0301a", 3, "e\u0301a "),
+        ("wide", 0, ""),
+    ],
+)
+def test_a_text_is_cut_by_columns(text: str, columns: int, shown: str) -> None:
+    assert send_to_switch.fit(text, columns) == shown
+
+
+def test_percent_and_time_are_seen_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal = Terminal()
+    progress = progress_on(terminal, 1000)
+    progress.begin("ゼルダの伝説 ブレス オブ ザ ワイルド.nsp", 500, 1000)
+    progress._began -= 3600
+    progress.add(240)
+    line = terminal.getvalue().split("\r")[-2]
+    assert line.startswith("74 %, 4 min 20 s left, 0 bytes/s: ゼル")
+    assert sum(map(send_to_switch.width, line)) == 39
 
 
 def test_the_progress_is_not_redrawn_for_each_chunk() -> None:
@@ -1107,7 +1193,9 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
         (["--to", "E:\\card"], 2, "Did you mean folder:E:\\card?"),
         (["--to", "foo:bar"], 2, "'foo:bar' is not a target. Use folder:PATH"),
         (["--to", "ftp://me:secret@:x"], 2, "ftp://me:...@:x' is not an address"),
-        (["--frob"], 2, "unrecognized arguments: --frob. See '"),
+        (["--frob"], 2, "unknown option --frob. See '"),
+        (["--key", "s3cret"], 2, "unknown option --key. See '"),
+        (["--key=s3cret"], 2, "unknown option --key. See '"),
         (["pair", "http://h"], 2, "The commands are login and pair URL CODE. See '"),
         (["--server", "ftp://x"], 2, "is not an address"),
         (["--key-file", "/none"], 2, "There is no key in SEND_TO_SWITCH_KEY or /none"),
@@ -1129,7 +1217,7 @@ def test_a_problem_is_one_line_and_an_exit_code(
 ) -> None:
     assert run(*words) == code
     err = capsys.readouterr().err
-    assert message in err
+    assert message in err and "s3cret" not in err
     assert err.startswith("send-to-switch: ") and err.count("\n") == 1
 
 
@@ -1139,7 +1227,8 @@ def test_a_refused_key_ends_with_3_and_a_hint(
     item = home.queue("a.nsp")
     home.store.accounts.revoke_key(home.store.accounts.keys(home.anna)[0]["id"])
     assert run("--once") == 3
-    assert "login'" in capsys.readouterr().err
+    hint = "Add this device again: Settings, Devices."
+    assert hint in capsys.readouterr().err
     assert home.item(item)["status"] == "pending"
 
 
@@ -1322,6 +1411,30 @@ def test_another_device_needs_settings_of_its_own(
     assert send_to_switch.main(["--config", str(other), "--once"]) == 0
 
 
+def test_a_console_with_a_new_address_is_paired_again_by_its_name(
+    pairing: Pairing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["pair", pairing.url, "482915"]
+    name = ["--name", "Living room"]
+    assert send_to_switch.main([*words, *name, "--to", "ftp://10.0.0.7"]) == 0
+    assert send_to_switch.main([*words, "--to", "ftp://10.0.0.8"]) == 2
+    other = ["--name", "Attic", "--to", "ftp://10.0.0.8"]
+    assert send_to_switch.main([*words, *other]) == 2
+    assert "is for another device" in capsys.readouterr().err
+    assert send_to_switch.main([*words, *name, "--to", "ftp://10.0.0.8"]) == 0
+    ini = send_to_switch.read_ini(send_to_switch.config_path("send-to-switch.ini"))
+    assert (ini["to"], ini["name"]) == ("ftp://10.0.0.8", "Living room")
+
+
+def test_a_key_is_never_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    key = catalogd.new_key()
+    for words in ([key], ["--frob", key], ["--server", f"x://{key}"]):
+        assert send_to_switch.main(words) == 2
+    out = io.StringIO()
+    send_to_switch.Screen(out).say(f"The key is {key}.")
+    assert key not in capsys.readouterr().err + out.getvalue()
+
+
 def test_an_option_of_several_lines_stays_when_the_settings_are_saved(
     pairing: Pairing,
 ) -> None:
@@ -1398,16 +1511,18 @@ def test_an_idle_installer_is_left_alone(home: Home) -> None:
 @pytest.mark.parametrize(
     ("path", "shown"),
     [
-        ("/home/me/send_to_switch.py", " /home/me/send_to_switch.py login'"),
-        ("/usr/bin/send-to-switch", "'send-to-switch login'"),
-        ("C:/bin/send-to-switch.exe", "'send-to-switch login'"),
+        ("/home/me/send_to_switch.py", " /home/me/send_to_switch.py pair URL"),
+        ("/usr/bin/send-to-switch", "'send-to-switch pair URL CODE'"),
+        ("C:/bin/send-to-switch.exe", "'send-to-switch pair URL CODE'"),
     ],
 )
 def test_messages_call_the_program_as_it_was_called(
     monkeypatch: pytest.MonkeyPatch, path: str, shown: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", [path])
-    assert shown in str(send_to_switch.BadKey())
+    with pytest.raises(send_to_switch.Problem, match="No server given") as caught:
+        send_to_switch.server_address("")
+    assert shown in str(caught.value)
 
 
 def test_the_help_has_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,6 +176,16 @@ def test_a_wrong_command_is_one_line(refused: Run, words: str, message: str) -> 
     assert refused(*words.split()).startswith(message)
 
 
+def test_a_key_in_a_wrong_command_is_not_printed(refused: Run) -> None:
+    key = catalogd.new_key()
+    printed = refused("scan", "--key", key)
+    assert "--key catalogd_..." in printed and key not in printed
+
+
+def test_options_have_no_abbreviations(refused: Run) -> None:
+    assert refused("serve", "--por", "80").startswith("unrecognized arguments: --por")
+
+
 @pytest.mark.parametrize("path", ["", "user", "key", "link"])
 def test_a_group_of_commands_lists_them(run: Run, path: str) -> None:
     printed = run(*path.split())

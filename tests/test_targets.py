@@ -418,6 +418,7 @@ def test_a_disk_that_fills_up_in_mid_transfer_fails_the_item_and_keeps_no_part(
         (errno.EFBIG, "FAT32"),
         (errno.ENAMETOOLONG, "File name too long"),
         (errno.EDQUOT, "Disk quota exceeded"),
+        (errno.EPERM, "Operation not permitted"),
     ],
 )
 def test_a_refusal_of_the_folder_fails_the_item(
