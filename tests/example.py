@@ -74,13 +74,11 @@ def running(fill: Callable[[pathlib.Path], None]) -> Iterator[Demo]:
         games = pathlib.Path(name, "Games")
         games.mkdir()
         fill(games)
-        store = catalogd.Store(os.path.join(name, "data"))
+        store = catalogd.Store(os.path.join(name, "data"), stale_after=86_400)
         stack.callback(store.close)
-        for name in ("Robin", "Kim"):  # the first is an admin
-            store.accounts.add(name, catalogd.hash_password(PASSWORD))
-        settings = catalogd.Settings(
-            folders=(str(games),), host="127.0.0.1", port=0, stale_after=86_400
-        )
+        for person in ("Robin", "Kim"):  # the first is an admin
+            store.accounts.add(person, catalogd.hash_password(PASSWORD))
+        settings = catalogd.Settings(folders=(str(games),), host="127.0.0.1", port=0)
         scanner = catalogd.Scanner(store, settings)
         scanner.scan()
         web = catalogd.Web(store, settings, scanner)
