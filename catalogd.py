@@ -1116,7 +1116,10 @@ CREATE TABLE keys (
     created_at TEXT NOT NULL,
     last_used_at TEXT,
     requests INTEGER NOT NULL DEFAULT 0,
-    by_login INTEGER NOT NULL DEFAULT 0, -- 1: made by a client's login, see KEY_LIVES
+    by_login INTEGER NOT NULL DEFAULT 0, -- 1: made by a client's login
+    unused_since TEXT NOT NULL         -- of one that ends when it is not used
+        GENERATED ALWAYS AS
+        (iif(by_login, coalesce(last_used_at, created_at), '9999')) VIRTUAL,
     is_device INTEGER NOT NULL DEFAULT 0, -- 1: was paired, or has fetched a queue
     shared INTEGER NOT NULL DEFAULT 0, -- 1: every account may send to the device
     target TEXT NOT NULL DEFAULT ''    -- as its client last told: 'ready', or why not
@@ -1185,21 +1188,18 @@ CREATE TABLE queue (
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
     entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
     place INTEGER NOT NULL,            -- the smallest is first
-    status TEXT NOT NULL DEFAULT 'pending' CHECK (    -- see TRANSITIONS
-        status IN ('pending', 'processing', 'completed', 'failed', 'cancelled')),
-    is_open INTEGER NOT NULL
-        GENERATED ALWAYS AS (status IN ('pending', 'processing')) VIRTUAL,
-    percent REAL NOT NULL DEFAULT 0,   -- 0 to 100
-    bytes INTEGER NOT NULL DEFAULT 0,
+    status TEXT NOT NULL DEFAULT 'pending', -- one of QUEUE_STATUSES
+    percent REAL NOT NULL DEFAULT 0,   -- 0 to 100, when it ended; see Progress
+    bytes INTEGER NOT NULL DEFAULT 0,  -- at that time
     speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
     error TEXT NOT NULL DEFAULT '',
     created_at TEXT NOT NULL,
-    reported_at TEXT,                  -- last report of the client that sends it
-    key TEXT REFERENCES keys ON DELETE SET NULL, -- of that client
+    key TEXT REFERENCES keys ON DELETE SET NULL, -- of the client that sends it
     device TEXT REFERENCES keys ON DELETE SET NULL, -- the only key that may send it
     freed_from TEXT,                   -- label of a device that it was for before
     client TEXT,                       -- what that client calls itself, if it does
-    ended_at TEXT                      -- when it was completed, failed or cancelled
+    ended_at TEXT,                     -- NULL while its status is an open one
+    is_open INTEGER NOT NULL GENERATED ALWAYS AS (ended_at IS NULL) VIRTUAL
 ) STRICT;
 
 CREATE INDEX queue_order ON queue (account, place);
@@ -1207,6 +1207,16 @@ CREATE INDEX queue_entry ON queue (entry);
 CREATE INDEX queue_device ON queue (device);
 CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
     WHERE is_open;
+
+CREATE VIEW items AS                   -- of the queue, with what they send
+SELECT queue.id, entry, entries.name, type, source, file_type, entries.size, state,
+    queue.created_at, percent, bytes, speed, error, ended_at, place, status, is_open,
+    device, freed_from, queue.key, client, queue.account AS sender,
+    accounts.name AS account,
+    device IN (SELECT id FROM keys WHERE shared) AND (is_open OR status = 'failed')
+        AS is_shared                   -- 1: every account may see it
+FROM queue JOIN entries ON entries.id = entry
+JOIN accounts ON accounts.id = queue.account;
 
 CREATE TABLE sent (                    -- outlives the queue's items
     entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
@@ -1238,7 +1248,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 4  # also goes up when derived_columns changes
+SCHEMA_VERSION = 5  # also goes up when derived_columns changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1264,16 +1274,8 @@ UPGRADES = {
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     3: (),
+    4: (),
 }
-STORED_TIMES = (  # those that are compared with the clock: table and column
-    ("keys", "created_at"),
-    ("keys", "last_used_at"),
-    ("sessions", "created_at"),
-    ("sessions", "last_used_at"),
-    ("entries", "gone_at"),
-    ("queue", "reported_at"),
-    ("queue", "ended_at"),
-)
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
 LOGIN_KEY_DAYS = 90  # without use
@@ -1283,38 +1285,39 @@ CLIENT_SECONDS = 30  # after its last call a device counts as connected for so l
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
-MAX_CLOSE_WAIT_SECONDS = 0.9  # for each kind of deferred write
+MAX_CLOSE_WAIT_SECONDS = 0.9
 BATCH = 250  # entries that are written at once
 
-# From each status of a queue item, by what happens: the next one. A client reports
-# figures, a status, or that it gives the item back ("release"); the page can retry
-# and cancel; an item is stale when no client has reported on it for `stale_after`.
-# What is not here is a Conflict.
-OPEN = {"figures": "processing", "release": "pending", "cancel": "cancelled"}
-OPEN |= {status: status for status in STATUSES}
+
+class Status(NamedTuple):
+    """What a status of a queue item means, and the next one by what happens: a client
+    reports figures or a status, or it gives the item back ("release"); the page can
+    retry and cancel; an item is "stale" when no client has reported on it for
+    `stale_after`. What is not in `next` is a Conflict."""
+
+    is_open: bool  # the item has not ended, and is in the queue once
+    is_running: bool  # a client has it, whose key owns it until the item is stale
+    next: Mapping[str, str]
+
+
+PENDING = {"figures": "processing", "release": "pending", "cancel": "cancelled"}
+PENDING |= {status: status for status in STATUSES}
 FAILED = {"figures": "failed", "failed": "failed", "processing": "processing"}
 STOPPED = {"completed": "cancelled", "failed": "cancelled"}  # the client's last report
-TRANSITIONS: dict[str, dict[str, str]] = {
-    "pending": OPEN,
-    "processing": {**OPEN, "stale": "pending"},
-    "completed": {"completed": "completed", "retry": "pending"},
-    "failed": {**FAILED, "retry": "pending"},
-    "cancelled": {**STOPPED, "retry": "pending"},
+QUEUE_STATUSES = {
+    "pending": Status(True, False, PENDING),
+    "processing": Status(True, True, {**PENDING, "stale": "pending"}),
+    "completed": Status(False, False, {"completed": "completed", "retry": "pending"}),
+    "failed": Status(False, False, {**FAILED, "retry": "pending"}),
+    "cancelled": Status(False, False, {**STOPPED, "retry": "pending"}),
 }
+FIGURES = {"progress_percent": "percent", "bytes_transferred": "bytes"}
+FIGURES |= {"transfer_speed": "speed"}
+NO_FIGURES = dict.fromkeys(FIGURES.values(), 0)
 NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
-    **{"status": "pending", "percent": 0, "bytes": 0, "speed": 0, "error": ""},
-    **{"reported_at": None, "key": None, "client": None, "ended_at": None},
-    "freed_from": None,
+    **{"status": "pending", **NO_FIGURES, "error": "", "key": None, "client": None},
+    **{"ended_at": None, "freed_from": None},
 }
-REPORT_COLUMNS = {
-    "now": "reported_at",
-    "progress_percent": "percent",
-    "bytes_transferred": "bytes",
-    "transfer_speed": "speed",
-    "error_message": "error",
-}
-# A key that a client's login made ends when it is not used.
-KEY_LIVES = "(NOT by_login OR coalesce(last_used_at, keys.created_at) >= :unused_since)"
 # A title offers its entries that are not a "part" of these kinds: an update that is
 # older than another one or than the base, and a copy of a better entry with the same
 # title id: one that is here, or else the later version, larger file, or older entry.
@@ -1346,12 +1349,6 @@ VERSION_SENT = "coalesce(entry_json ->> '$.metadata.version', '')"
 VALID_SHA256 = "iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL)"
 NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
-VISIBLE = (  # to :account, whose own items these are, or others' for a shared device
-    "queue.account = :account OR device IN (SELECT id FROM keys WHERE shared)"
-    " AND status IN ('pending', 'processing', 'failed')"
-)
-OTHERS = "account != (SELECT keys.account FROM keys WHERE id = device)"
-IS_SILENT = "coalesce(reported_at, '') < :silent_since"  # no client reports on it
 
 
 class Caller(NamedTuple):
@@ -1584,77 +1581,63 @@ def known_file(row: sqlite3.Row) -> KnownFile:
     return KnownFile(file=file, **columns)
 
 
-def update_item(db: sqlite3.Connection, item: str, columns: Row) -> None:
-    """
+def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
+    """Change these columns of an item, of which `row` has all.
+
     :raises NotFound: the key was revoked just now.
     :raises Conflict: it would be the second open item of its entry.
     """
-    sql = ", ".join(f"{name} = :{name}" for name in columns)
-    sql = f"UPDATE queue SET {sql} WHERE id = :id"
+    sql = (
+        "UPDATE queue SET status = :status, percent = :percent, bytes = :bytes,"
+        " speed = :speed, error = :error, key = :key, client = :client,"
+        " device = :device, freed_from = :freed_from, ended_at = :ended_at"
+        " WHERE id = :id"
+    )
     try:
         with storage_problems():
-            db.execute(sql, {**columns, "id": item})
+            db.execute(sql, {**row, **columns})
     except sqlite3.IntegrityError as error:
         raise Conflict("The entry is queued again in another item.") from error
 
 
-def next_status(row: sqlite3.Row, report: Mapping[str, Any]) -> str:
+def next_status(row: Row, report: Mapping[str, Any]) -> str:
     """Return an item's status after a report. :raises Conflict: there is none."""
-    status, client = row["status"], report.get("client")
-    is_other = row["key"] not in (None, report.get("key"))
-    is_other |= client not in (None, row["client"])
-    is_owned = is_other and status == "processing" and not row["is_silent"]
+    status = row["status"]
+    is_owned = QUEUE_STATUSES[status].is_running and not is_owner(row, report)
     if is_owned or row["device"] not in (None, report.get("key")):
         raise Conflict(OWNED)
+    events = QUEUE_STATUSES[status].next
     event = report.get("status", "figures")
-    if report.get("release") and "release" in TRANSITIONS[status]:
+    if report.get("release") and "release" in events:
         event = "release"
-    if event not in TRANSITIONS[status]:
+    if event not in events:
         raise Conflict(f"The item is {status}.")
-    return TRANSITIONS[status][event]
+    return events[event]
 
 
-def take_report(
-    db: sqlite3.Connection, row: sqlite3.Row, report: Mapping[str, Any]
-) -> str:
-    """Write what a client reports on an item. Return the item's status after it.
-    :raises Conflict: its status does not allow the report."""
-    item, status = row["id"], next_status(row, report)
-    if status == "pending":
-        update_item(db, item, NEW_ITEM)
-    elif status == "cancelled":  # the client has stopped
-        update_item(db, item, {"reported_at": None})
-    else:
-        columns = {"status": status, "key": report.get("key")}
-        columns["client"] = report.get("client")
-        if status != row["status"]:
-            columns["ended_at"] = None if status == "processing" else report["now"]
-        for field in REPORT_COLUMNS.keys() & report.keys():
-            columns[REPORT_COLUMNS[field]] = report[field]
-        no_error = {} if status == "failed" else {"error": ""}
-        update_item(db, item, columns | no_error)
-    if status == "completed" != row["status"]:
-        device = "SELECT id FROM keys WHERE id = ? AND is_device"
-        db.execute(
-            f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT},"
-            f" coalesce(({device}), ''), ? FROM entries WHERE id = ?",
-            (row["account"], report.get("key"), report["now"], row["entry"]),
-        )
-    return status
+def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
+    """Return whether a report comes from the client that has the item."""
+    is_its_key = row["key"] in (None, report.get("key"))
+    return is_its_key and report.get("client") in (None, row["client"])
 
 
-def free_items(db: sqlite3.Connection, key: str, condition: str = "true") -> None:
+def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> None:
     """Make the items that a key sends pending, and let those for its device wait for
-    any client of their account, unless they do so already."""
-    items = f"SELECT id FROM queue WHERE key = ? AND is_open AND {condition}"
-    db.execute(f"DELETE FROM addresses WHERE item IN ({items})", (key,))
-    for row in db.execute(items, (key,)).fetchall():
-        update_item(db, row["id"], NEW_ITEM)
-    label = "SELECT label FROM keys WHERE id = device"
-    columns = f"device = NULL, freed_from = ({label})"
-    condition = f"device = ? AND {condition}"
-    db.execute(f"UPDATE OR IGNORE queue SET {columns} WHERE {condition}", (key,))
-    db.execute(f"DELETE FROM queue WHERE {condition}", (key,))
+    any client of their account, unless they do so already.
+
+    :param keep: the account whose items stay as they are.
+    """
+    sql = "SELECT * FROM queue WHERE key = ? AND is_open AND account IS NOT ?"
+    for row in db.execute(sql, (key, keep)).fetchall():
+        db.execute("DELETE FROM addresses WHERE item = ?", (row["id"],))
+        update_item(db, dict(row), NEW_ITEM)
+    db.execute(
+        "UPDATE OR IGNORE queue SET device = NULL,"
+        " freed_from = (SELECT label FROM keys WHERE id = device)"
+        " WHERE device = ? AND account IS NOT ?",
+        (key, keep),
+    )
+    db.execute("DELETE FROM queue WHERE device = ? AND account IS NOT ?", (key, keep))
 
 
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
@@ -1664,13 +1647,13 @@ def check_device(db: sqlite3.Connection, account: int, device: str | None) -> No
         raise NotFound("There is no such device that you may send to.")
 
 
-def remove_keys(db: sqlite3.Connection, condition: str, values: Row) -> int:
-    """Remove the keys for which an SQL condition is true, and return how many."""
-    keys = db.execute(f"SELECT id FROM keys WHERE {condition}", values).fetchall()
-    for row in keys:
-        free_items(db, row["id"])
-        db.execute("DELETE FROM keys WHERE id = ?", (row["id"],))
-    return len(keys)
+def remove_keys(db: sqlite3.Connection, keys: Iterable[Row]) -> int:
+    """Remove keys, and return how many."""
+    ids = [row["id"] for row in keys]
+    for key in ids:
+        free_items(db, key)
+        db.execute("DELETE FROM keys WHERE id = ?", (key,))
+    return len(ids)
 
 
 def caller(row: Row | None) -> Caller | None:
@@ -1712,7 +1695,7 @@ def adopt_schema(db: sqlite3.Connection) -> None:
         if found and found["sql"] != sql and kind == "table":
             remake_table(db, name, sql)
         elif not found or found["sql"] != sql:
-            db.execute(f"DROP INDEX IF EXISTS {name}")
+            db.execute(f"DROP {kind} IF EXISTS {name}")
             db.execute(sql)
 
 
@@ -1778,16 +1761,10 @@ class Database:
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
         self.clock = clock
-        self._latest = ""  # the last time that was told, or the latest in the file
         self._lock = threading.Lock()  # held by the thread that writes
         self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
-        self._deferred: set[Callable[[float], None]] = set()
-        self._deferred_lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
-        self._closing = False
         try:
             self._open()
         except BaseException:
@@ -1801,15 +1778,11 @@ class Database:
                 make_private(self.path)
             with storage_problems():
                 self._writer = self._connect()
+                self._writer.execute("PRAGMA synchronous = FULL")
                 self._writer.execute("PRAGMA cache_size = -8000")  # KiB, first scan
                 self._writer.execute("PRAGMA wal_autocheckpoint = 4000")  # pages
                 self._prepare()
                 self._observer = self._connect()
-                times = " UNION ALL ".join(
-                    f"SELECT max({column}) AS time FROM {table}"
-                    for table, column in STORED_TIMES
-                )
-                self._latest = self.value(f"SELECT max(time) FROM ({times})") or ""
         except OSError as error:
             message = f"{self.folder}: cannot be used: {reason(error)}"
             raise Problem(message) from error
@@ -1817,15 +1790,6 @@ class Database:
             raise Problem(f"{self.path}: {problem}") from problem
 
     def close(self) -> None:
-        """Close the file, after a last try to write what is deferred."""
-        if not self._all:
-            return
-        self._closing = True
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
-        for problem in self._write_deferred(MAX_CLOSE_WAIT_SECONDS):
-            log.warning("The last reports or uses of keys are lost: %s", problem)
         while self._all:
             self._all.pop().close()
         self._idle.clear()
@@ -1856,19 +1820,8 @@ class Database:
             self._writer.execute("PRAGMA foreign_keys = ON")
 
     def time(self, days_ago: float = 0) -> str:
-        """Return a time as it is stored. Where the clock was set back, also while the
-        program did not run, what is stored and lies in the future becomes now."""
-        now = stamp(self.clock())
-        if now < self._latest:
-            self.defer(self._correct_times)
-        self._latest = now
+        """Return a time as it is stored."""
         return stamp(self.clock() - days_ago * 86400)
-
-    def _correct_times(self, wait: float) -> None:
-        with self.writing(wait) as db:
-            for table, column in STORED_TIMES:
-                sql = f"UPDATE {table} SET {column} = ?1 WHERE {column} > ?1"
-                db.execute(sql, (stamp(self.clock()),))
 
     def version(self) -> int:
         """Return a number that changes with each transaction, also of other programs.
@@ -1924,18 +1877,15 @@ class Database:
 
     @contextlib.contextmanager
     def writing(
-        self, wait: float = MAX_WRITE_WAIT_SECONDS, durable: bool = True
+        self, wait: float = MAX_WRITE_WAIT_SECONDS
     ) -> Iterator[sqlite3.Connection]:
-        """Run the block as one transaction.
+        """Run the block as one transaction, which is on the disk when it has ended.
 
         :param wait: seconds to wait for other writers, in this process and in others.
-        :param durable: whether it is on the disk when the block has ended. If not, it
-            outlives the process, but a power cut only after the next durable one.
         :raises Busy: another one still writes then.
         """
         with self._turn(wait), storage_problems():
             db = self._writer
-            db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             db.execute("BEGIN IMMEDIATE")
             self._waiting.discard(threading.get_ident())
             try:
@@ -1970,41 +1920,6 @@ class Database:
     def waiting(self) -> int:
         """Return how many threads wait to write."""
         return len(self._waiting)
-
-    def defer(self, write: Callable[[float], None]) -> None:
-        """Let a background thread call `write`, with the seconds that it may wait for
-        other writers, until it raises no Problem."""
-        with self._deferred_lock:
-            self._deferred.add(write)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="writer")
-                self._thread.start()
-        self._wake.set()
-
-    def _run(self) -> None:
-        while not self._closing:
-            pause = None
-            for problem in self._write_deferred(wait=0.1):
-                pause = 0.1
-                if not isinstance(problem, Busy):
-                    log.warning(
-                        "Reports or uses of keys are written later: %s", problem
-                    )
-                    pause = 60
-            self._wake.wait(pause)
-            self._wake.clear()
-
-    def _write_deferred(self, wait: float) -> list[Problem]:
-        """Return why some are still deferred."""
-        problems = []
-        for write in [*self._deferred]:
-            self._deferred.discard(write)  # first, as it may be deferred again
-            try:
-                write(wait)
-            except Problem as problem:
-                self._deferred.add(write)
-                problems.append(problem)
-        return problems
 
     def exclusive(
         self, work: str, wait: float = 0
@@ -2155,14 +2070,18 @@ class Accounts:
         # Not written: count and time of the last, by the id of a key or a session.
         self._uses: dict[str, tuple[int, str]] = {}
         self._targets: dict[str, str] = {}  # as devices told since the start, by key
+        self._is_late = False  # others wrote when these should have been written
         self._uses_lock = threading.Lock()
-        self._uses_written = database.clock()
         self._listing_lock = threading.Lock()  # uses are in the file or in memory
 
     def close(self) -> None:
-        """Have the uses written that are only in memory."""
-        if self._uses:
-            self.database.defer(self._write_uses)
+        """Write the uses that are only in memory."""
+        try:
+            if self._uses:
+                self._write_uses(MAX_CLOSE_WAIT_SECONDS)
+        except Problem as problem:
+            log.warning("The last uses of keys are lost: %s", problem)
+            self._uses.clear()
 
     def add(self, name: str, password: str, admin: bool = False) -> int:
         """Add an account, and return its id. The first one is an admin.
@@ -2232,7 +2151,8 @@ class Accounts:
         :raises Conflict: the others would be without an admin.
         """
         with self.database.writing() as db:
-            remove_keys(db, "account = :account", {"account": account})
+            sql = "SELECT id FROM keys WHERE account = ?"
+            remove_keys(db, db.execute(sql, (account,)))
             self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
 
     def set_admin(self, account: int, admin: bool) -> None:
@@ -2254,15 +2174,23 @@ class Accounts:
     # Keys
 
     def add_key(
-        self, account: int, label: str, digest: bytes, by_login: bool = False
+        self,
+        account: int,
+        label: str,
+        digest: bytes,
+        by_login: bool = False,
+        is_device: bool = False,
     ) -> str:
         """Add a key, and return its id.
 
         :param by_login: whether it ends after LOGIN_KEY_DAYS without use.
         """
-        row = (new_id(), account, label, digest, self.database.time(), by_login)
-        sql = "INSERT INTO keys (id, account, label, digest, created_at, by_login)"
-        self.database.write(f"{sql} VALUES (?, ?, ?, ?, ?, ?)", row)
+        row = (new_id(), account, label, digest, self.database.time())
+        self.database.write(
+            "INSERT INTO keys (id, account, label, digest, created_at, by_login,"
+            " is_device) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*row, by_login, is_device),
+        )
         return row[0]
 
     def keys(self, account: int | None = None) -> list[Row]:
@@ -2290,9 +2218,9 @@ class Accounts:
 
         :raises NotFound: the account, or with None nobody, has such a key.
         """
-        condition = "id = :key AND account = coalesce(:account, account)"
+        sql = "SELECT id FROM keys WHERE id = ? AND account = coalesce(?, account)"
         with self.database.writing() as db:
-            if not remove_keys(db, condition, {"key": key, "account": account}):
+            if not remove_keys(db, db.execute(sql, (key, account))):
                 raise NotFound(f"There is no key {key}.")
 
     def key_holder(self, digest: bytes) -> Caller | None:
@@ -2300,37 +2228,44 @@ class Accounts:
         row = self.database.row(
             "SELECT account, name, admin, keys.id AS credential, last_used_at FROM keys"
             " JOIN accounts ON accounts.id = account"
-            f" WHERE digest = :digest AND {KEY_LIVES}",
-            {"digest": digest, "unused_since": self.database.time(LOGIN_KEY_DAYS)},
+            " WHERE digest = ? AND unused_since >= ?",
+            (digest, self.database.time(LOGIN_KEY_DAYS)),
         )
         if row:
             self._count_use(row["credential"], row.pop("last_used_at") is None)
         return caller(row)
 
     def _count_use(self, credential: str, is_first: bool = False) -> None:
-        """Count in memory, to spare an SD card, and have it written once an hour. The
-        first use of a key is written at once: it is news that a crash must not lose."""
-        now = self.database.clock()
+        """Count in memory, to spare an SD card. The first use of a key is written at
+        once: it is news that a crash must not lose."""
         with self._uses_lock:
             count, _ = self._uses.get(credential, (0, ""))
-            self._uses[credential] = (count + 1, stamp(now))
-            # A clock that was set back must not put it off.
-            due = is_first or not 0 <= now - self._uses_written < USES_SECONDS
-            if due:
-                self._uses_written = now
-        if due:
-            self.database.defer(self._write_uses)
+            self._uses[credential] = (count + 1, self.database.time())
+        if is_first or self._is_late:
+            self._try_to_write_uses()
 
     def set_target(self, key: str, target: str) -> None:
-        """Take what a client tells of its target, to be written with the uses of keys.
-        That the key is that of a device is written now, unless others write."""
+        """Take what a client tells of its target. That the key is that of a device is
+        written at once."""
         is_new = key not in self._targets
         self._targets[key] = target
         if is_new:
-            try:
-                self._write_uses(wait=0)
-            except Problem:
-                self.database.defer(self._write_uses)
+            self._try_to_write_uses()
+
+    def write_uses(self) -> None:
+        """Write the uses of keys and sessions: the service calls it once an hour."""
+        if self._uses:
+            self._try_to_write_uses()
+
+    def _try_to_write_uses(self) -> None:
+        """Write them unless another one writes: then with the next use of any key."""
+        try:
+            self._write_uses(wait=0)
+            self._is_late = False
+        except Problem as problem:
+            if not self._is_late and not isinstance(problem, Busy):
+                log.warning("The uses of keys are written later: %s", problem)
+            self._is_late = True
 
     def _write_uses(self, wait: float) -> None:
         sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
@@ -2684,9 +2619,7 @@ class Devices:
     def all(self, name: str = "", admin: bool = True) -> list[Row]:
         """Return the devices of the account with this name and those that are shared;
         for an admin, all. A state is "new", "away", "idle" or "sending"."""
-        sql = f"SELECT key FROM queue WHERE status = 'processing' AND NOT {IS_SILENT}"
-        busy = self.database.rows(sql, self.queue.silence())
-        sending = {row["key"]: "sending" for row in busy}
+        busy = dict.fromkeys(self.queue.running().values(), "sending")
         idle_since = self.database.time(CLIENT_SECONDS / 86400)
         keys = self.accounts.keys()
         devices = [key for key in keys if key.pop("is_device")]
@@ -2694,7 +2627,7 @@ class Devices:
             row["name"], last = row.pop("label"), row.pop("last_used_at")
             row["last_call"], row["is_own"] = last, row["account"] == name
             state = "idle" if (last or "") >= idle_since else "away"
-            row["state"] = sending.get(row["id"], state if last else "new")
+            row["state"] = busy.get(row["id"], state if last else "new")
         return [row for row in devices if admin or row["is_own"] or row["shared"]]
 
     def change(self, device: str, changes: Row, account: int | None = None) -> None:
@@ -2705,16 +2638,16 @@ class Devices:
         """
         values = {"name": None, "shared": None, **changes}
         with self.database.writing() as db:
-            done = db.execute(
+            owner = db.execute(
                 "UPDATE keys SET label = coalesce(:name, label),"
                 " shared = coalesce(:shared, shared) WHERE id = :id AND is_device"
-                " AND account = coalesce(:account, account)",
+                " AND account = coalesce(:account, account) RETURNING account",
                 {**values, "id": device, "account": account},
-            )
-            if not done.rowcount:
+            ).fetchone()
+            if owner is None:
                 raise NotFound(f"There is no device {device}.")
             if changes.get("shared") is False:
-                free_items(db, device, OTHERS)
+                free_items(db, device, keep=owner["account"])
 
     def move(
         self, account: int, item: str, device: str | None, admin: bool = False
@@ -2727,29 +2660,87 @@ class Devices:
         with self.database.writing() as db:
             row = self.queue.item_of(db, account, item, admin)
             check_device(db, row["account"], device)
-            is_open = row["status"] in ("pending", "processing")
-            if not (is_open and row["is_silent"]):
+            if row["status"] != "pending":
                 raise Conflict("The item is being sent, or has ended.")
-            update_item(db, item, {**NEW_ITEM, "device": device})
+            update_item(db, row, {**NEW_ITEM, "device": device})
+
+
+class Progress:
+    """What clients last reported on the items that they send. It is news, not state: in
+    memory alone, so that a running transfer writes nothing. Any thread may call."""
+
+    def __init__(self, stale_after: float, clock: Callable[[], float]) -> None:
+        """:param stale_after: seconds of silence that make an item pending again."""
+        self._stale_after, self._clock = stale_after, clock
+        self._reports: dict[str, Row] = {}  # figures and time, by item
+        self.count = 0  # of reports since the start
+
+    def note(self, item: str, report: Mapping[str, Any]) -> None:
+        """Take a report. What it does not mention stays."""
+        figures = {FIGURES[name]: report[name] for name in FIGURES.keys() & report}
+        known = self._reports.get(item, {})
+        self._reports[item] = {**known, **figures, "reported": self._clock()}
+        self.count += 1
+
+    def drop(self, item: str) -> None:
+        """Forget an item that no client sends any more."""
+        self._reports.pop(item, None)
+
+    def silent(self) -> set[str]:
+        """Return the items that no client has reported on for a while. A report from
+        the future, before the clock was set back, counts as one of now."""
+        now, reports = self._clock(), self._reports.copy()
+        for report in reports.values():
+            report["reported"] = min(report["reported"], now)
+        since = now - self._stale_after
+        return {item for item, row in reports.items() if row["reported"] < since}
+
+    def times(self) -> dict[str, str]:
+        """Return when each item was reported on last."""
+        reports = self._reports.copy()
+        return {item: stamp(row["reported"]) for item, row in reports.items()}
+
+    def figures(self, item: str) -> Row:
+        """Return what was reported of percent, bytes and speed of an item."""
+        report = self._reports.get(item, {})
+        return {name: report[name] for name in report.keys() & FIGURES.values()}
+
+    def current(self, rows: Iterable[Row]) -> list[Row]:
+        """Return items as they are now: those that clients send with their figures, and
+        pending again where a client is silent."""
+        silent, items = self.silent(), [{**row} for row in rows]
+        for item in items:
+            status = QUEUE_STATUSES[item["status"]]
+            if status.is_running:
+                item.update(self.figures(item["id"]))
+            if item["id"] in silent:
+                item["status"] = status.next.get("stale", item["status"])
+        return items
+
+    def is_running(self, item: str, status: str) -> bool:
+        """Return whether a client sends an item, which has this status in the file."""
+        return QUEUE_STATUSES[status].is_running and item not in self.silent()
 
 
 class Queue:
     """Queue items: entries that clients send."""
 
     def __init__(self, database: Database, stale_after: float) -> None:
-        """:param stale_after: seconds of silence that make an item pending again."""
+        """:param stale_after: see Progress."""
         self.database = database
-        self.stale_after = stale_after
-        # Figures that wait for another writer, by account and item.
-        self._kept: dict[tuple[int, str], dict[str, Any]] = {}
+        self.progress = Progress(stale_after, database.clock)
+        for item in self.running():
+            self.progress.note(item, {})  # as if it was reported just now
 
-    def silence(self) -> dict[str, str]:
-        """Return the parameter of IS_SILENT."""
-        return {"silent_since": self.database.time(self.stale_after / 86400)}
-
-    def waiting(self) -> int:
-        """Return how many items have figures that are not written yet."""
-        return len(self._kept)
+    def running(self) -> dict[str, str | None]:
+        """Return the items that clients send now, each with its client's key."""
+        sql = "SELECT id, status, key FROM queue WHERE is_open AND status != 'pending'"
+        rows = self.database.rows(sql)
+        return {
+            row["id"]: row["key"]
+            for row in rows
+            if self.progress.is_running(row["id"], row["status"])
+        }
 
     def count(self) -> int:
         """Return how many items have not ended."""
@@ -2840,52 +2831,45 @@ class Queue:
         its account, and those for the device that its key is. A client that names
         itself also gets those that it began to send with the same key: that it asks
         means that it lost them in a crash."""
-        condition = "is_open AND coalesce(device, queue.account) IN (:account, :key)"
-        items = self._items(condition, account=account, client=client, key=key)
-        takeable = ("pending", "here")
-        return [item for item in items if (item["status"], item["state"]) == takeable]
+        items = self.database.rows(
+            "SELECT * FROM items WHERE is_open AND state = 'here'"
+            " AND coalesce(device, sender) IN (?, ?) ORDER BY +place",
+            (account, key),
+        )
+        for item in items:
+            if client == item["client"] is not None and item["key"] in (None, key):
+                item["status"] = "pending"
+        items = self.progress.current(items)
+        return [item for item in items if item["status"] == "pending"]
 
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
         """Return the account's items, and what others have waiting for, sent by, or
         failed on a shared device: those that are open, of which those that a client may
         take are pending, and the `finished` newest of those that have ended."""
-        newest = f"SELECT queue.id FROM queue WHERE NOT is_open AND ({VISIBLE})"
-        newest += " ORDER BY ended_at DESC, place DESC LIMIT :finished"
-        condition = f"queue.id IN ({newest}) OR is_open AND ({VISIBLE})"
-        return self._items(condition, account=account, finished=finished)
-
-    def version(self) -> str:
-        """Return a text that changes when an item does, or when a client's silence
-        makes one pending again."""
-        sql = "SELECT count(*) FROM queue WHERE is_open AND reported_at NOT NULL"
-        sending = self.database.value(f"{sql} AND NOT {IS_SILENT}", self.silence())
-        return f"{self.database.version():x}-{sending}"
-
-    def count_finished(self, account: int) -> int:
-        """Return how many items that have ended the account may see."""
-        sql = f"SELECT count(*) FROM queue WHERE NOT is_open AND ({VISIBLE})"
-        return int(self.database.value(sql, {"account": account}))
-
-    def _items(self, condition: str, **values: Any) -> list[Row]:
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
-            "SELECT queue.id, entry, entries.name, type, source, file_type,"
-            " entries.size, state, queue.created_at, percent, bytes, speed, error,"
-            " reported_at, ended_at, place, status, device, freed_from,"
-            " sender.name AS account,"
-            f" queue.account = :account AS is_own, {IS_SILENT} OR client = :client"
-            " AND coalesce(key, :key) IS :key AS is_stale"
-            " FROM queue JOIN entries ON entries.id = entry"
-            f" JOIN accounts AS sender ON sender.id = queue.account WHERE {condition}"
-            " ORDER BY +place",
-            {"client": None, "key": None, **values, **self.silence()},
+            "SELECT *, sender = :account AS is_own FROM items"
+            " WHERE is_open AND (sender = :account OR is_shared)"
+            " OR id IN (SELECT id FROM items"
+            " WHERE NOT is_open AND (sender = :account OR is_shared)"
+            " ORDER BY ended_at DESC, place DESC LIMIT :finished) ORDER BY +place",
+            {"account": account, "finished": finished},
         )
         for item in items:
             item["is_own"] = bool(item["is_own"])
-            if item.pop("is_stale"):
-                status = item["status"]
-                item["status"] = TRANSITIONS[status].get("stale", status)
-        return items
+        return self.progress.current(items)
+
+    def version(self) -> str:
+        """Return a text that changes when an item does, when a client reports on one,
+        or when its silence makes one pending again."""
+        silent = len(self.progress.silent())
+        return f"{self.database.version():x}-{self.progress.count:x}-{silent:x}"
+
+    def count_finished(self, account: int) -> int:
+        """Return how many items that have ended the account may see."""
+        sql = "SELECT count(*) FROM items"
+        sql += " WHERE NOT is_open AND (sender = ? OR is_shared)"
+        return int(self.database.value(sql, (account,)))
 
     def sent(self, account: int) -> list[Row]:
         """Return what the account has sent: entry, version, device and time."""
@@ -2899,59 +2883,65 @@ class Queue:
         """Take a client's report, and return the item's status after it. The first key
         that reports on an item owns it until it ends or is stale.
 
-        Figures without a status come every two seconds and are soon outdated: they
-        wait neither for the disk nor for other writers, but are kept in memory then.
+        A report that changes neither status nor owner is kept in memory: it waits
+        neither for the disk nor for other writers.
 
         :param report: the fields of PROGRESS, and as `key` the id of the client's key.
         :raises NotFound: neither the account nor a device of it has such an item.
         :raises Conflict: the item's status does not allow it, or another key owns it,
             or another client, which names itself as this one does, sends it.
         """
-        place = (account, item)
-        kept = self._kept.get(place, report)
-        if kept.get("key") != report.get("key"):
-            raise Conflict(OWNED)
-        report = {**kept, **report, "now": self.database.time()}
-        lasts = "status" in report or "release" in report
-        try:
-            wait = MAX_WRITE_WAIT_SECONDS if lasts else 0
-            with self.database.writing(wait, durable=lasts) as db:
-                status = take_report(db, self.item_of(db, account, item), report)
-                self._kept.pop(place, None)
-        except Busy:
-            if lasts:
-                raise
-            with self.database.reading() as db:
-                status = next_status(self.item_of(db, account, item), report)
-            self._kept[place] = report
-            self.database.defer(self._write_kept)
+        with self.database.reading() as db:
+            row = self.item_of(db, account, item)
+        status = next_status(row, report)
+        if status != row["status"]:
+            with self.database.writing() as db:
+                row = self.item_of(db, account, item)
+                status = next_status(row, report)
+                self._take(db, row, status, report)
+        elif QUEUE_STATUSES[status].is_running:
+            self.progress.note(item, report)
+        else:  # perhaps of a client that stops since the item was cancelled
+            self.progress.drop(item)
         return status
 
-    def _write_kept(self, wait: float) -> None:
-        with self.database.writing(wait, durable=False) as db:
-            kept = self._kept.copy()
-            for place, report in kept.items():
-                with contextlib.suppress(NotFound, Conflict):  # it has ended since
-                    take_report(db, self.item_of(db, *place), report)
-        for place, report in kept.items():
-            if self._kept.get(place) is report:
-                self._kept.pop(place, None)
+    def _take(
+        self, db: sqlite3.Connection, row: Row, status: str, report: Mapping[str, Any]
+    ) -> None:
+        """Write the status that an item has after a report."""
+        item, to, now = row["id"], QUEUE_STATUSES[status], self.database.time()
+        self.progress.note(item, report)
+        columns = {**NEW_ITEM, "status": status}
+        if to.is_running or not to.is_open:
+            columns |= {"key": report.get("key"), "client": report.get("client")}
+        if not to.is_open:
+            columns |= {**self.progress.figures(item), "ended_at": now}
+        if status == "failed":
+            columns["error"] = report.get("error_message", "")
+        update_item(db, row, columns)
+        if not to.is_running:
+            self.progress.drop(item)
+        if status == "completed":
+            device = "SELECT id FROM keys WHERE id = ? AND is_device"
+            db.execute(
+                f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT},"
+                f" coalesce(({device}), ''), ? FROM entries WHERE id = ?",
+                (row["account"], report.get("key"), now, row["entry"]),
+            )
 
     def item_of(
         self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
-    ) -> sqlite3.Row:
+    ) -> Row:
         """Return an item of the account, for a device of it or, for an admin, for a
-        shared one. :raises NotFound:"""
-        devices = "SELECT id FROM keys WHERE account = :account OR :admin AND shared"
-        row: sqlite3.Row | None = db.execute(
-            "SELECT id, status, account, device, key, client, entry,"
-            f" {IS_SILENT} AS is_silent FROM queue"
-            f" WHERE id = :id AND (account = :account OR device IN ({devices}))",
-            {"id": item, "account": account, "admin": admin, **self.silence()},
-        ).fetchone()
-        if row is None:
-            raise NotFound("There is no such item in your queue.")
-        return row
+        shared one, as it is now. :raises NotFound:"""
+        found = db.execute(
+            "SELECT * FROM queue WHERE id = :id AND (account = :account OR device IN"
+            " (SELECT id FROM keys WHERE account = :account OR :admin AND shared))",
+            {"id": item, "account": account, "admin": admin},
+        )
+        for row in self.progress.current(found):
+            return row
+        raise NotFound("There is no such item in your queue.")
 
     def check_item(self, account: int, item: str) -> None:
         """:raises NotFound: the account has no such item."""
@@ -2967,35 +2957,37 @@ class Queue:
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
         with self.database.writing() as db:
-            status = self.item_of(db, account, item, admin)["status"]
-            if "retry" not in TRANSITIONS[status]:
+            row = self.item_of(db, account, item, admin)
+            if "retry" not in QUEUE_STATUSES[row["status"]].next:
                 raise Conflict("The item is in the queue.")
-            update_item(db, item, NEW_ITEM)
+            update_item(db, row, NEW_ITEM)
 
     def cancel(self, account: int, item: str, admin: bool = False) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
         with self.database.writing() as db:
-            events = TRANSITIONS[self.item_of(db, account, item, admin)["status"]]
+            row = self.item_of(db, account, item, admin)
+            events = QUEUE_STATUSES[row["status"]].next
             if "cancel" not in events:
                 raise Conflict("The item has ended.")
             now = self.database.time()
-            update_item(db, item, {"status": events["cancel"], "ended_at": now})
+            update_item(db, row, {"status": events["cancel"], "ended_at": now})
 
     def retry_failed(self, account: int) -> None:
         """Make the failed items pending again whose entries are not queued again."""
-        columns = ", ".join(f"{name} = :{name}" for name in NEW_ITEM)
-        self.database.write(
-            f"UPDATE OR IGNORE queue SET {columns}"
-            " WHERE account = :account AND queue.status = 'failed'",
-            {**NEW_ITEM, "account": account},
-        )
+        sql = "SELECT * FROM queue WHERE account = ? AND status = 'failed'"
+        with self.database.writing() as db:
+            for row in db.execute(sql, (account,)).fetchall():
+                with contextlib.suppress(Conflict):
+                    update_item(db, dict(row), NEW_ITEM)
 
     def cancel_waiting(self, account: int) -> None:
         """Cancel the items that no client sends."""
+        silent = json.dumps([*self.progress.silent()])
         self.database.write(
-            "UPDATE queue SET status = 'cancelled', ended_at = :now"
-            f" WHERE account = :account AND is_open AND {IS_SILENT}",
-            {"account": account, "now": self.database.time(), **self.silence()},
+            "UPDATE queue SET status = 'cancelled', ended_at = ?"
+            " WHERE account = ? AND is_open AND"
+            " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))",
+            (self.database.time(), account, silent),
         )
 
     def to_top(self, account: int, item: str, admin: bool = False) -> None:
@@ -3008,30 +3000,35 @@ class Queue:
     def shift(self, account: int, item: str, way: str, admin: bool = False) -> None:
         """Let an item change places with the one that waits before ("up") or after it
         for the same device, if there is any. :raises NotFound: no such item."""
-        side, order = ("<=", "DESC") if way == "up" else (">=", "ASC")
         with self.database.writing() as db:
             row = self.item_of(db, account, item, admin)
-            pair = db.execute(
-                f"SELECT id, place FROM queue WHERE place {side}"
-                " (SELECT place FROM queue WHERE id = :item) AND (id = :item OR"
-                f" is_open AND {IS_SILENT} AND device IS :device"
-                " AND (device NOT NULL OR account = :account))"
-                f" ORDER BY place {order} LIMIT 2",
-                {**row, "item": item, **self.silence()},
-            ).fetchall()
-            for one, other in zip(pair, reversed(pair), strict=True):
-                sql = "UPDATE queue SET place = ? WHERE id = ?"
-                db.execute(sql, (other["place"], one["id"]))
+            same = db.execute(
+                "SELECT id, status, place FROM queue WHERE id = :id OR is_open"
+                " AND device IS :device AND (device NOT NULL OR account = :account)"
+                " ORDER BY place",
+                row,
+            )
+            places = {
+                row["id"]: row["place"]
+                for row in self.progress.current(same)
+                if row["id"] == item or row["status"] == "pending"
+            }
+            waiting = [*places] if way == "down" else [*places][::-1]
+            for one, other in itertools.pairwise(waiting):
+                if one == item:
+                    sql = "UPDATE queue SET place = ? WHERE id = ?"
+                    pair = [(places[other], one), (places[one], other)]
+                    db.executemany(sql, pair)
 
     def clear(self, account: int, before: str, items: Sequence[str]) -> None:
         """Drop the items that ended before this time, and these. A cancelled one stays
         while a client may still report on it, so that it is told to stop."""
-        values = {"account": account, "before": before, "items": json.dumps(items)}
+        reported = self.progress.times().keys() - self.progress.silent()
         self.database.write(
-            "DELETE FROM queue WHERE account = :account AND NOT is_open"
-            " AND (ended_at < :before OR id IN (SELECT value FROM json_each(:items)))"
-            f" AND (status != 'cancelled' OR {IS_SILENT})",
-            values | self.silence(),
+            "DELETE FROM queue WHERE account = ? AND NOT is_open"
+            " AND (ended_at < ? OR id IN (SELECT value FROM json_each(?)))"
+            " AND id NOT IN (SELECT value FROM json_each(?))",
+            (account, before, json.dumps(items), json.dumps([*reported])),
         )
 
 
@@ -3069,7 +3066,7 @@ class ConsoleAddresses:
         with self.database.writing() as db:
             row = self.queue.item_of(db, account, item)
             next_status(row, {"key": key})
-            if row["status"] != "processing":
+            if not QUEUE_STATUSES[row["status"]].is_running:
                 raise Conflict("The item is not being sent.")
             sql = "INSERT OR REPLACE INTO addresses (digest, account, item)"
             db.execute(f"{sql} VALUES (?, ?, ?)", (digest, account, item))
@@ -3079,12 +3076,14 @@ class ConsoleAddresses:
         """Return who may browse with the token that has this digest, and what."""
         row = self.database.row(
             "SELECT accounts.id AS account, accounts.name, admin, '' AS credential,"
-            " item, entry FROM addresses"
+            " item, entry, status FROM addresses"
             " JOIN accounts ON accounts.id = addresses.account"
-            " LEFT JOIN queue ON queue.id = item WHERE digest = :digest"
-            f" AND (item IS NULL OR status = 'processing' AND NOT {IS_SILENT})",
-            {"digest": digest, **self.queue.silence()},
+            " LEFT JOIN queue ON queue.id = item WHERE digest = ?",
+            (digest,),
         )
+        status = row.pop("status") if row else None
+        if row and status and not self.queue.progress.is_running(row["item"], status):
+            return None
         return caller(row)
 
 
@@ -3109,8 +3108,8 @@ class Store:
         self.addresses = ConsoleAddresses(self.queue)
 
     def waiting(self) -> dict[str, int]:
-        """Return how many reports and writers wait for another writer."""
-        return {"reports": self.queue.waiting(), "writers": self.database.waiting()}
+        """Return how many writers wait for another writer."""
+        return {"writers": self.database.waiting()}
 
     def scan_request(self) -> tuple[str, str]:
         """Return state and report of the scan that a command last asked for."""
@@ -3126,32 +3125,38 @@ class Store:
         so many days ago, or have waited for an hour since then, in order of `time`."""
         ago = self.database.time
         return self.database.rows(
-            "SELECT queue.id, entries.name, accounts.name AS account, error,"
+            "SELECT id, name, account, error,"
             " iif(is_open, 'waiting', status) AS status,"
-            " coalesce(ended_at, reported_at, queue.created_at) AS time FROM queue"
-            " JOIN entries ON entries.id = entry JOIN accounts ON accounts.id = account"
-            " WHERE status IN ('completed', 'failed') AND time >= ? OR state = 'here'"
-            " AND is_open AND time >= ? AND time <= ? ORDER BY time, place",
-            (ago(since), ago(since + hour), ago(hour)),
+            " coalesce(ended_at,"
+            " (SELECT value FROM json_each(:reported) WHERE key = items.id),"
+            " created_at) AS time FROM items"
+            " WHERE status IN ('completed', 'failed') AND time >= :since OR"
+            " is_open AND state = 'here' AND time BETWEEN :from AND :until"
+            " ORDER BY time, place",
+            {
+                "reported": json.dumps(self.queue.progress.times()),
+                "since": ago(since),
+                "from": ago(since + hour),
+                "until": ago(hour),
+            },
         )
 
     def drop_old(self) -> None:
         """Drop the sessions and keys that have ended by themselves, and the items that
         ended long ago or before many others of their account."""
         ago = self.database.time
-        newest_first = "PARTITION BY account ORDER BY ended_at DESC, place DESC"
-        numbered = f"SELECT id, row_number() OVER ({newest_first}) AS number FROM queue"
-        finished = (
-            "ended_at < ? OR id IN"
-            f" (SELECT id FROM ({numbered} WHERE NOT is_open) WHERE number > ?)"
-        )
         with self.database.writing() as db:
             sql = "DELETE FROM sessions WHERE created_at < ?"
             db.execute(sql, (ago(SESSION_DAYS),))
-            since = {"unused_since": ago(LOGIN_KEY_DAYS)}
-            remove_keys(db, f"NOT {KEY_LIVES}", since)
-            sql = f"DELETE FROM queue WHERE {finished}"
-            db.execute(sql, (ago(FINISHED_DAYS), MAX_FINISHED))
+            sql = "SELECT id FROM keys WHERE unused_since < ?"
+            remove_keys(db, db.execute(sql, (ago(LOGIN_KEY_DAYS),)))
+            db.execute(
+                "DELETE FROM queue WHERE ended_at < ? OR id IN (SELECT id FROM ("
+                "SELECT id, row_number() OVER (PARTITION BY account"
+                " ORDER BY ended_at DESC, place DESC) AS number"
+                " FROM queue WHERE NOT is_open) WHERE number > ?)",
+                (ago(FINISHED_DAYS), MAX_FINISHED),
+            )
 
     def close(self) -> None:
         self.accounts.close()
@@ -5068,8 +5073,9 @@ class DeviceCalls(Calls):
         key = new_key()
         with self._lock:
             account = self.codes.find(body["code"])
-            device = self.accounts.add_key(account, body["name"], hash_token(key))
-            self.accounts.set_target(device, "")
+            digest = hash_token(key)
+            name = body["name"]
+            device = self.accounts.add_key(account, name, digest, is_device=True)
             self.codes.end(account, device)
         return {"api_key": key, "device": device}
 
@@ -11818,6 +11824,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
     threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
+    threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))

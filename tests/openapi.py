@@ -25,7 +25,7 @@ PATH = ROOT / "packaging" / "openapi.json"
 DONE = {"success": bool}
 MESSAGE = {**DONE, "message": str}
 ERROR = {**MESSAGE, "error": str}
-WAITING = {"reports": int, "writers": int}
+WAITING = {"writers": int}
 TITLE_ID = Field(str, hex_digits=16)
 ENTRY = {
     "id": str,
