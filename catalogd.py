@@ -1157,31 +1157,73 @@ CREATE TABLE entries (
     overrides TEXT NOT NULL DEFAULT '{}', -- JSON: what an admin put over the facts
     created_at TEXT NOT NULL,
     created_by TEXT NOT NULL,
-    icon TEXT,                         -- this and the rest: made by derived_columns
-    kind TEXT,                         -- one of KINDS, NULL where it is not known
+    kind TEXT,                         -- one of KINDS; this and the rest: see derived
     title TEXT NOT NULL DEFAULT '',    -- base_id, or the own id where there is none
     title_id TEXT,
     number INTEGER NOT NULL DEFAULT 0, -- of the version, 0 where that is no number
     plain_name TEXT NOT NULL DEFAULT '' COLLATE NOCASE, -- which others may have too
     name TEXT NOT NULL,                -- that, or a longer one that no other has
-    sort_name TEXT NOT NULL,           -- the name, case folded
-    entry_json TEXT NOT NULL,          -- the Entry of the interface
-    page_json TEXT NOT NULL DEFAULT '' -- the same, as the page's list has it
+    sort_name TEXT NOT NULL            -- the name, case folded
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
 CREATE INDEX entries_source ON entries (source);
 CREATE INDEX entries_folder ON entries (folder, state);
-CREATE INDEX entries_icon ON entries (icon) WHERE icon IS NOT NULL;
 CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
 CREATE INDEX entries_name ON entries (plain_name);
-CREATE INDEX entries_cover ON entries (facts ->> '$.icon') WHERE cover IS NOT NULL;
+CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
+CREATE INDEX entries_icon ON entries (facts ->> 'icon')
+    WHERE facts ->> 'icon' IS NOT NULL;
 
 CREATE TABLE icons (
     digest TEXT PRIMARY KEY,           -- of a file's icon, or entries.cover
     image BLOB NOT NULL                -- a JPEG or PNG
 ) STRICT;
+
+-- Entries with what is worked out when it is asked for. A title does not offer those
+-- that are surplus: an update that is older than another one or than the base, and a
+-- copy of a better entry with the same title id: one that is here, or else the later
+-- version, larger file, or older entry.
+CREATE VIEW parts AS SELECT *,
+    iif(title = id, NULL, title) AS base_id,
+    coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,
+    coalesce((SELECT digest FROM icons WHERE digest = cover), facts ->> 'icon') AS icon,
+    iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL) AS checksum,
+    CASE WHEN kind = 'update' AND EXISTS (
+        SELECT 1 FROM entries AS other WHERE other.title = entries.title
+        AND other.kind IN ('base', 'update') AND other.state = entries.state
+        AND other.number > entries.number
+    ) THEN 'superseded' WHEN EXISTS (
+        SELECT 1 FROM entries AS other WHERE other.title = entries.title
+        AND other.kind = entries.kind AND other.title_id = entries.title_id
+        AND (other.kind != 'update' OR other.number = entries.number)
+        AND other.state != 'gone'
+        AND (entries.state, other.number, other.size, entries.created_at, entries.id)
+        > (other.state, entries.number, entries.size, other.created_at, other.id)
+    ) THEN 'copy' END AS surplus
+FROM entries;
+
+-- What is answered of entries: the Entry of the interface, and what the page's list has
+-- of it. json_patch leaves out what is NULL in its second argument (RFC 7396).
+CREATE VIEW answers AS SELECT id, state, sort_name,
+    json_object(
+        'id', id, 'name', name, 'source', source, 'type', type, 'file_type', file_type,
+        'size', size, 'created_at', created_at, 'created_by', created_by, 'metadata',
+        json(json_patch(
+            iif(overrides = '{}', facts, json_patch(facts, overrides)),
+            json_object('name', NULL, 'icon', icon, 'kind', kind, 'base_id', base_id,
+                'sha256', checksum)))
+    ) AS entry_json,
+    json_patch('{}', json_object(
+        'id', id, 'name', name, 'type', type, 'file_type', nullif(file_type, ''),
+        'size', size, 'created_at', created_at, 'state', state, 'kind', kind,
+        'base_id', base_id, 'title_id', title_id, 'version', nullif(version, ''),
+        'patch', facts -> 'patch', 'author', nullif(facts ->> 'author', ''),
+        'icon', icon, 'complete', iif(facts ->> 'complete', NULL, facts -> 'complete'),
+        'part', surplus)
+    ) AS page_json
+FROM parts;
 
 CREATE TABLE queue (
     id TEXT PRIMARY KEY,
@@ -1248,7 +1290,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 5  # also goes up when derived_columns changes
+SCHEMA_VERSION = 5  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1256,7 +1298,6 @@ UPGRADES = {
         "ALTER TABLE entries RENAME COLUMN root TO folder",
         "ALTER TABLE entries RENAME COLUMN said TO facts",
         "ALTER TABLE entries RENAME COLUMN typed TO overrides",
-        "ALTER TABLE entries RENAME COLUMN listing TO entry_json",
         "ALTER TABLE entries ADD COLUMN facts_version INTEGER NOT NULL DEFAULT 1",
         "UPDATE counters SET name = 'list'",
         "CREATE TABLE sent AS SELECT entry, account,"
@@ -1318,23 +1359,6 @@ NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
     **{"status": "pending", **NO_FIGURES, "error": "", "key": None, "client": None},
     **{"ended_at": None, "freed_from": None},
 }
-# A title offers its entries that are not a "part" of these kinds: an update that is
-# older than another one or than the base, and a copy of a better entry with the same
-# title id: one that is here, or else the later version, larger file, or older entry.
-PART = """
-CASE WHEN kind = 'update' AND EXISTS (
-    SELECT 1 FROM entries AS other WHERE other.title = entries.title
-    AND other.kind IN ('base', 'update') AND other.state = entries.state
-    AND other.number > entries.number
-) THEN 'superseded' WHEN EXISTS (
-    SELECT 1 FROM entries AS other WHERE other.title = entries.title
-    AND other.kind = entries.kind AND other.title_id = entries.title_id
-    AND (other.kind != 'update' OR other.number = entries.number)
-    AND other.state != 'gone'
-    AND (entries.state, other.number, other.size, entries.created_at, entries.id)
-    > (other.state, entries.number, entries.size, other.created_at, other.id)
-) THEN 'copy' END
-"""
 QUEUE_COLUMNS = (  # that the page has of an item
     *("id", "entry", "name", "size", "state", "status", "percent", "bytes", "speed"),
     *("error", "ended_at", "device", "freed_from", "account", "is_own"),
@@ -1345,8 +1369,6 @@ SELECT id, state FROM (
     FROM json_each(?) JOIN entries ON entries.id = value
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
-VERSION_SENT = "coalesce(entry_json ->> '$.metadata.version', '')"
-VALID_SHA256 = "iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL)"
 NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
 
@@ -1424,88 +1446,44 @@ Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
-PAGE_COLUMNS = ["id", "name", "type", "file_type", "size", "created_at", "state"]
-ENTRY_COLUMNS = ["id", "name", "source", *PAGE_COLUMNS[2:-1], "created_by"]
-PAGE_METADATA = ["kind", "base_id", "title_id", "version", "patch", "author", "icon"]
 
 
-def derived_columns(row: Row, covers: set[str], longer_name: str = "") -> Row:
-    """Return the columns of an entry that follow from its others.
-
-    :param covers: those that are among the icons.
-    """
+def derived(row: Row) -> Row:
+    """Return the columns of an entry that follow from its others, by themselves."""
     facts, overrides = row["facts"], row.get("overrides", {})
     metadata = {**facts, **overrides}
-    if row.get("cover") in covers:
-        metadata["icon"] = row["cover"]
     metadata |= part_facts(row["file_type"], metadata)
-    plain_name = metadata["name"]
+    name = metadata["name"]
     if row["type"] == "filepath" and "name" not in overrides:
-        plain_name = part_name(row["source"], metadata)
+        name = part_name(row["source"], metadata)
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
-    named = {**row, "name": longer_name or plain_name}
     return {
-        **{name: metadata.get(name) for name in ("kind", "title_id", "icon")},
+        **{column: metadata.get(column) for column in ("kind", "title_id")},
         "title": metadata["base_id"] or row["id"],
         "number": numbers[0] if numbers else 0,
-        "plain_name": plain_name,
-        "name": named["name"],
-        "sort_name": named["name"].casefold(),
-        "entry_json": entry_json(named, metadata),
-        "page_json": page_json(named, metadata),
+        "plain_name": name,
+        "name": name,
+        "sort_name": name.casefold(),
     }
 
 
-def entry_json(row: Row, metadata: Row) -> str:
-    """Return the Entry of the interface, as JSON."""
-    checked = (row.get("sha256_size"), row.get("sha256_mtime"))
-    if checked == (row["size"], row.get("mtime")):
-        metadata = {**metadata, "sha256": row["sha256"]}
-    entry = {name: row[name] for name in ENTRY_COLUMNS}
-    known = {name: value for name, value in metadata.items() if value is not None}
-    del known["name"]
-    return ENCODER.encode({**entry, "metadata": known})
-
-
-def page_json(row: Row, metadata: Row) -> str:
-    """Return what the page's list has of an entry, without what is empty, as JSON."""
-    entry = {name: row[name] for name in PAGE_COLUMNS}
-    entry |= {name: metadata.get(name) for name in PAGE_METADATA}
-    if metadata.get("complete") is False:
-        entry["complete"] = False
-    known = {name: value for name, value in entry.items() if value not in (None, "")}
-    return ENCODER.encode(known)
-
-
-def write_entries(
-    db: sqlite3.Connection, rows: Sequence[Row], names: Mapping[str, str] | None = None
-) -> None:
+def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Add entries, or replace those with the same ids, by one statement: SQLite works
-    without holding up the threads that answer calls. All rows have the same columns.
-
-    :param names: by id, where the plain names are not unique. If None, those that are
-        concerned are told apart.
-    """
+    without holding up the threads that answer calls. All rows have the same columns."""
     if not rows:
         return
-    plain_names = {row["plain_name"] for row in rows if row.get("plain_name")}
-    covers = known_covers(db, rows)
-    values: list[Any] = []
-    for row in rows:
-        row.update(derived_columns(row, covers, (names or {}).get(row["id"], "")))
-        values += [json.dumps(v) if isinstance(v, dict) else v for v in row.values()]
-    columns = ", ".join(rows[0])
-    place = f"({', '.join('?' * len(rows[0]))})"
-    places = ", ".join([place] * len(rows))
-    updates = ", ".join(f"{name} = excluded.{name}" for name in rows[0] if name != "id")
+    written = [{**row, **derived(row)} for row in rows]
+    columns = [*written[0]]
+    values = ", ".join(f"value ->> '{column}'" for column in columns)
+    updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
     db.execute(
-        f"INSERT INTO entries ({columns}) VALUES {places}"
-        f" ON CONFLICT (id) DO UPDATE SET {updates}",
-        values,
+        f"INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM json_each(?)"
+        f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates}",
+        (ENCODER.encode(written),),
     )
-    if names is None:
-        tell_apart(db, plain_names.union(row["plain_name"] for row in rows))
+    names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
+    tell_apart(db, names)
 
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
@@ -1515,19 +1493,19 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
         "SELECT id, name, plain_name, source AS path,"
         " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM entries"
         " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
-        (json.dumps([*plain_names]),),
+        (ENCODER.encode([*plain_names]),),
     ).fetchall()
     names = display_names(found)
-    changed = [row["id"] for row in found if row["name"] != names[row["id"]]]
-    for ids in batches(changed):
-        write_entries(db, read_entries(db, ids), names)
-
-
-def known_covers(db: sqlite3.Connection, rows: Iterable[Row]) -> set[str]:
-    """Return which covers of these entries are among the icons."""
-    sql = "SELECT digest FROM icons WHERE digest IN (SELECT value FROM json_each(?))"
-    covers = json.dumps([row.get("cover") for row in rows])
-    return {row["digest"] for row in db.execute(sql, (covers,))}
+    changed = {
+        row["id"]: {"name": name, "sort_name": name.casefold()}
+        for row in found
+        if (name := names[row["id"]]) != row["name"]
+    }
+    db.execute(
+        "UPDATE entries SET name = value ->> 'name', sort_name = value ->> 'sort_name'"
+        " FROM json_each(?) WHERE entries.id = key",
+        (ENCODER.encode(changed),),
+    )
 
 
 def content_digest(*parts: bytes) -> str:
@@ -1550,16 +1528,32 @@ def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
         write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
 
 
-def file_columns(file: FoundFile, content: FileContent | None) -> Row:
-    """Return the columns that a found file gives, and its content where it was read."""
-    columns: Row = {"source": file.path, **file._asdict()}
+def set_states(
+    db: sqlite3.Connection, files: Sequence[tuple[KnownFile, FoundFile, str]], now: str
+) -> None:
+    """Write the states of files that are not read, and what their folders tell."""
+    rows = {item.id: {**file._asdict(), "state": state} for item, file, state in files}
+    db.execute(
+        "UPDATE entries SET state = value ->> 'state',"
+        " gone_at = iif(value ->> 'state' = 'gone', ?2, NULL),"
+        " size = value ->> 'size', mtime = value ->> 'mtime',"
+        " inode = value ->> 'inode', volume = value ->> 'volume',"
+        " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
+        (ENCODER.encode(rows), now),
+    )
+    changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
+    sql = "SELECT plain_name FROM entries WHERE id IN (SELECT value FROM json_each(?))"
+    names = db.execute(sql, (ENCODER.encode(changed),)).fetchall()
+    tell_apart(db, {row["plain_name"] for row in names})
+
+
+def file_columns(file: FoundFile, content: FileContent) -> Row:
+    """Return the columns that a file gives that was found and read."""
+    columns: Row = {"source": file.path, **file._asdict(), **content._asdict()}
     del columns["path"]
-    columns |= {"state": "here", "gone_at": None}
-    if content:
-        columns["file_type"] = file_type(file.path)
-        columns |= {"facts_version": FACTS_VERSION, "fault": None}
-        columns.update(content._asdict())
-    return columns
+    columns |= {"state": "here", "gone_at": None, "fault": None}
+    columns["file_type"] = file_type(file.path)
+    return {**columns, "facts_version": FACTS_VERSION}
 
 
 KNOWN_FILE = (
@@ -1683,7 +1677,7 @@ def make_private(path: str) -> None:
 
 
 def adopt_schema(db: sqlite3.Connection) -> None:
-    """Give the database the tables and indexes of SCHEMA. Those that differ are made
+    """Give the database what SCHEMA has: tables, indexes and views that differ are made
     again. Others stay: tools such as Litestream have tables of theirs in the file."""
     with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
         fresh.executescript(SCHEMA)
@@ -1697,6 +1691,68 @@ def adopt_schema(db: sqlite3.Connection) -> None:
         elif not found or found["sql"] != sql:
             db.execute(f"DROP {kind} IF EXISTS {name}")
             db.execute(sql)
+
+
+def check_version(db: sqlite3.Connection, path: str) -> int:
+    """Return the version of a database's schema, 0 of a new file. :raises Problem: it
+    is another program's, or that of a newer catalogd."""
+    version, identity = (
+        int(db.execute(f"PRAGMA {name}").fetchone()[name])
+        for name in ("user_version", "application_id")
+    )
+    used = "SELECT 1 FROM sqlite_schema WHERE name NOT GLOB '_litestream*'"
+    if identity == APPLICATION_ID and version > SCHEMA_VERSION:
+        message = f"{path}: was made by a newer catalogd. Update it"
+        copies = range(SCHEMA_VERSION, 0, -1)
+        copy = next(filter(os.path.exists, (copy_path(path, at) for at in copies)), "")
+        raise Problem(f"{message}, or restore {copy}." if copy else f"{message}.")
+    if identity != APPLICATION_ID and db.execute(used).fetchone():
+        raise Problem(f"{path}: is a database of another program.")
+    return version if identity == APPLICATION_ID else 0
+
+
+def copy_path(path: str, version: int) -> str:
+    """Return where a database is copied before it is upgraded from this version."""
+    name = f"before-upgrade-{version}.db"
+    return os.path.join(os.path.dirname(path), "backups", name)
+
+
+def set_schema(db: sqlite3.Connection) -> None:
+    """Make a database one of this version: a new one, or one that was upgraded."""
+    adopt_schema(db)
+    ids = [row["id"] for row in db.execute("SELECT id FROM entries")]
+    change_entries(db, dict.fromkeys(ids, {}))
+    db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0)")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def upgrade(folder: str) -> None:
+    """Copy the database, if it is of an earlier release, and upgrade it. Only a service
+    may do so: an older one that still runs would no longer understand its database.
+
+    :raises Conflict: another service runs.
+    """
+    path = os.path.join(folder, "catalogd.db")
+    if not os.path.exists(path):
+        return
+    with connected(path) as db:
+        version = check_version(db, path)
+        if version in (0, SCHEMA_VERSION):
+            return
+        with exclusive(folder, "serve"):
+            copy = copy_path(path, version)
+            os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+            copy_database(path, copy)
+            db.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
+            db.execute("PRAGMA legacy_alter_table = ON")  # and only them
+            db.execute("BEGIN IMMEDIATE")
+            for step in range(version, SCHEMA_VERSION):
+                for statement in UPGRADES[step]:
+                    db.execute(statement)
+            set_schema(db)
+            db.execute("COMMIT")
+    log.info("Upgraded the database. A copy of the earlier one is %s.", copy)
 
 
 def remake_table(db: sqlite3.Connection, name: str, sql: str) -> None:
@@ -1752,6 +1808,53 @@ def exclusive(folder: str, work: str, wait: float = 0) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def connected(path: str) -> Iterator[sqlite3.Connection]:
+    """Open a database on its own, of whatever version. :raises Problem: it cannot be
+    used."""
+    try:
+        with storage_problems():
+            connecting = sqlite3.connect(path, timeout=10, isolation_level=None)
+            with contextlib.closing(connecting) as db:
+                db.row_factory = sqlite3.Row
+                yield db
+    except StorageFailed as problem:
+        raise Problem(f"{path}: {problem}") from problem
+
+
+def copy_database(path: str, copy: str) -> None:
+    """Write a whole copy of a database, of whatever version, which may be in use, in
+    place of an earlier copy.
+
+    :raises Problem: another file is there, or it cannot be written.
+    """
+    part = f"{copy}.{new_id()}.part"
+    try:
+        if os.path.exists(copy) and not is_copy(copy, path):
+            raise Problem(f"{copy}: is there already, and is not a backup.")
+        make_private(part)
+        try:
+            with connected(path) as db, connected(part) as target:
+                db.backup(target)
+            os.replace(part, copy)
+        except BaseException:
+            os.unlink(part)
+            raise
+    except OSError as error:
+        raise Problem(f"{copy}: cannot be written: {error.strerror}.") from error
+    except (StorageFull, StorageFailed) as problem:
+        raise Problem(f"{copy}: cannot be written: {problem}") from problem
+
+
+def is_copy(copy: str, path: str) -> bool:
+    """Return whether it is a database of ours other than the one in use. It is not
+    opened by SQLite: to close the one in use would end SQLite's locks on it."""
+    if os.path.samefile(copy, path):
+        return False
+    with open(copy, "rb") as file:
+        return schema_version(file) > 0
+
+
 class Database:
     """The SQLite file of one data folder. Any thread may call. Readers never wait for
     writers, which take turns."""
@@ -1805,19 +1908,18 @@ class Database:
         return db
 
     def _prepare(self) -> None:
-        """Make the tables, or upgrade those of an earlier release."""
-        current = (SCHEMA_VERSION, APPLICATION_ID)
-        if (self._pragma("user_version"), self._pragma("application_id")) == current:
+        """Make the tables of a new file. :raises Problem: it is not of this version."""
+        version = check_version(self._writer, self.path)
+        if version == SCHEMA_VERSION:
             return
+        if version:
+            message = f"{self.path}: was made by an older catalogd."
+            raise Problem(f"{message} Restart the service: it upgrades the database.")
         # SQLite itself does not wait there for a lock.
         with self.exclusive("upgrade", wait=60):
             self._writer.execute("PRAGMA journal_mode = WAL")
-            self._writer.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
-            self._writer.execute("PRAGMA legacy_alter_table = ON")  # and only them
             with self.writing() as db:
-                self._upgrade(db)
-            self._writer.execute("PRAGMA legacy_alter_table = OFF")
-            self._writer.execute("PRAGMA foreign_keys = ON")
+                set_schema(db)
 
     def time(self, days_ago: float = 0) -> str:
         """Return a time as it is stored."""
@@ -1829,27 +1931,6 @@ class Database:
         with storage_problems():
             row = self._observer.execute("PRAGMA data_version").fetchone()
         return int(row["data_version"])
-
-    def _pragma(self, name: str) -> int:
-        return int(self._writer.execute(f"PRAGMA {name}").fetchone()[name])
-
-    def _upgrade(self, db: sqlite3.Connection) -> None:
-        version = self._pragma("user_version")
-        used = "SELECT 1 FROM sqlite_schema WHERE name NOT GLOB '_litestream*'"
-        if self._pragma("application_id") == APPLICATION_ID:
-            if version > SCHEMA_VERSION:
-                raise Problem(f"{self.path}: was made by a newer catalogd. Update it.")
-        elif db.execute(used).fetchone():
-            raise Problem(f"{self.path}: is a database of another program.")
-        for step in range(version or SCHEMA_VERSION, SCHEMA_VERSION):
-            for statement in UPGRADES[step]:
-                db.execute(statement)
-        adopt_schema(db)
-        ids = [row["id"] for row in db.execute("SELECT id FROM entries")]
-        change_entries(db, dict.fromkeys(ids, {}))
-        db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0)")
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -1945,40 +2026,6 @@ class Database:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._writer.execute("PRAGMA shrink_memory")
 
-    def backup(self, path: str) -> None:
-        """Write a whole copy of the database, in place of an earlier one.
-
-        :raises Problem: another file is there, or it cannot be written.
-        """
-        try:
-            if os.path.exists(path) and not self._is_backup(path):
-                raise Problem(f"{path}: is there already, and is not a backup.")
-            self._copy_to(path)
-        except OSError as error:
-            raise Problem(f"{path}: cannot be written: {error.strerror}.") from error
-        except (StorageFull, StorageFailed) as problem:
-            raise Problem(f"{path}: cannot be written: {problem}") from problem
-
-    def _copy_to(self, path: str) -> None:
-        part = f"{path}.{new_id()}.part"
-        make_private(part)
-        try:
-            copying = contextlib.closing(sqlite3.connect(part))
-            with copying as copy, self.reading() as db:
-                db.backup(copy)
-            os.replace(part, path)
-        except BaseException:
-            os.unlink(part)
-            raise
-
-    def _is_backup(self, path: str) -> bool:
-        """Return whether it is a database of ours other than the one in use. It is not
-        opened by SQLite: to close the one in use would end SQLite's locks on it."""
-        if os.path.samefile(path, self.path):
-            return False
-        with open(path, "rb") as file:
-            return schema_version(file) > 0
-
 
 def schema_version(file: IO[bytes]) -> int:
     """Return that of a database of ours, 0 for any other file, from its first bytes:
@@ -2009,7 +2056,7 @@ class Backups:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             for part in pathlib.Path(self.folder).glob("catalogd-*.part*"):
                 part.unlink()  # a crash left it
-            self.database.backup(path)
+            copy_database(self.database.path, path)
             for old in self._paths()[: -self.count]:
                 old.unlink()
             self.problem = ""
@@ -2049,8 +2096,8 @@ def restore(folder: str, backup: IO[bytes]) -> str:
                 shutil.copyfileobj(backup, file)
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.closing(Database(part)) as database:
-                fault = database.fault()
+            with connected(copy) as db:
+                fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
             if fault != "ok":
                 raise Problem(f"{backup.name}: is damaged: {fault}.")
             moved = [end for end in ("", "-wal", "-shm") if os.path.exists(path + end)]
@@ -2365,13 +2412,9 @@ class Entries:
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        entries = "SELECT entry_json AS json FROM entries WHERE state = 'here'"
+        entries = "SELECT entry_json AS json FROM answers WHERE state = 'here'"
         if for_page:
-            entries = (
-                "SELECT iif(part IS NULL, page_json, json_insert(page_json, '$.part',"
-                f" part)) AS json FROM (SELECT *, {PART} AS part FROM entries)"
-                " WHERE state != 'gone'"
-            )
+            entries = "SELECT page_json AS json FROM answers WHERE state != 'gone'"
         array = self.database.value(
             f"SELECT CAST(group_concat(json) AS BLOB) FROM ({entries}"
             " ORDER BY sort_name, id)"
@@ -2383,7 +2426,7 @@ class Entries:
 
         :raises NotFound: there is none that can be downloaded now.
         """
-        sql = "SELECT entry_json FROM entries WHERE id = ? AND state = 'here'"
+        sql = "SELECT entry_json FROM answers WHERE id = ? AND state = 'here'"
         text = self.database.value(sql, (entry,))
         if text is None:
             raise NotFound(NO_ENTRY)
@@ -2396,39 +2439,46 @@ class Entries:
 
         :raises NotFound: there is none, or its file is gone.
         """
+        sql = "SELECT state, entry_json FROM answers WHERE id = ? AND state != 'gone'"
         with self.database.reading() as db:
-            rows = read_entries(db, [entry])
-        if not rows or rows[0]["state"] == "gone":
-            raise NotFound(NO_ENTRY)
-        found = {**json.loads(rows[0]["entry_json"]), "state": rows[0]["state"]}
-        bare = derived_columns({**rows[0], "overrides": {}}, set())
-        told = {**json.loads(bare["entry_json"])["metadata"], "name": bare["name"]}
-        file = {name: told[name] for name in ENTRY_CHANGES if name in told}
-        return {"entry": found, "file": file}
+            row = db.execute(sql, (entry,)).fetchone()
+            if row is None:
+                raise NotFound(NO_ENTRY)
+            [bare] = read_entries(db, [entry])
+        facts = bare["facts"] | part_facts(bare["file_type"], bare["facts"])
+        facts["name"] = derived({**bare, "overrides": {}})["name"]
+        known = {
+            name: facts[name] for name in ENTRY_CHANGES if facts.get(name) is not None
+        }
+        return {
+            "entry": {**json.loads(row["entry_json"]), "state": row["state"]},
+            "file": known,
+        }
 
     def tidy(self) -> list[Row]:
         """Return the files that waste space or will not work, each with a reason and,
         where it is equal to another file, the id of the entry to keep ("of")."""
-        base = "SELECT name FROM entries AS base WHERE base.title = entries.title"
-        base += " AND kind = 'base' AND state != 'gone'"
-        return self.database.rows(
-            f"WITH parts AS (SELECT *, {PART} AS part, ({base}) AS base,"
-            f" {VALID_SHA256} AS checksum FROM entries"
-            " WHERE type = 'filepath' AND state = 'here'),"
-            " files AS (SELECT *, first_value(id) OVER equal AS kept,"
-            " first_value(checksum) OVER equal AS kept_checksum FROM parts WINDOW"
-            " equal AS"
-            " (PARTITION BY sample ORDER BY part NOT NULL, created_at, source)),"
-            " found AS (SELECT *, CASE WHEN fault NOT NULL THEN fault"
-            " WHEN facts ->> 'complete' = 0 THEN 'incomplete'"
-            " WHEN id != kept AND coalesce(checksum = kept_checksum, 1) THEN 'equal'"
-            " WHEN part = 'superseded' THEN part"
-            " WHEN kind IN ('update', 'add-on') AND base IS NULL THEN 'no base'"
-            " END AS reason FROM files)"
-            " SELECT reason, id, name, source AS path, size, base AS title,"
-            " iif(reason = 'equal', kept, NULL) AS of FROM found"
-            " WHERE reason NOT NULL ORDER BY reason, sort_name, id"
-        )
+        return self.database.rows("""
+            WITH files AS (
+                SELECT *, first_value(id) OVER equal AS kept,
+                first_value(checksum) OVER equal AS kept_checksum, (
+                    SELECT name FROM entries AS base WHERE base.title = parts.title
+                    AND kind = 'base' AND state != 'gone'
+                ) AS base
+                FROM parts WHERE type = 'filepath' AND state = 'here' WINDOW equal AS
+                (PARTITION BY sample ORDER BY surplus NOT NULL, created_at, source)
+            ), found AS (
+                SELECT *, CASE WHEN fault NOT NULL THEN fault
+                WHEN facts ->> 'complete' = 0 THEN 'incomplete'
+                WHEN id != kept AND coalesce(checksum = kept_checksum, 1) THEN 'equal'
+                WHEN surplus = 'superseded' THEN surplus
+                WHEN kind IN ('update', 'add-on') AND base IS NULL THEN 'no base'
+                END AS reason FROM files
+            )
+            SELECT reason, id, name, source AS path, size, base AS title,
+            iif(reason = 'equal', kept, NULL) AS of FROM found
+            WHERE reason NOT NULL ORDER BY reason, sort_name, id
+        """)
 
     def downloadable(self) -> list[Row]:
         """Return the entries that can be downloaded now, the oldest first."""
@@ -2519,26 +2569,28 @@ class Entries:
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
-        gone = {"state": "gone", "gone_at": self.database.time()}
-        offline = {"state": "offline", "gone_at": None}
-        columns = {
-            known.id: file_columns(file, content)
-            for known, file, content in changes.updated
-        }
-        columns |= {known.id: gone for known in changes.gone}
-        columns |= {known.id: offline for known in changes.offline}
+        read, states = {}, []
+        for item, file, content in changes.updated:
+            if content:
+                read[item.id] = file_columns(file, content)
+            else:
+                states.append((item, file, "here"))
+        states += [(item, item.file, "gone") for item in changes.gone]
+        states += [(item, item.file, "offline") for item in changes.offline]
         with self._changing() as db:
-            change_entries(db, columns)
+            change_entries(db, read)
+            set_states(db, states, self.database.time())
             sql = "DELETE FROM entries WHERE id = ?"
-            db.executemany(sql, [(known.id,) for known in changes.forgotten])
+            db.executemany(sql, [(item.id,) for item in changes.forgotten])
 
     def drop_icons(self) -> None:
-        """Drop the icons that no entry has, neither shown nor behind a cover."""
-        shown = "SELECT icon FROM entries WHERE icon NOT NULL"
-        own = "SELECT facts ->> '$.icon' AS icon FROM entries WHERE cover NOT NULL"
-        own = f"SELECT icon FROM ({own}) WHERE icon NOT NULL"
-        used = f"{shown} UNION ALL {own}"
-        self.database.write(f"DELETE FROM icons WHERE digest NOT IN ({used})", ())
+        """Drop the icons that no entry has, neither as its cover nor in its facts."""
+        sql = """
+            DELETE FROM icons
+            WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
+            AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
+        """
+        self.database.write(sql, ())
 
     def add_icons(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
@@ -2548,7 +2600,7 @@ class Entries:
 
     def icon(self, entry: str) -> bytes:
         """Return a JPEG or PNG. :raises NotFound: there is none of this entry."""
-        sql = "SELECT image FROM icons JOIN entries ON digest = icon WHERE id = ?"
+        sql = "SELECT image FROM icons JOIN parts ON digest = icon WHERE id = ?"
         image: bytes | None = self.database.value(sql, (entry,))
         if image is None:
             raise NotFound("The entry has no icon.")
@@ -2561,8 +2613,8 @@ class Entries:
         """
         some = "AND id IN (SELECT value FROM json_each(:ids))" if entries else ""
         rows = self.database.rows(
-            "SELECT id, source AS path, folder, size, mtime,"
-            f" {VALID_SHA256} AS sha256 FROM entries"
+            "SELECT id, source AS path, folder, size, mtime, checksum AS sha256"
+            " FROM parts"
             f" WHERE type = 'filepath' AND state = 'here' {some} ORDER BY sort_name",
             {"ids": json.dumps([*entries])},
         )
@@ -2575,10 +2627,12 @@ class Entries:
         return self.checksums([entry])[0]
 
     def set_checksum(self, checksum: Checksum) -> None:
-        columns = {"sha256": checksum.sha256, "sha256_size": checksum.size}
-        columns["sha256_mtime"] = checksum.mtime
+        sql = """
+            UPDATE entries SET sha256 = :sha256, sha256_size = :size,
+            sha256_mtime = :mtime WHERE id = :id
+        """
         with self._changing() as db:
-            change_entries(db, {checksum.id: columns})
+            db.execute(sql, checksum._asdict())
 
     def set_fault(self, entry: str, fault: str | None) -> None:
         """Keep what verify found wrong with a file, until it is read again."""
@@ -2602,11 +2656,13 @@ class Entries:
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
         with self._changing() as db:
-            sql = "DELETE FROM entries WHERE id = ? AND type = 'url' RETURNING name"
+            sql = (
+                "DELETE FROM entries WHERE id = ? AND type = 'url' RETURNING plain_name"
+            )
             row = db.execute(sql, (entry,)).fetchone()
             if row is None:
                 raise NotFound(f"There is no link {entry}.")
-            tell_apart(db, [row["name"]])
+            tell_apart(db, [row["plain_name"]])
 
 
 class Devices:
@@ -2805,8 +2861,8 @@ class Queue:
         rows = self.database.rows(
             "SELECT id, EXISTS (SELECT 1 FROM sent WHERE entry = id"
             " AND sent.account = :account AND device IN (coalesce(:device, device), '')"
-            f" AND sent.version = {VERSION_SENT}) AS is_sent FROM entries"
-            f" WHERE title = :title AND state != 'gone' AND {PART} IS NULL",
+            " AND sent.version = parts.version) AS is_sent FROM parts"
+            " WHERE title = :title AND state != 'gone' AND surplus IS NULL",
             {"account": account, "title": title, "device": device},
         )
         if not rows:
@@ -2922,10 +2978,10 @@ class Queue:
         if not to.is_running:
             self.progress.drop(item)
         if status == "completed":
-            device = "SELECT id FROM keys WHERE id = ? AND is_device"
             db.execute(
-                f"INSERT OR REPLACE INTO sent SELECT id, ?, {VERSION_SENT},"
-                f" coalesce(({device}), ''), ? FROM entries WHERE id = ?",
+                "INSERT OR REPLACE INTO sent SELECT id, ?, version, coalesce("
+                "(SELECT id FROM keys WHERE keys.id = ? AND is_device), ''), ?"
+                " FROM parts WHERE id = ?",
                 (row["account"], report.get("key"), now, row["entry"]),
             )
 
@@ -11562,16 +11618,26 @@ def open_store(
 ) -> Iterator[Store]:
     """Open the database, as the user who owns the data folder, while the block runs."""
     settings = settings or read_settings(args)  # perhaps only root can read the file
-    become_owner(args.data_dir)
-    is_chosen = args.data_dir != os.path.abspath(default_data_folder())
-    try:  # a mistyped folder must not become an empty database, nor a backup of one
-        if args.run is not serve and (is_chosen or args.run is backup):
-            os.stat(os.path.join(args.data_dir, "catalogd.db"))
-    except OSError as error:
-        raise Problem(f"{args.data_dir}: cannot be used: {reason(error)}") from error
+    find_database(args)
+    if args.run is serve:
+        upgrade(args.data_dir)
     store = Store(args.data_dir, settings.stale_after)
     with contextlib.closing(store):
         yield store
+
+
+def find_database(args: argparse.Namespace) -> str:
+    """Return its path, as the user who owns the data folder. :raises Problem: it is to
+    be there, and is not."""
+    become_owner(args.data_dir)
+    path = os.path.join(args.data_dir, "catalogd.db")
+    is_chosen = args.data_dir != os.path.abspath(default_data_folder())
+    try:  # a mistyped folder must not become an empty database, nor a backup of one
+        if args.run is not serve and (is_chosen or args.run is backup):
+            os.stat(path)
+    except OSError as error:
+        raise Problem(f"{args.data_dir}: cannot be used: {reason(error)}") from error
+    return path
 
 
 def become_owner(folder: str) -> None:
@@ -12301,9 +12367,9 @@ def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
 def backup(args: argparse.Namespace) -> None:
     """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)
-    with open_store(args) as store:
-        is_there = os.path.exists(path)
-        store.database.backup(path)
+    database = find_database(args)
+    is_there = os.path.exists(path)
+    copy_database(database, path)
     earlier = ", in place of the earlier copy" if is_there else ""
     print(f"Copied the database to {path}{earlier}.")
 

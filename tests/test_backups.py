@@ -124,7 +124,7 @@ def test_a_failure_is_told_until_a_copy_is_made(
     caplog: pytest.LogCaptureFixture,
     fault: str,
 ) -> None:
-    def fail(database: catalogd.Database, path: str) -> None:
+    def fail(path: str) -> None:
         raise catalogd.StorageFull("The disk is full.")
 
     problem = "The disk is full."
@@ -132,7 +132,7 @@ def test_a_failure_is_told_until_a_copy_is_made(
         pathlib.Path(backups.folder).write_text("")
         problem = f"[Errno 17] File exists: '{backups.folder}'"
     else:
-        monkeypatch.setattr(catalogd.Database, "_copy_to", fail)
+        monkeypatch.setattr(catalogd, "connected", fail)
         problem = f"{backups.folder}/{NIGHT}: cannot be written: {problem}"
     backups.make()
     assert signed_in.get("/web/backup").json["problem"] == problem

@@ -671,6 +671,22 @@ def test_a_backup_that_cannot_be_written_is_one_line(
     assert refused("backup", str(tmp_path)) == message
 
 
+def test_a_database_of_an_older_release_is_copied_and_not_upgraded(
+    run: Run, refused: Run, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    data.mkdir()
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db:
+        sql = pathlib.Path(__file__).with_name("version4.sql").read_text("utf-8")
+        db.executescript(sql)
+    for words in (("user", "list"), ("key", "list"), ("scan",)):
+        message = f"{data / 'catalogd.db'}: was made by an older catalogd."
+        assert refused(*words).startswith(f"{message} Restart the service")
+    run("backup", str(tmp_path / "copy"))
+    for path in (data / "catalogd.db", tmp_path / "copy"):
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (4,)
+
+
 # Scan
 
 

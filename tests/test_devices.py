@@ -496,7 +496,7 @@ def test_a_call_that_cannot_be_answered_now_does_not_use_up_the_code(
 ) -> None:
     code = house.kim.post("/web/pairing")["code"]
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise catalogd.Busy("Busy.")
 
     with monkeypatch.context() as patch:

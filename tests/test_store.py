@@ -57,6 +57,14 @@ def opened(
     return contextlib.closing(catalogd.Store(folder, clock=clock))
 
 
+def upgraded(
+    folder: pathlib.Path, clock: Callable[[], float] = time.time
+) -> contextlib.closing[catalogd.Store]:
+    """The store of an earlier release, as a service opens it."""
+    catalogd.upgrade(str(folder))
+    return opened(str(folder), clock)
+
+
 def status(store: catalogd.Store, account: int) -> list[str]:
     return [item["status"] for item in store.queue.items(account)]
 
@@ -1600,7 +1608,7 @@ def as_released(answers: dict[str, Any]) -> Any:
 def test_a_released_store_gives_the_same_answers_when_it_is_upgraded(
     released: pathlib.Path,
 ) -> None:
-    with opened(str(released), at_release) as store:
+    with upgraded(released, at_release) as store:
         assert as_released(answers(store)) == as_released(ANSWERS)
         assert not store.entries.outdated("", 100)
     with opened(str(released), at_release) as again:  # which counts a key's use
@@ -1610,23 +1618,23 @@ def test_a_released_store_gives_the_same_answers_when_it_is_upgraded(
     assert is_whole(str(released / "catalogd.db"))
 
 
-@pytest.mark.parametrize("version", [*catalogd.UPGRADES])
+@pytest.mark.parametrize("version", [1, 4])
 def test_an_upgraded_store_equals_a_fresh_one(
     tmp_path: pathlib.Path, version: int
 ) -> None:
     released = data_folder(tmp_path / "released", version)
     for folder in (released, tmp_path / "fresh"):
-        opened(str(folder)).thing.close()
-    upgraded = tables(str(released / "catalogd.db"))
-    theirs = [row for row in upgraded if row[0].startswith("_litestream")]
-    assert [row for row in upgraded if row not in theirs] == tables(
+        upgraded(folder).thing.close()
+    found = tables(str(released / "catalogd.db"))
+    theirs = [row for row in found if row[0].startswith("_litestream")]
+    assert [row for row in found if row not in theirs] == tables(
         str(tmp_path / "fresh" / "catalogd.db")
     )
     assert len(theirs) == 1
 
 
 def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
-    with opened(str(released), at_release) as store:
+    with upgraded(released, at_release) as store:
         anna = store.accounts.id_of("anna")
         entry = next(
             row for row in store.entries.downloadable() if row["name"] == "Broken"
@@ -1638,36 +1646,43 @@ def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
             store.accounts.add_key(99, "nobody's", b"")
 
 
-def test_a_store_of_version_2_keeps_what_it_has(tmp_path: pathlib.Path) -> None:
-    released = data_folder(tmp_path / "released", 2)
-    with opened(str(released), at_release) as store:
-        base, update = json.loads(store.entries.list_json())
-        assert (base["name"], update["name"]) == ("Celeste", "Celeste - Update 1")
-        assert store.entries.icon(base["id"])[:2] == b"\xff\xd8"
-        assert [row["status"] for row in store.queue.items(1)] == [
-            "completed",
-            "processing",
-        ]
-        assert [row["entry"] for row in store.queue.pending(2)] == [base["id"]]
-        [sent] = store.queue.sent(1)
-        assert (sent["entry"], sent["version"]) == (base["id"], "0")
-        assert not store.queue.send_title(1, base["metadata"]["base_id"])["failed"]
+def test_a_store_of_version_4_gives_the_same_answers_when_it_is_upgraded(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "BATCH", 3)  # entries are written in several
+    released = data_folder(tmp_path / "released", 4)
+    answers = json.loads((HERE_FILES / "version4.json").read_text("utf-8"))
+    with contextlib.closing(sqlite3.connect(released / "catalogd.db")) as db, db:
+        db.execute("UPDATE entries SET kind = 'base', title = '?'")  # and made again
+    with upgraded(released, lambda: float(answers["now"])) as store:
+        entries = store.entries
+        assert json.loads(entries.list_json()) == answers["list"]
+        assert json.loads(entries.list_json(for_page=True)) == answers["page"]
+        assert entries.tidy() == answers["tidy"]
+        assert [[*row] for row in entries.checksums()] == answers["checksums"]
+        files = {entry: entries.details(entry)["file"] for entry in answers["files"]}
+        assert files == answers["files"]
     assert is_whole(str(released / "catalogd.db"))
 
 
-def test_a_store_of_version_3_keeps_what_it_has(tmp_path: pathlib.Path) -> None:
-    released = data_folder(tmp_path / "released", 3)
-    with opened(str(released), at_release) as store:
-        [session] = store.accounts.sessions(1)
-        assert session["last_used_at"] == session["created_at"]
+def test_a_store_of_version_4_keeps_its_accounts_and_queues(
+    tmp_path: pathlib.Path,
+) -> None:
+    released = data_folder(tmp_path / "released", 4)
+    with upgraded(released, lambda: 1_700_000_300.0) as store:
+        anna, ben = (account["id"] for account in store.accounts.all())
         digest = catalogd.hash_token("anna's cookie")
         assert store.accounts.session_holder(digest) is not None
         [device] = store.devices.all("anna")
         assert (device["name"], device["target"]) == ("Living room", "ready")
-        assert store.addresses.browse_token(2) == "abcdefghjkmnpqrstuvw"
-        assert [row["status"] for row in store.queue.items(1)] == ["completed"]
-        assert [row["name"] for row in store.queue.pending(2)] == ["Celeste"]
-    assert is_whole(str(released / "catalogd.db"))
+        assert store.addresses.browse_token(ben) == "abcdefghjkmnpqrstuvw"
+        assert status(store, anna) == ["pending"] * 2 + [*ENDED[:2], "cancelled"] + [
+            "pending",  # of ben, for anna's shared device
+            "processing",
+        ]
+        assert names(store.queue.pending(ben)) == []
+        [sent] = store.queue.sent(anna)
+        assert (sent["version"], sent["device"]) == ("0", device["id"])
 
 
 def test_an_upgrade_tells_when_items_ended_and_which_keys_a_login_made(
@@ -1679,7 +1694,7 @@ def test_an_upgrade_tells_when_items_ended_and_which_keys_a_login_made(
         cleared = "SELECT id FROM queue WHERE cleared"
         sql = f"INSERT INTO addresses SELECT x'00', 2, id, NULL FROM ({cleared})"
         assert db.execute(sql).rowcount == 1
-    with opened(str(released), at_release) as store:
+    with upgraded(released, at_release) as store:
         rows = store.database.rows("SELECT status, ended_at FROM queue")
         ended = {row["status"]: row["ended_at"] for row in rows}
         sql = "SELECT id FROM keys WHERE by_login"
@@ -1697,23 +1712,12 @@ def test_an_upgrade_tells_when_items_ended_and_which_keys_a_login_made(
     assert is_whole(str(released / "catalogd.db"))
 
 
-def test_all_entries_are_rendered_again_by_an_upgrade(
-    released: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        catalogd, "entry_json", lambda row, metadata: json.dumps(row["name"])
-    )
-    monkeypatch.setattr(catalogd, "BATCH", 3)
-    with opened(str(released)) as store:
-        assert "Homebrew Menu" in json.loads(store.entries.list_json())
-
-
 KILLED = """
 import catalogd, os, signal, sys
 def die(db, rows):
     os.kill(os.getpid(), signal.SIGKILL)
 catalogd.write_entries = die
-catalogd.Store(sys.argv[1])
+catalogd.upgrade(sys.argv[1])
 """
 
 
@@ -1737,7 +1741,7 @@ def test_an_upgrade_that_fails_leaves_the_store_as_it_was(
         catalogd.UPGRADES, 1, (*catalogd.UPGRADES[1], "DROP TABLE nothing")
     )
     with pytest.raises(sqlite3.OperationalError):
-        opened(str(released))
+        catalogd.upgrade(str(released))
     assert tables(str(released / "catalogd.db")) == before
 
 
@@ -1750,18 +1754,47 @@ def test_an_index_that_differs_is_made_again(
     version = catalogd.SCHEMA_VERSION
     monkeypatch.setattr(catalogd, "SCHEMA_VERSION", version + 1)
     monkeypatch.setattr(catalogd, "UPGRADES", {version: ()})
-    opened(str(tmp_path)).thing.close()
+    upgraded(tmp_path).thing.close()
     made = dict(tables(str(tmp_path / "catalogd.db")))
     assert made["queue_entry"] == "CREATE INDEX queue_entry ON queue (entry, place)"
+
+
+def test_a_store_is_copied_before_an_upgrade(tmp_path: pathlib.Path) -> None:
+    released = data_folder(tmp_path / "released", 4)
+    before = tables(str(released / "catalogd.db"))
+    for _ in range(2):  # the second time there is nothing to upgrade
+        with upgraded(released) as store:
+            catalogd.Backups(store.database, 1).make()
+    copies = sorted(path.name for path in (released / "backups").iterdir())
+    assert copies[0] == "before-upgrade-4.db" and len(copies) == 2
+    assert tables(str(released / "backups" / copies[0])) == before
 
 
 def test_a_store_of_a_newer_version_is_refused(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened(str(tmp_path)).thing.close()
-    monkeypatch.setattr(catalogd, "SCHEMA_VERSION", 1)
-    with pytest.raises(catalogd.Problem, match="was made by a newer catalogd"):
-        opened(str(tmp_path))
+    released = data_folder(tmp_path / "released", 4)
+    upgraded(released).thing.close()
+    copy = released / "backups" / "before-upgrade-4.db"
+    monkeypatch.setattr(catalogd, "SCHEMA_VERSION", 4)
+    newer = "was made by a newer catalogd. Update it"
+    for open_store in (upgraded, lambda folder: opened(str(folder))):
+        with pytest.raises(catalogd.Problem, match=f"{newer}, or restore {copy}."):
+            open_store(released)
+    copy.unlink()
+    with pytest.raises(catalogd.Problem, match=f"{newer}\\."):
+        upgraded(released)
+
+
+def test_only_a_service_upgrades_and_not_below_another(tmp_path: pathlib.Path) -> None:
+    released = data_folder(tmp_path / "released", 4)
+    before = tables(str(released / "catalogd.db"))
+    with pytest.raises(catalogd.Problem, match="was made by an older .* Restart the s"):
+        opened(str(released))
+    with catalogd.exclusive(str(released), "serve"), pytest.raises(catalogd.Conflict):
+        catalogd.upgrade(str(released))
+    assert tables(str(released / "catalogd.db")) == before
+    assert not (released / "backups").exists()
 
 
 def test_there_is_an_upgrade_from_each_version() -> None:
@@ -1831,7 +1864,7 @@ def test_a_backup_is_a_store(
 ) -> None:
     folder = tmp_path / "restored"
     folder.mkdir()
-    store.database.backup(str(folder / "catalogd.db"))
+    catalogd.copy_database(store.database.path, str(folder / "catalogd.db"))
     assert os.listdir(folder) == ["catalogd.db"]
     with opened(str(folder)) as restored:
         assert restored.entries.get(entry) == store.entries.get(entry)
@@ -1841,7 +1874,7 @@ def test_a_backup_is_a_store(
 def test_others_cannot_read_a_backup(
     store: catalogd.Store, tmp_path: pathlib.Path
 ) -> None:
-    store.database.backup(str(tmp_path / "copy"))
+    catalogd.copy_database(store.database.path, str(tmp_path / "copy"))
     assert stat.S_IMODE(os.stat(tmp_path / "copy").st_mode) == 0o600
 
 
@@ -1859,7 +1892,9 @@ def test_a_backup_that_is_taken_while_others_write_is_whole(
     writer.start()
     try:
         for _ in range(10):
-            store.database.backup(path)  # each replaces the one before
+            catalogd.copy_database(
+                store.database.path, path
+            )  # each replaces the one before
             assert is_whole(path)
             with contextlib.closing(sqlite3.connect(path)) as copy:
                 sql = "SELECT count(*), (SELECT value FROM counters) FROM entries"
@@ -1876,7 +1911,7 @@ def test_a_backup_replaces_no_other_file(
     path = tmp_path / "letter.txt"
     path.write_text("Dear reader")
     with pytest.raises(catalogd.Problem, match="is there already, and is not a backup"):
-        store.database.backup(str(path))
+        catalogd.copy_database(store.database.path, str(path))
     assert path.read_text() == "Dear reader"
 
 
@@ -1888,7 +1923,9 @@ def test_a_backup_does_not_replace_the_database_itself(
     )  # so the file tells what it is
     before = os.stat(store.database.path).st_ino
     with pytest.raises(catalogd.Problem, match="is not a backup"):
-        store.database.backup(os.path.join(store.database.folder, ".", "catalogd.db"))
+        catalogd.copy_database(
+            store.database.path, os.path.join(store.database.folder, ".", "catalogd.db")
+        )
     assert os.stat(store.database.path).st_ino == before
 
 
@@ -1897,15 +1934,15 @@ def test_a_backup_to_nowhere_is_a_problem(
 ) -> None:
     for path, reason in (("no/copy", "No such file"), ("", "Is a directory")):
         with pytest.raises(catalogd.Problem, match=f"cannot be written: {reason}"):
-            store.database.backup(str(tmp_path / path))
+            catalogd.copy_database(store.database.path, str(tmp_path / path))
 
 
 def test_a_backup_that_fails_leaves_no_file(
     store: catalogd.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store.database, "reading", full_disk)
+    monkeypatch.setattr(catalogd, "connected", full_disk)
     with pytest.raises(catalogd.Problem, match="copy: cannot be written: The disk is"):
-        store.database.backup(str(tmp_path / "copy"))
+        catalogd.copy_database(store.database.path, str(tmp_path / "copy"))
     assert os.listdir(tmp_path) == ["data"]
 
 
@@ -1935,7 +1972,7 @@ def test_a_full_disk_refuses_writes_and_nothing_else(disk: pathlib.Path) -> None
         assert ids(store) == set(kept)
         assert store.accounts.key_holder(b"1") is not None
         with pytest.raises(catalogd.Problem, match="full"):
-            store.database.backup(str(disk / "copy"))
+            catalogd.copy_database(store.database.path, str(disk / "copy"))
 
         os.unlink(disk / "ballast")
         kept.append(add_link(store, "Another"))

@@ -175,7 +175,7 @@ def rows_as_json(path: str) -> list[float]:
     those of json.dumps alone."""
     with contextlib.closing(sqlite3.connect(f"{path}/catalogd.db")) as db:
         began = time.perf_counter()
-        rows = db.execute("SELECT entry_json FROM entries ORDER BY sort_name, id")
+        rows = db.execute("SELECT entry_json FROM answers ORDER BY sort_name, id")
         entries = [json.loads(row[0]) for row in rows]
         dumping = time.perf_counter()
         json.dumps({"entries": entries}).encode()
