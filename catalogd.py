@@ -2705,6 +2705,14 @@ class Devices:
             if changes.get("shared") is False:
                 free_items(db, device, keep=owner["account"])
 
+    def remove(self, device: str, account: int | None = None) -> None:
+        """Remove the key of a device of the account, or with None of any, as
+        `Accounts.revoke_key` does. :raises NotFound: there is no such device."""
+        condition = "id = :id AND is_device AND account = coalesce(:account, account)"
+        with self.database.writing() as db:
+            if not remove_keys(db, condition, {"id": device, "account": account}):
+                raise NotFound(f"There is no device {device}.")
+
     def move(
         self, account: int, item: str, device: str | None, admin: bool = False
     ) -> None:
@@ -5141,7 +5149,7 @@ class DeviceCalls(Calls):
 
     @route("DELETE /web/devices/<device>", access="session")
     def revoke(self, caller: Caller, device: str) -> None:
-        self.accounts.revoke_key(device, None if caller.admin else caller.account)
+        self.devices.remove(device, None if caller.admin else caller.account)
 
     @route("GET /send_to_switch.py", access="open")
     def client(self) -> bottle.HTTPResponse:

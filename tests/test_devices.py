@@ -407,6 +407,13 @@ def test_who_sees_and_changes_which_devices(house: Household, living: Caller) ->
     house.kim.post(f"/web/devices/{living.id}", expect=400, name="")
 
 
+def test_removing_a_device_removes_no_other_key(house: Household) -> None:
+    key = house.kim.post("/web/keys", label="script")["id"]
+    for person in (house.kim, house.robin):
+        person.call("DELETE", f"/web/devices/{key}", expect=404)
+    assert [row["id"] for row in house.kim.get("/web/keys")["keys"]] == [key]
+
+
 # Pairing
 
 
