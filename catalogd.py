@@ -488,6 +488,7 @@ UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
 SETUP = {"code": Field(str, required=True), **LOGIN}
 PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
+SIGN_OUT = {"keys": Field(bool), "devices": Field(bool), "addresses": Field(bool)}
 KEY = {"label": Field(str, required=True, max_length=100)}
 PAIR = {"code": Field(str, required=True), "name": KEY["label"]}
 DEVICE_CHANGES = {
@@ -2180,16 +2181,22 @@ class Accounts:
             raise NotFound(f"There is no account {name}.")
         return found[0]
 
-    def set_password(self, account: int, password: str, keep: str = "") -> None:
-        """Change it, and end all sessions but the one with the id `keep`.
-
-        :raises NotFound: there is no such account.
-        """
+    def change(
+        self,
+        account: int,
+        password: str | None = None,
+        admin: bool | None = None,
+        keep: str = "",
+    ) -> None:
+        """Change its password, which ends all sessions but the one with the id `keep`,
+        and make it an admin or a member. Raises as `remove` does."""
         with self.database.writing() as db:
-            sql = "UPDATE accounts SET password = ? WHERE id = ?"
-            self._change(db, sql, (password, account))
-            sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
-            db.execute(sql, (account, keep))
+            sql = "UPDATE accounts SET password = coalesce(?, password),"
+            sql += " admin = coalesce(?, admin) WHERE id = ?"
+            self._change(db, sql, (password, admin, account))
+            if password is not None:
+                sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
+                db.execute(sql, (account, keep))
 
     def remove(self, account: int) -> None:
         """Remove it with its keys, sessions and queue.
@@ -2201,12 +2208,6 @@ class Accounts:
             sql = "SELECT id FROM keys WHERE account = ?"
             remove_keys(db, db.execute(sql, (account,)))
             self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
-
-    def set_admin(self, account: int, admin: bool) -> None:
-        """Make it an admin or a member. Raises as `remove` does."""
-        with self.database.writing() as db:
-            sql = "UPDATE accounts SET admin = ? WHERE id = ?"
-            self._change(db, sql, (admin, account))
 
     @staticmethod
     def _change(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> None:
@@ -2374,6 +2375,19 @@ class Accounts:
         for row in sessions:
             row["last_used_at"] = uses.get(row["id"], (0, row["last_used_at"]))[1]
         return sessions
+
+    def sign_out(
+        self, account: int, keys: bool, devices: bool, addresses: bool
+    ) -> None:
+        """End all sessions of an account, and if told so its keys, those of its
+        devices, and its console addresses."""
+        values = {"account": account, "keys": keys, "devices": devices}
+        with self.database.writing() as db:
+            db.execute("DELETE FROM sessions WHERE account = ?", (account,))
+            kind = "iif(is_device, :devices, :keys)"
+            remove_keys(db, f"account = :account AND {kind}", values)
+            sql = "DELETE FROM addresses WHERE account = ? AND ?"
+            db.execute(sql, (account, addresses))
 
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
@@ -5068,13 +5082,17 @@ class SignInCalls(Calls):
         self.accounts.end_session(caller.credential, caller.account)
         return self._cookie_answer("", 0)
 
+    @route("POST /web/sessions/end", access="session", fields=SIGN_OUT)
+    def end_sessions(self, caller: Caller, body: Mapping[str, Any]) -> Any:
+        choices = [body.get(name, False) for name in SIGN_OUT]
+        self.accounts.sign_out(caller.account, *choices)
+        return self._cookie_answer("", 0)
+
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"], "The current password is wrong.")
-        self.accounts.set_password(
-            caller.account, hash_password(new), keep=caller.credential
-        )
+        self.accounts.change(caller.account, hash_password(new), keep=caller.credential)
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
@@ -5100,11 +5118,9 @@ class AccountCalls(Calls):
 
     @route(f"POST {ONE_ACCOUNT}", "admin", ACCOUNT_CHANGES, "passwords")
     def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
-        if "password" in body:
-            new = hash_password(check_password(body["password"]))
-            self.accounts.set_password(int(account), new, caller.credential)
-        if "admin" in body:
-            self.accounts.set_admin(int(account), body["admin"])
+        password = body.get("password")
+        new = None if password is None else hash_password(check_password(password))
+        self.accounts.change(int(account), new, body.get("admin"), caller.credential)
 
     @route(f"DELETE {ONE_ACCOUNT}", access="admin")
     def remove_account(self, caller: Caller, account: str) -> None:
@@ -6979,6 +6995,15 @@ const WORDS = {
   thisBrowser: "this browser",
   end: "End",
   endSession: name => `End the session of ${name}`,
+  signOutEverywhere: "Sign out everywhere",
+  signedOutEverywhere: "You were signed out in all browsers.",
+  everywhereQuestion: "Sign out in all browsers, and in this one too?",
+  everywhereLead: "Sign out in all browsers, and also:",
+  everywhere: {
+    keys: "revoke my keys",
+    devices: "remove my devices",
+    addresses: "revoke my console addresses",
+  },
   endQuestion: (name, used) =>
     `End the session of ${name}, ${used}? That browser has to sign in again.`,
   folders: "Library folders",
@@ -11081,7 +11106,31 @@ async function changePassword(fields) {
 }
 
 function renderSessions() {
-  return panel(WORDS.sessions, list("sessions", state.sessions, renderSession));
+  return panel(
+    WORDS.sessions,
+    list("sessions", state.sessions, renderSession),
+    form(
+      "everywhere",
+      signOutEverywhere,
+      h.p(null, WORDS.everywhereLead),
+      Object.entries(WORDS.everywhere).map(([name, text]) =>
+        h.label({class: "check", key: name}, h.input({type: "checkbox", name}), text),
+      ),
+      h.button("danger", WORDS.signOutEverywhere),
+    ),
+  );
+}
+
+/** @param {Fields} fields */
+async function signOutEverywhere(fields) {
+  const names = Object.keys(WORDS.everywhere);
+  const what = Object.fromEntries(names.map(name => [name, name in fields]));
+  const act = async () => {
+    await call("POST", "web/sessions/end", what);
+    leave(WORDS.signedOutEverywhere);
+  };
+  const text = WORDS.everywhereQuestion;
+  await ask({text, yes: WORDS.signOutEverywhere, act, isDanger: true});
 }
 
 /** @param {Session} session */
@@ -12221,7 +12270,7 @@ def user_password(args: argparse.Namespace) -> None:
     """Change the password of an account, and end its sessions."""
     with open_store(args) as store:
         account = store.accounts.id_of(args.name)
-        store.accounts.set_password(account, hash_password(read_password(args)))
+        store.accounts.change(account, hash_password(read_password(args)))
     print(f"Changed the password of {args.name}; all sessions ended.")
 
 

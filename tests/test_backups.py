@@ -111,7 +111,7 @@ def test_a_member_sees_no_backup(
 ) -> None:
     backups.make()
     store.accounts.add("ben", "hash", admin=True)
-    store.accounts.set_admin(store.accounts.id_of("anna"), False)
+    store.accounts.change(store.accounts.id_of("anna"), admin=False)
     for path in ("/web/backup", "/web/backup/file"):
         signed_in.get(path, status=403)
 

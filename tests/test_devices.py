@@ -295,7 +295,7 @@ def unshare(house: Household, device: Caller) -> None:
 
 def remove_owner(house: Household, device: Caller) -> None:
     accounts = house.store.accounts
-    accounts.set_admin(accounts.id_of("kim"), True)
+    accounts.change(accounts.id_of("kim"), admin=True)
     accounts.remove(accounts.id_of("robin"))
 
 
@@ -482,7 +482,7 @@ def test_a_few_wrong_codes_end_none(house: Household) -> None:
 
 ENDS: dict[str, Callable[[catalogd.Accounts, int, str], None]] = {
     "session": lambda accounts, kim, session: accounts.end_session(session, kim),
-    "password": lambda accounts, kim, session: accounts.set_password(kim, "", session),
+    "password": lambda accounts, kim, session: accounts.change(kim, "", keep=session),
     "account": lambda accounts, kim, session: accounts.remove(kim),
 }
 

@@ -138,7 +138,7 @@ def test_a_call_of_an_ended_session_does_nothing(
     button(anna, "Create key").click()
     held.reach_server()
     anna.get_by_role("link", name="You").click()
-    button(anna, "Sign out").click()
+    anna.get_by_role("button", name="Sign out", exact=True).click()
     button(anna, "Sign in").wait_for()
     held.answer()
     calls: list[str] = []

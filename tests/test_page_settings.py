@@ -92,7 +92,7 @@ def test_signing_out_leads_to_the_sign_in_view(
 ) -> None:
     add(store, "Paper Harbor")
     anna.goto("#settings/you")
-    button(anna, "Sign out").click()
+    anna.get_by_role("button", name="Sign out", exact=True).click()
     button(anna, "Sign in").wait_for()
     anna.reload()
     button(anna, "Sign in").wait_for()
@@ -106,7 +106,7 @@ def test_signing_out_forgets_what_the_account_had(
     anna.goto("#settings/devices")
     make_key(anna)
     anna.goto("#settings/you")
-    button(anna, "Sign out").click()
+    anna.get_by_role("button", name="Sign out", exact=True).click()
     button(anna, "Sign in").wait_for()
     anna.get_by_label("Name").fill("ben")
     anna.get_by_label("Password").fill(PASSWORD)
@@ -356,6 +356,21 @@ def test_another_browser_is_signed_out_after_a_question(
     button(dialog, "End").click()
     button(anna, "End the session of Chrome on Android").wait_for(state="detached")
     assert len(store.accounts.sessions(1)) == 1
+
+
+def test_signing_out_everywhere_leads_to_the_sign_in_view(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.accounts.add_session(1, catalogd.hash_token("x"), "Chrome/99 Android")
+    store.accounts.add_key(1, "script", b"1")
+    anna.goto("#settings/you")
+    anna.get_by_label("revoke my keys").check()
+    button(anna, "Sign out everywhere").click()
+    dialog = anna.get_by_role("dialog")
+    button(dialog, "Sign out everywhere").click()
+    see(anna, "You were signed out in all browsers.")
+    button(anna, "Sign in").wait_for()
+    assert store.accounts.sessions(1) == store.accounts.keys(1) == []
 
 
 def test_an_account_is_added_made_admin_with_undo_and_removed(

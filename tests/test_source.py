@@ -113,6 +113,7 @@ POST   /web/login                        open
 POST   /web/logout                       session
 POST   /web/password                     session
 GET    /web/sessions                     session
+POST   /web/sessions/end                 session
 DELETE /web/sessions/<id>                session
 GET    /web/accounts                     admin
 POST   /web/accounts                     admin

@@ -127,7 +127,7 @@ def test_a_new_password_ends_all_sessions_but_the_one_to_keep(
         store.accounts.add_session(anna, secret, "browser")
     kept = store.accounts.session_holder(b"this")
     assert kept is not None
-    store.accounts.set_password(anna, "new hash", keep=kept.credential)
+    store.accounts.change(anna, "new hash", keep=kept.credential)
     assert store.accounts.credentials("anna") == (anna, "new hash")
     assert store.accounts.session_holder(b"this") == kept
     assert store.accounts.session_holder(b"other") is None

@@ -1076,7 +1076,7 @@ def test_a_new_password_begins_without_a_wait(
     """Also one that was set by another process, on the command line."""
     lock_out(browser)
     password = catalogd.hash_password("battery staple")
-    store.accounts.set_password(store.accounts.id_of("anna"), password)
+    store.accounts.change(store.accounts.id_of("anna"), password)
     sign_in(browser, "battery staple")
 
 
@@ -1138,6 +1138,33 @@ def test_a_bad_password_change_changes_nothing(
     assert_refused(answer, code)
     assert answer.json["message"].startswith(message)
     sign_in(signed_in)
+
+
+@pytest.mark.parametrize("ended", [(), ("keys",), ("devices", "addresses")])
+def test_signing_out_everywhere_ends_what_is_chosen(
+    signed_in: webtest.TestApp,
+    service: catalogd.Web,
+    store: catalogd.Store,
+    stranger: str,
+    key: str,
+    ended: tuple[str, ...],
+) -> None:
+    other = app_of(service, "192.168.1.8")
+    sign_in(other)
+    client = app_of(service, "192.168.1.9")
+    device = signed_in.post_json("/web/keys", {"label": "Attic"}).json["key"]
+    client.get("/api/send-queue", headers=bearer(device))
+    token = signed_in.post_json("/web/dir", {}).json["token"]
+    body = dict.fromkeys(ended, True)
+    answer = signed_in.post_json("/web/sessions/end", body)
+    assert "max-age=0" in answer.headers["Set-Cookie"].lower()
+    for app in (signed_in, other):
+        assert app.get("/web/me").json["account"] is None
+    status = {name: 401 if name in ended else 200 for name in catalogd.SIGN_OUT}
+    client.get("/api/list", headers=bearer(key), status=status["keys"])
+    client.get("/api/list", headers=bearer(device), status=status["devices"])
+    client.get(f"/dir/{token}/", status=status["addresses"])
+    client.get("/api/list", headers=bearer(stranger))
 
 
 # Keys

@@ -152,9 +152,11 @@ def test_the_last_admin_cannot_be_demoted(
 ) -> None:
     anna = accounts(signed_in)["anna"]["id"]
     path = f"/web/accounts/{anna}"
-    answer = signed_in.post_json(path, {"admin": False}, status=409)
+    body = {"admin": False, "password": "another one"}
+    answer = signed_in.post_json(path, body, status=409)
     assert "last admin" in answer.json["message"]
     assert accounts(signed_in)["anna"]["admin"] is True
+    signed_in.post_json("/web/login", {"username": "anna", "password": PASSWORD})
 
 
 def test_a_removed_account_is_signed_out(
