@@ -483,7 +483,9 @@ PROGRESS = {
     "error_message": Field(str, max_length=64 * 1024),
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
+    "offered": Field(bool),  # the item is in an installer's list, and not begun
 }
+OFFER = {"queue_item_ids": Field(list, required=True), "client": PROGRESS["client"]}
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
 SETUP = {"code": Field(str, required=True), **LOGIN}
@@ -1333,9 +1335,10 @@ BATCH = 250  # entries that are written at once
 
 class Status(NamedTuple):
     """What a status of a queue item means, and the next one by what happens: a client
-    reports figures or a status, or it gives the item back ("release"); the page can
-    retry and cancel; an item is "stale" when no client has reported on it for
-    `stale_after`. What is not in `next` is a Conflict."""
+    reports figures or a status, that it has offered the item to an installer, or that
+    it gives the item back ("release"); the page can retry and cancel; an item is
+    "stale" when no client has reported on it for `stale_after`. What is not in `next`
+    is a Conflict."""
 
     is_open: bool  # the item has not ended, and is in the queue once
     is_running: bool  # a client has it, whose key owns it until the item is stale
@@ -1343,12 +1346,14 @@ class Status(NamedTuple):
 
 
 PENDING = {"figures": "processing", "release": "pending", "cancel": "cancelled"}
-PENDING |= {status: status for status in STATUSES}
+PENDING |= {status: status for status in (*STATUSES, "offered")}
+RUNNING = {**PENDING, "stale": "pending"}
 FAILED = {"figures": "failed", "failed": "failed", "processing": "processing"}
 STOPPED = {"completed": "cancelled", "failed": "cancelled"}  # the client's last report
 QUEUE_STATUSES = {
     "pending": Status(True, False, PENDING),
-    "processing": Status(True, True, {**PENDING, "stale": "pending"}),
+    "offered": Status(True, True, RUNNING),
+    "processing": Status(True, True, {**RUNNING, "offered": "processing"}),
     "completed": Status(False, False, {"completed": "completed", "retry": "pending"}),
     "failed": Status(False, False, {**FAILED, "retry": "pending"}),
     "cancelled": Status(False, False, {**STOPPED, "retry": "pending"}),
@@ -1370,6 +1375,9 @@ SELECT id, state FROM (
     FROM json_each(?) JOIN entries ON entries.id = value
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
+ADD_ADDRESS = (
+    "INSERT OR REPLACE INTO addresses (digest, account, item) VALUES (?, ?, ?)"
+)
 NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
 
@@ -1602,7 +1610,7 @@ def next_status(row: Row, report: Mapping[str, Any]) -> str:
     if is_owned or row["device"] not in (None, report.get("key")):
         raise Conflict(OWNED)
     events = QUEUE_STATUSES[status].next
-    event = report.get("status", "figures")
+    event = "offered" if report.get("offered") else report.get("status", "figures")
     if report.get("release") and "release" in events:
         event = "release"
     if event not in events:
@@ -2974,20 +2982,20 @@ class Queue:
         status = next_status(row, report)
         if status != row["status"]:
             with self.database.writing() as db:
-                row = self.item_of(db, account, item)
-                status = next_status(row, report)
-                self._take(db, row, status, report)
-        elif QUEUE_STATUSES[status].is_running:
+                return str(self.take(db, account, item, report)["status"])
+        if QUEUE_STATUSES[status].is_running:
             self.progress.note(item, report)
         else:  # perhaps of a client that stops since the item was cancelled
             self.progress.drop(item)
         return status
 
-    def _take(
-        self, db: sqlite3.Connection, row: Row, status: str, report: Mapping[str, Any]
-    ) -> None:
-        """Write the status that an item has after a report."""
-        item, to, now = row["id"], QUEUE_STATUSES[status], self.database.time()
+    def take(
+        self, db: sqlite3.Connection, account: int, item: str, report: Mapping[str, Any]
+    ) -> Row:
+        """Write what `report` takes, and return the item after it."""
+        row = self.item_of(db, account, item)
+        status, now = next_status(row, report), self.database.time()
+        to = QUEUE_STATUSES[status]
         self.progress.note(item, report)
         columns = {**NEW_ITEM, "status": status}
         if to.is_running or not to.is_open:
@@ -3006,6 +3014,7 @@ class Queue:
                 " FROM parts WHERE id = ?",
                 (row["account"], report.get("key"), now, row["entry"]),
             )
+        return {**row, **columns}
 
     def item_of(
         self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
@@ -3146,12 +3155,39 @@ class ConsoleAddresses:
             next_status(row, {"key": key})
             if not QUEUE_STATUSES[row["status"]].is_running:
                 raise Conflict("The item is not being sent.")
-            sql = "INSERT OR REPLACE INTO addresses (digest, account, item)"
-            db.execute(f"{sql} VALUES (?, ?, ?)", (digest, account, item))
+            db.execute(ADD_ADDRESS, (digest, account, item))
         return str(row["entry"])
 
+    def offer(
+        self, account: int, digests: Mapping[str, bytes], report: Row
+    ) -> dict[str, str]:
+        """Take a report that items are offered, make an address for each, and return
+        their entries by item, without those that the client cannot have."""
+        found = {}
+        with self.database.writing() as db:
+            for item, digest in digests.items():
+                with contextlib.suppress(NotFound, Conflict):
+                    row = self.queue.take(
+                        db, account, item, {**report, "offered": True}
+                    )
+                    db.execute(ADD_ADDRESS, (digest, account, item))
+                    found[item] = row["entry"]
+        return found
+
+    def items(self, key: str, client: str | None) -> list[str]:
+        """Return the items with an address that a client has, silent or not."""
+        rows = self.database.rows(
+            "SELECT item FROM addresses JOIN queue ON queue.id = item"
+            " WHERE is_open AND queue.key = ? AND client IS ?",
+            (key, client),
+        )
+        return [row["item"] for row in rows]
+
     def address_holder(self, digest: bytes) -> Caller | None:
-        """Return who may browse with the token that has this digest, and what."""
+        """Return who may browse with the token that has this digest, and what.
+
+        :raises NotFound: no client sends the item any more.
+        """
         row = self.database.row(
             "SELECT accounts.id AS account, accounts.name, admin, '' AS credential,"
             " item, entry, status FROM addresses"
@@ -3161,7 +3197,7 @@ class ConsoleAddresses:
         )
         status = row.pop("status") if row else None
         if row and status and not self.queue.progress.is_running(row["item"], status):
-            return None
+            raise NotFound("The item is not being sent.")
         return caller(row)
 
 
@@ -4746,7 +4782,8 @@ COOKIE = "session"
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
-MAX_SERVED_ITEMS = 100  # queue items whose served bytes are remembered
+MAX_OFFERED = 50  # queue items at once
+MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUE_BODIES = 20  # accounts whose queue is kept as JSON
 MAX_INDEXES = 4  # console addresses whose index.json is kept in memory
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
@@ -5407,20 +5444,51 @@ class ConsoleCalls(Calls):
         entry = self.addresses.add_item_address(
             caller.account, item, hash_token(token), caller.credential
         )
+        address = self._item_address(item, entry, token)
+        if address is None:
+            raise Problem("The entry is a link, or its file is gone.")
+        return {"address": address}
+
+    @route("POST /api/send-queue/addresses", access="key", fields=OFFER)
+    def offer(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer null for an entry that is a link, or whose file is gone."""
+        if len(body["queue_item_ids"]) > MAX_OFFERED:
+            raise Problem(f"queue_item_ids has more than {MAX_OFFERED} ids.")
+        tokens = {item: new_token() for item in body["queue_item_ids"]}
+        digests = {item: hash_token(token) for item, token in tokens.items()}
+        report = {"key": caller.credential, "client": body.get("client")}
+        offered = self.addresses.offer(caller.account, digests, report)
+        return {
+            "addresses": {
+                item: self._item_address(item, entry, tokens[item])
+                for item, entry in offered.items()
+            }
+        }
+
+    @route("GET /api/send-queue/addresses", access="key")
+    def all_served_bytes(self, caller: Caller) -> dict[str, Any]:
+        client = bottle.request.query.get("client")
+        items = self.addresses.items(caller.credential, client)
+        return {"served": {item: self._served_bytes(item) for item in items}}
+
+    def _served_bytes(self, item: str) -> int:
+        return self.served.get(item, Served()).bytes
+
+    def _item_address(self, item: str, entry: str, token: str) -> str | None:
         found = self._current_directory().by_id.get(entry)
         if found is None or found["type"] != "filepath":
-            raise Problem("The entry is a link, or its file is gone.")
+            return None
         self.served.pop(item, None)
         self.served[item] = Served()
         for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
             self.served.pop(oldest, None)
         quoted = urllib.parse.quote(found["safe_name"], safe="")
-        return {"address": f"{base_url(self.settings)}/dir/{token}/{quoted}"}
+        return f"{base_url(self.settings)}/dir/{token}/{quoted}"
 
     @route("GET /api/send-queue/<item>/address", access="key")
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
         self.queue.check_item(caller.account, item)
-        return {"served": self.served.get(item, Served()).bytes}
+        return {"served": self._served_bytes(item)}
 
     @route("POST /web/dir", access="session")
     def replace_address(self, caller: Caller) -> dict[str, Any]:
@@ -6580,7 +6648,8 @@ JS = r""""use strict";
 /** @typedef {{
  *   reason: string, id: string, name: string, path: string, size: number, of?: string,
  * }} TidyFile is equal to the file of the entry `of` */
-/** @typedef {"pending" | "processing" | "completed" | "failed" | "cancelled"} Status */
+/** @typedef {"pending" | "offered" | "processing" | "completed" | "failed" |
+ *   "cancelled"} Status */
 /** @typedef {{
  *   id: string, entry: string, name: string, size: number, status: Status,
  *   state: "here" | "offline" | "gone", percent: number, bytes: number,
@@ -6714,6 +6783,7 @@ const WORDS = {
     copy: "another copy",
     queueing: "queueing",
     pending: "queued",
+    offered: "offered",
     processing: "sending",
     completed: "sent",
     failed: "failed",
@@ -6796,6 +6866,7 @@ const WORDS = {
   left: text => `${text} left`,
   noDevice: "No device fetches your queue yet.",
   waitsForDevice: "Waits for a device.",
+  offered: "Offered to the console",
   addOne: "Add one",
   sendTo: "Send to",
   toDevice: name => `to ${name}`,
@@ -8145,7 +8216,7 @@ function isQueued(part) {
  * @param {Title} title */
 function statusOfTitle({parts}) {
   const statuses = parts.map(statusOf);
-  for (const status of ["processing", "queueing", "pending", "failed"])
+  for (const status of ["processing", "queueing", "offered", "pending", "failed"])
     if (statuses.includes(/** @type {Status} */ (status))) return status;
   const isSent = parts.every((part, n) => part.part || statuses[n] === "completed");
   return isSent ? "completed" : "";
@@ -8342,7 +8413,7 @@ function marksOfPart(part) {
 }
 
 function isOngoing(status) {
-  return ["queueing", "pending", "processing"].includes(status);
+  return ["queueing", "pending", "offered", "processing"].includes(status);
 }
 
 // Devices: those that Send queues for
@@ -9868,7 +9939,12 @@ function renderRemoveLink(id, name) {
 
 /** @param {QueueItem} item */
 function isOpen(item) {
-  return item.status === "pending" || item.status === "processing";
+  return waits(item) || item.status === "processing";
+}
+
+/** @param {QueueItem} item */
+function waits(item) {
+  return item.status === "pending" || item.status === "offered";
 }
 
 /** Those of the account. */
@@ -9938,7 +10014,7 @@ function renderGroup(items) {
  * @param {QueueItem[]} items of the group */
 function renderOpenItems(group, items) {
   const sending = items.filter(item => item.status === "processing");
-  const waiting = items.filter(item => item.status === "pending");
+  const waiting = items.filter(waits);
   const [first, last] = state.ranges[group] || [0, 20];
   return [
     sending.length > 0 && h.ul({key: "sending"}, sending.map(renderSendingItem)),
@@ -9961,7 +10037,7 @@ function renderOpenItems(group, items) {
  * @param {QueueItem[]} items of a group */
 function renderTotals(items) {
   const open = items.filter(isOpen);
-  const waiting = open.filter(item => item.status === "pending");
+  const waiting = open.filter(waits);
   if (!waiting.length) return false;
   const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
   const speed = speedOf(items);
@@ -10171,10 +10247,12 @@ function renderSendingItem(item) {
  * @param {number} index
  * @param {number} count of those that wait for the same device */
 function renderWaitingItem(item, index, count) {
-  const isStuck = item.state === "here" && needsDevice();
+  const isOffered = item.status === "offered";
+  const isStuck = item.state === "here" && !isOffered && needsDevice();
   const facts = [
     sizeOf(item),
     senderOf(item),
+    isOffered && WORDS.offered,
     isStuck && WORDS.waitsForDevice,
     item.state !== "here" && WORDS.waitsForDisk,
   ];
@@ -10190,8 +10268,7 @@ function renderWaitingItem(item, index, count) {
     renderItemCover(item),
     h.div("item-text", h.h3({title: name}, name), h.p("meta", joinFacts(facts))),
     mayChange(item) && [
-      renderChooseDevice(item),
-      renderMoves(item, index, count),
+      !isOffered && [renderChooseDevice(item), renderMoves(item, index, count)],
       renderItemButton(item, "cancel", "close", WORDS.cancelName),
     ],
   );

@@ -59,6 +59,7 @@ ITEM = {
     "status": Field(str, required=True, choices=("pending",)),
 }
 ADDRESS = "/api/send-queue/<item>/address"
+ADDRESSES = "/api/send-queue/addresses"
 INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its own
     "GET /healthz": ({**DONE, "version": str, "waiting": WAITING}, []),
     "POST /api/auth/login": ({**DONE, "api_key": str}, [403, 429]),
@@ -72,6 +73,8 @@ INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its 
     "POST /api/send-queue/update": (MESSAGE, [404, 409]),
     f"POST {ADDRESS}": ({**DONE, "address": str}, [400, 404, 409]),
     f"GET {ADDRESS}": ({**DONE, "served": int}, [404]),
+    f"POST {ADDRESSES}": ({**DONE, "addresses": dict}, []),
+    f"GET {ADDRESSES}": ({**DONE, "served": dict}, []),
 }
 KEY_PLACES = {
     "header": {"type": "http", "scheme": "bearer"},
@@ -88,6 +91,7 @@ SERVER = {  # the document is not served, so its reader gives the address
     "variables": {"base_url": {"default": "http://127.0.0.1:6069"}},
 }
 JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+JSON_TYPES |= {list: "array", dict: "object"}
 TEXT = r"^[^\u0000\ud800-\udfff]*$"  # what check_text takes
 
 
@@ -127,6 +131,8 @@ def field_schema(field: Field) -> dict[str, Any]:
     elif field.type is str:
         least = field.min_length or int(field.required)
         found |= {"minLength": least, "maxLength": field.max_length, "pattern": TEXT}
+    elif field.type is list:
+        found["items"] = {"type": "string"}
     elif field.type is not bool:
         found |= {"minimum": field.low, "maximum": field.high}
     if not field.required:
@@ -141,8 +147,10 @@ def described(
     """Return the Operation Object of a call."""
     places = SECURITY[rule.access]
     names = dict.fromkeys(re.findall("<(.*?)>", rule.path), "path")
+    if rule.method == "GET" and rule.path in ("/api/send-queue", ADDRESSES):
+        names |= {"client": "query"}
     if rule.path == "/api/send-queue":
-        names |= {"client": "query", "target": "query"}
+        names |= {"target": "query"}
     text = {"schema": {"type": "string"}}
     call: dict[str, Any] = {
         "security": [{place: []} for place in places],

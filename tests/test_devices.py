@@ -5,6 +5,8 @@ import http.client
 import json
 import pathlib
 import re
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,7 @@ import webtest
 
 import catalogd
 import send_to_switch
-from conftest import PASSWORD, Clock, Library
+from conftest import PASSWORD, Clock, Library, wait_for
 
 Answer = dict[str, Any]
 
@@ -172,6 +174,61 @@ def test_no_other_client_gets_the_item_of_a_device(
     attic.post(address, expect=409)
     assert "/dir/" in living.post(address)["address"]
     assert living.get(address)["served"] == 0
+
+
+@pytest.fixture
+def offered(house: Household, living: Caller, library: Library) -> list[str]:
+    """The items of three files for the device, which its client has offered."""
+    names = ("Doom.nsp", "Echo.nsp", "Fez.nsp")
+    for name in names:
+        library.add(name)
+    house.web.scanner.scan()
+    files = {row["name"]: row["id"] for row in house.store.entries.downloadable()}
+    return [house.kim.send(files[name[:-4]], living.id) for name in names]
+
+
+def test_several_items_are_offered_and_taken_one_after_the_other(
+    house: Household, living: Caller, offered: list[str]
+) -> None:
+    path, progress = "/api/send-queue/addresses", "/api/send-queue/progress"
+    mine = f"{path}?client=one"
+    body = {"queue_item_ids": [*offered, "unknown"], "client": "one"}
+    addresses = living.post(path, **body)["addresses"]
+    assert [*addresses] == offered
+    assert {house.kim.row(item)["status"] for item in offered} == {"offered"}
+    assert living.poll() == living.poll("?client=two") == []
+    assert living.poll("?client=one") == offered
+    assert living.get(mine)["served"] == dict.fromkeys(offered, 0)
+    assert living.get(path)["served"] == {}
+    first, second, third = offered
+    with urllib.request.urlopen(addresses[first]) as answer:
+        content = answer.read()
+    counts = {first: len(content), second: 0, third: 0}
+    wait_for(lambda: living.get(mine)["served"] == counts)
+    living.report(first, "processing")
+    living.post(progress, queue_item_id=first, offered=True)
+    living.post(progress, queue_item_id=third, release=True)
+    statuses = [house.kim.row(item)["status"] for item in offered]
+    assert statuses == ["processing", "offered", "pending"]
+    assert living.poll() == [third]
+    living.report(first, "completed")
+    house.kim.post(f"/web/queue/{second}/cancel")
+    assert living.get(mine)["served"] == {}
+    for address in addresses.values():
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(address)
+
+
+def test_what_is_no_file_gets_no_address_when_it_is_offered(
+    house: Household, living: Caller
+) -> None:
+    path = "/api/send-queue/addresses"
+    item = house.kim.send(house.entries[0], living.id)
+    body = {"queue_item_ids": [item], "client": "one"}
+    assert living.post(path, **body)["addresses"] == {item: None}
+    living.report(item, "failed")
+    assert living.post(path, **body)["addresses"] == {}
+    living.post(path, expect=400, queue_item_ids=[item] * 51)
 
 
 def test_who_may_not_send_to_a_device_is_told_that_there_is_none(

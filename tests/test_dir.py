@@ -562,7 +562,7 @@ def test_an_item_address_ends_with_the_sending(
 ) -> None:
     path = item_path(browser, key, item)
     store.queue.report(store.accounts.id_of("anna"), item, report)
-    browser.get(path, status=401)
+    browser.get(path, status=404)
 
 
 def test_an_item_address_expires_when_nobody_reports(
@@ -570,7 +570,7 @@ def test_an_item_address_expires_when_nobody_reports(
 ) -> None:
     path = item_path(browser, key, item)
     clock.now += 301
-    browser.get(path, status=401)
+    browser.get(path, status=404)
 
 
 def test_a_new_item_address_replaces_the_last(

@@ -186,6 +186,8 @@ def transfer(client: Client, entry: str, item: str, link: str) -> None:
         client.call("GET", path, **{"If-None-Match": tag})
     client.call("POST", one)
     client.call("GET", one)
+    client.call("POST", f"{queue}/addresses", {"queue_item_ids": [item]})
+    client.call("GET", f"{queue}/addresses")
     file = f"/api/download/{entry}"
     tag = client.call("GET", file).headers["ETag"]
     client.call("GET", file, **{"If-None-Match": tag})

@@ -93,6 +93,23 @@ def test_an_item_moves_to_the_top_up_and_down(anna: Any, store: catalogd.Store) 
     assert menu.locator("option:not([hidden])").all_text_contents() == ["Down"]
 
 
+def test_an_offered_item_is_told_apart_and_stays_where_it_is(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic")
+    for name in ("First", "Second"):
+        store.queue.send(1, add(store, name), device)
+    item = store.queue.items(1)[0]["id"]
+    store.queue.report(1, item, {"offered": True, "key": device})
+    anna.goto("#queue")
+    see(anna, "2 waiting, 2 kB")
+    see(anna, "Offered to the console")
+    assert anna.get_by_label("Move First").count() == 0
+    see(anna, "Sending")
+    anna.get_by_label("Cancel First").click()
+    until(lambda: store.queue.items(1)[0]["status"] == "cancelled")
+
+
 def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
     device = add_device(store, "Attic")
     for name in ("First", "Second", "Third"):

@@ -105,6 +105,8 @@ POST   /api/send-queue/progress          key
 POST   /api/send-queue/update            key
 POST   /api/send-queue/<item>/address    key
 GET    /api/send-queue/<item>/address    key
+POST   /api/send-queue/addresses         key
+GET    /api/send-queue/addresses         key
 POST   /api/auth/login                   open
 GET    /dir<path:re:(?:/.*)?>            dir
 GET    /web/me                           open

@@ -22,6 +22,7 @@ from conftest import Clock, small_disk, wait_for
 
 NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
 HERE = os.path.dirname(catalogd.__file__)
+OPEN = ["pending", "offered", "processing"]
 ENDED = ["completed", "failed", "cancelled"]
 
 
@@ -667,6 +668,8 @@ def make(store: catalogd.Store, account: int, entry: str, status: str) -> str:
     item = send(store, account, entry)
     if status == "cancelled":
         store.queue.cancel(account, item)
+    elif status == "offered":
+        store.queue.report(account, item, {"offered": True})
     elif status != "pending":
         store.queue.report(account, item, {"status": status})
     return item
@@ -678,6 +681,10 @@ REPORTS: list[tuple[str, str | None, str | None]] = [
     ("pending", "processing", "processing"),
     ("pending", "completed", "completed"),
     ("pending", "failed", "failed"),
+    ("offered", None, "processing"),
+    ("offered", "processing", "processing"),
+    ("offered", "completed", "completed"),
+    ("offered", "failed", "failed"),
     ("processing", None, "processing"),
     ("processing", "processing", "processing"),
     ("processing", "completed", "completed"),
@@ -727,17 +734,19 @@ def test_the_table_of_reports_is_complete() -> None:
 
 def test_what_happens_to_an_item_is_in_one_table() -> None:
     """Where each event leads to from each status, for the eye; - is a conflict."""
-    events = ("figures", *catalogd.STATUSES, "release", "stale", "cancel", "retry")
+    events = ("figures", *catalogd.STATUSES, "offered", "release", "stale", "cancel")
+    events += ("retry",)
     table = [
         f"{before}: {' '.join(row.next.get(event, '-')[:4] for event in events)}"
         for before, row in catalogd.QUEUE_STATUSES.items()
     ]
     assert table == [
-        "pending: proc proc comp fail pend - canc -",
-        "processing: proc proc comp fail pend pend canc -",
-        "completed: - - comp - - - - pend",
-        "failed: fail proc - fail - - - pend",
-        "cancelled: - - canc canc - - - pend",
+        "pending: proc proc comp fail offe pend - canc -",
+        "offered: proc proc comp fail offe pend pend canc -",
+        "processing: proc proc comp fail proc pend pend canc -",
+        "completed: - - comp - - - - - pend",
+        "failed: fail proc - fail - - - - pend",
+        "cancelled: - - canc canc - - - - pend",
     ]
 
 
@@ -819,6 +828,34 @@ def test_an_item_that_nobody_reports_on_is_pending_again_in_its_place(
     clock.now += 1
     assert names(store.queue.pending(anna)) == ["Celeste", "Next"]
     assert {row["status"] for row in store.queue.pending(anna)} == {"pending"}
+
+
+def test_an_offered_item_is_its_client_s_until_nobody_reports_on_it(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock
+) -> None:
+    one, two = keys(store, anna)
+    item = send(store, anna, entry)
+    offered = {"offered": True, "client": "switch", "key": one}
+    assert store.queue.report(anna, item, offered) == "offered"
+    with pytest.raises(catalogd.Conflict, match="Another client"):
+        store.queue.report(anna, item, {**offered, "key": two})
+    assert store.queue.pending(anna, "switch", two) == []
+    (row,) = store.queue.pending(anna, "switch", one)
+    assert row["status"] == "pending"
+    clock.now += 300
+    assert store.queue.report(anna, item, offered) == "offered"
+    clock.now += 301
+    assert status(store, anna) == ["pending"]
+    assert store.queue.report(anna, item, {**offered, "key": two}) == "offered"
+    assert store.queue.report(anna, item, {"release": True, "key": two}) == "pending"
+
+
+def test_an_item_that_ended_is_not_offered(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = make(store, anna, entry, "failed")
+    with pytest.raises(catalogd.Conflict, match="The item is failed"):
+        store.queue.report(anna, item, {"offered": True})
 
 
 def test_a_client_that_was_alive_after_all_takes_its_item_back(
@@ -919,7 +956,7 @@ def test_a_report_of_a_key_that_was_revoked_just_now_changes_nothing(
     assert status(store, anna) == ["pending"]
 
 
-@pytest.mark.parametrize("before", ["pending", "processing"])
+@pytest.mark.parametrize("before", OPEN)
 def test_what_is_in_the_queue_already_is_not_added(
     store: catalogd.Store, anna: int, entry: str, clock: Clock, before: str
 ) -> None:
@@ -977,7 +1014,7 @@ def test_an_item_that_ended_can_be_retried_in_its_old_place(
     assert row["ended_at"] is None
 
 
-@pytest.mark.parametrize("before", ["pending", "processing"])
+@pytest.mark.parametrize("before", OPEN)
 def test_an_item_that_has_not_ended_cannot_be_retried(
     store: catalogd.Store, anna: int, entry: str, before: str
 ) -> None:
@@ -998,7 +1035,7 @@ def test_an_old_item_is_not_taken_up_beside_a_new_one_of_its_entry(
     assert status(store, anna) == ["failed", "pending"]
 
 
-@pytest.mark.parametrize("before", ["pending", "processing"])
+@pytest.mark.parametrize("before", OPEN)
 def test_an_item_can_be_cancelled(
     store: catalogd.Store, anna: int, entry: str, before: str
 ) -> None:
@@ -1087,7 +1124,7 @@ def test_clearing_drops_what_ended_in_this_account(
     for before in catalogd.QUEUE_STATUSES:
         make(store, anna, add_link(store, before), before)
     store.queue.clear(anna, "9999", ())
-    assert status(store, anna) == ["pending", "processing"]
+    assert status(store, anna) == ["pending", "offered", "processing"]
     assert status(store, ben) == ["completed"]
 
 
@@ -1198,7 +1235,8 @@ def test_an_item_runs_on_over_a_restart_until_its_client_is_silent(
             store.queue.report(anna, item, {"status": "processing", "key": two})
         clock.now += 1
         assert status(store, anna) == ["pending"]
-        assert store.addresses.address_holder(b"address") is None
+        with pytest.raises(catalogd.NotFound, match="not being sent"):
+            store.addresses.address_holder(b"address")
         store.queue.report(anna, item, {"status": "processing", "key": two})
 
 

@@ -756,6 +756,8 @@ def test_who_may_call_what() -> None:
         "POST /api/send-queue/update": "key",
         "POST /api/send-queue/<item>/address": "key",
         "GET /api/send-queue/<item>/address": "key",
+        "POST /api/send-queue/addresses": "key",
+        "GET /api/send-queue/addresses": "key",
         "POST /api/auth/login": "open",
         "POST /api/pair": "open",
         "GET /send_to_switch.py": "open",
