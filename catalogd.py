@@ -2392,8 +2392,9 @@ class Accounts:
         values = {"account": account, "keys": keys, "devices": devices}
         with self.database.writing() as db:
             db.execute("DELETE FROM sessions WHERE account = ?", (account,))
-            kind = "iif(is_device, :devices, :keys)"
-            remove_keys(db, f"account = :account AND {kind}", values)
+            sql = "SELECT id FROM keys WHERE account = :account"
+            sql += " AND iif(is_device, :devices, :keys)"
+            remove_keys(db, db.execute(sql, values))
             sql = "DELETE FROM addresses WHERE account = ? AND ?"
             db.execute(sql, (account, addresses))
 
@@ -2730,9 +2731,10 @@ class Devices:
     def remove(self, device: str, account: int | None = None) -> None:
         """Remove the key of a device of the account, or with None of any, as
         `Accounts.revoke_key` does. :raises NotFound: there is no such device."""
-        condition = "id = :id AND is_device AND account = coalesce(:account, account)"
+        sql = "SELECT id FROM keys WHERE id = ? AND is_device"
+        sql += " AND account = coalesce(?, account)"
         with self.database.writing() as db:
-            if not remove_keys(db, condition, {"id": device, "account": account}):
+            if not remove_keys(db, db.execute(sql, (device, account))):
                 raise NotFound(f"There is no device {device}.")
 
     def move(
