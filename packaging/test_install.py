@@ -31,6 +31,7 @@ class Bare:
         (root / "root/Games").mkdir()
         (root / "root/Games/Celeste.nsp").write_text("bytes")
         self.options = ["--chdir=/root/catalogd", f"--directory={root}"]
+        self.options += [f"--machine=catalogd-{os.getpid()}"]  # one for each worker
         for name, value in os.environ.items():
             if REACHES.fullmatch(name):
                 self.options += [f"--setenv={name}={value}"]
@@ -98,7 +99,7 @@ def test_python_with_venv_is_enough(bare: Bare) -> None:
 
 
 def test_python_alone_serves_the_archive(bare: Bare) -> None:
-    install, build, serve = readme("| **Python 3.11** and nothing else")
+    install, build, serve, _ = readme("| **Python 3.11** and nothing else")
     bare.run(
         install, build, "cp dist/catalogd.pyz .", "apt-get purge --yes python3-pip"
     )
@@ -106,7 +107,7 @@ def test_python_alone_serves_the_archive(bare: Bare) -> None:
 
 
 def test_a_system_without_python_runs_the_program(bare: Bare) -> None:
-    install, build, serve = readme("| **Linux without Python**")
+    install, build, serve, _ = readme("| **Linux without Python**")
     bare.run(install, build, "cp dist/catalogd .")
     bare.run("apt-get purge --yes python3 python3-minimal 'libpython3*'")
     assert bare.serves(serve)
