@@ -432,6 +432,10 @@ class StorageFailed(Problem):
     status, code = 503, "storage_failed"
 
 
+class Damaged(StorageFailed):
+    """The database is no database any more."""
+
+
 class StorageFull(Problem):
     status, code = 507, "storage_full"
 
@@ -1329,6 +1333,7 @@ CLIENT_SECONDS = 30  # after its last call a device counts as connected for so l
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
 MAX_WRITE_WAIT_SECONDS = 10
+MIN_START_BYTES = 1_000_000  # free, for SQLite's files beside the database
 MAX_CLOSE_WAIT_SECONDS = 0.9
 BATCH = 250  # entries that are written at once
 
@@ -1487,7 +1492,8 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
     db.execute(
-        f"INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM json_each(?)"
+        "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
+        f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
         f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates}",
         (ENCODER.encode(written),),
     )
@@ -1792,7 +1798,9 @@ def storage_problems() -> Iterator[None]:
         if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
             raise NotFound("What this belongs to was removed just now.") from error
         if DISK_ERROR.match(name):
-            raise StorageFailed(f"The database cannot be used: {error}.") from error
+            is_damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+            kind = Damaged if is_damaged else StorageFailed
+            raise kind(f"The database cannot be used: {error}.") from error
         raise
 
 
@@ -1818,17 +1826,29 @@ def exclusive(folder: str, work: str, wait: float = 0) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def named_problems(path: str) -> Iterator[None]:
+    """Turn errors of SQLite into Problems that name the database, or a full disk."""
+    try:
+        with storage_problems():
+            yield
+    except (StorageFailed, StorageFull) as problem:
+        free = shutil.disk_usage(os.path.dirname(path)).free
+        if free < MIN_START_BYTES:
+            wanted = f"{MIN_START_BYTES / 1e6:.0f} MB are wanted, {free / 1e6:.1f} free"
+            raise StorageFull(f"{path}: The disk is full: {wanted}.") from problem
+        raise type(problem)(f"{path}: {problem}") from problem
+
+
+@contextlib.contextmanager
 def connected(path: str) -> Iterator[sqlite3.Connection]:
     """Open a database on its own, of whatever version. :raises Problem: it cannot be
     used."""
-    try:
-        with storage_problems():
-            connecting = sqlite3.connect(path, timeout=10, isolation_level=None)
-            with contextlib.closing(connecting) as db:
-                db.row_factory = sqlite3.Row
-                yield db
-    except StorageFailed as problem:
-        raise Problem(f"{path}: {problem}") from problem
+    with named_problems(path):
+        wait = MAX_WRITE_WAIT_SECONDS
+        connecting = sqlite3.connect(path, timeout=wait, isolation_level=None)
+        with contextlib.closing(connecting) as db:
+            db.row_factory = sqlite3.Row
+            yield db
 
 
 def copy_database(path: str, copy: str) -> None:
@@ -1851,8 +1871,6 @@ def copy_database(path: str, copy: str) -> None:
             raise
     except OSError as error:
         raise Problem(f"{copy}: cannot be written: {error.strerror}.") from error
-    except (StorageFull, StorageFailed) as problem:
-        raise Problem(f"{copy}: cannot be written: {problem}") from problem
 
 
 def is_copy(copy: str, path: str) -> bool:
@@ -1888,7 +1906,7 @@ class Database:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 make_private(self.path)
-            with storage_problems():
+            with named_problems(self.path):
                 self._writer = self._connect()
                 self._writer.execute("PRAGMA synchronous = FULL")
                 self._writer.execute("PRAGMA cache_size = -8000")  # KiB, first scan
@@ -1898,8 +1916,6 @@ class Database:
         except OSError as error:
             message = f"{self.folder}: cannot be used: {reason(error)}"
             raise Problem(message) from error
-        except StorageFailed as problem:
-            raise Problem(f"{self.path}: {problem}") from problem
 
     def close(self) -> None:
         while self._all:
@@ -2088,34 +2104,55 @@ class Backups:
 def restore(folder: str, backup: IO[bytes]) -> str:
     """Put a backup in the place of the database, and return the path of that one, or
     "" where there was none. :raises Problem: it is no backup, or the service runs."""
-    version = schema_version(backup)
-    if not version:
-        raise Problem(f"{backup.name}: is not a backup of catalogd.")
-    if version > SCHEMA_VERSION:
-        raise Problem(f"{backup.name}: was made by a newer catalogd. Update it.")
-    backup.seek(0)
     path, part = os.path.join(folder, "catalogd.db"), os.path.join(folder, new_id())
     kept = f"{path}.{stamp(time.time())}".replace(":", "")
+    copy = os.path.join(part, "catalogd.db")
     os.makedirs(part, mode=0o700)
     try:
         with exclusive(folder, "serve"), exclusive(folder, "scan"):
-            copy = os.path.join(part, "catalogd.db")
             make_private(copy)
             with open(copy, "wb") as file:
                 shutil.copyfileobj(backup, file)
-                file.flush()
                 os.fsync(file.fileno())
-            with connected(copy) as db:
-                fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if fault != "ok":
-                raise Problem(f"{backup.name}: is damaged: {fault}.")
-            moved = [end for end in ("", "-wal", "-shm") if os.path.exists(path + end)]
-            for end in moved:
-                os.replace(path + end, kept + end)
+            check_backup(copy, backup.name)
+            is_there = os.path.exists(path)
+            if is_there:
+                keep(path, kept)
             os.replace(copy, path)
     finally:
         shutil.rmtree(part)
-    return kept if moved else ""
+    return kept if is_there else ""
+
+
+def check_backup(copy: str, name: str) -> None:
+    """:raises Problem: it is not a whole database of ours, or of a newer release."""
+    message = f"{name}: is not a backup of catalogd, or is damaged."
+    try:
+        with connected(copy) as db:
+            version = check_version(db, name)
+            fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            find = "SELECT 1 FROM sqlite_schema WHERE name = 'entries'"
+            if not version or fault != "ok" or not db.execute(find).fetchone():
+                raise Problem(message)
+    except Damaged as problem:
+        raise Problem(message) from problem
+
+
+def keep(path: str, kept: str) -> None:
+    """Give a database that no service uses a second name. SQLite writes what its -wal
+    has into it, and removes that: it must not lie beside another database.
+
+    :raises Busy: another program uses it.
+    """
+    with contextlib.suppress(Damaged), connected(path) as db:
+        for mode in ("DELETE", "WAL"):  # until somebody writes, WAL has no files
+            db.execute(f"PRAGMA journal_mode = {mode}")
+    try:
+        os.link(path, kept)
+    except OSError:  # the file system has no links
+        with open(path, "rb") as old, open(kept, "xb") as new:
+            shutil.copyfileobj(old, new)
+            os.fsync(new.fileno())
 
 
 class Accounts:
@@ -12515,6 +12552,8 @@ def restore_backup(args: argparse.Namespace) -> None:
     """Put a backup back, while the service is stopped, and keep the old database."""
     path = os.path.abspath(args.file)
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise Problem(f"{path}: is not a file.")
         with open(path, "rb") as file:  # perhaps only root can
             become_owner(args.data_dir)
             kept = restore(args.data_dir, file)

@@ -1,11 +1,16 @@
 """Backups by themselves: when one is made and kept, who gets it, and its way back."""
 
 import contextlib
+import errno
+import itertools
 import os
 import pathlib
 import re
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -133,7 +138,6 @@ def test_a_failure_is_told_until_a_copy_is_made(
         problem = f"[Errno 17] File exists: '{backups.folder}'"
     else:
         monkeypatch.setattr(catalogd, "connected", fail)
-        problem = f"{backups.folder}/{NIGHT}: cannot be written: {problem}"
     backups.make()
     assert signed_in.get("/web/backup").json["problem"] == problem
     assert f"No backup was made: {problem}" in caplog.text
@@ -237,7 +241,19 @@ def newer(path: pathlib.Path) -> None:
         db.execute(f"PRAGMA user_version = {catalogd.SCHEMA_VERSION + 1}")
 
 
-NO_BACKUP = "is not a backup of catalogd."
+def without_tables(path: pathlib.Path) -> None:
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA application_id = {catalogd.APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {catalogd.SCHEMA_VERSION}")
+
+
+def as_pipe(path: pathlib.Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+NO_BACKUP = "is not a backup of catalogd, or is damaged."
 
 
 @pytest.mark.parametrize(
@@ -245,7 +261,9 @@ NO_BACKUP = "is not a backup of catalogd."
     [
         (lambda path: path.write_text("no database"), NO_BACKUP),
         (lambda path: path.write_bytes(b""), NO_BACKUP),
-        (other_program, NO_BACKUP),
+        (other_program, "is a database of another program."),
+        (without_tables, NO_BACKUP),
+        (as_pipe, "is not a file."),
         (newer, "was made by a newer catalogd. Update it."),
         (lambda path: path.unlink(), "No such file or directory."),
     ],
@@ -270,13 +288,79 @@ def test_a_damaged_backup_is_refused(
 ) -> None:
     path = restored / "backups" / NIGHT
     whole = path.read_bytes()
-    path.write_bytes(whole[:20_000])
-    assert run(restored, path) == 2
-    assert "The database cannot be used" in capsys.readouterr().err
-    path.write_bytes(whole[:8192] + bytes(4096) + whole[12288:])
-    assert run(restored, path) == 2
-    assert re.search(f"{path}: is damaged: .+", capsys.readouterr().err)
+    for damaged in (whole[:20_000], whole[:8192] + bytes(4096) + whole[12288:]):
+        path.write_bytes(damaged)
+        assert run(restored, path) == 2
+        assert capsys.readouterr().err == f"catalogd: {path}: {NO_BACKUP}\n"
     assert accounts(restored) == ["anna", "ben"]
+
+
+def test_a_damaged_database_is_kept_as_it_is(restored: pathlib.Path) -> None:
+    path = restored / "catalogd.db"
+    damaged = b"damaged!" * 512 + path.read_bytes()[4096:]
+    path.write_bytes(damaged)
+    (restored / "catalogd.db-wal").write_bytes(b"damaged too")
+    assert run(restored, restored / "backups" / NIGHT) == 0
+    assert accounts(restored) == ["anna"]
+    assert pathlib.Path(moved(restored)).read_bytes() == damaged
+
+
+def test_a_database_that_another_program_uses_is_not_replaced(
+    restored: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_WRITE_WAIT_SECONDS", 0.1)
+    with contextlib.closing(sqlite3.connect(restored / "catalogd.db")) as db:
+        db.execute("SELECT * FROM accounts").fetchone()
+        assert run(restored, restored / "backups" / NIGHT) == 2
+    assert "The database is busy" in capsys.readouterr().err
+    assert accounts(restored) == ["anna", "ben"]
+
+
+def test_a_database_is_copied_where_there_are_no_links(
+    restored: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*paths: str) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    assert run(restored, restored / "backups" / NIGHT) == 0
+    assert accounts(restored) == ["anna"]
+    old = restored / "old"
+    old.mkdir()
+    os.rename(moved(restored), old / "catalogd.db")
+    assert accounts(old) == ["anna", "ben"]
+
+
+KILLED = """
+import catalogd, os, signal, sys
+left = int(sys.argv[3])
+def count(event, *_):
+    global left
+    if event in ("os.link", "os.rename", "os.remove", "open", "sqlite3.connect"):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(count)
+with open(sys.argv[2], "rb") as file:
+    catalogd.restore(sys.argv[1], file)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_no_crash_leaves_a_folder_without_a_database(restored: pathlib.Path) -> None:
+    backup, seen = restored / "backups" / NIGHT, set()
+    for steps in itertools.count():
+        words = [sys.executable, "-c", KILLED, str(restored), str(backup), str(steps)]
+        code = subprocess.run(words, cwd=os.path.dirname(catalogd.__file__)).returncode
+        with contextlib.closing(sqlite3.connect(restored / "catalogd.db")) as db:
+            rows = db.execute("SELECT name FROM accounts ORDER BY id").fetchall()
+        seen.add(" ".join(name for (name,) in rows))
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL and seen <= {"anna ben", "anna"}
+    assert steps > 5 and seen == {"anna ben", "anna"}
 
 
 def test_nothing_is_restored_while_the_service_runs(

@@ -1979,7 +1979,7 @@ def test_a_backup_that_fails_leaves_no_file(
     store: catalogd.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogd, "connected", full_disk)
-    with pytest.raises(catalogd.Problem, match="copy: cannot be written: The disk is"):
+    with pytest.raises(catalogd.Problem, match="The disk is full"):
         catalogd.copy_database(store.database.path, str(tmp_path / "copy"))
     assert os.listdir(tmp_path) == ["data"]
 
@@ -2016,6 +2016,15 @@ def test_a_full_disk_refuses_writes_and_nothing_else(disk: pathlib.Path) -> None
         kept.append(add_link(store, "Another"))
         assert ids(store) == set(kept)
     assert is_whole(store.database.path)
+
+
+def test_a_full_disk_is_called_that_at_the_start(disk: pathlib.Path) -> None:
+    folder = str(disk / "data")
+    opened(folder).thing.close()
+    fill(disk / "ballast")
+    full = "catalogd.db: The disk is full: 1 MB are wanted, 0.0 free"
+    with pytest.raises(catalogd.StorageFull, match=full):
+        opened(folder)
 
 
 def ids(store: catalogd.Store) -> set[str]:
