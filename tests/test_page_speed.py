@@ -1,6 +1,7 @@
 """How fast the page is, in a real Chromium."""
 
 import contextlib
+import itertools
 import statistics
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import see, until
+from browser import add_files, see, until
 
 WATCH = """
 new MutationObserver((records, watcher) => {
@@ -46,7 +47,6 @@ def test_the_files_of_the_page_are_less_than_60_kb_compressed(anna: Any) -> None
     assert 10_000 < sum(sizes) < 60_000
 
 
-TEN_THOUSAND = 10_000
 SLOW_LINK = 1_500_000 / 8  # bytes per second
 SCROLL = """async () => {
   const frames = [];
@@ -64,14 +64,9 @@ SCROLL = """async () => {
 
 def ten_thousand(store: catalogd.Store) -> None:
     words = ("Harbor", "Café", "Quarry", "Apiary", "Courier")
-    files = []
-    for n in range(TEN_THOUSAND):
-        name = f"{words[n % 5]} {n // 5}"
-        path = f"/games/{name} [{0x0100_0000_0001_0000 + n * 0x2000:016X}][v0].nsp"
-        file = catalogd.FoundFile(path, "/games", n * 1_234_567, n, n, "1")
-        files.append((file, catalogd.FileContent("", catalogd.name_facts(path))))
-    for batch in catalogd.batches(files):
-        store.entries.add_files(batch, listed=True)
+    ids = itertools.count(0x0100_0000_0001_0000, 0x2000)
+    names = (f"{words[n % 5]} {n // 5} [{next(ids):016X}][v0]" for n in range(10_000))
+    add_files(store, names, size=1_234_567)
 
 
 @contextlib.contextmanager
