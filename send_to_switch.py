@@ -18,6 +18,7 @@ Progress   how far a transfer is, whether to go on, and pauses between attempts
 Downloads  a file from any byte on, also after interruptions
 Targets    where the client puts files: a folder, an FTP server, a network installer
 Transfers  the copy of one queue item's file, its progress reported by a thread
+Offers     the files that a network installer has in its list, and fetches itself
 Sender     the queue, item by item
 Commands   the command line
 """
@@ -55,7 +56,7 @@ import threading
 import time
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
 __version__ = "0.2.0"
@@ -551,10 +552,24 @@ class Server:
         body = {"queue_item_id": item.queue_item_id, "client": client, **fields}
         self.call("POST", "/api/send-queue/progress", body)
 
-    def console(self, method: str, item: Item) -> dict[str, Any]:
-        """Return the `address` at which a console gets the item's file, for a POST, or
-        how many bytes it has `served`, for a GET."""
-        return self.call(method, f"/api/send-queue/{item.queue_item_id}/address")
+    def offer(self, items: Sequence[Item], client: str) -> dict[str, str | None]:
+        """Claim items for an installer. Return by item the address of its file, None
+        where it has none that a console can fetch, without the items of others."""
+        ids = [item.queue_item_id for item in items]
+        body = {"queue_item_ids": ids, "client": client}
+        return dict(self._addresses("POST", "", body)["addresses"])
+
+    def served(self, client: str) -> dict[str, int]:
+        """Return by item how many bytes were served of what the client has claimed."""
+        query = f"?{urllib.parse.urlencode({'client': client})}"
+        return dict(self._addresses("GET", query)["served"])
+
+    def _addresses(self, method: str, query: str, body: Any = None) -> dict[str, Any]:
+        try:
+            return self.call(method, f"/api/send-queue/addresses{query}", body)
+        except Cancelled as problem:
+            message = f"{self.address} has no addresses for lan://. Upgrade catalogd."
+            raise Problem(message) from problem
 
     def login(self, name: str, password: str) -> str:
         """Return a new API key."""
@@ -827,10 +842,11 @@ class Download:
         headers = {"Range": f"bytes={start}-{stop - 1}", "If-Range": self.validator}
         with self._open(headers) as response:
             self._check_version(response, start)
-            try:
-                return response.read(stop - start)
-            except NETWORK_ERRORS as error:
-                raise FileOffline("The download was interrupted.") from error
+            with contextlib.suppress(*NETWORK_ERRORS):
+                body = response.read(stop - start)
+                if len(body) == stop - start:
+                    return body
+        raise FileOffline("The download was interrupted.")
 
     def _check_version(self, response: Response, start: int) -> None:
         """:raises Interrupted: it does not carry this version from this byte on."""
@@ -1384,14 +1400,10 @@ def ftp_problems(name: str) -> Iterator[None]:
 
 
 LAN_PORT = 2000
-SERVED_POLL_SECONDS = 1.0  # between two calls for the bytes that the console fetched
-MAX_CHOICE_SECONDS = 600.0  # that a person may take to choose on the console
-MAX_QUIET_SECONDS = 120.0  # that a console may fetch nothing
-MIN_SHARE = 0.98  # of the bytes; installers skip some that they do not need
 
 
 class LAN(Target):
-    """A network installer on a console: it gets an address of the file, and fetches it
+    """A network installer on a console: it gets addresses of files, and fetches them
     from the server, which counts the bytes. It never tells whether it succeeded."""
 
     start = "lan://"
@@ -1404,7 +1416,6 @@ class LAN(Target):
         self.host = parts.hostname or ""
         self.port = parts.port or LAN_PORT
         self._sock: socket.socket | None = None
-        self._served = 0  # bytes, by the last answer of the server
 
     def check_ready(self, state: State) -> str:
         try:
@@ -1423,56 +1434,22 @@ class LAN(Target):
             self._sock.close()
         self._sock = None
 
-    def send(self, download: Download, state: State) -> None:
-        item = download.item
-        if state.sent == item.queue_item_id:
-            return  # a run of the program ended before it could report that
-        self.check_ready(state)
+    def push(self, addresses: Sequence[str]) -> None:
+        """Give the console all addresses, after `check_ready`."""
         assert self._sock
-        answer = download.retry(lambda: download.server.console("POST", item))
-        address = str(answer["address"])
-        name = urllib.parse.unquote(address.rpartition("/")[2])
-        download.progress.begin(name, 0, download.size)
-        self._served = 0
-        text = f"{console_address(address, self._sock)}\n".encode()
-        with download.progress.cancels(self._sock):
-            try:
-                self._sock.sendall(struct.pack(">I", len(text)) + text)
-            except OSError as error:
-                message = f"The console closed the connection: {error_text(error)}."
-                raise TargetOffline(message) from error
-            self._follow(self._sock, download)
-        state.mark_sent(item)
+        lines = [console_address(address, self._sock) for address in addresses]
+        text = "".join(f"{line}\n" for line in lines).encode()
+        try:
+            self._sock.sendall(struct.pack(">I", len(text)) + text)
+        except OSError as error:
+            message = f"The console closed the connection: {error_text(error)}."
+            raise TargetOffline(message) from error
 
-    def _follow(self, sock: socket.socket, download: Download) -> None:
-        """Wait until the console is done: it sends a byte then, also after failures."""
-        progress, size = download.progress, download.size or 0
-        active = time.monotonic()
-        while not select.select([sock], [], [], SERVED_POLL_SECONDS)[0]:
-            with contextlib.suppress(ServerOffline):  # it will be back
-                if self._count(download):
-                    active = time.monotonic()
-            limit = MAX_QUIET_SECONDS if progress.done else MAX_CHOICE_SECONDS
-            if time.monotonic() > active + limit:
-                break
-        for pause in (0.0, SERVED_POLL_SECONDS):  # the last bytes may be counted late
-            progress.sleep(pause)
-            download.retry(lambda: self._count(download))
-            if progress.done >= MIN_SHARE * size:
-                return
-        raise Failed(
-            f"The console ended after {size_text(progress.done)} of {size_text(size)}."
-            " Its screen may show why."
-        )
-
-    def _count(self, download: Download) -> int:
-        """Return how many bytes more the server has sent to the console. A server that
-        was restarted counts from zero again."""
-        before = self._served
-        self._served = int(download.server.console("GET", download.item)["served"])
-        new = self._served - before if self._served >= before else self._served
-        download.progress.add(new)
-        return new
+    def has_ended(self, seconds: float) -> bool:
+        """Wait for so long, or until the console is done. It then sends a byte, also
+        after failures, or closes the connection."""
+        assert self._sock
+        return bool(select.select([self._sock], [], [], seconds)[0])
 
 
 def console_address(address: str, sock: socket.socket) -> str:
@@ -1572,10 +1549,141 @@ class Transfer:
                 return
 
 
+# Offers -----------------------------------------------------------------------
+# The files that a network installer has in its list. It fetches them from the server:
+# how far it is can be told by the bytes that the server has served alone.
+
+MAX_OFFERED = 50  # files in one list
+SERVED_POLL_SECONDS = 1.0  # between two calls for the bytes that the console fetched
+CLAIM_SECONDS = 60.0  # between two reports that a file, not begun yet, is offered
+MAX_CHOICE_SECONDS = 600.0  # that a person may take to choose on the console
+MAX_QUIET_SECONDS = 120.0  # that a console may fetch nothing
+MAX_ORPHAN_SECONDS = 10.0  # the same, where its end cannot be known: after a crash
+MIN_SHARE = 0.98  # of the bytes; installers skip some that they do not need
+
+
+class Offered:
+    """A file in the list."""
+
+    def __init__(self, item: Item, screen: Screen) -> None:
+        self.item = item
+        self.progress = Progress(screen)
+        self.progress.begin(item.entry_name, 0, item.entry_size)
+        self.began = 0.0  # when its first byte was served, 0 if none was
+        self.reported = time.monotonic()
+        self._served = 0  # bytes, by the last answer of the server
+        self._reported = 0  # bytes
+
+    def count(self, served: int) -> bool:
+        """Return whether more bytes were served than at the last call. A server that
+        was restarted counts from zero again."""
+        new = served - self._served if served >= self._served else served
+        self._served = served
+        if new:
+            self.began = self.began or time.monotonic()
+            self.progress.add(new)
+        return new > 0
+
+    def is_whole(self) -> bool:
+        return self.progress.done >= MIN_SHARE * self.item.entry_size
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the fields of a report, None where it is too early for one."""
+        waited = time.monotonic() - self.reported
+        if waited < (REPORT_SECONDS if self.began else CLAIM_SECONDS):
+            return None
+        self.reported += waited
+        if not self.began:
+            return {"offered": True}
+        done, new = self.progress.done, self.progress.done - self._reported
+        self._reported = done
+        fields = {"bytes_transferred": done, "transfer_speed": int(new / waited)}
+        percent = self.progress.percent()
+        return {"status": "processing", "progress_percent": percent, **fields}
+
+
+Ending = tuple[Offered, Problem | None]  # why it was not sent
+
+
+class Offers:
+    """The files of a list, without those that have ended."""
+
+    def __init__(self, server: Server, client: str, screen: Screen) -> None:
+        self.server = server
+        self.client = client
+        self.screen = screen
+        self.files: dict[str, Offered] = {}  # by queue item
+        self.has_begun = False  # whether the console has fetched anything
+
+    def add(self, items: Sequence[Item]) -> None:
+        self.files = {item.queue_item_id: Offered(item, self.screen) for item in items}
+
+    def follow(
+        self, has_ended: Callable[[float], bool], max_quiet: float = 0.0
+    ) -> Iterator[Ending]:
+        """Yield files as they end, until the console does.
+
+        :param has_ended: waits for so many seconds, or until the console is done.
+        :param max_quiet: that it may fetch nothing; 0: the usual.
+        """
+        active = time.monotonic()
+        while self.files and not has_ended(SERVED_POLL_SECONDS):
+            with contextlib.suppress(ServerOffline):  # it will be back
+                before = self._moved()
+                yield from self.count()
+                yield from self._report()
+                active = active if self._moved() == before else time.monotonic()
+            usual = MAX_QUIET_SECONDS if self.has_begun else MAX_CHOICE_SECONDS
+            if time.monotonic() > active + (max_quiet or usual):
+                break
+        for pause in (0.0, SERVED_POLL_SECONDS):  # the last bytes may be counted late
+            time.sleep(pause)
+            yield from Retry(time.sleep).call(lambda: list(self.count()))
+
+    def _moved(self) -> int:
+        return sum(file.progress.done for file in self.files.values())
+
+    def count(self) -> Iterator[Ending]:
+        """Ask the server how much it has served. Yield what was cancelled, and what
+        was fetched whole before another file. It may be fetched again until then."""
+        served = self.server.served(self.client)
+        for item in self.files.keys() - served.keys():
+            yield self.files.pop(item), Cancelled("It was cancelled.")
+        fetched = [
+            item for item, file in self.files.items() if file.count(served[item])
+        ]
+        self.has_begun |= bool(fetched)
+        for item, file in list(self.files.items()):
+            if fetched and item not in fetched and file.began and file.is_whole():
+                yield self.files.pop(item), None
+
+    def _report(self) -> Iterator[Ending]:
+        for item, file in list(self.files.items()):
+            if fields := file.report():
+                try:
+                    self.server.report(file.item, self.client, **fields)
+                except Cancelled as problem:
+                    yield self.files.pop(item), problem
+
+    def rest(self) -> Iterator[Ending]:
+        """Yield the others once the console has ended."""
+        for item, file in list(self.files.items()):
+            done, size = file.progress.done, file.item.entry_size
+            problem: Problem | None = None
+            if not file.began and size:
+                problem = TargetOffline("The console has not fetched it.")
+            elif not file.is_whole():
+                message = f"The console ended after {size_text(done)} of"
+                message += f" {size_text(size)}. Its screen may show why."
+                problem = Failed(message)
+            yield self.files.pop(item), problem
+
+
 # Sender -----------------------------------------------------------------------
 # The queue, item by item: a failed one does not stop the rest.
 
 MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
+NO_FILE = "It is a link, or its file is gone: a console cannot fetch it."
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 
 
@@ -1588,6 +1696,7 @@ class Sender:
     failures: int = 0
     target_state: str = ""  # "ready", or why it is not, "" where that is unknown
     _next_check: float = 0.0
+    _has_asked: bool = False  # what was served of the list of a run that crashed
     _put_back: set[str] = dataclasses.field(default_factory=set)  # items that wait
     # behind the others, since the target took none of them in several attempts
 
@@ -1618,6 +1727,8 @@ class Sender:
         """
         items = self.server.queue(self.state.client, self.target_state)
         items.sort(key=lambda item: item.queue_item_id in self._put_back)
+        if isinstance(self.target, LAN):
+            return self._offer(self.target, items)
         problems: list[TargetOffline] = []
         with contextlib.closing(self.target):
             for item in items:
@@ -1631,6 +1742,84 @@ class Sender:
         if problems:
             raise problems[-1]
         return False
+
+    def _offer(self, target: LAN, items: Sequence[Item]) -> bool:
+        """Give an installer all items at once. Return False if there are none.
+
+        :raises TargetOffline: it has fetched nothing.
+        """
+        offers = Offers(self.server, self.state.client, self.screen)
+        if items and not self._has_asked:
+            self._follow_orphans(offers, items)
+            self._has_asked = True
+            items = self.server.queue(self.state.client, self.target_state)
+        if not items:
+            return False
+        with contextlib.closing(target):
+            self._check_target()
+            items = items[:MAX_OFFERED]
+            addresses = self.server.offer(items, self.state.client)
+            try:
+                offers.add(
+                    [item for item in items if addresses.get(item.queue_item_id)]
+                )
+                for item in items:
+                    if addresses.get(item.queue_item_id, "") is None:
+                        self._end_offered(Offered(item, self.screen), Failed(NO_FILE))
+                if offers.files:
+                    self._follow(target, offers, filter(None, addresses.values()))
+            finally:
+                self._leave(offers)
+        return True
+
+    def _follow(self, target: LAN, offers: Offers, addresses: Iterable[str]) -> None:
+        self.screen.say(f"Offered to the console: {len(offers.files)}.")
+        target.push(list(addresses))
+        for file, problem in offers.follow(target.has_ended):
+            self._end_offered(file, problem)
+        for file, problem in offers.rest():
+            self._end_offered(file, problem)
+        if not offers.has_begun:
+            raise TargetOffline(
+                "The console has fetched nothing. Open its LAN install."
+            )
+
+    def _follow_orphans(self, offers: Offers, items: Sequence[Item]) -> None:
+        """End what an installer has fetched whole, and let it finish, before it gets
+        other addresses: an earlier run of the program had given it a list."""
+        served = self.server.served(self.state.client)
+        if any(served.values()):
+            offers.add([item for item in items if item.queue_item_id in served])
+            self.screen.say("Waiting for the console to finish what it has begun.")
+
+        def has_ended(seconds: float) -> bool:
+            time.sleep(seconds)
+            return False
+
+        for file, problem in offers.follow(has_ended, MAX_ORPHAN_SECONDS):
+            self._end_offered(file, problem)
+        for file, problem in offers.rest():
+            self._end_offered(file, problem and TargetOffline(str(problem)))
+
+    def _leave(self, offers: Offers) -> None:
+        """Put back what the console has not fetched whole, when the program ends. The
+        next run asks for the rest."""
+        for file, problem in offers.rest():
+            if problem:
+                self._release(file.item)
+
+    def _end_offered(self, file: Offered, problem: Problem | None) -> None:
+        item, done = file.item, file.progress.done
+        if problem is None:
+            took = time.monotonic() - file.began if file.began else 0.0
+            fields = {"progress_percent": 100, "bytes_transferred": done}
+            text = f"sent, {size_text(done)} in {duration_text(took)}."
+            self._end(item, "", text, status="completed", **fields)
+        elif isinstance(problem, TargetOffline):
+            self._release(item)
+        else:
+            self.failures += isinstance(problem, Failed)
+            self._fail(item, "", problem)
 
     def _watch(self) -> None:
         """Check the target, if the last time is long ago, and say what is new."""
@@ -1669,37 +1858,41 @@ class Sender:
             took = duration_text(time.monotonic() - began)
             fields = {"progress_percent": 100, "bytes_transferred": size}
             text = f"sent, {size_text(size)} in {took}."
-            self._end(transfer, text, status="completed", **fields)
-        except Cancelled as problem:
-            self._fail(transfer, "Stopped.", f"stopped: {problem}")
+            name = transfer.download.name
+            self._end(item, name, text, status="completed", **fields)
         except TargetOffline:
             self._put_back.add(item.queue_item_id)
             self._release(item)
             raise
-        except Failed as problem:
-            self.failures += 1
-            self._fail(transfer, str(problem), f"failed: {problem}")
+        except (Cancelled, Failed) as problem:
+            self.failures += isinstance(problem, Failed)
+            self._fail(item, transfer.download.name, problem)
         except BadKey:
             raise
         except BaseException:
             self._release(item)
             raise
 
-    def _fail(self, transfer: Transfer, error: str, text: str) -> None:
-        if transfer.download.name:
-            self.target.discard(transfer.download.name)
-        self._end(transfer, text, status="failed", error_message=error[:500])
+    def _fail(self, item: Item, name: str, problem: Problem) -> None:
+        """:param name: of the file on the target, "" if it has none."""
+        if name:
+            self.target.discard(name)
+        is_stopped = isinstance(problem, Cancelled)
+        text = f"{'stopped' if is_stopped else 'failed'}: {problem}"
+        error = "Stopped." if is_stopped else str(problem)[:500]
+        self._end(item, name, text, status="failed", error_message=error)
 
-    def _end(self, transfer: Transfer, text: str, status: str, **fields: Any) -> None:
+    def _end(
+        self, item: Item, name: str, text: str, status: str, **fields: Any
+    ) -> None:
         """Report how the item ended, as soon as the server can be reached."""
-        item = transfer.item
 
         def report() -> None:
             with contextlib.suppress(Cancelled):  # it is no longer in the queue
                 self.server.report(item, self.state.client, status=status, **fields)
 
         Retry(time.sleep, say=self.screen.say).call(report)
-        self.state.forget(transfer.download.name)
+        self.state.forget(name)
         self.screen.say(f"{item.entry_name}: {text}")
         self._run_command(item, status)
 

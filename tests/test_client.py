@@ -654,6 +654,19 @@ def download(sender: send_to_switch.Sender) -> send_to_switch.Download:
     )
 
 
+def test_a_span_of_a_file_is_whole_or_a_problem(
+    home: Home, origin: Callable[..., Origin]
+) -> None:
+    sizes = iter([None, 10, None])
+    far = origin(lambda request: ranged(request, next(sizes), ETag='"x"'))
+    home.queue_link(f"{far.url}/x.nsp")
+    file = download(home.sender("folder:/tmp"))
+    file.probe()
+    with pytest.raises(send_to_switch.FileOffline):
+        file.span(1000, 2000)
+    assert file.span(1000, 2000) == GAME[1000:2000]
+
+
 def test_a_key_that_was_revoked_stops_the_download(home: Home) -> None:
     home.queue("game.nsp", GAME)
     file = download(home.sender("folder:/tmp"))

@@ -1087,17 +1087,226 @@ def test_an_installer_fetches_the_file_from_an_address_that_ends_in_its_name(
     assert (row["status"], row["bytes"]) == ("completed", len(GAME))
 
 
-def test_an_installer_that_is_done_gets_no_second_address_after_a_crash(
+def test_an_installer_gets_all_files_in_one_list(
+    home: Home, installer: Callable[..., Installer]
+) -> None:
+    items = [home.queue(f"{name}.nsp", GAME) for name in "abc"]
+    seen = []
+
+    def install(console: Installer, address: str) -> None:
+        seen.append([home.item(item)["status"] for item in items])
+        console.install(address, block=500_000)
+        wait_for(lambda: "processing" in [home.item(item)["status"] for item in items])
+
+    console = installer(install)
+    sender = home.sender(console.url)
+    assert sender.send_next()
+    assert len(console.received.splitlines()) == 3
+    assert bytes(console.body) == GAME * 3
+    assert {home.item(item)["status"] for item in items} == {"completed"}
+    assert seen[0] == ["offered"] * 3
+    assert seen[1][1:] == ["offered"] * 2
+    assert not sender.send_next()
+
+
+def test_an_installer_gets_no_longer_list_than_it_takes(
     home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    item = home.queue("game.nsp", GAME)
+    monkeypatch.setattr(send_to_switch, "MAX_OFFERED", 2)
+    items = [home.queue(f"{name}.nsp", GAME) for name in "abc"]
     console = installer(install_all)
+    home.sender(console.url).send_next()
+    states = [home.item(item)["status"] for item in items]
+    assert states == ["completed", "completed", "pending"]
+
+
+def test_what_an_installer_does_not_fetch_is_pending_again(
+    home: Home, installer: Callable[..., Installer]
+) -> None:
+    items = [home.queue(f"{name}.nsp", GAME) for name in "abc"]
+
+    def choose(console: Installer, address: str) -> None:
+        if address.endswith("b.nsp"):
+            console.install(address, block=500_000)
+
+    console = installer(choose)
     sender = home.sender(console.url)
-    crash_when_sent(sender, monkeypatch)
-    again = installer(lambda console, address: None)
-    home.sender(again.url, state=sender.state).send_next()
-    assert again.received == b""
+    assert sender.send_next()
+    states = [home.item(item)["status"] for item in items]
+    assert states == ["pending", "completed", "pending"]
+    assert sender.failures == 0
+
+
+def test_what_was_fetched_whole_is_not_put_back(
+    home: Home, installer: Callable[..., Installer]
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender(installer(install_all).url)
+
+    def press(progress: send_to_switch.Progress) -> None:
+        if progress.done == len(GAME):
+            raise KeyboardInterrupt
+
+    sender.screen.show = press  # type: ignore[method-assign, assignment]
+    with pytest.raises(KeyboardInterrupt):
+        sender.send_next()
+    assert home.item(item)["status"] in ("offered", "processing")
+
+
+@pytest.mark.parametrize("times", [1, 6])
+def test_a_console_that_fetches_nothing_fails_no_item_however_often(
+    home: Home, installer: Callable[..., Installer], times: int
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    state = home.state()
+    for _ in range(times):
+        console = installer(lambda console, address: None)
+        with pytest.raises(send_to_switch.TargetOffline, match="has fetched nothing"):
+            home.sender(console.url, state=state).send_next()
+    assert home.item(item)["status"] == "pending"
+
+
+def test_a_console_where_nobody_chooses_gets_the_item_again_later(
+    home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_to_switch, "MAX_CHOICE_SECONDS", 0.1)
+    over = threading.Event()
+    item = home.queue("game.nsp", GAME)
+    console = installer(lambda console, address: over.wait(30))
+    with pytest.raises(send_to_switch.TargetOffline, match="has fetched nothing"):
+        home.sender(console.url).send_next()
+    over.set()
+    assert home.item(item)["status"] == "pending"
+
+
+def test_an_item_that_waits_in_a_list_stays_this_clients(
+    home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_to_switch, "CLAIM_SECONDS", 0.05)
+    reports: list[dict[str, Any]] = []
+    plain = send_to_switch.Server.report
+
+    def report(self: Any, item: Any, client: str, **fields: Any) -> None:
+        reports.append(fields)
+        plain(self, item, client, **fields)
+
+    monkeypatch.setattr(send_to_switch.Server, "report", report)
+    item = home.queue("game.nsp", GAME)
+
+    def wait(console: Installer, address: str) -> None:
+        wait_for(lambda: reports)
+        console.install(address, block=500_000)
+
+    home.sender(installer(wait).url).send_next()
+    assert reports[0] == {"offered": True}
     assert home.item(item)["status"] == "completed"
+
+
+def test_a_cancelled_item_in_a_list_is_not_served(
+    home: Home, installer: Callable[..., Installer]
+) -> None:
+    items = [home.queue(f"{name}.nsp", GAME) for name in "ab"]
+
+    def cancel(console: Installer, address: str) -> None:
+        if address.endswith("a.nsp"):
+            home.store.queue.cancel(home.anna, items[0])
+            with console.file(address) as file:
+                assert file.ask("GET")[0] == 404
+        else:
+            console.install(address, block=500_000)
+
+    home.sender(installer(cancel).url).send_next()
+    states = [home.item(item)["status"] for item in items]
+    assert states == ["cancelled", "completed"]
+
+
+def test_an_item_that_is_cancelled_between_two_reports_is_told(
+    home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = send_to_switch.Server.report
+
+    def report(self: Any, item: Any, client: str, **fields: Any) -> None:
+        if fields.get("status") == "processing":
+            home.store.queue.cancel(home.anna, item.queue_item_id)
+        plain(self, item, client, **fields)
+
+    def wait(console: Installer, address: str) -> None:
+        console.install(address, upto=0.5, block=500_000)
+        wait_for(lambda: home.item(item)["status"] == "cancelled")
+
+    monkeypatch.setattr(send_to_switch.Server, "report", report)
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender(installer(wait).url)
+    sender.send_next()
+    assert home.item(item)["status"] == "cancelled"
+    assert sender.failures == 0
+
+
+def test_after_a_crash_the_console_finishes_and_gets_only_the_rest(
+    home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_to_switch, "MAX_ORPHAN_SECONDS", 0.2)
+    items = [home.queue(f"{name}.nsp", GAME) for name in "abc"]
+    crashed, over = threading.Event(), threading.Event()
+
+    def go_on(console: Installer, address: str) -> None:
+        if address.endswith("c.nsp"):
+            over.wait(30)
+            return
+        if address.endswith("b.nsp"):
+            crashed.wait(30)
+        console.install(address, block=500_000)
+
+    def crash(*given: Any) -> None:
+        raise Crash
+
+    console = installer(go_on)
+    sender = home.sender(console.url)
+    with monkeypatch.context() as patch:
+        patch.setattr(sender, "_leave", lambda offers: None)
+        patch.setattr(sender.screen, "show", crash)
+        with pytest.raises(Crash):
+            sender.send_next()
+    again = installer(install_all)
+    restarted = home.sender(again.url, state=sender.state)
+    say = restarted.screen.say
+    monkeypatch.setattr(
+        restarted.screen, "say", lambda text: (say(text), crashed.set())
+    )
+    restarted.send_next()
+    over.set()
+    assert [line[-5:] for line in again.received.splitlines()] == [b"c.nsp"]
+    assert {home.item(item)["status"] for item in items} == {"completed"}
+
+
+def test_ctrl_c_puts_back_what_the_console_has_not_fetched(
+    home: Home, installer: Callable[..., Installer]
+) -> None:
+    def install(console: Installer, address: str) -> None:
+        with contextlib.suppress(AssertionError):  # it is put back meanwhile
+            console.install(address, block=500_000)
+
+    items = [home.queue(f"{name}.nsp", GAME) for name in "ab"]
+    sender = home.sender(installer(install).url)
+
+    def press(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    sender.screen.show = press  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        sender.send_next()
+    assert "pending" in {home.item(item)["status"] for item in items}
+    assert "offered" not in {home.item(item)["status"] for item in items}
+
+
+def test_a_server_without_lists_is_named(home: Home) -> None:
+    with contextlib.closing(Origin(lambda request: request.reply(404))) as origin:
+        server = send_to_switch.Server(origin.url, "k")
+        with (
+            contextlib.closing(server),
+            pytest.raises(send_to_switch.Problem, match="Upgrade catalogd"),
+        ):
+            server.served("me")
 
 
 def test_the_address_ends_with_the_item(
@@ -1107,7 +1316,7 @@ def test_the_address_ends_with_the_item(
     console = installer(install_all)
     home.sender(console.url).send_next()
     with console.file(console.received.decode().strip()) as file:
-        assert file.ask("GET")[0] == 401
+        assert file.ask("GET")[0] == 404
 
 
 def test_an_installer_that_fails_fails_the_item(
@@ -1121,15 +1330,15 @@ def test_an_installer_that_fails_fails_the_item(
     assert row["error"].startswith("The console ended after 1.5 MB of 3.0 MB.")
 
 
-@pytest.mark.parametrize("says_goodbye", [True, False])
-def test_an_installer_that_closes_the_connection_at_once_fails_the_item(
-    home: Home, installer: Callable[..., Installer], says_goodbye: bool
+def test_an_installer_that_closes_the_connection_at_once_puts_the_item_back(
+    home: Home, installer: Callable[..., Installer]
 ) -> None:
     item = home.queue("game.nsp", GAME)
     console = installer(lambda console, address: None)
-    console.says_goodbye = says_goodbye
-    home.sender(console.url).send_next()
-    assert "after 0 bytes" in home.item(item)["error"]
+    console.says_goodbye = False
+    with pytest.raises(send_to_switch.TargetOffline):
+        home.sender(console.url).send_next()
+    assert home.item(item)["status"] == "pending"
 
 
 def test_an_installer_with_methods_of_its_own_is_served(
@@ -1173,12 +1382,15 @@ def test_an_installer_that_fetches_nothing_more_fails_the_item(
     assert "ended after 900.0 KB of 3.0 MB" in home.item(item)["error"]
 
 
-def test_an_installer_that_resets_the_connection_fails_the_item(
+def test_an_installer_that_resets_the_connection_fails_what_it_has_begun(
     home: Home, installer: Callable[..., Installer]
 ) -> None:
+    def reset(console: Installer, address: str) -> None:
+        console.install(address, upto=0.5, block=500_000)
+        console.reset()
+
     item = home.queue("game.nsp", GAME)
-    console = installer(lambda console, address: console.reset())
-    home.sender(console.url).send_next()
+    home.sender(installer(reset).url).send_next()
     assert home.item(item)["status"] == "failed"
 
 
@@ -1190,7 +1402,7 @@ def test_an_installer_that_ends_before_it_has_the_address_puts_the_item_back(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         line = socket.create_connection(listener.getsockname())
     sender.target._sock = line  # type: ignore[attr-defined]
-    with pytest.raises(send_to_switch.TargetOffline, match="does not wait for files"):
+    with pytest.raises(send_to_switch.TargetOffline, match="closed the connection"):
         sender.send_next()
     assert home.item(item)["status"] == "pending"
 
