@@ -5,7 +5,7 @@ deb    the Debian package; needs: sudo apt install build-essential debhelper
 pyz    one file with the program and its packages, for Python 3.11 or later
 wheel  the source archive, and the wheel
 exe    one file that needs no Python, for the system that builds it; on Debian it needs:
-       sudo apt install binutils libpython3.11
+       sudo apt install binutils libpython3-dev
 
 All but deb need pip; on Debian: sudo apt install python3-pip
 """
