@@ -18,6 +18,7 @@ Store      the SQLite file: all SQL of the program
 Scanner    the disk: what is in the folders, and what changed since
 Downloads  validators, ranges, and how a file's bytes leave
 Server     connections, deadlines, limits and threads: all that touches waitress
+Consoles   devices that this server serves itself, and how to find them
 Web        the routes: who may call them, what they answer
 Page       HTML, CSS and JavaScript of the browser's page
 Commands   the command line
@@ -27,6 +28,7 @@ import _thread
 import argparse
 import base64
 import collections
+import concurrent.futures
 import configparser
 import contextlib
 import ctypes
@@ -61,6 +63,7 @@ import socket
 import sqlite3
 import stat
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -497,9 +500,20 @@ PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
 SIGN_OUT = {"keys": Field(bool), "devices": Field(bool), "addresses": Field(bool)}
 KEY = {"label": Field(str, required=True, max_length=100)}
 PAIR = {"code": Field(str, required=True), "name": KEY["label"]}
+CONSOLE = {
+    "target": Field(str, min_length=1, max_length=500),  # its address
+    "user": Field(str, max_length=100),
+    "password": Field(str, max_length=100),
+}
 DEVICE_CHANGES = {
     "name": Field(str, min_length=1, max_length=100),
     "shared": Field(bool),
+    **CONSOLE,
+}
+NEW_DEVICE = {
+    **DEVICE_CHANGES,
+    "name": KEY["label"],
+    "target": CONSOLE["target"]._replace(required=True),
 }
 ACCOUNT = {**LOGIN, "admin": Field(bool)}
 ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool)}
@@ -1129,7 +1143,10 @@ CREATE TABLE keys (
         (iif(by_login, coalesce(last_used_at, created_at), '9999')) VIRTUAL,
     is_device INTEGER NOT NULL DEFAULT 0, -- 1: was paired, or has fetched a queue
     shared INTEGER NOT NULL DEFAULT 0, -- 1: every account may send to the device
-    target TEXT NOT NULL DEFAULT ''    -- as its client last told: 'ready', or why not
+    target TEXT NOT NULL DEFAULT '',   -- as its client last told: 'ready', or why not
+    address TEXT NOT NULL DEFAULT '',  -- of the console, if this server serves it
+    user TEXT NOT NULL DEFAULT '',     -- of the FTP server at that address
+    password TEXT NOT NULL DEFAULT ''  -- of that user, in plain text
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -1649,6 +1666,14 @@ def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> Non
     db.execute("DELETE FROM queue WHERE device = ? AND account IS NOT ?", (key, keep))
 
 
+def check_device_name(db: sqlite3.Connection, name: str, but: str = "") -> None:
+    """:param but: the id of a device that may have the name.
+    :raises Conflict: another device has it."""
+    for row in db.execute("SELECT id, label FROM keys WHERE is_device"):
+        if row["id"] != but and row["label"].casefold() == name.casefold():
+            raise Conflict(f"There is a device named {name} already.")
+
+
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
     """:raises NotFound: the account may not send to this device."""
     sql = "SELECT 1 FROM keys WHERE id = ? AND is_device AND (account = ? OR shared)"
@@ -2163,6 +2188,7 @@ class Accounts:
         # Not written: count and time of the last, by the id of a key or a session.
         self._uses: dict[str, tuple[int, str]] = {}
         self._targets: dict[str, str] = {}  # as devices told since the start, by key
+        self._lent: dict[bytes, str] = {}  # ids of devices by digests, see lend_key
         self._is_late = False  # others wrote when these should have been written
         self._uses_lock = threading.Lock()
         self._listing_lock = threading.Lock()  # uses are in the file or in memory
@@ -2287,10 +2313,14 @@ class Accounts:
         return row[0]
 
     def keys(self, account: int | None = None) -> list[Row]:
-        """Return the keys of one account or of all, with their uses."""
+        """Return the keys of one account or of all, with their uses, but not those of
+        devices that this server serves, which nobody has."""
+        return [key for key in self.all_keys(account) if not key.pop("address")]
+
+    def all_keys(self, account: int | None = None) -> list[Row]:
         sql = (
             "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
-            " last_used_at, requests, is_device, shared, target FROM keys"
+            " last_used_at, requests, is_device, shared, target, address FROM keys"
             " JOIN accounts ON accounts.id = account"
             " WHERE account = coalesce(?, account)"
             " ORDER BY keys.created_at, keys.id"
@@ -2305,6 +2335,14 @@ class Accounts:
             key.update(is_device=is_device, shared=bool(key["shared"]))
             key["target"] = self._targets.get(key["id"], key["target"])
         return keys
+
+    def lend_key(self, device: str) -> str:
+        """Return a new key for the client of a device that this server serves. It
+        replaces the one before, and is in memory alone."""
+        key = new_key()
+        others = {digest: id for digest, id in self._lent.items() if id != device}
+        self._lent = {**others, hash_token(key): device}
+        return key
 
     def revoke_key(self, key: str, account: int | None = None) -> None:
         """Remove it. The items that it sends are pending again, without an address.
@@ -2321,8 +2359,8 @@ class Accounts:
         row = self.database.row(
             "SELECT account, name, admin, keys.id AS credential, last_used_at FROM keys"
             " JOIN accounts ON accounts.id = account"
-            " WHERE digest = ? AND unused_since >= ?",
-            (digest, self.database.time(LOGIN_KEY_DAYS)),
+            " WHERE (digest = ? OR keys.id = ?) AND unused_since >= ?",
+            (digest, self._lent.get(digest), self.database.time(LOGIN_KEY_DAYS)),
         )
         if row:
             self._count_use(row["credential"], row.pop("last_used_at") is None)
@@ -2346,8 +2384,9 @@ class Accounts:
             self._try_to_write_uses()
 
     def write_uses(self) -> None:
-        """Write the uses of keys and sessions: the service calls it once an hour."""
-        if self._uses:
+        """Write the uses of keys and sessions: the service calls it once an hour. Those
+        of its own clients alone are not worth a write."""
+        if self._uses.keys() - self._lent.values():
             self._try_to_write_uses()
 
     def _try_to_write_uses(self) -> None:
@@ -2737,33 +2776,72 @@ class Devices:
         for an admin, all. A state is "new", "away", "idle" or "sending"."""
         busy = dict.fromkeys(self.queue.running().values(), "sending")
         idle_since = self.database.time(CLIENT_SECONDS / 86400)
-        keys = self.accounts.keys()
-        devices = [key for key in keys if key.pop("is_device")]
+        devices = [key for key in self.accounts.all_keys() if key.pop("is_device")]
         for row in devices:
+            address = row.pop("address")
+            row["by_server"] = bool(address)
+            if admin and address:
+                row["address"] = address
             row["name"], last = row.pop("label"), row.pop("last_used_at")
             row["last_call"], row["is_own"] = last, row["account"] == name
             state = "idle" if (last or "") >= idle_since else "away"
             row["state"] = busy.get(row["id"], state if last else "new")
         return [row for row in devices if admin or row["is_own"] or row["shared"]]
 
+    def by_server(self) -> list[Row]:
+        """Return the devices that this server serves, with all that it needs for it."""
+        sql = "SELECT id, account, label AS name, address, user, password FROM keys"
+        return self.database.rows(f"{sql} WHERE address != '' ORDER BY created_at, id")
+
+    def add(self, account: int, device: Row) -> str:
+        """Add a device that this server serves, and return its id.
+
+        :param device: name and target, perhaps shared, user and password.
+        :raises Conflict: the name is taken.
+        """
+        nobodys = secrets.token_bytes(32)  # a digest that no key has
+        row = {"id": new_id(), "account": account, "digest": nobodys, **device}
+        row |= {"now": self.database.time()}
+        with self.database.writing() as db:
+            check_device_name(db, device["name"])
+            db.execute(
+                "INSERT INTO keys (id, account, label, digest, created_at, is_device,"
+                " shared, address, user, password) VALUES (:id, :account, :name,"
+                " :digest, :now, 1, :shared, :target, :user, :password)",
+                {"shared": False, "user": "", "password": "", **row},
+            )
+        return str(row["id"])
+
     def change(self, device: str, changes: Row, account: int | None = None) -> None:
-        """Change "name" or "shared" of a device of the account, or with None of any.
-        What others queued for one that is no longer shared waits without it.
+        """Change a device of the account, or with None of any: "name", "shared" and, of
+        one that this server serves, "target", "user" and "password". A new target has
+        neither user nor password unless they are given too. What others queued for one
+        that is no longer shared waits without it.
 
         :raises NotFound: there is no such device.
+        :raises Conflict: the name is taken, or a client serves the device.
         """
-        values = {"name": None, "shared": None, **changes}
+        values = {name: changes.get(name) for name in DEVICE_CHANGES}
         with self.database.writing() as db:
-            owner = db.execute(
+            if "name" in changes:
+                check_device_name(db, changes["name"], device)
+            by_client = "SELECT 1 FROM keys WHERE id = ? AND address = ''"
+            if CONSOLE.keys() & changes and db.execute(by_client, (device,)).fetchone():
+                raise Conflict("A client serves this device, and has its address.")
+            row = db.execute(
                 "UPDATE keys SET label = coalesce(:name, label),"
-                " shared = coalesce(:shared, shared) WHERE id = :id AND is_device"
+                " shared = coalesce(:shared, shared),"
+                " user = coalesce(:user, iif(:target != address, '', user)),"
+                " password ="
+                " coalesce(:password, iif(:target != address, '', password)),"
+                " address = coalesce(:target, address) WHERE id = :id AND is_device"
                 " AND account = coalesce(:account, account) RETURNING account",
                 {**values, "id": device, "account": account},
             ).fetchone()
-            if owner is None:
+            if row is None:
                 raise NotFound(f"There is no device {device}.")
             if changes.get("shared") is False:
-                free_items(db, device, keep=owner["account"])
+                free_items(db, device, keep=row["account"])
 
     def remove(self, device: str, account: int | None = None) -> None:
         """Remove the key of a device of the account, or with None of any, as
@@ -4777,6 +4855,284 @@ class Server(waitress.server.TcpWSGIServer):
         min(waiting, key=lambda channel: channel.waiting_since).hang_up()
 
 
+# Consoles ---------------------------------------------------------------------
+# Devices that this server serves itself: each has a process that runs the client. And
+# what answers on the network when an admin looks for consoles.
+
+CLIENT = "send_to_switch"  # the module that sends, and that devices fetch
+CLIENT_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]);"
+    f" import {CLIENT}; sys.exit({CLIENT}.run_by_server())"
+)
+FINAL_EXIT_CODES = (2, 3)  # of the client: a wrong setting, a refused key
+MIN_RESTART_SECONDS = 1.0  # before a process that ended is started again
+MAX_RESTART_SECONDS = 60.0
+MAX_CONSOLE_STOP_SECONDS = 1.0
+SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
+DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
+FTP_PORTS = (5000, 6000)  # of the FTP servers of consoles
+MAX_GREETING_SECONDS = 1.0  # that a server has to accept a connection, and to greet
+SEARCH_THREADS = 254
+MAX_NETWORKS = 4
+MAX_INTERFACES = 100
+SIOCGIFCONF = 0x8912  # see netdevice(7)
+TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
+
+Networks = Iterable[ipaddress.IPv4Network]
+
+
+def check_console(values: Row) -> Row:
+    """Return the fields of CONSOLE. :raises Problem: one of them is wrong."""
+    target = values.get("target", "lan://console")
+    try:
+        parts = urllib.parse.urlsplit(target)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a broken IPv6 address, or a port that is not a number
+        has_host = False
+    if target.startswith("folder:"):
+        raise Problem("The target is a folder: pair the computer that has the card.")
+    if not has_host or parts.scheme not in ("ftp", "lan"):
+        raise Problem(f"The target must be {TARGET_FORMS}.")
+    if "@" in parts.netloc:
+        raise Problem("The target has a user in it. Use the field user.")
+    if parts.query or parts.fragment or (parts.scheme == "lan" and parts.path):
+        raise Problem(f"The target has more in it than {TARGET_FORMS}.")
+    if not all(str(values.get(name, "")).isprintable() for name in CONSOLE):
+        raise Problem("Target, user and password must be one line each.")
+    return values
+
+
+def client_target(device: Row) -> str:
+    """Return the address of a device's console with user and password."""
+    scheme, _, place = str(device["address"]).partition("://")
+    names = (urllib.parse.quote(device[name], safe="") for name in ("user", "password"))
+    return (
+        f"{scheme}://{':'.join(names)}@{place}" if device["user"] else device["address"]
+    )
+
+
+def client_command() -> list[str]:
+    """Return the command that runs the client with its settings from a pipe.
+    :raises NotFound: this server does not have the client."""
+    spec = importlib.util.find_spec(CLIENT)
+    if spec is None or spec.origin is None:
+        raise NotFound(f"{CLIENT}.py is missing: put it beside catalogd.py.")
+    if is_bundled():
+        return [sys.executable, CLIENT]
+    options = ["-I", "-X", "utf8", "-c", CLIENT_CODE]
+    return [sys.executable, *options, os.path.dirname(spec.origin)]
+
+
+class Console(threading.Thread):
+    """Runs the client for one device, in a process of its own: that reads its settings
+    from a pipe, and ends where the pipe does. The thread starts the process, and writes
+    its lines to the log. Any thread may call `watch` and `end`."""
+
+    def __init__(self, consoles: "Consoles", device: Row) -> None:
+        super().__init__(name="console", daemon=True)
+        self.device = device
+        self.known: set[str] = set()  # items that wait, of which the client was told
+        self._consoles = consoles
+        self._process: subprocess.Popen[str] | None = None
+        self._over = threading.Event()
+        self._lock = threading.Lock()  # held to start, to write to and to kill it
+
+    def run(self) -> None:
+        pause = MIN_RESTART_SECONDS
+        while not self._over.is_set():
+            began, code, line = time.monotonic(), 1, ""
+            with logged_problems(f"Sending to {self.device['name']} failed"):
+                code, line = self._send()
+            if code in FINAL_EXIT_CODES and not self._over.is_set():
+                return self._consoles.tell(self.device, line)
+            if time.monotonic() - began > MAX_RESTART_SECONDS:
+                pause = MIN_RESTART_SECONDS
+            self._over.wait(pause)
+            pause = min(2 * pause, MAX_RESTART_SECONDS)
+        return None
+
+    def _send(self) -> tuple[int, str]:
+        """Run the process until it ends; return its exit code and its last line."""
+        command, line = client_command(), ""
+        settings = self._consoles.settings_of(self.device)
+        with self._lock:
+            if self._over.is_set():
+                return 0, line
+            self._process = process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+            )
+        self._write(json.dumps(settings))
+        with process:
+            for line in map(str.rstrip, process.stdout or ()):
+                log.info("%s: %s", self.device["name"], line)
+        return process.returncode, line
+
+    def _write(self, line: str) -> None:
+        with self._lock, contextlib.suppress(OSError, ValueError):  # it has ended
+            if self._process and self._process.stdin:
+                self._process.stdin.write(f"{line}\n")
+                self._process.stdin.flush()
+
+    def watch(self, seconds: int) -> None:
+        """Let the client look at its queue now, and for a while at its console."""
+        self._write(str(seconds))
+
+    def end(self) -> None:
+        self._over.set()
+        with self._lock:
+            if self._process:
+                self._process.kill()
+
+
+class Consoles:
+    """The devices that this server serves, with a Console for each. Any thread may
+    call."""
+
+    def __init__(
+        self, store: Store, networks: Callable[[], Networks] | None = None
+    ) -> None:
+        """:param networks: in which consoles are looked for; by default those of this
+        machine."""
+        self.store = store
+        self.address = ""  # of this service, as this machine calls it; "": it is over
+        self._folder = os.path.join(store.database.folder, "consoles")
+        self._networks = networks or own_networks
+        self._running: dict[str, Console] = {}
+        self._version = -1  # of the database, when it was looked at last
+        self._lock = threading.Lock()  # of these two; it is taken before the store's
+        self._searching = threading.Lock()
+
+    def update(self) -> None:
+        """Start, end and wake the clients of devices, as the database says."""
+        with self._lock:
+            version, self._version = self._version, self.store.database.version()
+            if version == self._version or not self.address:
+                return
+            wanted = {row["id"]: row for row in self.store.devices.by_server()}
+            for id, console in [*self._running.items()]:
+                row = wanted.get(id)
+                if row is None or client_target(row) != client_target(console.device):
+                    self._end([self._running.pop(id)])
+                else:
+                    console.device = row  # perhaps with another name
+            for id in wanted.keys() - self._running.keys():
+                self._running[id] = Console(self, wanted[id])
+                self._running[id].start()
+            self._wake()
+            self._remove_states(wanted)
+
+    def _wake(self) -> None:
+        for id, console in self._running.items():
+            rows = self.store.queue.pending(console.device["account"], key=id)
+            items = {row["id"] for row in rows}
+            if items - console.known:
+                console.watch(SEND_WATCH_SECONDS)
+            console.known = items
+
+    def _remove_states(self, devices: Iterable[str]) -> None:
+        """Remove what the clients of other devices have kept."""
+        with contextlib.suppress(FileNotFoundError):
+            for name in {*os.listdir(self._folder)}.difference(devices):
+                shutil.rmtree(os.path.join(self._folder, name))
+
+    def settings_of(self, device: Row) -> dict[str, str]:
+        """Return what a new client of a device needs, among it a key that nobody else
+        knows. By its state it goes on with what the client before it was sending."""
+        return {
+            "server": self.address,
+            "key": self.store.accounts.lend_key(device["id"]),
+            "to": client_target(device),
+            "state": os.path.join(self._folder, device["id"]),
+        }
+
+    def tell(self, device: Row, why: str) -> None:
+        """Show at a device why its client has ended."""
+        self.store.accounts.set_target(device["id"], why[:200])
+
+    def watch(self, device: str) -> None:
+        """Let the client of a device look at its console: somebody waits for it."""
+        if console := self._running.get(device):
+            console.watch(DIALOG_WATCH_SECONDS)
+
+    def end(self) -> bool:
+        """End all, and return whether they have ended in time."""
+        with self._lock:
+            self.address = ""
+            return self._end([*self._running.values()])
+
+    @staticmethod
+    def _end(consoles: Sequence[Console]) -> bool:
+        for console in consoles:
+            console.end()
+        deadline = time.monotonic() + MAX_CONSOLE_STOP_SECONDS
+        for console in consoles:
+            console.join(max(deadline - time.monotonic(), 0))
+        return not any(console.is_alive() for console in consoles)
+
+    def find(self) -> list[Row]:
+        """Return what `find_consoles` does, for one caller at a time. :raises Busy:"""
+        if not self._searching.acquire(blocking=False):
+            raise Busy("Somebody looks for consoles already. Try again.")
+        try:
+            return find_consoles(self._networks())
+        finally:
+            self._searching.release()
+
+
+def find_consoles(networks: Networks, ports: Sequence[int] = FTP_PORTS) -> list[Row]:
+    """Return the addresses in these networks at which an FTP server answers, each with
+    its port. Installers are not looked for: they take a connection for the start of a
+    transfer."""
+    hosts = [str(host) for network in networks for host in network.hosts()]
+    places = [(host, port) for host in hosts for port in ports]
+    with concurrent.futures.ThreadPoolExecutor(SEARCH_THREADS) as pool:
+        found = itertools.compress(places, pool.map(greets, places))
+        return [{"address": host, "port": port} for host, port in found]
+
+
+def greets(place: tuple[str, int]) -> bool:
+    """Return whether an FTP server answers at a host and port. Source: RFC 959."""
+    try:
+        with socket.create_connection(place, timeout=MAX_GREETING_SECONDS) as call:
+            is_ftp = call.recv(3) == b"220"
+            call.sendall(b"QUIT\r\n")
+            return is_ftp
+    except OSError:
+        return False
+
+
+def own_networks() -> list[ipaddress.IPv4Network]:
+    """Return the 256 addresses around each private address of this machine."""
+    found = [ipaddress.IPv4Address(address) for address in own_addresses()]
+    private = [one for one in found if one.is_private and not one.is_loopback]
+    networks = [ipaddress.IPv4Network((int(one), 24), strict=False) for one in private]
+    return [*dict.fromkeys(networks)][:MAX_NETWORKS]
+
+
+def own_addresses() -> list[str]:
+    """Return the IPv4 addresses of this machine: on Linux those of all interfaces, see
+    netdevice(7), elsewhere that of the default route. It needs no netlink socket, which
+    the service's sandbox forbids."""
+    if sys.platform != "linux":
+        return [lan_address()]
+    import fcntl
+
+    is_64_bit = struct.calcsize("P") == 8
+    row = struct.Struct("16s4x4s16x" if is_64_bit else "16s4x4s8x")  # struct ifreq
+    rows = ctypes.create_string_buffer(MAX_INTERFACES * row.size)
+    request = struct.pack("iP", len(rows), ctypes.addressof(rows))  # struct ifconf
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        length, _ = struct.unpack("iP", fcntl.ioctl(sock, SIOCGIFCONF, request))
+    found = row.iter_unpack(bytes(rows)[:length])
+    return [socket.inet_ntoa(address) for _, address in found]
+
+
 # Web --------------------------------------------------------------------------
 # The routes. The first line of each says who may call it; `Web` enforces that.
 
@@ -4816,7 +5172,6 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
-CLIENT = "send_to_switch"  # the module that devices fetch
 COOKIE = "session"
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
@@ -4910,6 +5265,7 @@ class Web:
         self.settings = settings
         self.scanner = scanner
         self.backups = Backups(store.database, settings.backups)
+        self.consoles = Consoles(store)
         kinds: list[type[Calls]] = [Calls, *Calls.__subclasses__()]
         self.calls: dict[type, Any] = {kind: kind(self) for kind in kinds}
         self.app = bottle.Bottle()
@@ -5210,6 +5566,7 @@ class DeviceCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
+        self.consoles = web.consoles
         self.codes = PairingCodes(self.accounts.session_password)
         self._lock = threading.Lock()
 
@@ -5235,13 +5592,36 @@ class DeviceCalls(Calls):
             self.codes.end(account, device)
         return {"api_key": key, "device": device}
 
+    @route("GET /web/devices", access="session")
+    def all_devices(self, caller: Caller) -> dict[str, Any]:
+        """Return the devices. With ?watch=ID the console of that one is tried often."""
+        self.consoles.watch(bottle.request.query.get("watch", ""))
+        return {"devices": self.devices.all(caller.name, caller.admin)}
+
+    @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
+    def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        client_command()  # this server has the client
+        device = self.devices.add(caller.account, check_console(body))
+        self.consoles.update()
+        return {"device": device}
+
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
-        self.devices.change(device, body, None if caller.admin else caller.account)
+        if CONSOLE.keys() & body and not caller.admin:
+            raise Forbidden("Only an admin may change the address of a console.")
+        account = None if caller.admin else caller.account
+        self.devices.change(device, check_console(body), account)
+        self.consoles.update()
 
     @route("DELETE /web/devices/<device>", access="session")
     def revoke(self, caller: Caller, device: str) -> None:
         self.devices.remove(device, None if caller.admin else caller.account)
+        self.consoles.update()
+
+    @route("GET /web/consoles", access="admin", runs=OWN_THREAD)
+    def find_consoles(self, caller: Caller) -> dict[str, Any]:
+        is_contained = bool(os.environ.get("CATALOGD_CONTAINER"))
+        return {"consoles": self.consoles.find(), "in_container": is_contained}
 
     @route("GET /send_to_switch.py", access="open")
     def client(self) -> bottle.HTTPResponse:
@@ -5581,7 +5961,6 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("GET /web/keys", "session", "accounts.keys", "account", "keys"),
     ("DELETE /web/keys/<id>", "session", "accounts.revoke_key", "id account"),
     ("GET /web/accounts", "admin", "accounts.all", "", "accounts"),
-    ("GET /web/devices", "session", "devices.all", "name admin", "devices"),
     ("GET /api/entries/<entry_id>/info", "key", "entries.get", "entry_id", "entry"),
     ("GET /web/entries/<entry_id>", "session", "entries.details", "entry_id"),
     ("DELETE /web/links/<entry_id>", "admin", "entries.remove_link", "entry_id"),
@@ -11682,6 +12061,7 @@ WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed 
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
 BACKUP_CHECK_SECONDS = 600.0  # between checks of whether a backup is due
 NOTICE_CHECK_SECONDS = 5.0
+CONSOLE_CHECK_SECONDS = 0.25  # between looks at what the database says of consoles
 NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
 MAX_NOTICE_LINES = 10
 NOTICES = {
@@ -11718,7 +12098,7 @@ COMMANDS: list[Command] = []  # in the order of the help
 GROUPS = {
     "user": "Add, list and remove accounts, and change their passwords.",
     "key": "Create, list and revoke API keys.",
-    "device": "List, rename and share the devices that clients send to.",
+    "device": "Add, list, rename and share the devices that are sent to.",
     "link": "Add and remove entries that are links.",
 }
 
@@ -12064,6 +12444,9 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         signal.signal(number, lambda number, frame: server.stop())
     threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
     threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
+    threads += [Repeated("consoles", web.consoles.update, CONSOLE_CHECK_SECONDS)]
+    host, port = own_address(web.settings.host, server.effective_port)
+    web.consoles.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
@@ -12077,10 +12460,11 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         with heartbeat(server, web):
             has_ended = server.run()
     finally:
+        has_sent = web.consoles.end()
         has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
         has_copied, *_ = [thread.stop(MAX_SCAN_STOP_SECONDS) for thread in threads]
         end_line()
-    return has_ended and has_scanned and has_copied
+    return has_ended and has_sent and has_scanned and has_copied
 
 
 @contextlib.contextmanager
@@ -12435,14 +12819,40 @@ def key_revoke(args: argparse.Namespace) -> None:
     print(f"Revoked the key {args.id}.")
 
 
+@command(
+    "device add",
+    argument("name", "name of the device"),
+    argument("target", f"where its console is: {TARGET_FORMS}"),
+    argument("--share", "every account may send to it (default: its owner)", **FLAG),
+    argument("--account", "its owner (default: the first admin)", type=normalized),
+    argument("--user", "name at the FTP server (default: none)", default=""),
+    argument("--password-stdin", "read its password from standard input", **FLAG),
+)
+def device_add(args: argparse.Namespace) -> None:
+    """Add a device that this server itself sends to, and print its id."""
+    values = {"name": args.name, "target": args.target, "user": args.user}
+    if args.password_stdin:
+        values["password"] = sys.stdin.readline().rstrip("\r\n")
+    device = check_console(check_all(NEW_DEVICE, values))
+    with open_store(args) as store:
+        admins = [user["name"] for user in store.accounts.all() if user["admin"]]
+        if not admins:
+            raise Problem("There is no account yet. Run 'user add NAME' first.")
+        account = store.accounts.id_of(args.account or admins[0])
+        print(store.devices.add(account, {**device, "shared": args.share}))
+
+
 @command("device list")
 def device_list(args: argparse.Namespace) -> None:
-    """List the devices with the time of their last call."""
+    """List the devices, who serves them, and the time of their last call."""
     columns = ("id", "account", "name", "shared", "last_call")
-    head = ("ID", "ACCOUNT", "NAME", "SHARED", "LAST CALL (UTC)")
+    head = ("ID", "ACCOUNT", "NAME", "SHARED", "LAST CALL (UTC)", "SERVED BY")
     with open_store(args) as store:
-        rows = [[row[column] for column in columns] for row in store.devices.all()]
-    print_table(head, rows, "There is no device yet. Pair one on the page.")
+        rows = [
+            [*map(row.get, columns), row.get("address", "a client")]
+            for row in store.devices.all()
+        ]
+    print_table(head, rows, "There is no device yet. Add one on the page.")
 
 
 DEVICE_ID = argument("id", f"as '{PROGRAM} device list' prints it")
@@ -12743,6 +13153,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # its encoding may lack letters
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
     argv = sys.argv[1:] if argv is None else argv
+    if is_bundled() and argv == [CLIENT]:
+        return int(importlib.import_module(CLIENT).run_by_server())
     # A double click gives no arguments; dropping folders on the program gives those.
     clicked = is_bundled() and all(map(os.path.isdir, argv))
     try:

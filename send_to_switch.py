@@ -402,7 +402,7 @@ class State:
         """Let only one process send to this target. SQLite's lock works on every
         system, and ends with the process.
 
-        :raises Problem: another process sends.
+        :raises TargetOffline: another process sends.
         """
         self.save()
         lock = sqlite3.connect(f"{self.path}.lock", timeout=0, isolation_level=None)
@@ -410,7 +410,8 @@ class State:
             try:
                 lock.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:
-                raise Problem(f"Another {PROGRAM} sends to this target.") from error
+                message = f"Another {PROGRAM} sends to this target."
+                raise TargetOffline(message) from error
             yield
 
     def begin(self, name: str, validator: str) -> None:
@@ -1687,22 +1688,54 @@ NO_FILE = "It is a link, or its file is gone: a console cannot fetch it."
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 
 
+class Pace:
+    """How often a sender looks at its queue and at its target."""
+
+    check_seconds = CHECK_SECONDS  # between two looks at the target
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class ToldPace(Pace):
+    """That of a client which its server runs. The server tells when somebody waits for
+    this target, and for how many seconds to look often; else it looks once a minute."""
+
+    def __init__(self) -> None:
+        self._told = threading.Event()
+        self._often_until = -math.inf
+
+    @property
+    def check_seconds(self) -> float:  # type: ignore[override]
+        is_often = time.monotonic() < self._often_until
+        return POLL_SECONDS if is_often else CHECK_SECONDS
+
+    def sleep(self, seconds: float) -> None:
+        self._told.wait(self.check_seconds)
+        self._told.clear()
+
+    def tell(self, seconds: float) -> None:
+        self._often_until = max(self._often_until, time.monotonic() + seconds)
+        self._told.set()
+
+
 @dataclasses.dataclass
 class Sender:
     server: Server
     target: Target
     state: State
     screen: Screen = dataclasses.field(default_factory=Screen)
+    pace: Pace = dataclasses.field(default_factory=Pace)
     failures: int = 0
     target_state: str = ""  # "ready", or why it is not, "" where that is unknown
-    _next_check: float = 0.0
     _has_asked: bool = False  # what was served of the list of a run that crashed
+    _checked: float = -math.inf  # when the target was, by time.monotonic()
     _put_back: set[str] = dataclasses.field(default_factory=set)  # items that wait
     # behind the others, since the target took none of them in several attempts
 
     def run(self, once: bool) -> None:
         """Send what is in the queue; and, unless `once`, what will be."""
-        retry = Retry(time.sleep, say=self.screen.say, first_pause=POLL_SECONDS)
+        retry = Retry(self.pace.sleep, say=self.screen.say, first_pause=POLL_SECONDS)
         while True:
             try:
                 self._watch()
@@ -1718,7 +1751,7 @@ class Sender:
                 return
             if not has_sent:
                 self.screen.say("Waiting for queue items.")
-                time.sleep(POLL_SECONDS)
+                self.pace.sleep(POLL_SECONDS)
 
     def send_next(self) -> bool:
         """Send the first item that can be claimed. Return False if there is none.
@@ -1823,7 +1856,8 @@ class Sender:
 
     def _watch(self) -> None:
         """Check the target, if the last time is long ago, and say what is new."""
-        if not self.target.is_watched or time.monotonic() < self._next_check:
+        is_due = time.monotonic() >= self._checked + self.pace.check_seconds
+        if not (self.target.is_watched and is_due):
             return
         before = self.target_state
         with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
@@ -1833,7 +1867,7 @@ class Sender:
 
     def _check_target(self) -> None:
         """:raises TargetOffline: it takes no file now."""
-        self._next_check = time.monotonic() + CHECK_SECONDS
+        self._checked = time.monotonic()
         try:
             self.target_state = self.target.check_ready(self.state)
         except TargetOffline as problem:
@@ -2039,6 +2073,40 @@ def send(args: argparse.Namespace, settings: Settings) -> int:
             sender.screen.say(f"From {address} to {target.address}. Stop with Ctrl-C.")
             sender.run(args.once)
     return Failed.exit_code if sender.failures else 0
+
+
+def run_by_server(pipe: int = 0) -> int:
+    """Send until the server ends, which runs this program, and return the exit code.
+
+    :param pipe: to which the server writes its address as "server", the "key", the
+        target as "to", and a folder as "state", as a line of JSON; then a number of
+        seconds whenever somebody waits, see ToldPace.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the server
+    lines = io.FileIO(pipe)  # unbuffered: it has no lock for a thread to hold at exit
+    values = json.loads(lines.readline())
+    key, pace, screen = values.pop("key"), ToldPace(), Screen()
+    threading.Thread(target=listen, args=(lines, pace), daemon=True).start()
+    try:
+        settings = Settings(**values)
+        target = find_target(settings)
+        # The name of its state stays when a port or the target's address changes.
+        state = State(settings.state, "server", "target")
+        server = Server(settings.server, key)
+        with contextlib.closing(server), state.exclusive():
+            Sender(server, target, state, screen, pace).run(once=False)
+        return 0
+    except Problem as problem:
+        screen.say(str(problem))
+        return problem.exit_code
+
+
+def listen(lines: io.FileIO, pace: ToldPace) -> None:
+    """Take what the server writes, and end at once where the pipe ends."""
+    with lines:
+        for line in lines:
+            pace.tell(float(line))
+    os._exit(0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -36,7 +36,11 @@ def test_every_banner_ends_in_column_80() -> None:
     [
         ("sqlite3.", {"Store"}),
         ("bottle.", {"Downloads", "Web"}),
-        ("threading.", {"Store", "Scanner", "Downloads", "Server", "Web", "Commands"}),
+        ("subprocess.", {"Consoles"}),
+        (
+            "threading.",
+            {"Store", "Scanner", "Downloads", "Server", "Consoles", "Web", "Commands"},
+        ),
         ("waitress.", {"Server"}),
         ("os.scandir", {"Scanner"}),
         ("platformdirs.", {"Commands"}),
@@ -130,6 +134,8 @@ POST   /web/pairing                      session
 GET    /web/pairing                      session
 POST   /api/pair                         open
 GET    /web/devices                      session
+POST   /web/devices                      admin
+GET    /web/consoles                     admin
 POST   /web/devices/<device>             session
 DELETE /web/devices/<device>             session
 GET    /send_to_switch.py                open
@@ -175,6 +181,7 @@ GET    /web/entries                      lists
 GET    /api/download/<entry_id>          own thread
 GET    /web/download/<entry_id>          own thread
 GET    /web/backup/file                  own thread
+GET    /web/consoles                     own thread
 GET    /dir<path:re:(?:/.*)?>            own thread
 POST   /api/auth/login                   passwords
 POST   /web/setup                        passwords

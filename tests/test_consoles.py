@@ -1,0 +1,533 @@
+"""Devices that the server serves itself, and the search for consoles."""
+
+import contextlib
+import ipaddress
+import json
+import os
+import pathlib
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+import send_to_switch
+from conftest import Home, wait_for
+from consoles import FTPConsole
+
+LOOPBACK = [ipaddress.IPv4Network("127.0.0.0/28")]
+ODD = bytes(range(256)) * 5000
+
+
+@pytest.fixture
+def console(tmp_path: pathlib.Path) -> Iterator[FTPConsole]:
+    folder = tmp_path / "console"
+    folder.mkdir()
+    with contextlib.closing(FTPConsole(folder)) as console:
+        yield console
+
+
+@pytest.fixture
+def consoles(home: Home) -> Iterator[catalogd.Consoles]:
+    """Those of a service that runs."""
+    found = home.web.consoles
+    found.address = home.address
+    yield found
+    assert found.end()
+
+
+def add(home: Home, target: str, name: str = "Attic", **more: Any) -> str:
+    return home.store.devices.add(home.anna, {"name": name, "target": target, **more})
+
+
+def processes(consoles: catalogd.Consoles) -> list[Any]:
+    return [one._process for one in consoles._running.values() if one._process]
+
+
+# What is told of a console
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"target": "folder:/media/card"}, "pair the computer"),
+        ({"target": "192.168.1.20"}, "must be ftp://HOST"),
+        ({"target": "http://192.168.1.20"}, "must be ftp://HOST"),
+        ({"target": "ftp://"}, "must be ftp://HOST"),
+        ({"target": "ftp://[::1"}, "must be ftp://HOST"),
+        ({"target": "ftp://console:0"}, "must be ftp://HOST"),
+        ({"target": "ftp://console:x"}, "must be ftp://HOST"),
+        ({"target": "ftp://me:secret@console"}, "Use the field user."),
+        ({"target": "ftp://console/a?b"}, "has more in it"),
+        ({"target": "lan://console/folder"}, "has more in it"),
+        ({"target": "ftp://console/a\nb"}, "one line each"),
+        ({"user": "me\r\nDELE x"}, "one line each"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_and_says_why(
+    values: dict[str, str], why: str
+) -> None:
+    with pytest.raises(catalogd.Problem, match=why):
+        catalogd.check_console(values)
+
+
+def test_user_and_password_may_have_any_letter() -> None:
+    device = {"address": "ftp://console/games", "user": "m/e", "password": "p@s:s"}
+    assert catalogd.client_target(device) == "ftp://m%2Fe:p%40s%3As@console/games"
+    assert catalogd.client_target({**device, "user": ""}) == "ftp://console/games"
+
+
+# Adding and changing
+
+
+def test_an_admin_adds_a_device_and_sees_its_address_but_no_password(
+    home: Home, browser: webtest.TestApp, consoles: catalogd.Consoles
+) -> None:
+    sign_in(browser)
+    target = "ftp://127.0.0.1:1/games"
+    values = {"name": "Attic", "target": target, "user": "me", "password": "p@ss1234"}
+    device = browser.post_json("/web/devices", values).json["device"]
+    answer = browser.get("/web/devices")
+    assert "p@ss1234" not in answer.text
+    [row] = answer.json["devices"]
+    assert (row["id"], row["by_server"], row["address"]) == (device, True, target)
+    assert browser.get("/web/keys").json["keys"][0]["label"] == "switch"
+    assert len(browser.get("/web/keys").json["keys"]) == 1
+    browser.post_json("/web/devices", values, status=409)
+    browser.post_json(f"/web/devices/{device}", {"target": "lan://127.0.0.1"})
+    assert home.store.devices.by_server()[0]["password"] == ""
+    assert home.store.devices.by_server()[0]["user"] == ""
+    browser.delete(f"/web/devices/{device}")
+    assert browser.get("/web/devices").json["devices"] == []
+
+
+def test_a_new_password_leaves_address_and_user(home: Home) -> None:
+    device = add(home, "ftp://127.0.0.1:1", user="me", password="old")
+    home.store.devices.change(device, {"password": "new"})
+    home.store.devices.change(device, {"target": "ftp://127.0.0.1:1"})
+    [row] = home.store.devices.by_server()
+    assert (row["user"], row["password"]) == ("me", "new")
+
+
+def test_a_member_neither_adds_a_console_nor_changes_an_address(
+    home: Home, browser: webtest.TestApp
+) -> None:
+    home.store.accounts.add("kim", catalogd.hash_password("a long password"))
+    login = {"username": "kim", "password": "a long password"}
+    browser.post_json("/web/login", login)
+    values = {"name": "Attic", "target": "ftp://127.0.0.1:1"}
+    browser.post_json("/web/devices", values, status=403)
+    browser.get("/web/consoles", status=403)
+    device = add(home, "ftp://127.0.0.1:1", shared=True)
+    browser.post_json(f"/web/devices/{device}", {"password": "x"}, status=403)
+    [row] = browser.get("/web/devices").json["devices"]
+    assert row["by_server"] and "address" not in row
+
+
+def test_the_address_of_a_device_that_a_client_serves_is_the_clients(
+    home: Home, browser: webtest.TestApp
+) -> None:
+    sign_in(browser)
+    device = home.store.accounts.add_key(home.anna, "card", b"1", is_device=True)
+    change = {"target": "ftp://127.0.0.1:1"}
+    browser.post_json(f"/web/devices/{device}", change, status=409)
+    browser.post_json(f"/web/devices/{device}", {"name": "Attic"})
+
+
+def test_without_the_client_no_console_is_added(
+    home: Home, browser: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(browser)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    values = {"name": "Attic", "target": "ftp://127.0.0.1:1"}
+    answer = browser.post_json("/web/devices", values, status=404)
+    assert "put it beside catalogd.py" in answer.json["message"]
+
+
+def test_a_bundled_program_runs_itself_as_the_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert catalogd.client_command() == [sys.executable, "send_to_switch"]
+
+
+def sign_in(browser: webtest.TestApp) -> None:
+    login = {"username": "anna", "password": "correct horse"}
+    browser.post_json("/web/login", login)
+
+
+# Sending
+
+
+def test_a_tap_brings_the_file_to_the_console(
+    home: Home, consoles: catalogd.Consoles, console: FTPConsole
+) -> None:
+    device = add(home, console.url())
+    consoles.update()
+    wait_for(lambda: state_of(home, device) == "ready")
+    item = home.queue("Star Garden.nsp", ODD)
+    consoles.update()
+    wait_for(lambda: home.item(item)["status"] == "completed")
+    assert (console.folder / "Star Garden.nsp").read_bytes() == ODD
+
+
+def test_it_says_why_a_console_is_not_ready(
+    home: Home, consoles: catalogd.Consoles, console: FTPConsole
+) -> None:
+    device = add(home, console.url())
+    console.refuses["USER"] = "530 Not now."
+    consoles.update()
+    wait_for(lambda: "not ready" in state_of(home, device))
+    console.refuses.clear()
+    consoles.watch(device)
+    wait_for(lambda: state_of(home, device) == "ready")
+
+
+def state_of(home: Home, device: str) -> str:
+    rows = {row["id"]: row["target"] for row in home.store.devices.all()}
+    return str(rows[device])
+
+
+def test_the_secrets_are_in_the_pipe_alone(
+    home: Home,
+    consoles: catalogd.Consoles,
+    console: FTPConsole,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    device = add(home, console.url(), user="me", password="p@ss")
+    with caplog.at_level("INFO"):
+        consoles.update()
+        wait_for(lambda: state_of(home, device) == "ready")
+    [process] = processes(consoles)
+    seen = caplog.text + str(process.args)
+    if sys.platform == "linux":
+        for name in ("cmdline", "environ"):
+            seen += pathlib.Path(f"/proc/{process.pid}/{name}").read_text()
+    stored = pathlib.Path(home.store.database.path)
+    kept = [file for file in stored.parent.rglob("*") if file.is_file()]
+    for key in map(bytes, home.store.accounts._lent):
+        assert all(key not in file.read_bytes() for file in kept)
+    assert "p@ss" not in seen and "p%40ss" not in seen and "catalogd_" not in seen
+
+
+def test_a_device_that_is_removed_ends_at_once(
+    home: Home, consoles: catalogd.Consoles, console: FTPConsole
+) -> None:
+    device = add(home, console.url())
+    consoles.update()
+    wait_for(lambda: state_of(home, device) == "ready")
+    [process] = processes(consoles)
+    folder = pathlib.Path(home.store.database.folder, "consoles", device)
+    assert folder.is_dir()
+    home.store.accounts.revoke_key(device)
+    consoles.update()
+    assert process.returncode is not None and not folder.exists()
+
+
+def test_a_new_name_disturbs_nothing_and_a_new_address_begins_anew(
+    home: Home, consoles: catalogd.Consoles, console: FTPConsole
+) -> None:
+    device = add(home, console.url())
+    consoles.update()
+    wait_for(lambda: processes(consoles))
+    [before] = processes(consoles)
+    home.store.devices.change(device, {"name": "Cellar"})
+    consoles.update()
+    assert processes(consoles) == [before]
+    assert consoles._running[device].device["name"] == "Cellar"
+    home.store.devices.change(device, {"target": console.url("/new")})
+    consoles.update()
+    wait_for(lambda: processes(consoles))
+    assert before.returncode is not None and processes(consoles) != [before]
+
+
+def test_a_process_that_is_killed_goes_on_with_its_item(
+    home: Home,
+    consoles: catalogd.Consoles,
+    console: FTPConsole,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 0.01)
+    console.stall_after = 200_000
+    add(home, console.url())
+    item = home.queue("Star Garden.nsp", ODD)
+    consoles.update()
+    wait_for(lambda: console.stalled)
+    [process] = processes(consoles)
+    console.stall_after = len(ODD) + 1
+    os.kill(process.pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+    wait_for(lambda: home.item(item)["status"] == "completed")
+    assert (console.folder / "Star Garden.nsp").read_bytes() == ODD
+    assert console.commands.count("APPE") == 1
+
+
+def test_a_hung_console_holds_up_neither_a_stop_nor_an_answer(
+    home: Home, consoles: catalogd.Consoles, browser: webtest.TestApp
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, says nothing
+        add(home, f"ftp://127.0.0.1:{silent.getsockname()[1]}")
+        consoles.update()
+        with silent.accept()[0]:
+            sign_in(browser)
+            browser.get("/web/devices")
+            assert consoles.end()
+
+
+def client(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Let another program be the client."""
+    code = "\n".join(["import json, sys", *lines])
+    command = [sys.executable, "-c", code]
+    monkeypatch.setattr(catalogd, "client_command", lambda: command)
+    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 0.01)
+
+
+def test_a_wrong_setting_is_shown_and_not_tried_again_until_it_is_changed(
+    home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client(monkeypatch, "input()", "print('It is wrong.')", "sys.exit(2)")
+    device = add(home, "ftp://127.0.0.1:1")
+    consoles.update()
+    thread = consoles._running[device]
+    thread.join(20)
+    assert not thread.is_alive() and state_of(home, device) == "It is wrong."
+    home.store.devices.change(device, {"password": "x"})
+    consoles.update()
+    assert consoles._running[device] is thread  # without a user it changes nothing
+    home.store.devices.change(device, {"user": "x"})
+    consoles.update()
+    assert consoles._running[device] is not thread
+
+
+def test_a_client_that_ends_is_started_again_with_longer_pauses(
+    home: Home,
+    consoles: catalogd.Consoles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client(monkeypatch, "sys.exit(1)")
+    pauses: list[float] = []
+    add(home, "ftp://127.0.0.1:1")
+    plain = threading.Event.wait
+
+    def wait(event: threading.Event, timeout: float | None = None) -> bool:
+        if threading.current_thread().name == "console" and timeout is not None:
+            pauses.append(timeout)
+            timeout = 0
+        return plain(event, timeout)
+
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 20)
+    consoles.update()
+    wait_for(lambda: len(pauses) > 3)
+    consoles.end()
+    assert pauses[:4] == [20, 40, 60, 60]
+
+
+def test_what_the_client_says_is_logged_with_the_devices_name(
+    home: Home,
+    consoles: catalogd.Consoles,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client(monkeypatch, "print('hello', flush=True)", "sys.stdin.read()")
+    add(home, "ftp://127.0.0.1:1")
+    with caplog.at_level("INFO"):
+        consoles.update()
+        wait_for(lambda: "Attic: hello" in caplog.text)
+
+
+def test_the_clients_key_is_new_at_each_start_and_opens_the_queue(
+    home: Home,
+    consoles: catalogd.Consoles,
+    monkeypatch: pytest.MonkeyPatch,
+    browser: webtest.TestApp,
+) -> None:
+    device = add(home, "ftp://127.0.0.1:1")
+    row = home.store.devices.by_server()[0]
+    first = consoles.settings_of(row)["key"]
+    second = consoles.settings_of(row)["key"]
+    for key, status in ((first, 401), (second, 200)):
+        headers = {"Authorization": f"Bearer {key}"}
+        browser.get("/api/send-queue", headers=headers, status=status)
+    home.store.accounts.revoke_key(device)
+    headers = {"Authorization": f"Bearer {second}"}
+    browser.get("/api/send-queue", headers=headers, status=401)
+
+
+def test_its_uses_alone_are_not_written(home: Home) -> None:
+    device = add(home, "ftp://127.0.0.1:1")
+    key = catalogd.hash_token(home.store.accounts.lend_key(device))
+    home.store.accounts.key_holder(key)  # the first is written at once
+    home.store.accounts.key_holder(key)
+    before = home.store.database.version()
+    home.store.accounts.write_uses()
+    assert home.store.database.version() == before
+
+
+# The search
+
+
+@pytest.fixture
+def greeting() -> Iterator[Callable[[str, bytes], int]]:
+    """Starts servers that send these bytes first. Returns the port of one."""
+    with contextlib.ExitStack() as stack:
+
+        def start(host: str, first: bytes, port: int = 0) -> int:
+            server = stack.enter_context(socket.create_server((host, port)))
+            threading.Thread(target=answer, args=(server, first), daemon=True).start()
+            return int(server.getsockname()[1])
+
+        yield start
+
+
+def answer(server: socket.socket, first: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            call, _ = server.accept()
+            with call:
+                call.sendall(first)
+
+
+def test_what_greets_as_an_ftp_server_is_found(greeting: Any) -> None:
+    port = greeting("127.0.0.3", b"220 Console ready.\r\n")
+    greeting("127.0.0.4", b"SSH-2.0-x\r\n", port)
+    greeting("127.0.0.5", b"220-Hello\r\n220 All.\r\n", port)
+    found = catalogd.find_consoles(LOOPBACK, [port])
+    assert found == [
+        {"address": "127.0.0.3", "port": port},
+        {"address": "127.0.0.5", "port": port},
+    ]
+
+
+def test_the_ports_of_installers_are_not_touched() -> None:
+    assert 2000 not in catalogd.FTP_PORTS
+
+
+def test_an_admin_looks_for_consoles_one_search_at_a_time(
+    home: Home, browser: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(browser)
+    home.web.consoles._networks = lambda: LOOPBACK
+    monkeypatch.setattr(catalogd, "find_consoles", lambda networks: [*networks])
+    monkeypatch.setattr(catalogd, "greets", lambda place: False)
+    with home.web.consoles._searching:
+        browser.get("/web/consoles", status=503)
+    monkeypatch.undo()
+    answer = browser.get("/web/consoles").json
+    assert answer == {"success": True, "consoles": [], "in_container": False}
+
+
+def test_it_looks_around_each_private_address_at_most_four(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = ["127.0.0.1", "8.8.8.8", "192.168.1.7", "192.168.1.9", "10.0.0.1"]
+    own += ["172.16.0.1", "10.1.1.1", "10.2.2.2"]
+    monkeypatch.setattr(catalogd, "own_addresses", lambda: own)
+    assert list(map(str, catalogd.own_networks())) == [
+        "192.168.1.0/24",
+        "10.0.0.0/24",
+        "172.16.0.0/24",
+        "10.1.1.0/24",
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_linux_tells_the_addresses_of_all_interfaces() -> None:
+    assert "127.0.0.1" in catalogd.own_addresses()
+
+
+def test_elsewhere_the_address_of_the_default_route_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(catalogd, "lan_address", lambda: "192.168.1.7")
+    assert catalogd.own_addresses() == ["192.168.1.7"]
+
+
+def test_settings_of_a_console_are_a_line_of_json(
+    home: Home, consoles: catalogd.Consoles
+) -> None:
+    add(home, "lan://127.0.0.1")
+    [row] = home.store.devices.by_server()
+    line = json.loads(json.dumps(consoles.settings_of(row)))
+    assert (line["server"], line["to"]) == (home.address, "lan://127.0.0.1")
+
+
+# The client that the server runs
+
+
+@contextlib.contextmanager
+def told(values: dict[str, str]) -> Iterator[int]:
+    """Give the end of a pipe with these settings in it."""
+    read, write = os.pipe()
+    with open(write, "w", encoding="utf-8") as pipe:
+        print(json.dumps(values), file=pipe, flush=True)
+        yield read
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Is set where the client would end its process."""
+    event = threading.Event()
+    monkeypatch.setattr(send_to_switch.os, "_exit", lambda code: event.set())
+    monkeypatch.setattr(send_to_switch.signal, "signal", lambda number, act: None)
+    return event
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "why"),
+    [
+        ({"key": "catalogd_wrong"}, 3, "refuses the key"),
+        ({"to": "ftp:"}, 2, "is not a target"),
+    ],
+)
+def test_the_client_says_why_it_ends_and_ends_with_the_pipe(
+    home: Home,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    ended: threading.Event,
+    changes: dict[str, str],
+    code: int,
+    why: str,
+) -> None:
+    values = {"server": home.address, "key": home.key, "to": "lan://127.0.0.1"}
+    with told({**values, "state": str(tmp_path / "state"), **changes}) as pipe:
+        assert send_to_switch.run_by_server(pipe) == code
+        assert why in capsys.readouterr().out
+        assert not ended.is_set()
+    assert ended.wait(20)
+
+
+def test_the_client_looks_often_while_somebody_waits(
+    home: Home,
+    tmp_path: pathlib.Path,
+    ended: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paces: list[Any] = []
+    monkeypatch.setattr(
+        send_to_switch.Sender, "run", lambda self, once: paces.append(self.pace)
+    )
+    values = {"server": home.address, "key": home.key, "to": "lan://127.0.0.1"}
+    with told({**values, "state": str(tmp_path / "state")}) as pipe:
+        assert send_to_switch.run_by_server(pipe) == 0
+    assert ended.wait(20)
+    [pace] = paces
+    assert pace.check_seconds == send_to_switch.CHECK_SECONDS
+    pace.tell(100)
+    assert pace.check_seconds == send_to_switch.POLL_SECONDS
+    pace.sleep(60)  # it was told
+
+
+def test_only_one_client_sends_to_a_target_at_a_time(tmp_path: pathlib.Path) -> None:
+    first, second = (send_to_switch.State(str(tmp_path), "s", "t") for _ in range(2))
+    with (
+        first.exclusive(),
+        pytest.raises(send_to_switch.TargetOffline),
+        second.exclusive(),
+    ):
+        pass
