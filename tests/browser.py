@@ -38,7 +38,7 @@ def missing_for_chromium() -> str:
     if importlib.util.find_spec("axe_playwright_python") is None:
         return "axe-playwright-python of PyPI"
     if not os.path.exists(CHROMIUM):
-        return "chromium"
+        return "chromium-headless-shell"
     driver = [sys.executable, "-m", "playwright", "--version"]
     browser = [CHROMIUM, "--headless", *FLAGS, "--dump-dom", "about:blank"]
     for command in (driver, browser):

@@ -374,9 +374,13 @@ def games(
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    if missing := missing_for_chromium():
-        skip(f"needs the package {missing}")
-    with start_chromium() as browser:
+    with contextlib.ExitStack() as stack:
+        try:
+            browser = stack.enter_context(start_chromium())
+        except Exception:
+            if missing := missing_for_chromium():
+                skip(f"needs the package {missing}")
+            raise
         yield browser
 
 
