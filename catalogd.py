@@ -3439,12 +3439,18 @@ class Tree:
         except OSError as error:
             if is_top:
                 raise
-            if self.is_whole() or error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            if not self._was_removed(path, error):
                 self.unreadable.append(path)
-            else:  # it was removed, by an event or just now
-                with contextlib.suppress(OSError):  # so was its parent
-                    volume_name(os.path.dirname(path), self.volumes)
             return []
+
+    def _was_removed(self, path: str, error: OSError) -> bool:
+        """Return whether a folder is gone, and not its disk with it: what is there
+        above it is on a file system that was found in this walk."""
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            return False
+        while not os.path.lexists(path) and path != self.library_folder:
+            path = os.path.dirname(path)
+        return os.stat(path).st_dev in self.volumes
 
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
         volume = volume_name(path, self.volumes)
@@ -3502,9 +3508,15 @@ class Tree:
         except OSError:
             self.unreadable.append(row.path)
             return
-        mtime, inode = min(now.st_mtime_ns, MAX_INTEGER), now.st_ino & MAX_INTEGER
-        facts = self.library_folder, now.st_size, mtime, inode, volume
+        inode = now.st_ino & MAX_INTEGER
+        facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
         self.files.append(FoundFile(row.path, *facts))
+
+
+def stored_mtime(found: os.stat_result) -> int:
+    """Return the time of a file in nanoseconds, or the nearest that SQLite can store:
+    what is before 1677, as 1601 on NTFS and SMB, or after 2262 does not fit."""
+    return max(min(found.st_mtime_ns, MAX_INTEGER), -MAX_INTEGER)
 
 
 def title_of(file: FoundFile) -> str:
@@ -3533,6 +3545,7 @@ def walk(
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
     tree = Tree(folder, tops or [folder])
+    volume_name(folder, tree.volumes)
     waiting = [*tree.tops]
     while waiting:
         path = waiting.pop()
@@ -3607,6 +3620,9 @@ class Comparison:
         self.contents: dict[str, FileContent] = {}  # by path
         self.updated: list[tuple[KnownFile, FoundFile, FileContent | None]] = []
         self.offline: list[KnownFile] = []
+        self.unreadable = {
+            path for tree in trees.values() if tree for path in tree.unreadable
+        }
 
     def pair_unchanged(self, known: Iterable[KnownFile]) -> None:
         """Pair the files that have not changed, without opening them."""
@@ -3694,7 +3710,8 @@ class Comparison:
         is_renamed = (file.folder, file.volume) in renamed
         if file.volume not in tree.volumes.values() and not is_renamed:
             return True
-        return any(is_below(file.path, unreadable) for unreadable in tree.unreadable)
+        above = map(str, pathlib.PurePath(file.path).parents)
+        return not self.unreadable.isdisjoint([file.path, *above])
 
     def move_to_copies(self, copies: FindCopies) -> None:
         """Let an entry whose file is lost go on with a younger copy of the file, and
@@ -3826,7 +3843,7 @@ def sha256(path: str, folder: str, tick: Callable[[int], None]) -> tuple[int, in
         while block := file.read(1024 * 1024):
             digest.update(block)
             tick(len(block))
-    return now.st_size, min(now.st_mtime_ns, MAX_INTEGER), digest.hexdigest()
+    return now.st_size, stored_mtime(now), digest.hexdigest()
 
 
 def spare_memory() -> None:
@@ -3970,6 +3987,9 @@ class ScanState:
     started: str | None = None
     finished: str | None = None
     next: str | None = None  # when the next one begins, if nobody asks before
+    problem: str = ""  # why the last one failed, if it did
+    problems: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Why a library folder is offline, by its path."""
     folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """The number of files by library folder; None where it is offline."""
     watched: list[str] = dataclasses.field(default_factory=list)  # library folders
@@ -4133,7 +4153,7 @@ class Scanner:
                     self.state.folders[folder] = counts.get(folder, 0)
             watchers = self._watchers.values()
             self.state.watched = [row.folder for row in watchers if row.is_watching()]
-            self.state.finished = self.database.time()
+            self.state.finished, self.state.problem = self.database.time(), ""
         return changes
 
     def _count(self, found: int = 0, read: int = 0) -> None:
@@ -4176,25 +4196,48 @@ class Scanner:
             if file.cover != item.file.cover:
                 self.images.add_cover(file)
         self.images.write()
-        if any(changes._replace(added=())):
-            self.entries.apply(changes)
+        known = changes._replace(added=())
+        if any(known):
+            self._store(
+                lambda rows: self.entries.apply(known._replace(updated=rows)),
+                changes.updated,
+            )
         added: list[tuple[FoundFile, None]] = []
         for batch in batches(changes.added):
             read = [(file, content or self._read(file)) for file, content in batch]
             rows = [(file, content) for file, content in read if content]
             for file, _ in rows:
-                added.append((file, None))
                 self.images.add_cover(file)
             self.images.write()
             # Each change of the list costs those who poll it.
             is_due = time.monotonic() - self._listed >= self.list_seconds
             is_due |= batch[-1] is changes.added[-1]
-            self.entries.add_files(rows, is_due)
+            write = functools.partial(self.entries.add_files, listed=is_due)
+            added += [(file, None) for file, _ in self._store(write, rows)]
             if is_due:
                 self._listed = time.monotonic()
         if any(changes):
             self.entries.drop_icons()
         return changes._replace(added=added)
+
+    def _store(
+        self, write: Callable[[Sequence[Any]], None], rows: Sequence[Any]
+    ) -> list[Any]:
+        """Write files at once, but for those that cannot be stored. Return those that
+        were written."""
+        try:
+            write(rows)
+            return [*rows]
+        except Problem:  # it concerns all of them
+            raise
+        except Exception as error:
+            if not rows:
+                raise
+            if half := len(rows) // 2:
+                parts = rows[:half], rows[half:]
+                return [row for part in parts for row in self._store(write, part)]
+            self._warn(rows[0][-2].path, f"is not served: {error}.")
+            return self._store(write, [])
 
     def _trees(self, tops: Iterable[str]) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder."""
@@ -4213,25 +4256,45 @@ class Scanner:
             watcher.start()
         try:
             tree = walk(folder, types, self._count, watcher.add, tops)
+            self._warn_of(tree)
+            if is_whole:
+                self._scan_due = time.monotonic() + self.settings.scan_interval
+                self._note(tree)
+            return tree
         except OSError as error:
             watcher.stop()
-            self.state.folders[folder] = None
-            self._warn(folder, why_offline(error, self.entries.know_folder(folder)))
+            why = why_offline(error, self.entries.know_folder(folder))
+            self._set_offline(folder, why)
             return None
-        if self.state.folders.get(folder, 0) is None:
+
+    def _note(self, tree: Tree) -> None:
+        """Keep what a whole library folder has."""
+        folder = tree.library_folder
+        if not tree.files and self.entries.know_folder(folder):
+            self._set_offline(folder, "is offline: it is empty. Its entries are kept.")
+            return
+        if self.state.problems.pop(folder, None):
             log.info("%s is back.", folder)
-        if is_whole:
-            self.state.folders[folder] = len(tree.files)
-            self._scan_due = time.monotonic() + self.settings.scan_interval
-        for path in tree.unreadable:
-            self._warn(path, "cannot be read. The entries in it wait.")
+        self.state.folders[folder] = len(tree.files)
+
+    def _set_offline(self, folder: str, why: str) -> None:
+        self.state.folders[folder] = None
+        self.state.problems[folder] = f"{folder} {why}"
+        self._warn(folder, why)
+
+    def _warn_of(self, tree: Tree) -> None:
+        if tree.unreadable:
+            first, *more = sorted(tree.unreadable)
+            also = f", nor can {len(more)} more in {tree.library_folder}"
+            self._warn(
+                first, f"cannot be read{also * bool(more)}. The entries in it wait."
+            )
         for path in tree.misnamed:
             self._warn(path, "is not served: its name is not valid UTF-8. Rename it.")
-        return tree
 
     def _warn(self, path: str, what: str) -> None:
         message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self._previous_warnings | self._warnings:
+        if message not in self._previous_warnings and message not in self._warnings:
             log.warning("%s", message)
         self._warnings.add(message)
 
@@ -4312,18 +4375,25 @@ class Scanner:
         try:
             changes = self.scan(tick, self._tops)
             result = summary(changes, len(self.growing.files))
-        except BaseException:
+        except BaseException as error:
+            self.state.problem = str(error) or type(error).__name__
             self._unwatch()  # all is read when the next scan is due
             raise
         finally:
             if is_asked:
                 self.store.set_scan_request("done", result)
         if any(changes):
-            text = f"Scanned in {time.monotonic() - began:.1f} s: {result}."
-            if not self._is_all_watched():
-                text += f" The next scan is in {self.settings.scan_interval:g} s."
-            log.info("%s", text)
+            self._log(
+                changes, f"Scanned in {time.monotonic() - began:.1f} s: {result}."
+            )
             self.database.shrink()
+
+    def _log(self, changes: Changes, text: str) -> None:
+        if self.state.problems and not any(changes._replace(offline=())):
+            return  # why files are offline was logged
+        if not self._is_all_watched():
+            text += f" The next scan is in {self.settings.scan_interval:g} s."
+        log.info("%s", text)
 
     def _wait(self) -> bool:
         """Wait until something is to be read, which `_tops` has then, or a scan is
@@ -5709,10 +5779,11 @@ class LibraryCalls(Calls):
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         state = vars(self.scanner.state).copy()  # the scanner's thread changes it
-        watched = state.pop("watched")
+        watched, problems = state.pop("watched"), state.pop("problems")
         folders = [
             {"path": path, "files": files or 0, "watched": path in watched}
             | {"state": "offline" if files is None else "online"}
+            | {"problem": problems.get(path, "")}
             for path, files in state["folders"].copy().items()
         ]
         return {**state, "folders": folders}
@@ -7094,13 +7165,15 @@ JS = r""""use strict";
  * }} Session whose browser is a User-Agent */
 /** @typedef {{token: string | null}} ConsoleAddress of the account; with null it has
  * none */
-/** @typedef {{path: string, state: "online" | "offline", files: number}} Folder */
+/** @typedef {{
+ *   path: string, state: "online" | "offline", files: number, problem: string
+ * }} Folder with why it is offline */
 /** @typedef {{
  *   kept: number, problem: string, made_at?: string, size?: number
  * }} Backup the last one, and how many are kept */
 /** @typedef {{
  *   scanning: boolean, files: number, read: number, folders: Folder[] | null,
- *   finished: string | null, next: string | null,
+ *   finished: string | null, next: string | null, problem: string,
  * }} ScanState with the numbers of files found and read; folders are null until loaded
  */
 
@@ -7504,6 +7577,7 @@ const WORDS = {
   nextScan: time => `The next one is at ${time}.`,
   watched: "New files are noticed at once.",
   neverScanned: "Not scanned yet.",
+  scanFailed: reason => `The last scan failed. ${reason}`,
   scanNow: "Scan now",
   scanProgress: (found, read) => `${found} files found, ${read} read`,
   backups: "Backups",
@@ -7885,6 +7959,7 @@ function initialState() {
       read: 0,
       finished: null,
       next: null,
+      problem: "",
       folders: null,
     }),
     keys: /** @type {Key[] | null} */ (null),
@@ -11714,10 +11789,11 @@ function changeAddress(method) {
 // Settings: folders and links
 
 function renderFolders() {
-  const {folders, scanning} = state.scan;
+  const {folders, scanning, problem} = state.scan;
   return panel(
     WORDS.folders,
     list("scan", folders, renderFolder, WORDS.noFolders),
+    problem && h.p({class: "problem", role: "alert"}, WORDS.scanFailed(problem)),
     h.div(
       "scan-line",
       h.p(
@@ -11740,7 +11816,7 @@ function scanText({scanning, files, read, finished, next}) {
 }
 
 /** @param {Folder} folder */
-function renderFolder({path, state: place, files}) {
+function renderFolder({path, state: place, files, problem}) {
   const isOnline = place === "online";
   return h.li(
     {class: "row", key: path},
@@ -11749,6 +11825,7 @@ function renderFolder({path, state: place, files}) {
       "row-text",
       h.p("row-title", path),
       h.p("meta", isOnline ? WORDS.files(formatNumber(files)) : WORDS.filesKept),
+      problem && h.p("meta", problem),
     ),
     h.span(`mark ${place}`, WORDS.folderStates[place]),
   );

@@ -179,7 +179,9 @@ def test_the_page_sees_how_far_a_scan_is(
     scanner.scan(lambda state: seen.append(admin.get("/web/scan").json))
     assert seen[-1]["scanning"] is True
     after = admin.get("/web/scan").json
-    online = {"state": "online", "watched": False}  # by a thread that does not run
+    # By a thread that does not run.
+    online = {"state": "online", "watched": False, "problem": ""}
+    missing = "/missing does not exist yet. Create it, or connect its disk."
     assert after == {
         "success": True,
         "scanning": False,
@@ -190,8 +192,10 @@ def test_the_page_sees_how_far_a_scan_is(
         "next": None,  # by a scanner whose thread does not run
         "folders": [
             {**online, "path": str(library.folder), "files": 1},
-            {**online, "path": "/missing", "state": "offline", "files": 0},
+            {**online, "path": "/missing", "state": "offline", "files": 0}
+            | {"problem": missing},
         ],
+        "problem": "",
     }
 
 

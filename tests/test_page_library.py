@@ -241,6 +241,10 @@ def test_an_unplugged_folder_keeps_what_is_known_of_its_files(
     see(anna, "3.0 MB")
     anna.goto("#settings/library")
     see(anna, "Its files are listed still, and can be sent when it is back.")
+    see(anna, f"{library.folder} is offline: No such file or directory.")
+    scanner.state.problem = "The disk is full."
+    anna.reload()
+    see(anna, "The last scan failed. The disk is full.")
 
 
 def test_a_title_whose_game_is_offline_is_marked(

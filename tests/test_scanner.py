@@ -12,7 +12,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from unittest.mock import Mock
 
@@ -21,7 +21,15 @@ import pytest
 import catalogd
 import containers
 from catalogd import FileContent, FoundFile, KnownFile
-from conftest import LONG_AGO, Clock, Library, add_folder, wait_for
+from conftest import (
+    LONG_AGO,
+    Clock,
+    Library,
+    add_folder,
+    short_and_long,
+    small_disk,
+    wait_for,
+)
 
 ROOT = "/games"
 
@@ -485,12 +493,12 @@ def test_a_folder_that_cannot_be_read_is_logged(
     assert len(found.files) == 2
 
 
-def fail_in(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Make folders of a name fail as on a disk that breaks: root reads them all."""
+def fail_in(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Make folders fail by name as on a disk that breaks: root reads them all."""
     real = os.scandir
 
     def scandir(path: str) -> Any:
-        if os.path.basename(path) == name:
+        if os.path.basename(path) in names:
             raise OSError(5, "Input/output error", path)
         return real(path)
 
@@ -892,6 +900,64 @@ def test_a_disk_that_comes_and_goes_is_logged_each_time(
     assert caplog.messages == [f"{root} {offline}", f"{root} is back."] * 2
 
 
+def test_a_folder_that_is_suddenly_empty_is_offline(
+    library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = str(library.folder)
+    scanner.scan()
+    assert scanner.state.folders == {root: 0}
+    path = library.add("a.nsp")
+    scanner.scan()
+    os.remove(path)
+    scanner.scan()
+    scanner.scan()
+    told = f"{root} is offline: it is empty. Its entries are kept."
+    assert caplog.messages == [told]
+    assert scanner.state.folders == {root: None}
+    assert scanner.state.problems == {root: told}
+    library.add("b.nsp")
+    scanner.scan()
+    assert scanner.state.folders == {root: 1}
+    assert not scanner.state.problems
+
+
+def test_many_folders_that_cannot_be_read_are_one_line(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for number in range(300):
+        library.add(f"bad {number}/{number}.nsp")
+    library.add("good/a.nsp")
+    scanner.scan()
+    fail_in(monkeypatch, *(f"bad {number}" for number in range(300)))
+    scanner.scan()
+    assert caplog.messages == [
+        f"{library.folder}/bad 0 cannot be read, nor can 299 more in {library.folder}."
+        " The entries in it wait."
+    ]
+    assert ids_by_name(store).keys() == {"a.nsp"}
+
+
+@short_and_long(count=(400, 20_000))
+def test_what_many_unreadable_folders_mean_takes_linear_time(count: int) -> None:
+    def seconds(count: int) -> float:
+        folders = [f"{ROOT}/{number}" for number in range(count)]
+        items = [
+            known(f"{folder} {n}", file(f"{folder}/{n}.nsp"))
+            for folder in folders
+            for n in range(2)
+        ]
+        began = time.process_time()
+        told = compare([known("a", A), *items], tree(A, unreadable=folders))
+        assert len(told) == len(items)
+        return time.process_time() - began
+
+    assert seconds(count * 8) < 30 * seconds(count)
+
+
 def test_a_growing_file_is_left_alone_until_it_is_quiet(
     library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
 ) -> None:
@@ -954,17 +1020,53 @@ def test_a_growing_file_that_is_removed_waits_no_longer(
     assert scanner.growing.settled() == {str(library.folder)}
 
 
-@pytest.mark.parametrize("year", [1601, 2400])
-def test_a_file_of_any_age_is_an_entry(
+@pytest.mark.parametrize("year", [1600, 1676, 1678, 2262, 2400])
+def test_a_file_of_any_age_is_an_entry_beside_others(
     year: int, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
 ) -> None:
-    seconds = (year - 1970) * 31_556_952
-    path = library.add("a.nsp")
-    os.utime(path, ns=(0, seconds * 10**9))
+    with small_disk(library.folder, 2**20):  # whose times have 64 bits of seconds
+        path = library.add("a.nsp")
+        library.add("b.nsp")
+        os.utime(path, (0, (year - 1970) * 31_556_952))
+        scanner.scan()
+        time.sleep(scanner.settings.settle + 0.05)
+        scanner.scan()
+        assert ids_by_name(store).keys() == {"a.nsp", "b.nsp"}
+        assert scanner.scan() == catalogd.Changes()
+
+
+def test_files_that_cannot_be_stored_lose_no_others(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write = catalogd.write_entries
+    kept = [library.add(f"{number}.nsp") for number in range(7)]
+    bad = library.add("bad.nsp")
+
+    def fail(db: Any, rows: Sequence[Any], *more: Any) -> None:
+        if any(row["source"] == bad and row["size"] != 5 for row in rows):
+            raise OverflowError("Python int too large to convert to SQLite INTEGER")
+        write(db, rows, *more)
+
+    monkeypatch.setattr(catalogd, "write_entries", fail)
+    assert len(scanner.scan().added) == 7
+    assert sorted(ids_by_name(store)) == sorted(map(os.path.basename, kept))
+    told = f"{bad} is not served: Python int too large to convert to SQLite INTEGER."
+    assert caplog.messages == [told]
+    library.add("bad.nsp", b"12345")
+    library.add("gone.nsp")
+    assert len(scanner.scan().added) == 2
+    library.add("bad.nsp", b"123456")
+    library.add("0.nsp", b"changed")
+    os.remove(library.folder / "gone.nsp")
     scanner.scan()
-    time.sleep(scanner.settings.settle + 0.05)
-    scanner.scan()
-    assert ids_by_name(store)
+    sizes = {row["source"]: row["size"] for row in store.entries.downloadable()}
+    assert sizes[kept[0]] == len("changed")
+    assert sizes[bad] == 5
+    assert "gone.nsp" not in ids_by_name(store)
 
 
 def test_icons_are_kept_and_dropped_with_their_entries(
@@ -1325,16 +1427,17 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
 ) -> None:
     library.add("a.nsp")
 
-    def fail(*row: object) -> None:
+    def fail(*row: object, **more: object) -> None:
         raise problem
 
     with monkeypatch.context() as patch:
         patch.setattr(store.entries, "add_files", fail)
         scanner.start()
         eventually(lambda: message in caplog.messages)
+        assert scanner.state.problem == str(problem)
     scanner.rescan()
     try:
-        eventually(lambda: ids_by_name(store))
+        eventually(lambda: ids_by_name(store) and not scanner.state.problem)
     finally:
         scanner.stop()
 

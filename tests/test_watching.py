@@ -250,6 +250,53 @@ def test_a_disk_that_is_pulled_and_put_back_keeps_its_ids(
         scanner.stop()
 
 
+@short_and_long(count=(200, 2000))
+def test_a_clean_unplug_is_one_line(
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    caplog: pytest.LogCaptureFixture,
+    count: int,
+) -> None:
+    root = str(library.folder)
+    with small_disk(library.folder, count * 4096 + 2**20):
+        for number in range(count):
+            library.add(f"{number}/{number}.nsp")
+        caplog.set_level(logging.INFO)
+        scanner.start()
+        within(20, lambda: caplog.messages)  # the first scan has ended
+    try:
+        within(10, lambda: not ids(store))
+        told = f"{root} is offline: it is empty. Its entries are kept."
+        time.sleep(1)
+        assert caplog.messages[1:] == [told]
+        assert scanner.state.folders == {root: None}
+    finally:
+        scanner.stop()
+
+
+@short_and_long(count=(1000, 20_000))
+def test_many_folders_that_are_removed_at_once_are_gone_soon(
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    caplog: pytest.LogCaptureFixture,
+    count: int,
+) -> None:
+    for number in range(count):
+        library.add(f"games/{number}/{number}.nsp")
+    kept = library.add("a.nsp")
+    with running(scanner):
+        within(60, lambda: len(ids(store)) == count + 1)
+        shutil.rmtree(library.folder / "games")
+        within(10, lambda: ids(store).keys() == {kept})
+        within(
+            10,
+            lambda: {item.state for item in store.entries.files()} == {"here", "gone"},
+        )
+    assert not caplog.messages
+
+
 def test_another_disk_at_a_watched_path_is_noticed(
     library: Library, store: catalogd.Store, settings: catalogd.Settings
 ) -> None:
@@ -357,7 +404,7 @@ def test_all_is_read_again_after_a_scan_that_failed(
     scanner = catalogd.Scanner(store, dataclasses.replace(settings, scan_interval=1))
     failed = threading.Event()
 
-    def fail(*row: object) -> None:
+    def fail(*row: object, **more: object) -> None:
         failed.set()
         raise catalogd.StorageFull("The disk is full.")
 
