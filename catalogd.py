@@ -485,7 +485,7 @@ PROGRESS = {
     "queue_item_id": Field(str, required=True),
     "progress_percent": Field(float, high=100),
     "bytes_transferred": Field(int),
-    "transfer_speed": Field(float),
+    "transfer_speed": Field(float),  # not used, see Progress
     "status": Field(str, choices=STATUSES),
     "error_message": Field(str, max_length=64 * 1024),
     "client": Field(str, max_length=100),  # from now on only this one may report
@@ -1349,6 +1349,7 @@ MAX_FINISHED = 1000  # so many of an account
 CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
+MIN_SPEED_SECONDS = 1  # between the two reports that tell the speed of a transfer
 MAX_WRITE_WAIT_SECONDS = 10
 MIN_START_BYTES = 1_000_000  # free, for SQLite's files beside the database
 MAX_CLOSE_WAIT_SECONDS = 0.9
@@ -1381,8 +1382,7 @@ QUEUE_STATUSES = {
     "cancelled": Status(False, False, {**STOPPED, "retry": "pending"}),
 }
 FIGURES = {"progress_percent": "percent", "bytes_transferred": "bytes"}
-FIGURES |= {"transfer_speed": "speed"}
-NO_FIGURES = dict.fromkeys(FIGURES.values(), 0)
+NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
     **{"status": "pending", **NO_FIGURES, "error": "", "key": None, "client": None},
     **{"ended_at": None, "freed_from": None},
@@ -2579,12 +2579,10 @@ class Entries:
             WHERE reason NOT NULL ORDER BY reason, sort_name, id
         """)
 
-    def downloadable(self) -> list[Row]:
-        """Return the entries that can be downloaded now, the oldest first."""
-        return self.database.rows(
-            "SELECT id, name, type, source, file_type, size FROM entries"
-            " WHERE state = 'here' ORDER BY rowid"
-        )
+    def by_age(self) -> list[Row]:
+        """Return all entries with their state, the oldest first."""
+        sql = "SELECT id, name, type, source, file_type, size, state FROM entries"
+        return self.database.rows(f"{sql} ORDER BY rowid")
 
     def count(self) -> int:
         """Return how many can be downloaded now."""
@@ -2879,10 +2877,17 @@ class Progress:
         self.count = 0  # of reports since the start
 
     def note(self, item: str, report: Mapping[str, Any]) -> None:
-        """Take a report. What it does not mention stays."""
+        """Take a report. What it does not mention stays. The speed is that since an
+        earlier one: clients differ in what they call so."""
         figures = {FIGURES[name]: report[name] for name in FIGURES.keys() & report}
-        known = self._reports.get(item, {})
-        self._reports[item] = {**known, **figures, "reported": self._clock()}
+        row = {**self._reports.get(item, {}), **figures, "reported": self._clock()}
+        if "bytes" in figures:
+            since, before = row.setdefault("mark", (row["reported"], row["bytes"]))
+            seconds = row["reported"] - since
+            if abs(seconds) >= MIN_SPEED_SECONDS:  # the clock may be set back
+                row["speed"] = max(round((row["bytes"] - before) / seconds), 0)
+                row["mark"] = (row["reported"], row["bytes"])
+        self._reports[item] = row
         self.count += 1
 
     def drop(self, item: str) -> None:
@@ -2904,9 +2909,9 @@ class Progress:
         return {item: stamp(row["reported"]) for item, row in reports.items()}
 
     def figures(self, item: str) -> Row:
-        """Return what was reported of percent, bytes and speed of an item."""
+        """Return what is known of percent, bytes and speed of an item."""
         report = self._reports.get(item, {})
-        return {name: report[name] for name in report.keys() & FIGURES.values()}
+        return {name: report[name] for name in report.keys() & NO_FIGURES}
 
     def current(self, rows: Iterable[Row]) -> list[Row]:
         """Return items as they are now: those that clients send with their figures, and
@@ -5336,6 +5341,8 @@ class Web:
         self.scanner = scanner
         self.backups = Backups(store.database, settings.backups)
         self.consoles = Consoles(store)
+        self._directory = Directory(-1, [])
+        self._directory_lock = threading.Lock()
         kinds: list[type[Calls]] = [Calls, *Calls.__subclasses__()]
         self.calls: dict[type, Any] = {kind: kind(self) for kind in kinds}
         self.app = bottle.Bottle()
@@ -5344,6 +5351,22 @@ class Web:
         for rule in ROUTES:
             answer = functools.partial(self._answer, rule)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
+
+    def directory(self) -> "Directory":
+        """Return the directory of all files, which is made once for each version of
+        the entries, not for each range of a file."""
+        with self._directory_lock:
+            version = self.store.entries.version()
+            if version != self._directory.version:
+                # The oldest are named first, also while they are away, so that names
+                # stay the same.
+                rows = self.store.entries.by_age()
+                files = [(row["id"], file_name(row)) for row in rows]
+                names = distinct_names(files, MAX_CONSOLE_NAME_BYTES)
+                here = [row for row in rows if row["state"] == "here"]
+                named = [{**row, "safe_name": names[row["id"]]} for row in here]
+                self._directory = Directory(version, named)
+            return self._directory
 
     def runs(self, method: str, path: str) -> str:
         """Return the name of the threads that answer a call, as its route says."""
@@ -5471,6 +5494,7 @@ class Calls:
         self.queue = web.store.queue
         self.devices = web.store.devices
         self.addresses = web.store.addresses
+        self.directory = web.directory
         self.settings = web.settings
         self.scanner = web.scanner
         self.clock = web.store.database.clock
@@ -5740,11 +5764,12 @@ class LibraryCalls(Calls):
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
         file = self.current_file(entry_id)
+        name = self.directory().own_name(entry_id, os.path.basename(file.path))
         # waitress removes this header from calls that the trusted proxy did not make.
         is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
         if self.settings.accel_redirect and is_behind_proxy:
-            return redirected_file_answer(file, self.settings.accel_redirect)
-        return file_answer(file)
+            return redirected_file_answer(file, name, self.settings.accel_redirect)
+        return file_answer(file, name)
 
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
@@ -5797,7 +5822,7 @@ class LibraryCalls(Calls):
     @route("GET /web/backup/file", access="admin", runs=OWN_THREAD)
     def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
         if file := self.backups.last():
-            return file_answer(file)
+            return file_answer(file, os.path.basename(file.path))
         raise NotFound("There is no backup yet.")
 
 
@@ -5859,7 +5884,7 @@ class QueueCalls(Calls):
     def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
         name, source = row["name"], row["source"]
         if self.settings.sources == "url":
-            name = file_name(row)
+            name = self.directory().own_name(row["entry"], file_name(row))
             # Also for a link: clients send the key to this address.
             source = f"{base_url(self.settings)}/api/download/{row['entry']}"
         return {
@@ -5875,8 +5900,6 @@ class QueueCalls(Calls):
     @route("POST /api/send-queue/update", access="key", fields=UPDATE)
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        if "transfer_speed" in body:
-            body["transfer_speed"] = round(body["transfer_speed"])
         body["key"] = caller.credential
         status = self.queue.report(caller.account, body["queue_item_id"], body)
         return {"message": f"The item is {status}."}
@@ -5925,7 +5948,6 @@ class ConsoleCalls(Calls):
         super().__init__(web)
         # By queue item, since it got its address or the server was started.
         self.served: dict[str, Served] = collections.defaultdict(Served)
-        self._directory = Directory(-1, [])
         self._lock = threading.Lock()
 
     @route("POST /api/send-queue/<item>/address", access="key")
@@ -5965,7 +5987,7 @@ class ConsoleCalls(Calls):
         return self.served.get(item, Served()).bytes
 
     def _item_address(self, item: str, entry: str, token: str) -> str | None:
-        found = self._current_directory().by_id.get(entry)
+        found = self.directory().by_id.get(entry)
         if found is None or found["type"] != "filepath":
             return None
         self.served.pop(item, None)
@@ -5992,7 +6014,7 @@ class ConsoleCalls(Calls):
 
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
-        directory = self._current_directory().only(caller.entry)
+        directory = self.directory().only(caller.entry)
         path = f"/dir{path}".removeprefix(caller.base)
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
         is_httpdirfs = request_header("User-Agent").startswith("HTTPDirFS")
@@ -6010,21 +6032,9 @@ class ConsoleCalls(Calls):
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
         served = self.served[caller.item] if caller.item else None
-        return file_answer(self.current_file(entry["id"]), served)
-
-    def _current_directory(self) -> "Directory":
-        """Return a directory that is made once for each version of the entries, not
-        for each range of a file."""
-        with self._lock:
-            version = self.entries.version()
-            if version != self._directory.version:
-                # The oldest are named first, so that names stay the same.
-                rows = self.entries.downloadable()
-                files = [(row["id"], file_name(row)) for row in rows]
-                names = distinct_names(files, MAX_CONSOLE_NAME_BYTES)
-                named = [{**row, "safe_name": names[row["id"]]} for row in rows]
-                self._directory = Directory(version, named)
-            return self._directory
+        file = self.current_file(entry["id"])
+        name = directory.own_name(entry["id"], os.path.basename(file.path))
+        return file_answer(file, name, served)
 
 
 VERBS = [  # calls that one verb answers: who may call it, the verb and its arguments
@@ -6086,6 +6096,13 @@ class Directory:
             return self
         found = [self.by_id[entry]] if entry in self.by_id else []
         return Directory(self.version, found)
+
+    def own_name(self, entry: str, name: str) -> str:
+        """Return the name of an entry's file, with the id in it if an older one has
+        that name."""
+        mark = f" ({entry})"
+        is_namesake = entry in self.by_id and mark in self.by_id[entry]["safe_name"]
+        return safe_name(name, mark=mark) if is_namesake else name
 
     def index(self, base: str) -> bytes:
         """Return the list of packages in the form of Tinfoil's index.json, made once
@@ -6211,7 +6228,9 @@ def open_content(known: Checksum) -> Content:
         raise NotFound("The entry's file cannot be read now.") from error
 
 
-def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPResponse:
+def file_answer(
+    known: Checksum, name: str, served: Served | None = None
+) -> bottle.HTTPResponse:
     """Return a file, or the part of it that the request asks for. `served` gets the
     bytes that were sent, as they are sent. :raises NotFound:"""
     with contextlib.ExitStack() as opened:
@@ -6226,7 +6245,7 @@ def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPRes
             raise bottle.HTTPError(412)
         headers = {
             **FILE_HEADERS,
-            "Content-Disposition": attachment(os.path.basename(known.path)),
+            "Content-Disposition": attachment(name),
             "Accept-Ranges": "bytes",
             "ETag": etag,
             "Last-Modified": email.utils.formatdate(modified, usegmt=True),
@@ -6244,12 +6263,14 @@ def file_answer(known: Checksum, served: Served | None = None) -> bottle.HTTPRes
     return bottle.HTTPResponse(file, status, headers)
 
 
-def redirected_file_answer(known: Checksum, location: str) -> bottle.HTTPResponse:
+def redirected_file_answer(
+    known: Checksum, name: str, location: str
+) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
     open_content(known).close()
     headers = {
         **FILE_HEADERS,
-        "Content-Disposition": attachment(os.path.basename(known.path)),
+        "Content-Disposition": attachment(name),
         "X-Accel-Redirect": location + urllib.parse.quote(known.path),
     }
     return bottle.HTTPResponse(b"", 200, headers)

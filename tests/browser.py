@@ -235,9 +235,15 @@ def sending(store: catalogd.Store, name: str = "Paper Harbor") -> str:
     return str(item)
 
 
-def report(store: catalogd.Store, item: str, percent: float, **more: Any) -> None:
-    values = {"progress_percent": percent, "bytes_transferred": int(10 * percent)}
-    store.queue.report(1, item, {**values, "transfer_speed": 100, **more})
+def report(
+    store: catalogd.Store, item: str, percent: float, speed: int = 100, **more: Any
+) -> None:
+    """Report on an item, as if its bytes had come at this speed."""
+    figures = {"progress_percent": percent, "bytes_transferred": int(10 * percent)}
+    progress = store.queue.progress
+    began = progress._clock() - figures["bytes_transferred"] / speed
+    progress._reports[item] = {"mark": (began, 0), "reported": began, "speed": speed}
+    store.queue.report(1, item, {**figures, **more})
 
 
 COPY_WITHOUT_HTTPS = """

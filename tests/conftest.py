@@ -231,9 +231,7 @@ class Home:
         """Put a file into the library and the queue; the queue item's id."""
         path = self.library.add(name, content)
         self.web.scanner.scan()
-        rows = [
-            row for row in self.store.entries.downloadable() if row["source"] == path
-        ]
+        rows = [row for row in self.store.entries.by_age() if row["source"] == path]
         self.store.queue.send(self.anna, rows[0]["id"])
         return str(self.store.queue.items(self.anna)[-1]["id"])
 

@@ -150,7 +150,7 @@ def games() -> list[list[str]]:
 
 def describe(store: catalogd.Store) -> None:
     texts = {name: (version, text) for name, version, text in games()}
-    for row in store.entries.downloadable():
+    for row in store.entries.by_age():
         if row["name"] in texts:
             version, text = texts[row["name"]]
             facts = {"version": version, "description": text}
@@ -162,7 +162,7 @@ def describe(store: catalogd.Store) -> None:
 
 def fill_queue(store: catalogd.Store, account: int) -> None:
     """Queue items and bring them to every status, by the calls that clients make."""
-    ids = {row["name"]: row["id"] for row in store.entries.downloadable()}
+    ids = {row["name"]: row["id"] for row in store.entries.by_age()}
     ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
     waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
     for name in (*ended, "Umbra Gambit", *waiting):
@@ -176,4 +176,5 @@ def fill_queue(store: catalogd.Store, account: int) -> None:
     store.queue.report(account, items["Hexagon Garden"]["id"], failed)
     now = items["Umbra Gambit"]
     done = {"bytes_transferred": int(now["size"] * 0.423), "progress_percent": 42.3}
-    store.queue.report(account, now["id"], {**done, "transfer_speed": 21_400_000})
+    store.queue.report(account, now["id"], done)
+    store.queue.progress._reports[now["id"]]["speed"] = 21_400_000

@@ -82,7 +82,7 @@ ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
 def draw_icons(context: Any, store: catalogd.Store) -> None:
     """Replace the icons by drawings, because a JPEG's noise makes a PNG large."""
     numbers = {game[0]: number for number, game in enumerate(games())}
-    rows = store.entries.downloadable()
+    rows = store.entries.by_age()
     ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
 
     def answer(route: Any) -> None:

@@ -919,13 +919,13 @@ def test_a_cancelled_item_stops_also_while_the_console_is_stuck(
     assert home.item(item)["status"] == "cancelled"
 
 
-def test_reports_have_percent_bytes_and_speed(home: Home) -> None:
+def test_reports_have_percent_and_bytes(home: Home) -> None:
     item = home.queue("game.nsp", GAME)
     rows = []
 
     def wait_for_report(progress: send_to_switch.Progress) -> None:
         if progress.done:
-            wait_for(lambda: home.item(item)["speed"])
+            wait_for(lambda: home.item(item)["bytes"])
             rows.append(home.item(item))
             raise KeyboardInterrupt
 

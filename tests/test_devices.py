@@ -164,7 +164,7 @@ def test_no_other_client_gets_the_item_of_a_device(
     attic, kims = house.robin.pair("Attic"), house.kim.pair("Kim's")
     library.add("Doom.nsp")
     house.web.scanner.scan()
-    item = house.robin.send(house.store.entries.downloadable()[-1]["id"], living.id)
+    item = house.robin.send(house.store.entries.by_age()[-1]["id"], living.id)
     assert (living.poll(), attic.poll(), kims.poll()) == ([item], [], [])
     attic.report(item, "processing", expect=409)
     kims.report(item, "processing", expect=404)
@@ -183,7 +183,7 @@ def offered(house: Household, living: Caller, library: Library) -> list[str]:
     for name in names:
         library.add(name)
     house.web.scanner.scan()
-    files = {row["name"]: row["id"] for row in house.store.entries.downloadable()}
+    files = {row["name"]: row["id"] for row in house.store.entries.by_age()}
     return [house.kim.send(files[name[:-4]], living.id) for name in names]
 
 

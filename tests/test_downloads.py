@@ -544,7 +544,7 @@ class Hidden:
         folder = os.path.dirname(path)
         known = catalogd.Checksum("id", path, folder, 0, 0, None)
         self.app.route(
-            "/file", callback=lambda: catalogd.file_answer(known, self.served)
+            "/file", callback=lambda: catalogd.file_answer(known, "x", self.served)
         )
 
     def runs(self, method: str, path: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import PASSWORD, Library
+from conftest import PASSWORD, Clock, Library
 from consoles import Origin, Request
 
 GAME = os.urandom(2_000_000)
@@ -106,7 +106,7 @@ def test_the_queue_item_has_what_a_client_needs(client: Client) -> None:
 
 
 def test_a_transfer_over_ftp_is_a_head_and_one_get(
-    client: Client, store: catalogd.Store
+    client: Client, store: catalogd.Store, clock: Clock
 ) -> None:
     item = client.claim()
     status, headers, _ = client.ask("HEAD", item["entry_source"])
@@ -115,12 +115,44 @@ def test_a_transfer_over_ftp_is_a_head_and_one_get(
     assert (status, body) == (200, GAME)
     assert "Content-Encoding" not in headers
     half = {"progress_percent": 50, "bytes_transferred": len(GAME) // 2}
-    assert client.report(item, **half, transfer_speed=1234567.891)[0] == 200
+    clock.now += 2
+    assert client.report(item, **half, transfer_speed=35.891)[0] == 200
     row = store.queue.items(store.accounts.id_of("anna"))[0]
-    assert (row["status"], row["percent"], row["speed"]) == ("processing", 50, 1234568)
+    assert (row["status"], row["percent"]) == ("processing", 50)
+    assert row["speed"] == len(GAME) // 4
     done = {"progress_percent": 100, "bytes_transferred": len(GAME) + 4096}
     assert client.report(item, status="completed", **done)[1]["success"] is True
     assert store.queue.items(store.accounts.id_of("anna"))[0]["status"] == "completed"
+
+
+def test_no_two_entries_have_one_file_name_and_the_older_keeps_it(
+    client: Client, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    anna = store.accounts.id_of("anna")
+    store.queue.cancel_waiting(anna)
+    entries = []
+    for number, folder in enumerate("abc"):
+        library.add(f"{folder}/{'gG'[number % 2]}ame: é.nsp", b"x" * (number + 1))
+        scanner.scan()
+        entries.append(store.entries.by_age()[-1]["id"])
+        store.queue.send(anna, entries[-1])
+
+    def names() -> list[str]:
+        _, _, body = client.ask("GET", f"{client.base_url}/api/send-queue")
+        return [item["entry_name"] for item in json.loads(body)["queue"]]
+
+    def downloaded(entry: str) -> str:
+        url = f"{client.base_url}/api/download/{entry}"
+        sent = client.ask("HEAD", url)[1]["Content-Disposition"]
+        return urllib.parse.unquote(sent.partition("UTF-8''")[2])
+
+    first, second, third = entries
+    marked = [f"Game_ é ({second}).nsp", f"game_ é ({third}).nsp"]
+    assert names() == ["game_ é.nsp", *marked]
+    assert [downloaded(entry) for entry in entries] == ["game: é.nsp", *marked]
+    (library.folder / "a" / "game: é.nsp").unlink()
+    scanner.scan()
+    assert names() == marked
 
 
 def ranges(client: Client, item: dict[str, Any]) -> Iterator[bytes]:

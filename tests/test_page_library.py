@@ -191,7 +191,7 @@ def set_clock(page: Any) -> None:
 
 def deliver(store: catalogd.Store, name: str) -> None:
     """Send the entry of a name to anna's device."""
-    ids = {row["name"]: row["id"] for row in store.entries.downloadable()}
+    ids = {row["name"]: row["id"] for row in store.entries.by_age()}
     store.queue.send(1, ids[name])
     (item,) = [row["id"] for row in store.queue.items(1) if row["name"] == name]
     report(store, item, 100, status="completed")

@@ -118,9 +118,9 @@ def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
     see(anna, "3 waiting, 3 kB")
     assert "about" not in anna.locator(".totals").text_content()
     item = store.queue.items(1)[0]["id"]
-    report(store, item, 40, key=device, transfer_speed=13)
+    report(store, item, 40, key=device, speed=13)
     see(anna, "2 waiting, 2 kB, about 3 min")
-    report(store, item, 100, key=device, status="completed", transfer_speed=5)
+    report(store, item, 100, key=device, status="completed", speed=5)
     see(anna, "2 waiting, 2 kB, about 7 min")
 
 

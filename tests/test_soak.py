@@ -103,7 +103,7 @@ def soak(
     for number in range(count):
         library.add(f"{number:03}.nsp", os.urandom(1_500_000))
     scanner.scan()
-    for row in store.entries.downloadable():
+    for row in store.entries.by_age():
         store.queue.send(store.accounts.id_of("anna"), row["id"])
     cookie = session(store, store.accounts.id_of("anna"))
     store.close()

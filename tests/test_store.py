@@ -606,7 +606,6 @@ def test_an_item_tells_of_its_entry_and_its_progress(
         "status": "failed",
         "progress_percent": 12.5,
         "bytes_transferred": 8,
-        "transfer_speed": 3,
         "error_message": "no card",
     }
     assert store.queue.report(anna, item, report) == "failed"
@@ -623,7 +622,7 @@ def test_an_item_tells_of_its_entry_and_its_progress(
             "created_at": NOW,
             "percent": 12.5,
             "bytes": 8,
-            "speed": 3,
+            "speed": 0,
             "error": "no card",
             "ended_at": NOW,
             "is_open": 0,
@@ -750,14 +749,36 @@ def test_what_happens_to_an_item_is_in_one_table() -> None:
     ]
 
 
+def test_the_speed_is_that_between_two_reports(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock
+) -> None:
+    item = send(store, anna, entry)
+    speeds = []
+    for seconds, done in [
+        (0, 1000),  # where a resumed transfer begins
+        (2, 5000),
+        (0.5, 9000),  # too soon to tell
+        (1.5, 9000),
+        (-3600, 9000),  # the clock was set back
+        (2, 9500),
+        (2, 0),  # the transfer begins again
+    ]:
+        clock.now += seconds
+        store.queue.report(anna, item, {"bytes_transferred": done})
+        speeds.append(store.queue.items(anna)[0]["speed"])
+    assert speeds == [0, 2000, 2000, 2000, 0, 250, 0]
+    store.queue.report(anna, item, {"progress_percent": 1})
+    assert store.queue.items(anna)[0]["speed"] == 0
+
+
 def test_a_report_leaves_what_it_does_not_mention(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     item = send(store, anna, entry)
     store.queue.report(anna, item, {"progress_percent": 50, "bytes_transferred": 4})
-    store.queue.report(anna, item, {"transfer_speed": 9})
+    store.queue.report(anna, item, {"progress_percent": 60})
     (row,) = store.queue.items(anna)
-    assert (row["percent"], row["bytes"], row["speed"]) == (50, 4, 9)
+    assert (row["percent"], row["bytes"]) == (60, 4)
 
 
 def test_an_error_stays_while_an_item_has_failed_and_no_longer(
@@ -1586,7 +1607,7 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
     """What the release was asked for ANSWERS."""
     accounts, entries, queue = store.accounts, store.entries, store.queue
     anna, ben = (row["id"] for row in accounts.all())
-    menu = next(row for row in entries.downloadable() if row["name"] == "Homebrew Menu")
+    menu = next(row for row in entries.by_age() if row["name"] == "Homebrew Menu")
     queue.progress._reports["0b0c3827273f855c"]["reported"] = 0.0  # it was silent
     return {
         "now": store.database.clock(),
@@ -1595,7 +1616,7 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
             {"id": row["id"], "state": row["state"]}
             for row in json.loads(entries.list_json(for_page=True))
         ],
-        "downloadable": entries.downloadable(),
+        "downloadable": [row for row in entries.by_age() if row.pop("state") == "here"],
         "files": [[row.id, *row.file[:6], *row[2:]] for row in entries.files()],
         "accounts": accounts.all(),
         "credentials": accounts.credentials("ANNA"),
@@ -1674,9 +1695,7 @@ def test_an_upgraded_store_equals_a_fresh_one(
 def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
     with upgraded(released, at_release) as store:
         anna = store.accounts.id_of("anna")
-        entry = next(
-            row for row in store.entries.downloadable() if row["name"] == "Broken"
-        )
+        entry = next(row for row in store.entries.by_age() if row["name"] == "Broken")
         store.entries.edit(entry["id"], {"name": "Whole"})
         assert store.entries.get(entry["id"])["name"] == "Whole"
         assert store.queue.send(anna, entry["id"])

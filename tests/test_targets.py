@@ -104,7 +104,7 @@ def test_an_empty_file_is_sent(home: Home, card: pathlib.Path, to: str) -> None:
     pathlib.Path(home.library.add("empty.nsp")).write_bytes(b"")
     os.utime(home.library.folder / "empty.nsp", (1, 1))
     home.web.scanner.scan()
-    home.store.queue.send(home.anna, home.store.entries.downloadable()[0]["id"])
+    home.store.queue.send(home.anna, home.store.entries.by_age()[0]["id"])
     home.sender(to).send_next()
     assert (card / "empty.nsp").read_bytes() == b""
 
@@ -143,7 +143,7 @@ def test_two_entries_with_one_file_name_do_not_overwrite_each_other(
     while sender.send_next():
         pass
     first, second = sorted(os.listdir(card), key=len)
-    assert first == "game.nsp" and second.startswith(name.removesuffix(".nsp") + "-")
+    assert first == "game.nsp" and second.startswith(name.removesuffix(".nsp") + " (")
     assert (card / first).read_bytes() == GAME
     assert (card / second).read_bytes() == b"other"
 
@@ -199,7 +199,7 @@ def test_a_newer_version_of_the_same_size_replaces_the_file(
     sender.send_next()
     home.library.add("game.nsp", GAME, mtime=1_700_000_000)
     home.web.scanner.scan()
-    home.store.queue.send(home.anna, home.store.entries.downloadable()[0]["id"])
+    home.store.queue.send(home.anna, home.store.entries.by_age()[0]["id"])
     sender.send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 
