@@ -1446,11 +1446,22 @@ class LAN(Target):
             message = f"The console closed the connection: {error_text(error)}."
             raise TargetOffline(message) from error
 
+    def is_connected(self) -> bool:
+        return self._sock is not None
+
     def has_ended(self, seconds: float) -> bool:
-        """Wait for so long, or until the console is done. It then sends a byte, also
-        after failures, or closes the connection."""
-        assert self._sock
-        return bool(select.select([self._sock], [], [], seconds)[0])
+        """Wait for so long, or until the console is done: it sends a byte then, also
+        after failures. Without that it may go on when the connection is lost."""
+        if self._sock is None:
+            time.sleep(seconds)
+            return False
+        if not select.select([self._sock], [], [], seconds)[0]:
+            return False
+        with contextlib.suppress(OSError):
+            if self._sock.recv(1):
+                return True
+        self.close()
+        return False
 
 
 def console_address(address: str, sock: socket.socket) -> str:
@@ -1559,7 +1570,7 @@ SERVED_POLL_SECONDS = 1.0  # between two calls for the bytes that the console fe
 CLAIM_SECONDS = 60.0  # between two reports that a file, not begun yet, is offered
 MAX_CHOICE_SECONDS = 600.0  # that a person may take to choose on the console
 MAX_QUIET_SECONDS = 120.0  # that a console may fetch nothing
-MAX_ORPHAN_SECONDS = 10.0  # the same, where its end cannot be known: after a crash
+MAX_ORPHAN_SECONDS = 10.0  # the same, without the connection that tells its end
 MIN_SHARE = 0.98  # of the bytes; installers skip some that they do not need
 
 
@@ -1619,23 +1630,18 @@ class Offers:
     def add(self, items: Sequence[Item]) -> None:
         self.files = {item.queue_item_id: Offered(item, self.screen) for item in items}
 
-    def follow(
-        self, has_ended: Callable[[float], bool], max_quiet: float = 0.0
-    ) -> Iterator[Ending]:
-        """Yield files as they end, until the console does.
-
-        :param has_ended: waits for so many seconds, or until the console is done.
-        :param max_quiet: that it may fetch nothing; 0: the usual.
-        """
+    def follow(self, target: LAN) -> Iterator[Ending]:
+        """Yield files as they end, until the console does."""
         active = time.monotonic()
-        while self.files and not has_ended(SERVED_POLL_SECONDS):
+        while self.files and not target.has_ended(SERVED_POLL_SECONDS):
             with contextlib.suppress(ServerOffline):  # it will be back
                 before = self._moved()
                 yield from self.count()
                 yield from self._report()
                 active = active if self._moved() == before else time.monotonic()
-            usual = MAX_QUIET_SECONDS if self.has_begun else MAX_CHOICE_SECONDS
-            if time.monotonic() > active + (max_quiet or usual):
+            limit = MAX_QUIET_SECONDS if self.has_begun else MAX_CHOICE_SECONDS
+            limit = limit if target.is_connected() else MAX_ORPHAN_SECONDS
+            if time.monotonic() > active + limit:
                 break
         for pause in (0.0, SERVED_POLL_SECONDS):  # the last bytes may be counted late
             time.sleep(pause)
@@ -1646,16 +1652,16 @@ class Offers:
 
     def count(self) -> Iterator[Ending]:
         """Ask the server how much it has served. Yield what was cancelled, and what
-        was fetched whole before another file. It may be fetched again until then."""
+        was fetched whole before another file: until then it may be read again."""
         served = self.server.served(self.client)
         for item in self.files.keys() - served.keys():
             yield self.files.pop(item), Cancelled("It was cancelled.")
-        fetched = [
-            item for item, file in self.files.items() if file.count(served[item])
-        ]
-        self.has_begun |= bool(fetched)
-        for item, file in list(self.files.items()):
-            if fetched and item not in fetched and file.began and file.is_whole():
+        for item, file in self.files.items():
+            self.has_begun |= file.count(served[item])
+        begun = [item for item, file in self.files.items() if file.began]
+        begun.sort(key=lambda item: self.files[item].began)
+        for item in begun[:-1]:
+            if self.files[item].is_whole():
                 yield self.files.pop(item), None
 
     def _report(self) -> Iterator[Ending]:
@@ -1783,7 +1789,7 @@ class Sender:
         """
         offers = Offers(self.server, self.state.client, self.screen)
         if items and not self._has_asked:
-            self._follow_orphans(offers, items)
+            self._follow_orphans(target, offers, items)
             self._has_asked = True
             items = self.server.queue(self.state.client, self.target_state)
         if not items:
@@ -1808,7 +1814,7 @@ class Sender:
     def _follow(self, target: LAN, offers: Offers, addresses: Iterable[str]) -> None:
         self.screen.say(f"Offered to the console: {len(offers.files)}.")
         target.push(list(addresses))
-        for file, problem in offers.follow(target.has_ended):
+        for file, problem in offers.follow(target):
             self._end_offered(file, problem)
         for file, problem in offers.rest():
             self._end_offered(file, problem)
@@ -1817,19 +1823,16 @@ class Sender:
                 "The console has fetched nothing. Open its LAN install."
             )
 
-    def _follow_orphans(self, offers: Offers, items: Sequence[Item]) -> None:
+    def _follow_orphans(
+        self, target: LAN, offers: Offers, items: Sequence[Item]
+    ) -> None:
         """End what an installer has fetched whole, and let it finish, before it gets
         other addresses: an earlier run of the program had given it a list."""
         served = self.server.served(self.state.client)
         if any(served.values()):
             offers.add([item for item in items if item.queue_item_id in served])
             self.screen.say("Waiting for the console to finish what it has begun.")
-
-        def has_ended(seconds: float) -> bool:
-            time.sleep(seconds)
-            return False
-
-        for file, problem in offers.follow(has_ended, MAX_ORPHAN_SECONDS):
+        for file, problem in offers.follow(target):
             self._end_offered(file, problem)
         for file, problem in offers.rest():
             self._end_offered(file, problem and TargetOffline(str(problem)))

@@ -282,6 +282,7 @@ def home(
     monkeypatch.setattr(send_to_switch, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(send_to_switch, "SERVED_POLL_SECONDS", 0.02)
     monkeypatch.setattr(send_to_switch, "REPORT_SECONDS", 0.05)
+    monkeypatch.setattr(send_to_switch, "MAX_ORPHAN_SECONDS", 0.3)
     home = Home(service, serve(service), key, library)
     plain = send_to_switch.connection
 

@@ -130,7 +130,7 @@ class Session(socketserver.StreamRequestHandler):
         self.listener = socket.socket()
         self.place = self.server.folder
         self.reply(220, "Service ready for new user.")
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             for line in self.rfile:
                 word, _, argument = line.decode().strip().partition(" ")
                 self.server.commands.append(word)
@@ -167,7 +167,9 @@ class Session(socketserver.StreamRequestHandler):
     def do_PASV(self, argument: str) -> None:
         self.listener.close()
         self.listener = socket.create_server(("127.0.0.1", 0))
-        high, low = divmod(self.listener.getsockname()[1], 256)
+        self.listener.settimeout(self.timeout)
+        port = self.server.announce(self.listener.getsockname()[1])
+        high, low = divmod(port, 256)
         self.reply(227, f"Entering Passive Mode (127,0,0,1,{high},{low}).")
 
     def do_SIZE(self, argument: str) -> None:
@@ -214,7 +216,7 @@ class Session(socketserver.StreamRequestHandler):
     def data(self) -> Iterator[socket.socket]:
         self.reply(150, "File status okay; about to open data connection.")
         with self.listener, self.listener.accept()[0] as data:
-            data.settimeout(30)
+            data.settimeout(self.timeout)
             yield data
 
     def do_RNFR(self, argument: str) -> None:
@@ -247,6 +249,7 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
         self.commands: list[str] = []
         self.refuses: dict[str, list[str]] = {}  # by command: replies, "" for its own
         self.drop_at: list[int] = []  # sizes of a file at which all connections close
+        self.announce: Callable[[int], int] = lambda port: port  # of data connections
         self.damages = 0  # bytes at the start of each file that become zeros
         self.url = f"ftp://127.0.0.1:{self.server_address[1]}/"
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
@@ -263,36 +266,53 @@ class Installer:
 
     :param behave: gets the installer and each address, and fetches the file. The
         final byte is written after it, whatever happened.
+    :param is_patient: waits for more addresses again and again, until it is closed.
     """
 
-    def __init__(self, behave: Callable[["Installer", str], None]) -> None:
+    def __init__(
+        self, behave: Callable[["Installer", str], None], is_patient: bool = False
+    ) -> None:
         self.behave = behave
+        self.is_patient = is_patient
         self.body = bytearray()
         self.received = b""
         self.says_goodbye = True
         self.problem: BaseException | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(30)
-        self.url = f"lan://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._listener.settimeout(0.1 if is_patient else 30)
+        self.port = self._listener.getsockname()[1]
+        self.url = f"lan://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            with self._listener, self._listener.accept()[0] as self.sock:
-                self.sock.settimeout(30)
-                head = exactly(self.sock, 4)
-                if not head:
-                    return
-                self.received = exactly(self.sock, struct.unpack(">I", head)[0])
-                for address in self.received.decode().splitlines():
-                    self.behave(self, address)
-                if self.says_goodbye:
-                    self.sock.sendall(b"\0")
+            with self._listener:
+                if not self.is_patient:
+                    self._wait()
+                while self.is_patient:
+                    with contextlib.suppress(OSError, struct.error):
+                        self._wait()
         except BaseException as problem:
             self.problem = problem
 
+    def _wait(self) -> None:
+        with self._listener.accept()[0] as self.sock:
+            self.sock.settimeout(30)
+            head = exactly(self.sock, 4)
+            if not head:
+                return
+            size = struct.unpack(">I", head)[0]
+            self.received = exactly(self.sock, size)
+            if len(self.received) < size:
+                return
+            for address in self.received.decode().splitlines():
+                self.behave(self, address)
+            if self.says_goodbye:
+                self.sock.sendall(b"\0")
+
     def close(self) -> None:
+        self.is_patient = False
         self._thread.join()
         if self.problem:
             raise self.problem

@@ -1231,7 +1231,8 @@ def test_an_item_that_is_cancelled_between_two_reports_is_told(
         plain(self, item, client, **fields)
 
     def wait(console: Installer, address: str) -> None:
-        console.install(address, upto=0.5, block=500_000)
+        with contextlib.suppress(AssertionError):
+            console.install(address, upto=0.5, block=500_000)
         wait_for(lambda: home.item(item)["status"] == "cancelled")
 
     monkeypatch.setattr(send_to_switch.Server, "report", report)
@@ -1245,7 +1246,6 @@ def test_an_item_that_is_cancelled_between_two_reports_is_told(
 def test_after_a_crash_the_console_finishes_and_gets_only_the_rest(
     home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "MAX_ORPHAN_SECONDS", 0.2)
     items = [home.queue(f"{name}.nsp", GAME) for name in "abc"]
     crashed, over = threading.Event(), threading.Event()
 
@@ -1284,7 +1284,7 @@ def test_ctrl_c_puts_back_what_the_console_has_not_fetched(
 ) -> None:
     def install(console: Installer, address: str) -> None:
         with contextlib.suppress(AssertionError):  # it is put back meanwhile
-            console.install(address, block=500_000)
+            console.install(address, upto=0.5, block=500_000)
 
     items = [home.queue(f"{name}.nsp", GAME) for name in "ab"]
     sender = home.sender(installer(install).url)
