@@ -92,6 +92,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 __version__ = "0.2.0"
+RELEASED = "2026-11-22"  # a clock that tells an earlier day is wrong
 
 log = logging.getLogger("catalogd")
 
@@ -1155,7 +1156,10 @@ CREATE TABLE sessions (
     digest BLOB NOT NULL UNIQUE,       -- hash_token of the cookie
     browser TEXT NOT NULL,             -- its User-Agent
     created_at TEXT NOT NULL,
-    last_used_at TEXT                  -- NULL: not since it was made
+    last_used_at TEXT,                 -- NULL: not since it was made
+    believed_at TEXT,                  -- first use by a right clock, if made later
+    dated_at TEXT NOT NULL GENERATED ALWAYS AS
+        (min(created_at, coalesce(believed_at, created_at))) VIRTUAL
 ) STRICT;
 
 CREATE TABLE entries (
@@ -1907,15 +1911,47 @@ def is_copy(copy: str, path: str) -> bool:
         return schema_version(file) > 0
 
 
+class Clock:
+    """The wall clock, which may be wrong. It is believed from the release's date on,
+    but not in the first hour, nor in the hour after a jump of ten minutes: until then
+    nothing is deleted by its age. Any thread may call."""
+
+    max_jump_seconds = 600
+    doubt_seconds = 3600
+
+    def __init__(
+        self, wall: Callable[[], float], monotonic: Callable[[], float]
+    ) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._ahead = wall() - monotonic()
+        self._doubted_at = monotonic()
+
+    def __call__(self) -> float:
+        wall, monotonic = self._wall(), self._monotonic()
+        before, self._ahead = self._ahead, wall - monotonic
+        if abs(self._ahead - before) >= self.max_jump_seconds:
+            self._doubted_at = monotonic
+        return wall
+
+    def is_believed(self) -> bool:
+        is_late = stamp(self()) >= RELEASED
+        return is_late and self._monotonic() - self._doubted_at >= self.doubt_seconds
+
+
 class Database:
     """The SQLite file of one data folder. Any thread may call. Readers never wait for
     writers, which take turns."""
 
-    def __init__(self, folder: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: str,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """:raises Problem: the folder or its database cannot be used."""
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
-        self.clock = clock
+        self.clock = Clock(wall, monotonic)
         self._lock = threading.Lock()  # held by the thread that writes
         self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
@@ -2096,10 +2132,8 @@ class Backups:
         self.problem = ""  # why the last copy could not be made
 
     def make(self) -> None:
-        """Make the copy of this night, which begins at three o'clock, if it is missing,
-        and drop the oldest."""
-        night = time.localtime(self.database.clock() - 3 * 3600)
-        path = os.path.join(self.folder, time.strftime("catalogd-%Y-%m-%d.db", night))
+        """Make the copy of this night, if it is missing, and drop the oldest."""
+        path = self._path()
         if not self.count or os.path.exists(path):
             return
         try:
@@ -2108,14 +2142,24 @@ class Backups:
                 part.unlink()  # a crash left it
             copy_database(self.database.path, path)
             for old in self._paths()[: -self.count]:
-                old.unlink()
+                if self.database.clock.is_believed():
+                    old.unlink()
             self.problem = ""
         except (OSError, Problem) as error:
             self.problem = str(error)
             log.warning("No backup was made: %s", error)
 
+    def _path(self) -> str:
+        """Return the path of the copy of this night, which begins at three o'clock."""
+        night = time.localtime(self.database.clock() - 3 * 3600)
+        return os.path.join(self.folder, time.strftime("catalogd-%Y-%m-%d.db", night))
+
     def _paths(self) -> list[pathlib.Path]:
-        return sorted(pathlib.Path(self.folder).glob("catalogd-????-??-??.db"))
+        """Return the copies, the latest last. Those of the future, and of days before
+        the release, were made by a wrong clock: they count as the oldest."""
+        found = pathlib.Path(self.folder).glob("catalogd-????-??-??.db")
+        first, last = f"catalogd-{RELEASED}", os.path.basename(self._path())
+        return sorted(found, key=lambda path: (first <= path.name <= last, path))
 
     def last(self) -> Checksum | None:
         """Return the latest copy as a file, if there is one."""
@@ -2400,15 +2444,19 @@ class Accounts:
             self._is_late = True
 
     def _write_uses(self, wait: float) -> None:
-        sql = "UPDATE keys SET requests = requests + ?, last_used_at = ? WHERE id = ?"
-        of_session = "UPDATE sessions SET last_used_at = ?2 WHERE id = ?3"
+        # Until the clock is believed, a time is not replaced by an earlier one.
+        last = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))"
+        of_key = f"UPDATE keys SET requests = requests + ?1, {last} WHERE id = ?3"
+        believed = "coalesce(believed_at, iif(?4 AND created_at > ?2, ?2, NULL))"
+        of_session = f"UPDATE sessions SET {last}, believed_at = {believed}"
         is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
         with self._listing_lock:
             with self.database.writing(wait) as db:
                 uses = self._uses.copy()
-                rows = [(*use, credential) for credential, use in uses.items()]
-                db.executemany(sql, rows)
-                db.executemany(of_session, rows)
+                is_believed = self.database.clock.is_believed()
+                rows = [(*use, key, is_believed) for key, use in uses.items()]
+                db.executemany(of_key, rows)
+                db.executemany(f"{of_session} WHERE id = ?3", rows)
                 targets = [(target, key) for key, target in self._targets.items()]
                 db.executemany(is_device, targets)
             with self._uses_lock:
@@ -2422,13 +2470,14 @@ class Accounts:
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
         row = (new_id(), account, digest, browser, self.database.time())
-        self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
+        sql = "INSERT INTO sessions (id, account, digest, browser, created_at)"
+        self.database.write(f"{sql} VALUES (?, ?, ?, ?, ?)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
         row = self.database.row(
             "SELECT account, name, admin, sessions.id AS credential FROM sessions"
             " JOIN accounts ON accounts.id = account"
-            " WHERE digest = ? AND sessions.created_at >= ?",
+            " WHERE digest = ? AND dated_at >= ?",
             (digest, self.database.time(SESSION_DAYS)),
         )
         if row:
@@ -2440,7 +2489,7 @@ class Accounts:
         on."""
         password: str | None = self.database.value(
             "SELECT password FROM sessions JOIN accounts ON accounts.id = account"
-            " WHERE sessions.id = ? AND sessions.created_at >= ?",
+            " WHERE sessions.id = ? AND dated_at >= ?",
             (session, self.database.time(SESSION_DAYS)),
         )
         return password
@@ -2450,7 +2499,7 @@ class Accounts:
         sql = (
             "SELECT id, browser, created_at,"
             " coalesce(last_used_at, created_at) AS last_used_at FROM sessions"
-            " WHERE account = ? AND created_at >= ? ORDER BY created_at DESC, id"
+            " WHERE account = ? AND dated_at >= ? ORDER BY created_at DESC, id"
         )
         since = self.database.time(SESSION_DAYS)
         with self._listing_lock:
@@ -3330,13 +3379,14 @@ class Store:
         self,
         folder: str,
         stale_after: float = 300,
-        clock: Callable[[], float] = time.time,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         :param stale_after: seconds without a report that make an item pending again.
         :raises Problem: the folder or its database cannot be used.
         """
-        self.database = Database(folder, clock)
+        self.database = Database(folder, wall, monotonic)
         self.accounts = Accounts(self.database)
         self.entries = Entries(self.database)
         self.queue = Queue(self.database, stale_after)
@@ -3379,10 +3429,12 @@ class Store:
 
     def drop_old(self) -> None:
         """Drop the sessions and keys that have ended by themselves, and the items that
-        ended long ago or before many others of their account."""
+        ended long ago or before many others of their account, if the clock is right."""
+        if not self.database.clock.is_believed():
+            return
         ago = self.database.time
         with self.database.writing() as db:
-            sql = "DELETE FROM sessions WHERE created_at < ?"
+            sql = "DELETE FROM sessions WHERE dated_at < ?"
             db.execute(sql, (ago(SESSION_DAYS),))
             sql = "SELECT id FROM keys WHERE unused_since < ?"
             remove_keys(db, db.execute(sql, (ago(LOGIN_KEY_DAYS),)))
@@ -4185,7 +4237,9 @@ class Scanner:
         self.images.covers = {}
         for tree in filter(None, trees.values()):
             self.images.covers |= tree.covers
-        forget_before = self.database.time(self.settings.forget_after)
+        is_believed = self.database.clock.is_believed()
+        forget_after = self.settings.forget_after
+        forget_before = self.database.time(forget_after) if is_believed else ""
         known = self.entries.files(None if self._is_whole(tops) else tops)
         copies = self.entries.copies
         changes = self._write(compare(known, trees, self._read, forget_before, copies))
@@ -13165,7 +13219,7 @@ class CheckUp:
 
     def clock(self) -> str:
         now = stamp(time.time())
-        if now < "2026":
+        if now < RELEASED:
             raise Problem(f"it is not {now}. Run 'sudo timedatectl set-ntp true'.")
         return f"{now} UTC"
 

@@ -139,7 +139,9 @@ def card(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture
 def store(tmp_path: pathlib.Path, clock: Clock) -> Iterator[catalogd.Store]:
-    with contextlib.closing(catalogd.Store(str(tmp_path / "data"), clock=clock)) as it:
+    with contextlib.closing(
+        catalogd.Store(str(tmp_path / "data"), wall=clock, monotonic=clock)
+    ) as it:
         yield it
 
 

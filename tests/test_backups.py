@@ -148,6 +148,32 @@ def test_a_failure_is_told_until_a_copy_is_made(
     assert signed_in.get("/web/backup").json["problem"] == ""
 
 
+def test_copies_of_a_wrong_clock_are_the_oldest(
+    backups: catalogd.Backups, clock: Clock
+) -> None:
+    uptime = Clock()
+    backups.database.clock = catalogd.Clock(clock, uptime)
+    for error in (-1_700_000_000, 2000 * DAY, 0):
+        clock.now += error
+        backups.make()
+        last = backups.last()
+        clock.now -= error
+    assert last is not None and last.path.endswith(NIGHT)
+    backups.count = 1
+    clock.now += DAY
+    backups.make()  # the clock has jumped: it is not believed yet
+    nights = [f"catalogd-{day}.db" for day in ("2027-01-15", "2027-01-16")]
+    assert names(backups) == [
+        "catalogd-1973-03-03.db",
+        *nights,
+        "catalogd-2032-07-07.db",
+    ]
+    clock.now += DAY
+    uptime.now += DAY
+    backups.make()
+    assert names(backups) == ["catalogd-2027-01-17.db"]
+
+
 # Restore
 
 

@@ -701,6 +701,23 @@ def test_an_unplugged_disk_forgets_nothing_ever(
     assert ids_by_name(store) == before
 
 
+def test_no_file_is_forgotten_by_a_clock_that_may_be_wrong(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
+) -> None:
+    uptime = Clock()
+    store.database.clock = catalogd.Clock(clock, uptime)
+    path = library.add("a.nsp")
+    library.add("b.nsp")
+    scanner.scan()
+    os.unlink(path)
+    scanner.scan()
+    clock.now += 400 * 86400
+    assert not scanner.scan().forgotten
+    for now in (clock, uptime):
+        now.now += 3600
+    assert len(scanner.scan().forgotten) == 1
+
+
 def test_folders_are_compared_again_by_a_clock_that_was_set_back(
     library: Library,
     scanner: catalogd.Scanner,

@@ -55,7 +55,7 @@ def opened(
     folder: str, clock: Callable[[], float] = time.time
 ) -> contextlib.closing[catalogd.Store]:
     """A store of its own in this folder, as of another process."""
-    return contextlib.closing(catalogd.Store(folder, clock=clock))
+    return contextlib.closing(catalogd.Store(folder, wall=clock, monotonic=clock))
 
 
 def upgraded(
@@ -1225,6 +1225,7 @@ def test_the_newest_thousand_finished_items_of_an_account_are_kept(
         make(store, anna, add_link(store, str(number)), before)
     send(store, anna, add_link(store, "waiting"))
     make(store, ben, add_link(store, "ben's"), "failed")
+    clock.now += 3600  # since the start
     store.drop_old()
     assert names(store.queue.items(anna)) == ["3", "4", "5", "waiting"]
     assert names(store.queue.items(ben)) == ["ben's"]
@@ -1281,6 +1282,126 @@ def test_the_item_of_a_client_that_died_is_pending_although_the_clock_was_set_ba
     assert store.queue.pending(anna) == []
     clock.now += 301
     assert names(store.queue.pending(anna)) == ["Celeste"]
+
+
+# A clock that is wrong
+
+DAY = 86400
+WRONG = {"400 days back": -400 * DAY, "1970": -1_800_000_000, "2032": 1820 * DAY}
+
+
+@pytest.fixture
+def uptime() -> Clock:
+    """The monotonic clock, where that of the wall may be wrong."""
+    return Clock()
+
+
+@pytest.fixture
+def wrong(store: catalogd.Store, clock: Clock, uptime: Clock) -> catalogd.Store:
+    """A service in its second hour, whose wall clock a test sets."""
+    uptime.now = clock.now
+    store.database.clock = catalogd.Clock(clock, uptime)
+    clock.now += 3600
+    uptime.now += 3600
+    assert store.database.clock.is_believed()
+    return store
+
+
+def test_a_clock_is_believed_an_hour_after_the_start_and_after_a_jump(
+    wrong: catalogd.Store, clock: Clock, uptime: Clock
+) -> None:
+    is_believed = wrong.database.clock.is_believed
+    clock.now += 599  # no jump, but a correction
+    assert is_believed()
+    for jump in (600, -DAY):
+        clock.now += jump
+        wrong.database.time()  # as every poll asks for it
+        assert not is_believed()
+        clock.now += 3599
+        uptime.now += 3599
+        assert not is_believed()
+        clock.now += 1
+        uptime.now += 1
+        assert is_believed()
+
+
+def test_a_clock_before_the_release_is_never_believed(clock: Clock) -> None:
+    clock.now = 1_700_000_000.0
+    told = catalogd.Clock(clock, clock)
+    clock.now += DAY
+    assert not told.is_believed()
+
+
+@pytest.mark.parametrize("error", WRONG.values(), ids=WRONG)
+def test_a_start_with_a_wrong_clock_destroys_nothing(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock, error: int
+) -> None:
+    store.accounts.add_session(anna, b"session", "browser")
+    store.accounts.add_key(anna, "login", b"login", by_login=True)
+    assert store.accounts.key_holder(b"login")
+    make(store, anna, entry, "completed")
+    gone = add_file(store, "A")
+    store.entries.apply(catalogd.Changes(gone=[gone]))
+    store.close()
+    clock.now += error
+    with opened(store.database.folder, clock) as started:
+        started.accounts.session_holder(b"session")
+        started.accounts.key_holder(b"login")
+        clock.now += 1800
+        started.drop_old()
+    clock.now -= error
+    with opened(store.database.folder, clock) as corrected:
+        clock.now += 3600
+        corrected.drop_old()
+        assert corrected.accounts.session_holder(b"session")
+        assert corrected.accounts.key_holder(b"login")
+        assert status(corrected, anna) == ["completed"]
+        assert [known.gone_at for known in corrected.entries.files()] == [NOW]
+
+
+def test_a_session_of_the_future_ends_thirty_days_after_a_use_by_a_right_clock(
+    wrong: catalogd.Store, anna: int, clock: Clock, uptime: Clock
+) -> None:
+    accounts = wrong.accounts
+    clock.now += 2000 * DAY
+    accounts.add_session(anna, b"used", "browser")
+    accounts.add_session(anna, b"unused", "browser")
+    clock.now -= 2000 * DAY
+    for _ in range(2):  # in the hour after the jump, and after it
+        assert accounts.session_holder(b"used")
+        accounts.write_uses()
+        clock.now += 3600
+        uptime.now += 3600
+    for seconds, is_signed_in in ((30 * DAY - 3600, True), (1, False)):
+        clock.now += seconds
+        uptime.now += seconds
+        wrong.drop_old()
+        assert bool(accounts.session_holder(b"used")) is is_signed_in
+    assert accounts.session_holder(b"unused")
+
+
+def test_a_login_key_of_the_future_ends_ninety_days_after_a_use_by_a_right_clock(
+    wrong: catalogd.Store, anna: int, clock: Clock, uptime: Clock
+) -> None:
+    accounts = wrong.accounts
+    clock.now += 2000 * DAY
+    accounts.add_key(anna, "login", b"login", by_login=True)
+    accounts.key_holder(b"login")
+    clock.now -= 2000 * DAY
+    accounts.key_holder(b"login")
+    accounts.write_uses()  # the clock is not believed yet
+    [key] = accounts.keys()
+    assert key["last_used_at"] > "2032"
+    clock.now += 3600
+    uptime.now += 3600
+    accounts.key_holder(b"login")
+    accounts.write_uses()
+    for seconds, lives in ((90 * DAY, True), (90 * DAY + 1, False)):
+        clock.now += seconds
+        uptime.now += seconds
+        wrong.drop_old()
+        assert bool(accounts.key_holder(b"login")) is lives
+        accounts.write_uses()
 
 
 # The file
