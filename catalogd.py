@@ -4700,6 +4700,7 @@ MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
 MAX_DRAIN_SECONDS = 5  # how long a refused client may keep sending
+MAX_ACCEPTED = 100  # connections in one round of the main loop
 MAX_STOP_SECONDS = 2  # how long a stop waits for threads to end
 UNLIMITED = 1 << 40  # bytes
 PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
@@ -4792,6 +4793,7 @@ class Channel(waitress.channel.HTTPChannel):
 
     def close(self) -> None:
         super().handle_close()
+        self.server.forget(self)
         if self.request is not None:
             self.request.close()  # its body may be in a file
 
@@ -4801,6 +4803,12 @@ class Channel(waitress.channel.HTTPChannel):
         self.has_hung_up = how == socket.SHUT_RDWR
         with contextlib.suppress(OSError):  # the client was faster
             self.socket.shutdown(how)
+
+    def refuse(self, status: int) -> None:
+        """Answer the first request with an error, and end the connection."""
+        self.requests[0].error = error = waitress.utilities.Error("")
+        error.code, error.reason = status, http.client.responses[status]
+        self.server.add_task(self)
 
     def is_waiting(self) -> bool:
         """Return whether it is the client's turn to send."""
@@ -4816,10 +4824,8 @@ class Channel(waitress.channel.HTTPChannel):
             in_body = self.request.headers_finished
             seconds = MAX_BODY_SECONDS if in_body else MAX_HEAD_SECONDS
             if now - max(self.request_began, self.waiting_since) > seconds:
-                self.request.error = error = waitress.utilities.Error("")
-                error.code, error.reason = 408, "Request Timeout"
                 self.requests, self.request = [self.request], None
-                self.server.add_task(self)
+                self.refuse(408)
         elif now - self.waiting_since > timeout:
             self.hang_up()
 
@@ -4865,7 +4871,9 @@ class Server(waitress.server.TcpWSGIServer):
     ) -> None:
         """:param sock: it listens at the address."""
         self._settings, self._runs = settings, runs
+        self._crowds: dict[str, set[Channel]] = {}  # open connections by address
         self._crowded: set[str] = set()  # addresses that reached their share
+        self._has_threads = True  # until one could not be started
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
         super().__init__(
@@ -4940,9 +4948,20 @@ class Server(waitress.server.TcpWSGIServer):
         thread = threading.Thread(target=self._answer, args=(channel,), daemon=True)
         thread.name = OWN_THREAD
         with self._lock:
-            if not self._is_stopping:
+            if self._is_stopping:
+                return
+            try:
                 thread.start()
                 self._own_threads[thread] = channel
+            except RuntimeError as error:
+                self._refuse_download(channel, error)
+
+    def _refuse_download(self, channel: Channel, error: RuntimeError) -> None:
+        if self._has_threads:
+            hint = "Raise the limit of threads (TasksMax) or of memory."
+            log.error("A download was refused: %s. %s", error, hint)
+        self._has_threads = False
+        channel.refuse(503)
 
     def _answer(self, channel: Channel) -> None:
         try:
@@ -4965,23 +4984,45 @@ class Server(waitress.server.TcpWSGIServer):
     def fix_addr(self, addr: Any) -> Any:
         return (addr[0].removeprefix("::ffff:"), *addr[1:])  # IPv4 as such
 
+    def handle_accept(self) -> None:
+        """Accept what waits, not one connection alone: before each round, the main loop
+        asks every open one what it waits for."""
+        for _ in range(MAX_ACCEPTED):
+            before = len(self.active_channels)
+            super().handle_accept()
+            if len(self.active_channels) == before:
+                return
+
+    def forget(self, channel: Channel) -> None:
+        """Count a connection no more that is closed or will be."""
+        crowd = self._crowds.get(channel.subject, set())
+        crowd.discard(channel)
+        if not crowd:
+            self._crowds.pop(channel.subject, None)
+
     def make_room(self, newcomer: Channel) -> None:
         """End the connection that waits longest, of a crowded address or of all."""
         address, limit = newcomer.addr[0], self._settings.connections
-        channels = [one for one in self.active_channels.values() if not one.has_hung_up]
-        crowd = [one for one in channels if one.subject == newcomer.subject]
+        crowd = self._crowds.setdefault(newcomer.subject, set())
+        crowd.add(newcomer)
+        channels: Iterable[Channel] = crowd
         is_exempt = address == self._settings.trusted_proxy
         is_exempt |= ipaddress.ip_address(address).is_loopback
         if len(crowd) > max(limit // 4, 1) and not is_exempt:
-            channels = crowd
             if newcomer.subject not in self._crowded:
                 self._crowded.add(newcomer.subject)
                 message = "%s has a quarter of all connections. Set trusted_proxy to it"
                 log.warning(f"{message} if it is a reverse proxy.", address)
-        elif len(channels) <= limit:
+        elif len(self.active_channels) <= limit:
             return
-        waiting = filter(Channel.is_waiting, channels)
-        min(waiting, key=lambda channel: channel.waiting_since).hang_up()
+        else:
+            channels = [one for each in self._crowds.values() for one in each]
+            if len(channels) <= limit:
+                return
+        waiting = [one for one in channels if one.is_waiting() and not one.has_hung_up]
+        oldest = min(waiting, key=lambda channel: channel.waiting_since)
+        self.forget(oldest)
+        oldest.hang_up()
 
 
 # Consoles ---------------------------------------------------------------------
@@ -5296,6 +5337,7 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     ),
     431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
     500: ("internal_error", "Something went wrong in the server. Its log has details."),
+    503: ("busy", "The server cannot send more files now. Try again later."),
     501: ("not_implemented", "No transfer encoding other than chunked is supported."),
 }
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")

@@ -702,6 +702,51 @@ def test_an_error_while_a_connection_is_accepted_does_not_end_the_service(
     assert games.ask("/healthz").status == 200
 
 
+def test_all_connections_that_wait_are_accepted_in_one_round(
+    games: Games, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round of the main loop looks at all that are open."""
+    accept, make_room = catalogd.Server.handle_accept, catalogd.Server.make_room
+    rounds, goes_on = [], threading.Event()
+
+    def count(server: catalogd.Server) -> None:
+        rounds.append(server)
+        accept(server)
+
+    def hold(server: catalogd.Server, newcomer: catalogd.Channel) -> None:
+        goes_on.wait(30)
+        make_room(server, newcomer)
+
+    monkeypatch.setattr(catalogd.Server, "handle_accept", count)
+    monkeypatch.setattr(catalogd.Server, "make_room", hold)
+    with contextlib.ExitStack() as clients:
+        for _ in range(catalogd.MAX_ACCEPTED + 20):
+            clients.enter_context(games.connect())
+        goes_on.set()
+        assert games.ask("/healthz").status == 200
+    assert 2 <= len(rounds) <= 5
+
+
+def test_a_download_for_which_there_is_no_thread_is_refused_and_logged_once(
+    games: Games, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = games.add("a.nsp", b"0123456789")
+    start = threading.Thread.start
+
+    def fail(thread: threading.Thread) -> None:
+        if thread.name == catalogd.OWN_THREAD:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        for _ in range(2):
+            answer = games.ask(path)
+            assert (answer.status, json.loads(answer.body)["error"]) == (503, "busy")
+    assert len([text for text in caplog.messages if "TasksMax" in text]) == 1
+    assert games.ask(path).body == b"0123456789"
+
+
 def test_a_thread_that_answers_closes_no_connection(
     games: Games, monkeypatch: pytest.MonkeyPatch
 ) -> None:
