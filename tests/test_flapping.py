@@ -229,7 +229,7 @@ def queue(home: Home, round_: int, count: int) -> dict[str, bytes]:
         made[name] = os.urandom(random.randrange(200_000, 5_000_000))
         home.library.add(name, made[name])
     home.web.scanner.scan()
-    for row in home.store.entries.downloadable():
+    for row in home.store.entries.by_age():
         if f"{row['name']}.nsp" in made:
             home.store.queue.send(home.anna, row["id"])
     return made
