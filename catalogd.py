@@ -5437,6 +5437,7 @@ class Web:
         self.scanner = scanner
         self.backups = Backups(store.database, settings.backups)
         self.consoles = Consoles(store)
+        self.token = secrets.token_urlsafe()  # of the command `check`
         self._directory = Directory(-1, [])
         self._directory_lock = threading.Lock()
         kinds: list[type[Calls]] = [Calls, *Calls.__subclasses__()]
@@ -5494,8 +5495,8 @@ class Web:
 
     def _admit(self, access: str) -> Caller:
         """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
-        if access == "dir":
-            return self._console()
+        if access in ("dir", "token"):
+            return self._console() if access == "dir" else self._check_token()
         if "key" in access and (key := sent_key()) is not None:
             if caller := self.store.accounts.key_holder(hash_token(key)):
                 return caller
@@ -5510,6 +5511,12 @@ class Web:
         if access == "admin" and not caller.admin:
             raise Forbidden("Only an admin may do this.")
         return caller
+
+    def _check_token(self) -> Caller:
+        """:raises BadKey: the caller cannot read the file that has the token."""
+        if hash_token(sent_key() or "") != hash_token(self.token):
+            raise BadKey("The token is not that of this service.")
+        return Caller(0, "", False, "")
 
     def _console(self) -> Caller:
         """Return whose console address or Basic authentication this is. Other
@@ -5908,6 +5915,18 @@ class LibraryCalls(Calls):
             for path, files in state["folders"].copy().items()
         ]
         return {**state, "folders": folders}
+
+    @route("GET /web/check", access="token")
+    def check(self, caller: Caller) -> dict[str, Any]:
+        """Answer the command `check`: which faults only the service can know."""
+        state, folders = self.scanner.state, self.scanner.folders
+        faults = {
+            "folders": [state.problems.get(folder, "") for folder in folders],
+            "scan": [state.problem and f"The last scan failed: {state.problem}"],
+            "backup": [self.backups.problem and f"Backups: {self.backups.problem}"],
+        }
+        told = {name: [*filter(None, rows)] for name, rows in faults.items()}
+        return {"folders": folders, "faults": told}
 
     @route("GET /web/backup", access="admin")
     def last_backup(self, caller: Caller) -> dict[str, Any]:
@@ -12263,6 +12282,7 @@ NOTICES = {
     "failed": "{name} has failed ({account}): {error:.200}",
     "waiting": "{name} has waited an hour for a device ({account}).",
 }
+SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
 MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
@@ -12434,11 +12454,34 @@ def serve(args: argparse.Namespace) -> None:
         with store.database.exclusive("serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
-            has_ended = run(listen(web), scanner, web, args.open)
+            server = listen(web)
+            with service_file(server, web):
+                has_ended = run(server, scanner, web, args.open)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
             logging.shutdown()
             os._exit(0)  # a thread may wait for ever, and uses what others would close
+
+
+@contextlib.contextmanager
+def service_file(server: Server, web: Web) -> Iterator[None]:
+    """While the block runs, have a file in the data folder with the address of this
+    service and the token of its call for `check`, which only its owner can read.
+    :raises Problem: the file cannot be written."""
+    path = os.path.join(web.store.database.folder, SERVICE_FILE)
+    address = own_address(web.settings.host, server.effective_port)
+    try:
+        with contextlib.suppress(FileNotFoundError):  # of a service that was killed
+            os.remove(path)
+        make_private(path)
+        with open(path, "w") as file:
+            json.dump({"address": address, "token": web.token}, file)
+    except OSError as error:
+        raise Problem(f"{path}: {reason(error)}") from error
+    try:
+        yield
+    finally:
+        os.remove(path)
 
 
 def listen(web: Web) -> Server:
@@ -13173,6 +13216,58 @@ def check_up(args: argparse.Namespace) -> int:
     return 0 if all(results) else 1
 
 
+class Service(NamedTuple):
+    """What the running service tells the command `check`."""
+
+    address: tuple[str, int]  # host and port
+    folders: list[str]
+    faults: dict[str, list[str]]  # of folders, scans and backups
+
+
+def running_service(folder: str) -> Service | None:
+    """Return what the service of this data folder tells, None where none runs.
+    :raises Problem, OSError: it does not answer."""
+    try:
+        with open(os.path.join(folder, SERVICE_FILE)) as file:
+            known = json.load(file)
+        host, port = known["address"]
+        call = http.client.HTTPConnection(host, port, timeout=MAX_ANSWER_SECONDS)
+        with contextlib.closing(call):
+            token = {"Authorization": f"Bearer {known['token']}"}
+            call.request("GET", "/web/check", headers=token)
+            answer = json.load(call.getresponse())
+    except (FileNotFoundError, ConnectionRefusedError):  # it may have been killed
+        return None
+    except TimeoutError as error:
+        raise Problem("The service runs, but does not answer.") from error
+    if not answer["success"]:  # another service has the port of one that was killed
+        return None
+    return Service((host, port), answer["folders"], answer["faults"])
+
+
+def folder_faults(folders: Iterable[str]) -> list[str]:
+    """Return why library folders cannot be read, without waiting for those that do not
+    answer."""
+    faults = {folder: f"{folder} does not answer." for folder in folders}
+
+    def read(folder: str) -> None:
+        try:
+            os.listdir(folder)
+            del faults[folder]
+        except OSError as error:
+            faults[folder] = f"{folder} {why_offline(error, False)}"
+
+    threads = [
+        threading.Thread(target=read, args=(folder,), daemon=True) for folder in faults
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + MAX_ANSWER_SECONDS
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0))
+    return [*faults.values()]
+
+
 class CheckUp:
     """The tests of the command `check`. Each returns what is well.
     :raises Problem, OSError: what is wrong."""
@@ -13202,6 +13297,10 @@ class CheckUp:
     def found(self) -> Settings:
         return read_settings(self.args)
 
+    @functools.cached_property
+    def service(self) -> Service | None:
+        return running_service(self.args.data_dir)
+
     def settings(self) -> str:
         count = len(self.found.folders)  # first: it finds the path of the file
         path = self.args.config
@@ -13211,15 +13310,17 @@ class CheckUp:
         return f"{text}; folders: {count}{notified}"
 
     def folders(self) -> str:
-        paths = self.found.folders
+        paths: Sequence[str] = self.found.folders
         if not paths:
             raise no_folder(self.args.config)
         become_owner(self.args.data_dir)
-        for path in paths:
-            try:
-                os.listdir(path)
-            except OSError as error:
-                raise Problem(f"{path} {why_offline(error, False)}") from error
+        if self.service:
+            paths = self.service.folders
+            faults = self.service.faults["folders"] + self.service.faults["scan"]
+        else:
+            faults = folder_faults(paths)
+        if faults:
+            raise Problem(" ".join(faults))
         return ", ".join(paths)
 
     def data(self) -> str:
@@ -13242,14 +13343,17 @@ class CheckUp:
             last = Backups(store.database, self.found.backups).last()
         if fault != "ok":
             raise Problem(f"{path}: {fault}. Restore a backup.")
+        if self.service and self.service.faults["backup"]:
+            raise Problem(*self.service.faults["backup"])
         copied = os.path.basename(last.path) if last else "none yet"
         backups = copied if self.found.backups else "off"
         return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"
 
     def address(self) -> str:
         host, port, public = self.found.host, self.found.port, self.found.base_url
-        is_served = answers(own_address(host, port), MAX_ANSWER_SECONDS)
-        if not is_served:
+        if self.service:
+            _, port = self.service.address
+        else:
             open_socket(host, port).close()
         if public:
             page = f"{public}/healthz"
@@ -13257,7 +13361,9 @@ class CheckUp:
                 urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
             except http.client.HTTPException as error:
                 raise Problem(f"{public} does not answer as HTTP does.") from error
-        return f"port {port} {'answers' if is_served else 'is free'} {public}".rstrip()
+        return (
+            f"port {port} {'answers' if self.service else 'is free'} {public}".rstrip()
+        )
 
     def clock(self) -> str:
         now = stamp(time.time())

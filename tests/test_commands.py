@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import itertools
+import json
 import logging
 import os
 import pathlib
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import webtest
 
 import catalogd
 from conftest import PASSWORD, Library, wait_for
@@ -1409,7 +1411,9 @@ def check(
 ) -> Check:
     """Check a service that is well but for these lines of its settings. Return the exit
     code, and the text of each line."""
-    monkeypatch.setattr(catalogd, "answers", lambda address, timeout: True)
+    folders, faults = [str(library.folder)], {"folders": [], "scan": [], "backup": []}
+    service = catalogd.Service(("127.0.0.1", 6069), folders, faults)
+    monkeypatch.setattr(catalogd, "running_service", lambda folder: service)
 
     def check(*lines: str) -> tuple[int, dict[str, str]]:
         ini = tmp_path / "checked.ini"
@@ -1449,11 +1453,145 @@ def test_a_wrong_setting_is_told_where_it_matters(check: Check) -> None:
     assert rows["folders"] == rows["database"] == rows["address"] == "as above"
 
 
-def test_a_folder_that_is_not_there_is_told(check: Check, library: Library) -> None:
+@pytest.fixture
+def unserved(check: Check, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Check while no service runs."""
+    monkeypatch.setattr(catalogd, "running_service", lambda folder: None)
+
+    def check_port(*lines: str, port: int = 0) -> tuple[int, dict[str, str]]:
+        return check(*lines, "[server]", "host = 127.0.0.1", f"port = {port}")
+
+    return check_port
+
+
+def test_folders_that_are_not_there_are_told(
+    unserved: Check, library: Library, tmp_path: pathlib.Path
+) -> None:
     library.folder.rmdir()
-    code, rows = check()
+    code, rows = unserved(f"  {tmp_path}/b")
     advice = "does not exist yet. Create it, or connect its disk."
-    assert (code, rows["folders"]) == (1, f"{library.folder} {advice}")
+    told = f"{library.folder} {advice} {tmp_path}/b {advice}"
+    assert (code, rows["folders"]) == (1, told)
+
+
+def test_a_folder_that_does_not_answer_is_told_soon(
+    unserved: Check, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 0.2)
+    over = threading.Event()
+    real = os.listdir
+
+    def listdir(path: Any) -> Any:
+        return over.wait(30) if path == str(library.folder) else real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", listdir)
+        code, rows = unserved()
+    over.set()
+    assert (code, rows["folders"]) == (1, f"{library.folder} does not answer.")
+
+
+# Check, beside a service
+
+
+@pytest.fixture
+def served(anna: str, data: pathlib.Path, library: Library) -> Iterator[catalogd.Web]:
+    """A service on the data folder, whose scanner does not run."""
+    settings = catalogd.Settings(
+        folders=(str(library.folder), "/missing"), host="127.0.0.1", port=0
+    )
+    with opened(data) as store:
+        web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+        server = catalogd.listen(web)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        with catalogd.service_file(server, web):
+            yield web
+            server.stop()
+        thread.join()
+
+
+def checked(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Check a folder that the service does not serve. Return the text of each line."""
+    capsys.readouterr()
+    catalogd.main(["check", "/elsewhere"])
+    rows = capsys.readouterr().out.splitlines()
+    return {row[:10].rstrip(): row[10:] for row in rows}
+
+
+def test_check_asks_the_service_what_only_it_can_know(
+    served: catalogd.Web,
+    data: pathlib.Path,
+    library: Library,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    known = data / "service.json"
+    assert stat.S_IMODE(known.stat().st_mode) == 0o600
+    _, port = json.loads(known.read_text())["address"]
+    assert checked(capsys)["folders"] == f"ok: /missing, {library.folder}"
+    served.scanner.scan()
+    served.scanner.state.problem = "The disk is full."
+    served.backups.problem = "The second disk is away."
+    rows = checked(capsys)
+    assert rows["folders"] == (
+        "/missing does not exist yet. Create it, or connect its disk."
+        " The last scan failed: The disk is full."
+    )
+    assert rows["database"] == "Backups: The second disk is away."
+    assert rows["address"] == f"ok: port {port} answers"
+
+
+def test_the_call_for_check_wants_the_token_of_the_service(
+    browser: webtest.TestApp, key: str
+) -> None:
+    for credential in ("", "x", "\u00fc", key):
+        headers = {"Authorization": f"Bearer {credential}"}
+        answer = browser.get("/web/check", headers=headers, status=401)
+        assert answer.json["error"] == "unauthorized"
+
+
+def test_a_service_that_was_killed_is_not_asked(
+    served: catalogd.Web, data: pathlib.Path
+) -> None:
+    known = data / "service.json"
+    told = json.loads(known.read_text())
+    known.write_text(json.dumps({**told, "token": "of another service"}))
+    assert catalogd.running_service(str(data)) is None
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = closed.getsockname()
+    known.write_text(json.dumps({**told, "address": address}))
+    assert catalogd.running_service(str(data)) is None
+
+
+def test_a_service_that_does_not_answer_is_told(
+    data: pathlib.Path, anna: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        known = {"address": silent.getsockname(), "token": ""}
+        (data / "service.json").write_text(json.dumps(known))
+        with pytest.raises(catalogd.Problem) as caught:
+            catalogd.running_service(str(data))
+    assert str(caught.value) == "The service runs, but does not answer."
+
+
+def test_a_service_replaces_the_file_of_one_that_was_killed(
+    service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pathlib.Path(service.store.database.folder)
+    known = folder / "service.json"
+    known.write_text("old")
+    with contextlib.closing(catalogd.listen(service)) as server:
+        with catalogd.service_file(server, service):
+            assert json.loads(known.read_text())["token"] == service.token
+        assert not known.exists()
+        known.mkdir()
+        with (
+            pytest.raises(catalogd.Problem) as caught,
+            catalogd.service_file(server, service),
+        ):
+            pass
+        assert str(caught.value).startswith(f"{known}: Is a directory.")
 
 
 def test_a_machine_on_which_nothing_was_served_yet_is_well(
@@ -1489,16 +1627,13 @@ def test_a_damaged_database_is_told(
     assert rows["database"].endswith(": row 1 missing. Restore a backup.")
 
 
-def test_a_port_that_another_program_uses_is_told(
-    check: Check, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalogd, "answers", lambda address, timeout: False)
+def test_a_port_that_another_program_uses_is_told(unserved: Check) -> None:
+    code, rows = unserved()
+    assert (code, rows["address"]) == (0, "ok: port 0 is free")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, rows = check("[server]", "host = 127.0.0.1", f"port = {port}")
+        code, rows = unserved(port=port)
     assert (code, rows["address"][:22]) == (1, "Cannot listen on 127.0")
-    code, rows = check("[server]", "host = 127.0.0.1", f"port = {port}")
-    assert (code, rows["address"]) == (0, f"ok: port {port} is free")
 
 
 def test_a_public_address_that_does_not_answer_is_told(check: Check) -> None:

@@ -768,7 +768,9 @@ def test_of_the_page_s_own_endpoints_few_are_open() -> None:
     web = [route for route in catalogd.ROUTES if route.path.startswith("/web/")]
     opened = {route.path for route in web if route.access == "open"}
     assert opened == {"/web/me", "/web/setup", "/web/login"}
-    assert {route.access for route in web} <= {"open", "session", "admin"}
+    others = {route.path for route in web if route.access == "token"}
+    assert others == {"/web/check"}
+    assert {route.access for route in web} == {"open", "session", "admin", "token"}
 
 
 SESSION_ROUTES = [
