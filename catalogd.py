@@ -2992,10 +2992,9 @@ class Queue:
     def running(self) -> dict[str, str | None]:
         """Return the items that clients send now, each with its client's key."""
         sql = "SELECT id, status, key FROM queue WHERE is_open AND status != 'pending'"
-        rows = self.database.rows(sql)
         return {
             row["id"]: row["key"]
-            for row in rows
+            for row in self.database.rows(sql)
             if self.progress.is_running(row["id"], row["status"])
         }
 
@@ -3029,11 +3028,11 @@ class Queue:
             rows = db.execute(TITLE_ORDER, (json.dumps(entries),))
             states = {row["id"]: row["state"] for row in rows}
             here = [entry for entry in states if states[entry] == "here"]
-            place = "SELECT coalesce(max(place), 0) FROM queue"
             done = db.execute(
                 "INSERT INTO queue (id, account, device, created_at, entry, place)"
                 " SELECT lower(hex(randomblob(8))), ?1, ?2, ?3, value,"
-                f" ({place}) + key + 1 FROM json_each(?4) WHERE true"
+                " (SELECT coalesce(max(place), 0) FROM queue) + key + 1"
+                " FROM json_each(?4) WHERE true"
                 " ON CONFLICT DO NOTHING RETURNING entry",
                 (account, device, self.database.time(), json.dumps(here)),
             )
@@ -3124,8 +3123,9 @@ class Queue:
 
     def count_finished(self, account: int) -> int:
         """Return how many items that have ended the account may see."""
-        sql = "SELECT count(*) FROM items"
-        sql += " WHERE NOT is_open AND (sender = ? OR is_shared)"
+        sql = (
+            "SELECT count(*) FROM items WHERE NOT is_open AND (sender = ? OR is_shared)"
+        )
         return int(self.database.value(sql, (account,)))
 
     def sent(self, account: int) -> list[Row]:
@@ -3140,8 +3140,8 @@ class Queue:
         """Take a client's report, and return the item's status after it. The first key
         that reports on an item owns it until it ends or is stale.
 
-        A report that changes neither status nor owner is kept in memory: it waits
-        neither for the disk nor for other writers.
+        A report that does not change the status waits neither for the disk nor for
+        other writers.
 
         :param report: the fields of PROGRESS, and as `key` the id of the client's key.
         :raises NotFound: neither the account nor a device of it has such an item.
@@ -3227,8 +3227,8 @@ class Queue:
             events = QUEUE_STATUSES[row["status"]].next
             if "cancel" not in events:
                 raise Conflict("The item has ended.")
-            now = self.database.time()
-            update_item(db, row, {"status": events["cancel"], "ended_at": now})
+            ended = {"status": events["cancel"], "ended_at": self.database.time()}
+            update_item(db, row, ended)
 
     def retry_failed(self, account: int) -> None:
         """Make the failed items pending again whose entries are not queued again."""
@@ -3252,23 +3252,21 @@ class Queue:
         """Put an item before all others. :raises NotFound: there is no such item."""
         with self.database.writing() as db:
             self.item_of(db, account, item, admin)
-            sql = "UPDATE queue SET place = (SELECT min(place) FROM queue) - 1"
-            db.execute(f"{sql} WHERE id = ?", (item,))
+            first = "UPDATE queue SET place = (SELECT min(place) - 1 FROM queue)"
+            db.execute(first + " WHERE id = ?", (item,))
 
     def shift(self, account: int, item: str, way: str, admin: bool = False) -> None:
         """Let an item change places with the one that waits before ("up") or after it
         for the same device, if there is any. :raises NotFound: no such item."""
+        sql = (
+            "SELECT id, status, place FROM queue WHERE id = :id OR is_open AND device"
+            " IS :device AND (device NOT NULL OR account = :account) ORDER BY place"
+        )
         with self.database.writing() as db:
             row = self.item_of(db, account, item, admin)
-            same = db.execute(
-                "SELECT id, status, place FROM queue WHERE id = :id OR is_open"
-                " AND device IS :device AND (device NOT NULL OR account = :account)"
-                " ORDER BY place",
-                row,
-            )
             places = {
                 row["id"]: row["place"]
-                for row in self.progress.current(same)
+                for row in self.progress.current(db.execute(sql, row))
                 if row["id"] == item or row["status"] == "pending"
             }
             waiting = [*places] if way == "down" else [*places][::-1]
