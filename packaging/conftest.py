@@ -42,15 +42,6 @@ PACKAGES = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run the tests of a file, in their order: they build on each
-    other. Only the lines of the README are tried apart."""
-    for item in items:
-        if item.path.name != "test_install.py":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 def need(*tools: str, root: bool = False) -> None:
     """Skip the test, or fail on CI, where one of the tools is missing."""
     missing = [PACKAGES.get(tool, tool) for tool in tools if not shutil.which(tool)]
