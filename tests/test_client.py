@@ -1496,7 +1496,7 @@ def test_an_idle_target_is_checked_once_a_minute(
     for _ in range(3):
         sender.run(once=True)
     assert len(checks) == 1
-    sender._next_check = 0
+    sender._checked = -math.inf
     sender.run(once=True)
     assert len(checks) == 2
 
@@ -1506,7 +1506,7 @@ def test_a_target_is_checked_at_the_start_and_its_problem_is_told_once(
 ) -> None:
     sender = home.sender(f"folder:{card}/none")
     sender.run(once=True)
-    sender._next_check = 0
+    sender._checked = -math.inf
     sender.run(once=True)
     missing = f"There is no folder {card}/none. Is the card in?"
     assert capsys.readouterr().out.splitlines() == [missing, "The queue is empty."]

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import hashlib
 import io
+import math
 import ntpath
 import os
 import pathlib
@@ -352,7 +353,7 @@ def test_a_file_on_the_own_disk_is_told_once(
 ) -> None:
     sender = home.sender(f"folder:{card}")
     sender.run(once=True)
-    sender._next_check = 0
+    sender._checked = -math.inf
     sender.run(once=True)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["Ready, on this computer's own disk", "The queue is empty."]
@@ -1151,6 +1152,22 @@ def test_what_was_fetched_whole_is_not_put_back(
     with pytest.raises(KeyboardInterrupt):
         sender.send_next()
     assert home.item(item)["status"] in ("offered", "processing")
+
+
+def test_a_file_that_the_console_gives_up_fails_and_the_next_is_sent(
+    home: Home, installer: Callable[..., Installer]
+) -> None:
+    items = [home.queue(f"{name}.nsp", GAME) for name in "ab"]
+
+    def install(console: Installer, address: str) -> None:
+        share = 0.5 if address.endswith("a.nsp") else 1.0
+        console.install(address, upto=share, block=500_000)
+        wait_for(lambda: home.item(items[share == 1])["status"] == "processing")
+
+    home.sender(installer(install).url).send_next()
+    states = [home.item(item)["status"] for item in items]
+    assert states == ["failed", "completed"]
+    assert home.item(items[0])["error"].startswith("The console ended after 1.5 MB")
 
 
 @pytest.mark.parametrize("times", [1, 6])
