@@ -148,6 +148,10 @@ def folder_list(text: str) -> tuple[str, ...]:
     return found
 
 
+def folder_path(text: str) -> str:
+    return os.path.abspath(os.path.expanduser(text)) if text else ""
+
+
 SEVERAL = re.compile(r"(?<!^.)[\s,;:](/|[A-Za-z]:[\\/])|\s[#;]")  # but not in D:/
 
 
@@ -293,8 +297,15 @@ class Settings:
         "when items were sent, have failed, or have waited an hour for a device.",
         secret_addresses,
     )
-    backups: int = option(
-        "store",
+    backup_folder: str = option(
+        "backup",
+        "",
+        "Folder for the copies of the database, such as one on a second disk. It must\n"
+        "exist. By default they are in the folder backups beside the database.",
+        folder_path,
+    )
+    backup_copies: int = option(
+        "backup",
         7,
         "Copies of the database that are kept, one of each night; 0 for none.",
         number(int, 0, 3650),
@@ -307,16 +318,16 @@ class Settings:
     @classmethod
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
-        rows = [(row.metadata, row.name) for row in dataclasses.fields(cls)]
-        options = {(meta["section"], name): meta["parse"] for meta, name in rows}
+        options = {ini_name(field): field for field in dataclasses.fields(cls)}
         values = {}
         for section, key, text in read_ini(path):
             where = f"{path}: [{section}] {key}"
-            if (section, key) not in options:
+            name = RENAMED.get((section, key), (section, key))
+            if name not in options:
                 hint = f"'{PROGRAM} example' lists all options with their sections."
                 raise BadSetting(f"{where}: unknown option. {hint}")
             try:
-                values[key] = options[section, key](text)
+                values[options[name].name] = options[name].metadata["parse"](text)
             except ValueError as error:
                 fault, wrong = (*error.args, text)[:2]  # perhaps one line of several
                 shown = "an address" if key == "notify" else repr(wrong)
@@ -327,14 +338,24 @@ class Settings:
     def example(cls) -> str:
         """Return an INI file with every option at its default, and its meaning."""
         rows = ["# Settings of catalogd. Each option is shown with its default."]
-        section = ""
+        last = ""
         for field in dataclasses.fields(cls):
-            if field.metadata["section"] != section:
-                section = field.metadata["section"]
+            section, key = ini_name(field)
+            if section != last:
+                last = section
                 rows += ["", f"[{section}]"]
             rows += [f"# {line}" for line in field.metadata["help"].splitlines()]
-            rows += [f"{field.name} = {format_option(field.default)}".rstrip()]
+            rows += [f"{key} = {format_option(field.default)}".rstrip()]
         return "\n".join(rows) + "\n"
+
+
+RENAMED = {("store", "backups"): ("backup", "copies")}  # as earlier releases had it
+
+
+def ini_name(field: "dataclasses.Field[Any]") -> tuple[str, str]:
+    """Return section and key of an option."""
+    section = field.metadata["section"]
+    return section, field.name.removeprefix(f"{section}_")
 
 
 def read_ini(path: str) -> list[tuple[str, str, str]]:
@@ -2122,13 +2143,14 @@ def schema_version(file: IO[bytes]) -> int:
 
 
 class Backups:
-    """Copies of the database beside it, one of each night."""
+    """Copies of the database, one of each night."""
 
-    def __init__(self, database: Database, count: int) -> None:
-        """:param count: of the copies that are kept; with 0 none is made."""
-        self.database = database
-        self.count = count
-        self.folder = os.path.join(database.folder, "backups")
+    def __init__(self, path: str, clock: Clock, settings: Settings) -> None:
+        """:param path: of the database."""
+        self.path, self.clock = path, clock
+        self.count = settings.backup_copies
+        self.own_folder = os.path.join(os.path.dirname(path), "backups")
+        self.folder = settings.backup_folder or self.own_folder
         self.problem = ""  # why the last copy could not be made
 
     def make(self) -> None:
@@ -2137,12 +2159,13 @@ class Backups:
         if not self.count or os.path.exists(path):
             return
         try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            if self.folder == self.own_folder:  # no other: its disk may be away
+                os.makedirs(self.folder, mode=0o700, exist_ok=True)
             for part in pathlib.Path(self.folder).glob("catalogd-*.part*"):
                 part.unlink()  # a crash left it
-            copy_database(self.database.path, path)
+            copy_database(self.path, path)
             for old in self._paths()[: -self.count]:
-                if self.database.clock.is_believed():
+                if self.clock.is_believed():
                     old.unlink()
             self.problem = ""
         except (OSError, Problem) as error:
@@ -2151,7 +2174,7 @@ class Backups:
 
     def _path(self) -> str:
         """Return the path of the copy of this night, which begins at three o'clock."""
-        night = time.localtime(self.database.clock() - 3 * 3600)
+        night = time.localtime(self.clock() - 3 * 3600)
         return os.path.join(self.folder, time.strftime("catalogd-%Y-%m-%d.db", night))
 
     def _paths(self) -> list[pathlib.Path]:
@@ -3586,6 +3609,7 @@ def walk(
     tick: Callable[[int], None] = lambda count: None,
     watch: Callable[[str], None] = lambda path: None,
     tops: Sequence[str] = (),
+    without: str = "",
 ) -> Tree:
     """Return the files below a library folder that have one of these types.
 
@@ -3596,6 +3620,7 @@ def walk(
     :param watch: is called with the path of each folder before it is read.
     :param tops: folders in it, to read only what is below them. One that is gone is
         empty: it was removed.
+    :param without: a folder in it that is passed over: that of the database.
     :raises OSError: the library folder cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
@@ -3604,6 +3629,8 @@ def walk(
     waiting = [*tree.tops]
     while waiting:
         path = waiting.pop()
+        if path == without != folder:
+            continue
         before = len(tree.files)
         watch(path)
         waiting += tree.read_folder(path, endings)
@@ -4312,7 +4339,8 @@ class Scanner:
         if is_whole and threading.current_thread() is self._thread:
             watcher.start()
         try:
-            tree = walk(folder, types, self._count, watcher.add, tops)
+            own = self.database.folder
+            tree = walk(folder, types, self._count, watcher.add, tops, own)
             self._warn_of(tree)
             if is_whole:
                 self._scan_due = time.monotonic() + self.settings.scan_interval
@@ -5433,7 +5461,8 @@ class Web:
         self.store = store
         self.settings = settings
         self.scanner = scanner
-        self.backups = Backups(store.database, settings.backups)
+        database = store.database
+        self.backups = Backups(database.path, database.clock, settings)
         self.consoles = Consoles(store)
         self.token = secrets.token_urlsafe()  # of the command `check`
         self._directory = Directory(-1, [])
@@ -12384,11 +12413,23 @@ def open_store(
     """Open the database, as the user who owns the data folder, while the block runs."""
     settings = settings or read_settings(args)  # perhaps only root can read the file
     find_database(args)
-    if args.run is serve:
-        upgrade(args.data_dir)
-    store = Store(args.data_dir, settings.stale_after)
-    with contextlib.closing(store):
-        yield store
+    try:
+        if args.run is serve:
+            upgrade(args.data_dir)
+        store = Store(args.data_dir, settings.stale_after)
+        with contextlib.closing(store):
+            yield store
+    except Damaged as problem:
+        raise Problem(f"{problem} {restore_advice(args, settings)}") from problem
+
+
+def restore_advice(args: argparse.Namespace, settings: Settings) -> str:
+    """Return what to do where the database is damaged."""
+    path = os.path.join(args.data_dir, "catalogd.db")
+    clock = Clock(time.time, time.monotonic)
+    if last := Backups(path, clock, settings).last():
+        return f"Stop the service and run '{PROGRAM} restore {last.path}'."
+    return "There is no backup of it: move it away, and start again."
 
 
 def find_database(args: argparse.Namespace) -> str:
@@ -12447,6 +12488,7 @@ def serve(args: argparse.Namespace) -> None:
     if not settings.folders:
         folder = folder_beside_program(args.config)
         settings = dataclasses.replace(settings, folders=(folder,))
+    check_data_folder(args.data_dir, settings.folders)
     with stopped_with_its_window(), log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
         with store.database.exclusive("serve"):
@@ -12550,6 +12592,16 @@ def folder_beside_program(config: str) -> str:
 def is_bundled() -> bool:
     """Return whether this is an executable that PyInstaller made."""
     return bool(getattr(sys, "frozen", False))
+
+
+def check_data_folder(path: str, folders: Iterable[str]) -> None:
+    """:raises BadSetting: a new data folder would be in a library folder."""
+    for folder in library_folders(folders):
+        if is_below(path, folder):
+            message = f"{path}: the data folder is in the library folder {folder}."
+            if not os.path.exists(os.path.join(path, "catalogd.db")):
+                raise BadSetting(f"{message} Choose another one with --data-dir.")
+            log.warning("%s Move it, while the service is stopped.", message)
 
 
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
@@ -13338,13 +13390,13 @@ class CheckUp:
             return f"none yet. '{PROGRAM} serve' creates it."
         with open_store(self.args, self.found) as store:
             path, fault = store.database.path, store.database.fault()
-            last = Backups(store.database, self.found.backups).last()
-        if fault != "ok":
-            raise Problem(f"{path}: {fault}. Restore a backup.")
+            if fault != "ok":
+                raise Damaged(f"{path}: {fault}.")
+            last = Backups(path, store.database.clock, self.found).last()
         if self.service and self.service.faults["backup"]:
             raise Problem(*self.service.faults["backup"])
         copied = os.path.basename(last.path) if last else "none yet"
-        backups = copied if self.found.backups else "off"
+        backups = copied if self.found.backup_copies else "off"
         return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"
 
     def address(self) -> str:

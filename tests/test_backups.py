@@ -90,7 +90,8 @@ def test_what_a_crash_left_is_removed_and_other_files_are_kept(
 
 
 def test_with_0_copies_none_is_made(store: catalogd.Store) -> None:
-    backups = catalogd.Backups(store.database, 0)
+    settings = catalogd.Settings(backup_copies=0)
+    backups = catalogd.Backups(store.database.path, store.database.clock, settings)
     backups.make()
     assert not os.path.exists(backups.folder)
 
@@ -152,7 +153,7 @@ def test_copies_of_a_wrong_clock_are_the_oldest(
     backups: catalogd.Backups, clock: Clock
 ) -> None:
     uptime = Clock()
-    backups.database.clock = catalogd.Clock(clock, uptime)
+    backups.clock = catalogd.Clock(clock, uptime)
     for error in (-1_700_000_000, 2000 * DAY, 0):
         clock.now += error
         backups.make()
@@ -406,6 +407,44 @@ def test_check_names_the_last_backup(
         ini.write_text(text)
         catalogd.main(["check", "--config", str(ini), "--data-dir", str(restored)])
         assert f" MB, backups: {found}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("has_backup", [True, False])
+def test_a_damaged_database_names_the_backup_to_restore(
+    restored: pathlib.Path, capsys: pytest.CaptureFixture[str], has_backup: bool
+) -> None:
+    last = restored / "backups" / NIGHT
+    advice = f"Stop the service and run '{catalogd.PROGRAM} restore {last}'."
+    if not has_backup:
+        last.unlink()
+        advice = "There is no backup of it: move it away, and start again."
+    database = restored / "catalogd.db"
+    whole = database.read_bytes()
+    for damaged in (
+        b"no database " * 500,
+        whole[:8192] + bytes(4096) + whole[12288:],  # a page of it
+    ):
+        database.write_bytes(damaged)
+        catalogd.main(["check", "--data-dir", str(restored)])
+        [line] = re.findall("^database .*", capsys.readouterr().out, re.MULTILINE)
+        assert str(database) in line and line.endswith(advice)
+
+
+def test_copies_go_to_the_folder_of_the_settings_once_it_is_there(
+    store: catalogd.Store, tmp_path: pathlib.Path
+) -> None:
+    ini = tmp_path / "catalogd.ini"
+    disk = tmp_path / "disk"
+    ini.write_text(f"[backup]\nfolder = {disk}\n[store]\nbackups = 2\n")
+    settings = catalogd.Settings.read(str(ini))
+    backups = catalogd.Backups(store.database.path, store.database.clock, settings)
+    assert backups.count == 2  # the option as an earlier release had it
+    backups.make()
+    assert backups.problem.endswith("cannot be written: No such file or directory.")
+    disk.mkdir()
+    backups.make()
+    assert (backups.problem, names(backups)) == ("", [NIGHT])
+    assert os.listdir(disk) == [NIGHT]
 
 
 # The thread

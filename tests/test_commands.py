@@ -1004,6 +1004,19 @@ def test_a_service_that_ends_before_its_scan_is_one_line(store: catalogd.Store) 
         catalogd.scan_by_service(store, catalogd.ProgressLine(io.StringIO()))
 
 
+def test_a_new_data_folder_in_a_library_folder_is_refused(
+    refused: Run, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    library, data = str(tmp_path), str(tmp_path / "data")
+    message = f"{data}: the data folder is in the library folder {library}."
+    told = refused("serve", library, "--data-dir", data, code=78)
+    assert told == f"{message} Choose another one with --data-dir."
+    assert not os.path.exists(data)
+    catalogd.Store(data).close()
+    catalogd.check_data_folder(data, [library])
+    assert f"{message} Move it" in caplog.text
+
+
 def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "gmaes")
     assert refused("serve", path, code=78) == f"{path}: no such folder."
@@ -1624,7 +1637,9 @@ def test_a_damaged_database_is_told(
     monkeypatch.setattr(catalogd.Database, "fault", lambda database: "row 1 missing")
     code, rows = check()
     assert code == 1
-    assert rows["database"].endswith(": row 1 missing. Restore a backup.")
+    assert rows["database"].endswith(
+        ": row 1 missing. There is no backup of it: move it away, and start again."
+    )
 
 
 def test_a_port_that_another_program_uses_is_told(unserved: Check) -> None:

@@ -175,7 +175,7 @@ def test_the_readme_is_short() -> None:
 def setting_row(field: "dataclasses.Field[object]") -> str:
     default = catalogd.format_option(field.default)
     meaning = field.metadata["help"].replace("\n", " ")
-    name = f"`[{field.metadata['section']}] {field.name}`"
+    name = "`[{}] {}`".format(*catalogd.ini_name(field))
     return f"| {name} | {f'`{default}`' if default else ''} | {meaning} |"
 
 

@@ -1942,7 +1942,11 @@ def test_a_store_is_copied_before_an_upgrade(tmp_path: pathlib.Path) -> None:
     before = tables(str(released / "catalogd.db"))
     for _ in range(2):  # the second time there is nothing to upgrade
         with upgraded(released) as store:
-            catalogd.Backups(store.database, 1).make()
+            backups = catalogd.Backups(
+                store.database.path, store.database.clock, catalogd.Settings()
+            )
+            backups.count = 1
+            backups.make()
     copies = sorted(path.name for path in (released / "backups").iterdir())
     assert copies[0] == "before-upgrade-4.db" and len(copies) == 2
     assert tables(str(released / "backups" / copies[0])) == before
