@@ -113,6 +113,7 @@ POST   /api/send-queue/addresses         key
 GET    /api/send-queue/addresses         key
 POST   /api/auth/login                   open
 GET    /dir<path:re:(?:/.*)?>            dir
+GET    /web/check                        token
 GET    /web/me                           open
 POST   /web/setup                        open
 POST   /web/login                        open
