@@ -1259,10 +1259,10 @@ CREATE VIEW answers AS SELECT id, state, sort_name,
     json_object(
         'id', id, 'name', name, 'source', source, 'type', type, 'file_type', file_type,
         'size', size, 'created_at', created_at, 'created_by', created_by, 'metadata',
-        json(json_patch(
+        json_patch(
             iif(overrides = '{}', facts, json_patch(facts, overrides)),
             json_object('name', NULL, 'icon', icon, 'kind', kind, 'base_id', base_id,
-                'sha256', checksum)))
+                'sha256', checksum))
     ) AS entry_json,
     json_patch('{}', json_object(
         'id', id, 'name', name, 'type', type, 'file_type', nullif(file_type, ''),

@@ -1,11 +1,13 @@
 """What the tests share: a library with files, a store, the service, and a clock."""
 
 import contextlib
+import functools
 import http.client
 import os
 import pathlib
 import shutil
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
@@ -32,6 +34,18 @@ from browser import (
 from example import Demo, served
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
+
+
+class LimitedConnection(sqlite3.Connection):
+    """One that takes as many variables as SQLite does by default, as on Windows. Some
+    systems allow for more."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+
+
+sqlite3.connect = functools.partial(sqlite3.connect, factory=LimitedConnection)
 
 
 @pytest.hookimpl(tryfirst=True)

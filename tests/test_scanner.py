@@ -1095,7 +1095,7 @@ def test_files_that_cannot_be_stored_lose_no_others(
     library.add("0.nsp", b"changed")
     os.remove(library.folder / "gone.nsp")
     scanner.scan()
-    sizes = {row["source"]: row["size"] for row in store.entries.downloadable()}
+    sizes = {row["source"]: row["size"] for row in store.entries.by_age()}
     assert sizes[kept[0]] == len("changed")
     assert sizes[bad] == 5
     assert "gone.nsp" not in ids_by_name(store)

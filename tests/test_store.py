@@ -486,6 +486,20 @@ def test_what_became_of_files_is_written_whole_or_not_at_all(
     assert store.entries.version() == before
 
 
+def test_any_number_of_entries_is_written_at_once(store: catalogd.Store) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="too many SQL variables"):
+        store.database.rows(f"SELECT 1 IN ({'?,' * 32_766}?)", [0] * 32_767)
+    found = [(file(f"/games/{n}.nsp"), content(str(n))) for n in range(2000)]
+    store.entries.add_files(found, listed=True)
+    known = list(store.entries.files())
+    for changes in (
+        {"gone": known},
+        {"updated": [(row, row.file, None) for row in known]},
+    ):
+        store.entries.apply(catalogd.Changes(**changes))
+    assert store.entries.count() == 2000
+
+
 def test_the_version_of_the_list_goes_up_with_each_change(
     store: catalogd.Store,
 ) -> None:
