@@ -1002,6 +1002,7 @@ class Storage(Target, abc.ABC):
     """
 
     can_append = True  # False once the target has refused it, or damaged a file
+    loss: ClassVar[type[Problem]] = Interrupted  # what missing bytes are
 
     @abc.abstractmethod
     def size_of(self, name: str, expected: int = 0) -> int | None:
@@ -1078,7 +1079,7 @@ class Storage(Target, abc.ABC):
         """:raises Failed: what the target has is not the file."""
         progress, sent = download.progress, download.digest
         if (size := self.size_of(part, progress.done)) not in (None, progress.done):
-            raise Interrupted(f"{size} of {progress.done} bytes have arrived.")
+            raise self.loss(f"{size} of {progress.done} bytes have arrived.")
         check_sent(download)
         if self.settings.verify or (progress.start and download.sha256):
             found = hashlib.sha256()
@@ -1230,6 +1231,7 @@ class FTP(Storage):
     is not on a disk: what is written to it is used at once, and cannot be resumed."""
 
     start = "ftp://"
+    loss = TargetOffline  # the connection may have lost them: the next attempt resumes
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

@@ -897,6 +897,28 @@ def test_a_part_that_lost_bytes_on_the_console_is_resumed(
     console.before = {"SIZE": lambda: next(shrink, lambda: None)()}
     home.sender(console.url()).send_next()
     assert (console.folder / "game.nsp").read_bytes() == GAME
+    assert console.commands.count("STOR") == 1
+
+
+def test_a_connection_that_always_loses_bytes_fails_no_item(
+    home: Home, console: FTPConsole
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    part = console.folder / "game.nsp.part"
+
+    def lose() -> None:
+        if part.exists() and part.stat().st_size == len(GAME):
+            os.truncate(part, 2_000_000)
+
+    console.before = {"SIZE": lose}
+    sender = home.sender(console.url())
+    with pytest.raises(send_to_switch.TargetOffline, match="bytes have arrived"):
+        sender.send_next()
+    assert home.item(item)["status"] == "pending"
+    console.before = {}
+    sender.send_next()
+    assert (console.folder / "game.nsp").read_bytes() == GAME
+    assert console.commands.count("STOR") == 1
 
 
 # Resuming, as the FTP server inside Sphaira does it
