@@ -1798,17 +1798,14 @@ class Sender:
             return False
         with contextlib.closing(target):
             self._check_target()
-            items = items[:MAX_OFFERED]
-            addresses = self.server.offer(items, self.state.client)
+            found = self.server.offer(items[:MAX_OFFERED], self.state.client)
+            items = [item for item in items if item.queue_item_id in found]
             try:
-                offers.add(
-                    [item for item in items if addresses.get(item.queue_item_id)]
-                )
-                for item in items:
-                    if addresses.get(item.queue_item_id, "") is None:
-                        self._end_offered(Offered(item, self.screen), Failed(NO_FILE))
+                offers.add([item for item in items if found[item.queue_item_id]])
+                for item in [item for item in items if not found[item.queue_item_id]]:
+                    self._end_offered(Offered(item, self.screen), Failed(NO_FILE))
                 if offers.files:
-                    self._follow(target, offers, filter(None, addresses.values()))
+                    self._follow(target, offers, filter(None, found.values()))
             finally:
                 self._leave(offers)
         return True
