@@ -82,16 +82,24 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debian]:
     if "PYTEST_XDIST_WORKER" in os.environ:
         top = top.parent
     archives = Debian(top / "bare.tar", top / "service.tar")
-    with open(top / "debian.lock", "w") as users:
-        fcntl.flock(users, fcntl.LOCK_EX)
-        if not archives.service.exists():
-            make_archives(archives, top / "debian")
-        fcntl.flock(users, fcntl.LOCK_SH)
+    with open(top / "debian.users", "w") as users:
+        with locked(top / "debian.lock"):
+            if not archives.service.exists():
+                make_archives(archives, top / "debian")
+            fcntl.flock(users, fcntl.LOCK_SH)
         yield archives
-        with contextlib.suppress(BlockingIOError):
+        with locked(top / "debian.lock"), contextlib.suppress(BlockingIOError):
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for archive in archives:
                 archive.unlink()
+
+
+@contextlib.contextmanager
+def locked(path: pathlib.Path) -> Iterator[None]:
+    """Keep other processes out of the `with` block of the same path."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def make_archives(archives: Debian, root: pathlib.Path) -> None:

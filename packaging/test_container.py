@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +37,8 @@ class Container:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.storage = ["--storage-driver", "vfs", "--root", folder / "storage"]
-        self.storage += ["--runroot", folder / "run"]
+        self.runroot = tempfile.mkdtemp()  # podman takes at most 50 characters
+        self.storage += ["--runroot", self.runroot]
 
     def podman(self, *words: Any, **options: Any) -> str:
         return run("env", "DISABLE_HC_SYSTEMD=true", *self.command(*words), **options)
@@ -97,6 +99,7 @@ def container(
         yield container
     finally:
         subprocess.run(container.command("rm", "--all", "--force"))
+        shutil.rmtree(container.runroot)
         shutil.rmtree(folder)
 
 
