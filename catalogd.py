@@ -1425,6 +1425,16 @@ SELECT id, state FROM (
 ADD_ADDRESS = (
     "INSERT OR REPLACE INTO addresses (digest, account, item) VALUES (?, ?, ?)"
 )
+LIST = """
+SELECT CAST(group_concat(entry_json) AS BLOB) FROM (
+    SELECT entry_json FROM answers WHERE state = 'here' ORDER BY sort_name, id
+)
+"""
+PAGE_LIST = """
+SELECT CAST(group_concat(page_json) AS BLOB) FROM (
+    SELECT page_json FROM answers WHERE state != 'gone' ORDER BY sort_name, id
+)
+"""
 NO_ENTRY = "There is no such entry."
 OWNED = "Another client sends the item."
 
@@ -2467,11 +2477,18 @@ class Accounts:
             self._is_late = True
 
     def _write_uses(self, wait: float) -> None:
-        # Until the clock is believed, a time is not replaced by an earlier one.
-        last = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))"
-        of_key = f"UPDATE keys SET requests = requests + ?1, {last} WHERE id = ?3"
-        believed = "coalesce(believed_at, iif(?4 AND created_at > ?2, ?2, NULL))"
-        of_session = f"UPDATE sessions SET {last}, believed_at = {believed}"
+        # Until the clock is believed (?4), a time is not replaced by an earlier one.
+        of_key = """
+            UPDATE keys SET requests = requests + ?1,
+            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))
+            WHERE id = ?3
+        """
+        of_session = """
+            UPDATE sessions SET
+            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2)),
+            believed_at = coalesce(believed_at, iif(?4 AND created_at > ?2, ?2, NULL))
+            WHERE id = ?3
+        """
         is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
         with self._listing_lock:
             with self.database.writing(wait) as db:
@@ -2479,7 +2496,7 @@ class Accounts:
                 is_believed = self.database.clock.is_believed()
                 rows = [(*use, key, is_believed) for key, use in uses.items()]
                 db.executemany(of_key, rows)
-                db.executemany(f"{of_session} WHERE id = ?3", rows)
+                db.executemany(of_session, rows)
                 targets = [(target, key) for key, target in self._targets.items()]
                 db.executemany(is_device, targets)
             with self._uses_lock:
@@ -2583,13 +2600,7 @@ class Entries:
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        entries = "SELECT entry_json AS json FROM answers WHERE state = 'here'"
-        if for_page:
-            entries = "SELECT page_json AS json FROM answers WHERE state != 'gone'"
-        array = self.database.value(
-            f"SELECT CAST(group_concat(json) AS BLOB) FROM ({entries}"
-            " ORDER BY sort_name, id)"
-        )
+        array = self.database.value(PAGE_LIST if for_page else LIST)
         return b"%b[%b]%b" % (before.encode(), array or b"", after.encode())
 
     def get(self, entry: str) -> dict[str, Any]:
