@@ -3493,7 +3493,7 @@ COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
 
-ReadFile = Callable[[FoundFile], FileContent | None]
+ReadFiles = Callable[[Iterable[FoundFile]], dict[str, FileContent]]
 FindCopies = Callable[[Iterable[str | None]], Iterable[KnownFile]]
 
 
@@ -3508,6 +3508,7 @@ class Tree:
     unreadable: list[str] = dataclasses.field(default_factory=list)  # paths
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
     covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
+    tick: Callable[[int], None] = lambda count: None
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
@@ -3600,6 +3601,7 @@ class Tree:
         inode = now.st_ino & MAX_INTEGER
         facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
         self.files.append(FoundFile(row.path, *facts))
+        self.tick(1)
 
 
 def stored_mtime(found: os.stat_result) -> int:
@@ -3627,7 +3629,7 @@ def walk(
     Links and what is neither file nor folder are passed over: what a link leads to
     in the library is found under its own name.
 
-    :param tick: is called after each folder, with the number of files in it.
+    :param tick: is called for each folder with 0, and for each file with 1.
     :param watch: is called with the path of each folder before it is read.
     :param tops: folders in it, to read only what is below them. One that is gone is
         empty: it was removed.
@@ -3635,17 +3637,16 @@ def walk(
     :raises OSError: the library folder cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
-    tree = Tree(folder, tops or [folder])
+    tree = Tree(folder, tops or [folder], tick=tick)
     volume_name(folder, tree.volumes)
     waiting = [*tree.tops]
     while waiting:
         path = waiting.pop()
         if path == without != folder:
             continue
-        before = len(tree.files)
+        tick(0)
         watch(path)
         waiting += tree.read_folder(path, endings)
-        tick(len(tree.files) - before)
     return tree
 
 
@@ -3663,14 +3664,14 @@ def volume_name(folder: str, names: dict[int, str]) -> str:
 def compare(
     known: Iterable[KnownFile],
     trees: Mapping[str, Tree | None],
-    read: ReadFile,
+    read: ReadFiles,
     forget_before: str,
     copies: FindCopies = lambda samples: (),
 ) -> Changes:
     """Return what a scan means for the known files.
 
     :param trees: by library folder; None for a folder that cannot be read.
-    :param read: reads a file; None where it still grows or cannot be opened.
+    :param read: reads files, by path, but for those that still grow or cannot be read.
     :param forget_before: files gone since before this time are forgotten.
     :param copies: gives the known files with one of these samples that may be taken
         for copies.
@@ -3703,7 +3704,7 @@ class Comparison:
 
     min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
 
-    def __init__(self, trees: Mapping[str, Tree | None], read: ReadFile) -> None:
+    def __init__(self, trees: Mapping[str, Tree | None], read: ReadFiles) -> None:
         self.trees = trees
         self.read = read
         self.lost: dict[str, KnownFile] = {}  # by id
@@ -3754,11 +3755,10 @@ class Comparison:
     def read_the_rest(self) -> None:
         """Read the files that are not paired. Those that grow or cannot be opened stay
         as they are, known or not."""
-        contents = {path: self.read(file) for path, file in self.new.items()}
-        self.contents = {path: row for path, row in contents.items() if row}
-        self.new = {path: self.new[path] for path in self.contents}
+        found, self.contents = self.new, self.read(self.new.values())
+        self.new = {path: file for path, file in found.items() if path in self.contents}
         for item in [*self.lost.values()]:
-            if not contents.get(item.file.path, True):
+            if item.file.path in found and item.file.path not in self.new:
                 del self.lost[item.id]
 
     def pair_by(self, likeness: Callable[[FoundFile, str | None], Any]) -> None:
@@ -3820,8 +3820,9 @@ class Comparison:
         for item in here:
             for twin in twins.get(item.sample, []):
                 is_younger = twin.created_at > item.created_at
-                if is_younger and (content := self.read(twin.file)):
+                if is_younger and (contents := self.read([twin.file])):
                     twins[item.sample].remove(twin)
+                    content = contents[twin.file.path]
                     self.updated.append((item, twin.file, content))
                     del self.lost[item.id]
                     self.lost[twin.id] = twin
@@ -4127,9 +4128,10 @@ class GrowingFiles:
         self.files[path] = since
         return False
 
-    def settled(self) -> set[str]:
-        """Return the folders of those that are quiet now, or gone."""
-        return {os.path.dirname(path) for path in [*self.files] if self._settled(path)}
+    def settled(self, folder: str) -> set[str]:
+        """Return the folders, in this one, of those that are quiet now, or gone."""
+        paths = [path for path in self.files if is_below(path, folder)]
+        return {os.path.dirname(path) for path in paths if self._settled(path)}
 
     def _settled(self, path: str) -> bool:
         try:
@@ -4173,9 +4175,264 @@ class Images:
         return {"icon": digest}
 
     def write(self) -> None:
-        if self._waiting:
-            self.entries.add_icons(self._waiting)
-            self._waiting = {}
+        waiting, self._waiting = self._waiting, {}
+        if waiting:
+            self.entries.add_icons(waiting)
+
+
+class Disk:
+    """Reads one library folder, each time in a thread of its own: a call to a disk or a
+    mount that does not answer never ends. The scanner's thread calls all but `tick`."""
+
+    max_silence = 30.0  # seconds without a tick, after which it does not answer
+
+    def __init__(self) -> None:
+        self._answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._answer.set_result(None)
+        self._ticked = 0.0  # monotonic seconds
+        self._is_silent = False
+
+    def tick(self) -> None:
+        self._ticked = time.monotonic()
+
+    def ask(self, read: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
+        """Begin to read, unless the disk still owes another answer."""
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        if not self._answer.done():
+            answer.set_exception(TimeoutError())
+            return answer
+
+        def run() -> None:
+            try:
+                answer.set_result(read())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self._answer, self._is_silent = answer, False
+        self.tick()
+        threading.Thread(target=run, name="disk", daemon=True).start()
+        return answer
+
+    def wait(
+        self, answer: "concurrent.futures.Future[Any]", check: Callable[[], None]
+    ) -> Any:
+        """Return what was read.
+
+        :param check: is called now and then.
+        :raises TimeoutError: the disk does not answer.
+        """
+        try:
+            while not concurrent.futures.wait([answer], 0.1).done:
+                check()
+                if time.monotonic() - self._ticked >= self.max_silence:
+                    raise TimeoutError
+            return answer.result()
+        finally:
+            self._is_silent = not self._answer.done()
+
+    def answers_again(self) -> bool:
+        return self._is_silent and self._answer.done()
+
+
+class Disks:
+    """Reads the library folders, and keeps what is wrong with them. The scanner's
+    thread calls it; `_walk`, `_each` and what they call run in the threads of disks."""
+
+    def __init__(
+        self,
+        entries: Entries,
+        settings: Settings,
+        state: ScanState,
+        count: Callable[..., None],
+    ) -> None:
+        """:param count: counts files, and raises Stopped when the scan should end."""
+        self.entries = entries
+        self.types = settings.extensions
+        self.counts, self.problems = state.folders, state.problems
+        self.count = count
+        self.folders = library_folders(settings.folders)
+        self.watchers = {folder: Watcher(folder, self.types) for folder in self.folders}
+        self.growing = GrowingFiles(settings.settle, entries.database.clock)
+        self.images = Images(entries, self.warn)
+        self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
+        self.has_skipped = False  # whether a file could not be read in this scan
+        self._disks: dict[str, Disk] = {}  # by library folder
+        self._warnings: set[str] = set()  # of this scan, and of the one before: each
+        self._previous_warnings: set[str] = set()  # is logged once
+
+    def disk(self, folder: str) -> Disk:
+        return self._disks.setdefault(folder, Disk())
+
+    def begin_scan(self) -> None:
+        """Forget what the last scan of all folders found to be wrong."""
+        self._previous_warnings, self._warnings = self._warnings, set()
+        self.unreadable.clear()
+
+    def trees(self, tops: Iterable[str], watch: bool) -> dict[str, Tree | None]:
+        """Return what is below these folders, by library folder; None for a folder that
+        cannot be read.
+        :param watch: whether to watch the folders that are read whole."""
+        folders = {
+            folder: [top for top in tops if is_below(top, folder)]
+            for folder in self.folders
+        }
+        answers = {
+            folder: self.disk(folder).ask(
+                functools.partial(self._walk, folder, tops, watch and folder in tops)
+            )
+            for folder, tops in folders.items()
+            if tops
+        }
+        return {
+            folder: self._tree(folder, answer) for folder, answer in answers.items()
+        }
+
+    def _walk(self, folder: str, tops: Sequence[str], watch: bool) -> Tree:
+        disk, watcher = self.disk(folder), self.watchers[folder]
+
+        def tick(found: int) -> None:
+            disk.tick()
+            self.count(found)
+
+        if watch:
+            watcher.start()
+        own = self.entries.database.folder
+        return walk(folder, self.types, tick, watcher.add, tops, own)
+
+    def _tree(
+        self, folder: str, answer: "concurrent.futures.Future[Any]"
+    ) -> Tree | None:
+        try:
+            tree: Tree = self.disk(folder).wait(answer, self.count)
+        except OSError as error:
+            self.watchers[folder].stop()
+            why = why_offline(error, self.entries.know_folder(folder))
+            self._set_offline(folder, why)
+            return None
+        self._warn_of(tree)
+        if tree.is_whole():
+            self._note(tree)
+        return tree
+
+    def _note(self, tree: Tree) -> None:
+        """Keep what a whole library folder has."""
+        folder = tree.library_folder
+        if not tree.files and self.entries.know_folder(folder):
+            self._set_offline(folder, "is offline: it is empty. Its entries are kept.")
+            return
+        if self.problems.pop(folder, None):
+            log.info("%s is back.", folder)
+        self.counts[folder] = len(tree.files)
+
+    def _set_offline(self, folder: str, why: str) -> None:
+        self.counts[folder] = None
+        self.problems[folder] = f"{folder} {why}"
+        self.warn(folder, why)
+
+    def _warn_of(self, tree: Tree) -> None:
+        if tree.unreadable:
+            first, *more = sorted(tree.unreadable)
+            also = f", nor can {len(more)} more in {tree.library_folder}"
+            self.warn(
+                first, f"cannot be read{also * bool(more)}. The entries in it wait."
+            )
+        for path in tree.misnamed:
+            self.warn(path, "is not served: its name is not valid UTF-8. Rename it.")
+
+    def warn(self, path: str, what: str) -> None:
+        message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
+        if message not in self._previous_warnings and message not in self._warnings:
+            log.warning("%s", message)
+        self._warnings.add(message)
+
+    def each(
+        self, files: Iterable[FoundFile], work: Callable[[FoundFile], Any]
+    ) -> dict[str, Any]:
+        """Return what the work gives for each file, by path, but for those of disks
+        that do not answer."""
+        found: dict[str, Any] = {}
+        by_folder: dict[str, list[FoundFile]] = {}
+        for file in files:
+            by_folder.setdefault(file.folder, []).append(file)
+        for folder, group in by_folder.items():
+            disk, results = self.disk(folder), dict[str, Any]()
+            answer = disk.ask(functools.partial(self._each, disk, group, work, results))
+            try:
+                disk.wait(answer, self.count)
+            except TimeoutError as error:
+                self.has_skipped = True
+                self._set_offline(folder, why_offline(error, is_known=True))
+            found |= results.copy()
+        return found
+
+    @staticmethod
+    def _each(
+        disk: Disk,
+        files: Iterable[FoundFile],
+        work: Callable[[FoundFile], Any],
+        found: dict[str, Any],
+    ) -> None:
+        for file in files:
+            disk.tick()
+            found[file.path] = work(file)
+
+    def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent]:
+        """Return contents by path, but of files that grow or cannot be read."""
+        found = self.each(files, self._read)
+        return {path: content for path, content in found.items() if content}
+
+    def _read(self, file: FoundFile) -> FileContent | None:
+        self.count(read=1)
+        self.unreadable.pop(file.path, None)
+        try:
+            with open_file(file.path, file.folder) as handle:
+                now = os.fstat(handle.fileno())
+                if self.growing.is_quiet(file.path, now):
+                    facts, icon = file_facts(file.path, handle, now.st_size)
+                    facts |= self.images.add(icon)
+                    return FileContent(sample(handle, now.st_size), facts)
+        except OSError as error:
+            self.warn(file.path, f"is not served: {error.strerror or error}.")
+            self.unreadable[file.path] = file.size
+        self.has_skipped = True
+        return None
+
+    def read_covers(self, files: Iterable[FoundFile]) -> None:
+        """Read the covers of these files that no other file has, and write them with
+        the icons that were read."""
+        wanted = [file for file in files if file.cover in self.images.covers]
+        self.each(wanted, self.images.add_cover)
+        self.images.write()
+
+    def changed(self, is_due: bool) -> list[str]:
+        """Return the folders below which is to be read now.
+        :param is_due: whether a scan is due of what is not watched."""
+        found: set[str] = set()
+        for folder, watcher in self.watchers.items():
+            found |= watcher.changed(is_due)
+            if self.disk(folder).answers_again():
+                found.add(folder)
+            if any(is_below(path, folder) for path in self.growing.files):
+                found |= self._settled(folder)
+        return outermost(found)
+
+    def _settled(self, folder: str) -> set[str]:
+        disk = self.disk(folder)
+        answer = disk.ask(functools.partial(self.growing.settled, folder))
+        try:
+            settled: set[str] = disk.wait(answer, self.count)
+        except TimeoutError:
+            return set()  # the next scan tells
+        return settled
+
+    def watched(self) -> list[str]:
+        """Return the library folders of which the system reports changes."""
+        watchers = self.watchers.items()
+        return [folder for folder, watcher in watchers if watcher.is_watching()]
+
+    def unwatch(self) -> None:
+        for watcher in self.watchers.values():
+            watcher.stop()
 
 
 class Scanner:
@@ -4192,23 +4449,16 @@ class Scanner:
         self.database = store.database
         self.entries = store.entries
         self.settings = settings
-        self.folders = library_folders(settings.folders)
         self.state = ScanState()
-        self.growing = GrowingFiles(settings.settle, store.database.clock)
-        self.images = Images(store.entries, self._warn)
-        self._has_skipped = False  # whether a file could not be read in this scan
+        self.disks = Disks(store.entries, settings, self.state, self._count)
+        self.folders = self.disks.folders
         self._listed = time.monotonic()  # when the list changed last
         self._compared = (0, -1)  # by the last scan: hash of the folders, list version
         self._compared_at = 0.0
-        self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
-        self._warnings: set[str] = set()  # of this scan, and of the one before: each
-        self._previous_warnings: set[str] = set()  # is logged once
         self._tick: Callable[[ScanState], None] = lambda state: None
         self._scan_due = time.monotonic() + settings.scan_interval
         self._outdated_due = 0.0
         self._outdated_after = ""  # the last entry that was read again
-        types = settings.extensions
-        self._watchers = {folder: Watcher(folder, types) for folder in self.folders}
         self._tops = self.folders  # below which the next scan reads
         self._has_caught_up = threading.Event()
         self._wake = threading.Event()
@@ -4230,8 +4480,7 @@ class Scanner:
         with self.database.exclusive("scan", wait=60):
             self._tick = tick
             if self._is_whole(tops):
-                self._previous_warnings, self._warnings = self._warnings, set()
-                self.unreadable = {}
+                self.disks.begin_scan()
             started = self.database.time()
             self.state = dataclasses.replace(
                 self.state, scanning=True, files=0, read=0, started=started
@@ -4244,8 +4493,7 @@ class Scanner:
             for folder, count in self.state.folders.items():
                 if count is not None:
                     self.state.folders[folder] = counts.get(folder, 0)
-            watchers = self._watchers.values()
-            self.state.watched = [row.folder for row in watchers if row.is_watching()]
+            self.state.watched = self.disks.watched()
             self.state.finished, self.state.problem = self.database.time(), ""
         return changes
 
@@ -4257,29 +4505,36 @@ class Scanner:
         self.state.read += read
         self._tick(self.state)
 
+    def _trees(self, tops: Sequence[str]) -> dict[str, Tree | None]:
+        if not {*self.folders}.isdisjoint(tops):
+            self._scan_due = time.monotonic() + self.settings.scan_interval
+        is_service = threading.current_thread() is self._thread
+        return self.disks.trees(tops, watch=is_service)
+
     def _is_whole(self, tops: Sequence[str]) -> bool:
         return self.folders == [*tops]
 
     def _compare(
         self, trees: Mapping[str, Tree | None], tops: Sequence[str]
     ) -> Changes:
-        self.growing.begin_scan(tops)
+        self.disks.growing.begin_scan(tops)
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         is_recent = 0 <= now - self._compared_at < self.compare_seconds
         if is_recent and self._compared == (found, self.entries.version()):
             return Changes()
-        self._has_skipped = False
-        self.images.covers = {}
+        self.disks.has_skipped = False
+        self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
-            self.images.covers |= tree.covers
+            self.disks.images.covers |= tree.covers
         is_believed = self.database.clock.is_believed()
         forget_after = self.settings.forget_after
         forget_before = self.database.time(forget_after) if is_believed else ""
         known = self.entries.files(None if self._is_whole(tops) else tops)
         copies = self.entries.copies
-        changes = self._write(compare(known, trees, self._read, forget_before, copies))
-        if not self._has_skipped:
+        read = self.disks.read
+        changes = self._write(compare(known, trees, read, forget_before, copies))
+        if not self.disks.has_skipped:
             self._compared = (found, self.entries.version())
             self._compared_at = now
         return changes
@@ -4287,10 +4542,9 @@ class Scanner:
     def _write(self, changes: Changes) -> Changes:
         """Write the changes, and return those that were. The new files come in batches:
         a first scan may take long, and they can be seen and sent before it ends."""
-        for item, file, _ in changes.updated:
-            if file.cover != item.file.cover:
-                self.images.add_cover(file)
-        self.images.write()
+        self.disks.read_covers(
+            file for item, file, _ in changes.updated if file.cover != item.file.cover
+        )
         known = changes._replace(added=())
         if any(known):
             self._store(
@@ -4299,11 +4553,12 @@ class Scanner:
             )
         added: list[tuple[FoundFile, None]] = []
         for batch in batches(changes.added):
-            read = [(file, content or self._read(file)) for file, content in batch]
-            rows = [(file, content) for file, content in read if content]
-            for file, _ in rows:
-                self.images.add_cover(file)
-            self.images.write()
+            read = self.disks.read(file for file, content in batch if not content)
+            contents = [
+                (file, content or read.get(file.path)) for file, content in batch
+            ]
+            rows = [(file, content) for file, content in contents if content]
+            self.disks.read_covers(file for file, _ in rows)
             # Each change of the list costs those who poll it.
             is_due = time.monotonic() - self._listed >= self.list_seconds
             is_due |= batch[-1] is changes.added[-1]
@@ -4331,85 +4586,8 @@ class Scanner:
             if half := len(rows) // 2:
                 parts = rows[:half], rows[half:]
                 return [row for part in parts for row in self._store(write, part)]
-            self._warn(rows[0][-2].path, f"is not served: {error}.")
+            self.disks.warn(rows[0][-2].path, f"is not served: {error}.")
             return self._store(write, [])
-
-    def _trees(self, tops: Iterable[str]) -> dict[str, Tree | None]:
-        """Return what is below these folders, by library folder."""
-        folders = {
-            folder: [top for top in tops if is_below(top, folder)]
-            for folder in self.folders
-        }
-        return {
-            folder: self._tree(folder, tops) for folder, tops in folders.items() if tops
-        }
-
-    def _tree(self, folder: str, tops: Sequence[str]) -> Tree | None:
-        watcher, types = self._watchers[folder], self.settings.extensions
-        is_whole = folder in tops
-        if is_whole and threading.current_thread() is self._thread:
-            watcher.start()
-        try:
-            own = self.database.folder
-            tree = walk(folder, types, self._count, watcher.add, tops, own)
-            self._warn_of(tree)
-            if is_whole:
-                self._scan_due = time.monotonic() + self.settings.scan_interval
-                self._note(tree)
-            return tree
-        except OSError as error:
-            watcher.stop()
-            why = why_offline(error, self.entries.know_folder(folder))
-            self._set_offline(folder, why)
-            return None
-
-    def _note(self, tree: Tree) -> None:
-        """Keep what a whole library folder has."""
-        folder = tree.library_folder
-        if not tree.files and self.entries.know_folder(folder):
-            self._set_offline(folder, "is offline: it is empty. Its entries are kept.")
-            return
-        if self.state.problems.pop(folder, None):
-            log.info("%s is back.", folder)
-        self.state.folders[folder] = len(tree.files)
-
-    def _set_offline(self, folder: str, why: str) -> None:
-        self.state.folders[folder] = None
-        self.state.problems[folder] = f"{folder} {why}"
-        self._warn(folder, why)
-
-    def _warn_of(self, tree: Tree) -> None:
-        if tree.unreadable:
-            first, *more = sorted(tree.unreadable)
-            also = f", nor can {len(more)} more in {tree.library_folder}"
-            self._warn(
-                first, f"cannot be read{also * bool(more)}. The entries in it wait."
-            )
-        for path in tree.misnamed:
-            self._warn(path, "is not served: its name is not valid UTF-8. Rename it.")
-
-    def _warn(self, path: str, what: str) -> None:
-        message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self._previous_warnings and message not in self._warnings:
-            log.warning("%s", message)
-        self._warnings.add(message)
-
-    def _read(self, file: FoundFile) -> FileContent | None:
-        """Return the file's content, or None where it grows or has an error."""
-        self._count(read=1)
-        self.unreadable.pop(file.path, None)
-        try:
-            with open_file(file.path, file.folder) as handle:
-                now = os.fstat(handle.fileno())
-                if self.growing.is_quiet(file.path, now):
-                    facts, icon = file_facts(file.path, handle, now.st_size)
-                    facts |= self.images.add(icon)
-                    return FileContent(sample(handle, now.st_size), facts)
-        except OSError as error:
-            self._warn(file.path, f"is not served: {error.strerror or error}.")
-            self.unreadable[file.path] = file.size
-        self._has_skipped = True
-        return None
 
     # The thread
 
@@ -4437,26 +4615,28 @@ class Scanner:
         return is_watching and self._has_caught_up.wait(MAX_CATCH_UP_SECONDS)
 
     def _run(self) -> None:
-        while not self._stopping:
-            with logged_problems("The scan failed"):
-                self._scan_and_log()
-            if not {*self.folders}.isdisjoint(self._tops):
-                with logged_problems("What is old could not be dropped"):
-                    self.store.drop_old()
-            due = self.database.clock() + self._scan_due - time.monotonic()
-            self.state.next = None if self._is_all_watched() else stamp(due)
-            spare_memory()
-            while not self._stopping and not self._wait():
-                with logged_problems("Files could not be read again"):
-                    self._read_outdated()
-        self._unwatch()
+        with contextlib.suppress(Stopped):
+            while True:
+                self._run_once()
+        self.disks.unwatch()
+
+    def _run_once(self) -> None:
+        """Scan, and wait until it is time to scan again. :raises Stopped:"""
+        self._count()
+        with logged_problems("The scan failed"):
+            self._scan_and_log()
+        if not {*self.folders}.isdisjoint(self._tops):
+            with logged_problems("What is old could not be dropped"):
+                self.store.drop_old()
+        due = self.database.clock() + self._scan_due - time.monotonic()
+        self.state.next = None if self._is_all_watched() else stamp(due)
+        spare_memory()
+        while not self._wait():
+            with logged_problems("Files could not be read again"):
+                self._read_outdated()
 
     def _is_all_watched(self) -> bool:
         return len(self.state.watched) == len(self.folders)
-
-    def _unwatch(self) -> None:
-        for watcher in self._watchers.values():
-            watcher.stop()
 
     def _scan_and_log(self) -> None:
         began = told = time.monotonic()
@@ -4470,10 +4650,10 @@ class Scanner:
 
         try:
             changes = self.scan(tick, self._tops)
-            result = summary(changes, len(self.growing.files))
+            result = summary(changes, len(self.disks.growing.files))
         except BaseException as error:
             self.state.problem = str(error) or type(error).__name__
-            self._unwatch()  # all is read when the next scan is due
+            self.disks.unwatch()  # all is read when the next scan is due
             raise
         finally:
             if is_asked:
@@ -4510,12 +4690,12 @@ class Scanner:
                 return True
 
     def _changed(self) -> list[str]:
-        """Return the folders below which is to be read now."""
+        """Return the folders below which is to be read now. :raises Stopped:"""
+        self._count()
         now = time.monotonic()
         if is_due := now >= self._scan_due:
             self._scan_due = now + self.settings.scan_interval
-        changed = [watcher.changed(is_due) for watcher in self._watchers.values()]
-        return outermost({*self.growing.settled()}.union(*changed))
+        return self.disks.changed(is_due)
 
     def _read_outdated(self) -> None:
         """Read some of the files again whose facts an older program read. Each is read
@@ -4526,8 +4706,9 @@ class Scanner:
             if not known:
                 self._outdated_due = math.inf
                 return
-            read = [(item, item.file, self._read(item.file)) for item in known]
-            self.images.write()
+            contents = self.disks.read(item.file for item in known)
+            self.disks.images.write()
+            read = [(item, item.file, contents.get(item.file.path)) for item in known]
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
         self._outdated_after = known[-1].id
 
@@ -4544,6 +4725,8 @@ def why_offline(error: OSError, is_known: bool) -> str:
     if isinstance(error, FileNotFoundError) and not is_known:
         return "does not exist yet. Create it, or connect its disk."
     advice = "Its entries are kept."
+    if isinstance(error, TimeoutError):
+        return f"does not answer. {advice}"
     if isinstance(error, PermissionError):
         advice = "Let the service read it; below /home, see the drop-in home.conf."
     return f"is offline: {error.strerror}. {advice}"
@@ -5926,7 +6109,7 @@ class LibraryCalls(Calls):
         files += [
             {"reason": "unreadable", "id": path, "name": os.path.basename(path)}
             | {"path": path, "size": size}
-            for path, size in self.scanner.unreadable.copy().items()
+            for path, size in self.scanner.disks.unreadable.copy().items()
         ]
         return {"files": files, "bytes": sum(file["size"] for file in files)}
 
@@ -12955,7 +13138,7 @@ def scan(args: argparse.Namespace) -> None:
         elif settings.folders:
             scanner = Scanner(store, settings)
             changes = scanner.scan(lambda it: line.draw(progress(it)))
-            result = summary(changes, len(scanner.growing.files))
+            result = summary(changes, len(scanner.disks.growing.files))
         else:
             raise no_folder(args.config)
     print(f"{result}.")

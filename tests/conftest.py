@@ -176,7 +176,7 @@ def add_folder(scanner: catalogd.Scanner, folder: str) -> None:
     """Have a scanner scan one more library folder."""
     scanner.folders.append(folder)
     watcher = catalogd.Watcher(folder, scanner.settings.extensions)
-    scanner._watchers[folder] = watcher
+    scanner.disks.watchers[folder] = watcher
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ as of folders that are watched.
 import dataclasses
 import itertools
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -147,6 +148,9 @@ class World:
     def read(self, file: FoundFile) -> FileContent:
         return FileContent(str(self.content(file).token), {"name": "name"})
 
+    def read_all(self, files: Iterable[FoundFile]) -> dict[str, FileContent]:
+        return {file.path: self.read(file) for file in files}
+
     def copies(self, samples: Any) -> list[KnownFile]:
         wanted = set(samples)
         here = [item for item in self.known.values() if item.state == "here"]
@@ -159,7 +163,9 @@ class World:
         forget_before = catalogd.stamp(self.now - FORGET_AFTER)
         read = {root: self.changed(root, trees[root]) for root in ROOTS}
         known = [item for item in self.known.values() if self.concerns(item, read)]
-        changes = catalogd.compare(known, read, self.read, forget_before, self.copies)
+        changes = catalogd.compare(
+            known, read, self.read_all, forget_before, self.copies
+        )
         self.before = trees
         self.apply(changes)
         files = {file for tree in trees.values() if tree for file in tree.files}

@@ -13,7 +13,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from unittest.mock import Mock
 
@@ -63,9 +63,14 @@ def compare(
     """What becomes of each id, and of each path that is new: the path an item is at
     now, or "gone", "offline" or "forgotten"; "new" for a path."""
 
-    def read(found: FoundFile) -> FileContent | None:
-        content = (contents or {}).get(found.path, found.path)
-        return None if content is None else FileContent(content, {"name": "name"})
+    def read(files: Iterable[FoundFile]) -> dict[str, FileContent]:
+        found = {file.path: file.path for file in files}
+        told = {path: (contents or {}).get(path, path) for path in found}
+        return {
+            path: FileContent(text, {"name": "name"})
+            for path, text in told.items()
+            if text is not None
+        }
 
     disk = {found.library_folder: found for found in trees}
     before = more.pop("forget_before", "2020-01-01T00:00:00")
@@ -83,8 +88,8 @@ A, B, C = file("/games/a.nsp"), file("/games/b.nsp"), file("/games/c.nsp")
 
 
 def test_files_that_have_not_changed_are_not_read() -> None:
-    def read(found: FoundFile) -> FileContent:
-        raise AssertionError(found)
+    def read(files: Iterable[FoundFile]) -> dict[str, FileContent]:
+        raise AssertionError(files)
 
     trees = {ROOT: tree(A, B)}
     changes = catalogd.compare([known("1", A), known("2", B)], trees, read, "")
@@ -92,7 +97,7 @@ def test_files_that_have_not_changed_are_not_read() -> None:
 
 
 def test_a_first_scan_adds_all_files_before_it_reads_them() -> None:
-    changes = catalogd.compare([], {ROOT: tree(A, B)}, lambda found: None, "")
+    changes = catalogd.compare([], {ROOT: tree(A, B)}, lambda files: {}, "")
     assert [(found.path, content) for found, content in changes.added] == [
         ("/games/a.nsp", None),
         ("/games/b.nsp", None),
@@ -953,6 +958,16 @@ def test_a_folder_that_is_suddenly_empty_is_offline(
     assert not scanner.state.problems
 
 
+def test_a_library_folder_that_cannot_be_read_is_offline(
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add("a.nsp")
+    scanner.scan()
+    fail_in(monkeypatch, library.folder.name)
+    assert len(scanner.scan().offline) == 1
+    assert scanner.state.folders == {str(library.folder): None}
+
+
 def test_many_folders_that_cannot_be_read_are_one_line(
     library: Library,
     scanner: catalogd.Scanner,
@@ -1036,9 +1051,9 @@ def test_a_file_from_the_future_is_watched_for_the_whole_time(
     scanner = catalogd.Scanner(store, patient)
     library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
-    growing = dict(scanner.growing.files)
+    growing = dict(scanner.disks.growing.files)
     scanner.scan()
-    assert scanner.growing.files == growing != {}
+    assert scanner.disks.growing.files == growing != {}
     assert not ids_by_name(store)
 
 
@@ -1047,9 +1062,10 @@ def test_a_growing_file_that_is_removed_waits_no_longer(
 ) -> None:
     path = library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
-    assert not scanner.growing.settled()
+    assert not scanner.disks.growing.settled(str(library.folder))
     os.remove(path)
-    assert scanner.growing.settled() == {str(library.folder)}
+    told = scanner.disks.growing.settled(str(library.folder))
+    assert told == {str(library.folder)}
 
 
 @pytest.mark.parametrize("year", [1600, 1676, 1678, 2262, 2400])
@@ -1106,7 +1122,7 @@ def test_icons_are_kept_and_dropped_with_their_entries(
 ) -> None:
     path = library.add("a.nro", containers.nro())
     library.add("b.nsp")
-    scanner.images.max_bytes = 1
+    scanner.disks.images.max_bytes = 1
     scanner.scan()
     entry = ids_by_name(store)["a.nro"]
     assert store.entries.icon(entry) == containers.JPEG
@@ -1387,17 +1403,17 @@ def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
 def test_a_file_that_stops_growing_is_found_before_the_next_scan(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
-    scanner.growing.clock = time.time
+    scanner.disks.growing.clock = time.time
     path = library.add("a.nsp", mtime=time.time())
     removed = library.add("b.nsp", mtime=time.time() + 1000)
     scanner.start()
     try:
-        eventually(lambda: len(scanner.growing.files) == 2)
+        eventually(lambda: len(scanner.disks.growing.files) == 2)
         with open(path, "ab") as grows:
             grows.write(b"more")
         os.remove(removed)
         eventually(lambda: ids_by_name(store))
-        eventually(lambda: not scanner.growing.files)
+        eventually(lambda: not scanner.disks.growing.files)
     finally:
         scanner.stop()
 
@@ -1472,6 +1488,118 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
         eventually(lambda: ids_by_name(store) and not scanner.state.problem)
     finally:
         scanner.stop()
+
+
+# Disks that do not answer
+
+
+class Hang:
+    """A function of the system that does not return for one folder."""
+
+    def __init__(self, function: Callable[..., Any], folder: str) -> None:
+        self.function, self.folder = function, folder
+        self.over = threading.Event()
+        self.waiting = threading.Event()
+
+    def __call__(self, path: Any, *more: Any, **options: Any) -> Any:
+        if str(path).startswith(self.folder):
+            self.waiting.set()
+            assert self.over.wait(30)
+        return self.function(path, *more, **options)
+
+
+class Two(NamedTuple):
+    """Two library folders with a file each, one of which will hang."""
+
+    scanner: catalogd.Scanner
+    hanging: Library
+    other: Library
+
+    def hang(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Hang:
+        hang = Hang(getattr(module, name), str(self.hanging.folder))
+        monkeypatch.setattr(module, name, hang)
+        return hang
+
+
+@pytest.fixture
+def two(
+    library: Library,
+    tmp_path: pathlib.Path,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Two:
+    monkeypatch.setattr(catalogd.Disk, "max_silence", 0.3)
+    hanging = Library(tmp_path / "hanging")
+    hanging.add("a.nsp")
+    library.add("b.nsp")
+    folders = (str(hanging.folder), str(library.folder))
+    more = dataclasses.replace(settings, folders=folders, scan_interval=3600)
+    return Two(catalogd.Scanner(store, more), hanging, library)
+
+
+def test_a_folder_that_does_not_answer_stops_no_other(
+    two: Two,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scanner, folder = two.scanner, str(two.hanging.folder)
+    told = f"{folder} does not answer. Its entries are kept."
+    scanner.scan()
+    before = ids_by_name(store)
+    hang = two.hang(monkeypatch, os, "scandir")
+    two.other.add("c.nsp")
+    scanner.scan()
+    assert ids_by_name(store).keys() == {"b.nsp", "c.nsp"}
+    assert scanner.state.folders[folder] is None
+    assert scanner.state.problems == {folder: told}
+    two.other.add("d.nsp")
+    scanner.scan()  # which does not wait for it again
+    assert caplog.messages == [told]
+    hang.over.set()
+    wait_for(scanner.disks.disk(folder).answers_again)
+    assert scanner.disks.changed(is_due=False) == [folder]
+    scanner.scan(tops=[folder])
+    assert ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp", "d.nsp"}
+    assert ids_by_name(store)["a.nsp"] == before["a.nsp"]
+    assert not scanner.state.problems
+
+
+def test_a_file_that_does_not_answer_waits(
+    two: Two, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang = two.hang(monkeypatch, catalogd, "open_file")
+    two.scanner.scan()
+    assert ids_by_name(store).keys() == {"b.nsp"}
+    assert str(two.hanging.folder) in two.scanner.state.problems
+    hang.over.set()
+    wait_for(two.scanner.disks.disk(str(two.hanging.folder)).answers_again)
+    two.scanner.scan()
+    assert ids_by_name(store).keys() == {"a.nsp", "b.nsp"}
+
+
+def test_a_growing_file_that_does_not_answer_waits(
+    two: Two, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    two.hanging.add("a.nsp", mtime=clock.now + 3600)
+    two.scanner.scan()
+    hang = two.hang(monkeypatch, os, "stat")
+    assert two.scanner.disks.changed(is_due=False) == []
+    hang.over.set()
+    wait_for(two.scanner.disks.disk(str(two.hanging.folder)).answers_again)
+    assert two.scanner.disks.changed(is_due=False) == [str(two.hanging.folder)]
+
+
+def test_a_stop_does_not_wait_for_a_disk(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd.Disk, "max_silence", 30)
+    hang = two.hang(monkeypatch, os, "scandir")
+    two.scanner.start()
+    assert hang.waiting.wait(20)
+    assert two.scanner.stop(10)
+    hang.over.set()
 
 
 # A newer reader of file facts

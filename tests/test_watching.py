@@ -69,7 +69,7 @@ def test_files_are_listed_renamed_and_removed_at_once(
     library: Library, store: catalogd.Store, settings: catalogd.Settings
 ) -> None:
     scanner = catalogd.Scanner(store, dataclasses.replace(settings, settle=2))
-    scanner.growing.clock = time.time
+    scanner.disks.growing.clock = time.time
     with running(scanner):
         path = library.add("deep/er/a.nsp", b"a", mtime=time.time())
         within(3, lambda: path in ids(store))
@@ -129,11 +129,11 @@ def test_a_file_that_moves_to_another_watched_folder_keeps_its_id(
 def test_a_file_that_grows_is_not_forgotten_while_others_change(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner
 ) -> None:
-    scanner.growing.settle = 2
-    scanner.growing.clock = time.time
+    scanner.disks.growing.settle = 2
+    scanner.disks.growing.clock = time.time
     with running(scanner):
         slow = library.add("one/a.nsp", mtime=time.time() + 9999)
-        within(2, lambda: scanner.growing.files)
+        within(2, lambda: scanner.disks.growing.files)
         quick = library.add("two/b.nsp")
         within(2, lambda: ids(store).keys() == {quick})
         within(4, lambda: ids(store).keys() == {slow, quick})
