@@ -99,7 +99,9 @@ def container(
         yield container
     finally:
         subprocess.run(container.command("rm", "--all", "--force"))
-        shutil.rmtree(container.runroot)
+        shutil.rmtree(
+            container.runroot, ignore_errors=True
+        )  # its monitor may still end
         shutil.rmtree(folder)
 
 
