@@ -532,11 +532,8 @@ DEVICE_CHANGES = {
     "shared": Field(bool),
     **CONSOLE,
 }
-NEW_DEVICE = {
-    **DEVICE_CHANGES,
-    "name": KEY["label"],
-    "target": CONSOLE["target"]._replace(required=True),
-}
+NEW_DEVICE = {**DEVICE_CHANGES, "name": KEY["label"]}
+NEW_DEVICE |= {"target": CONSOLE["target"]._replace(required=True)}
 ACCOUNT = {**LOGIN, "admin": Field(bool)}
 ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool)}
 ENTRY_TEXTS = {
@@ -701,11 +698,8 @@ def name_facts(path: str) -> dict[str, Any]:
     tag, the version 65536, and so the patch 1.
     """
     stem = os.path.splitext(os.path.basename(path))[0]
-    facts: dict[str, Any] = {
-        "name": " ".join(TAG.sub(" ", stem).split()) or stem,
-        "description": "",
-        "version": "",
-    }
+    facts: dict[str, Any] = {"description": "", "version": ""}
+    facts["name"] = " ".join(TAG.sub(" ", stem).split()) or stem
     if found := TITLE_ID.search(stem):
         facts["title_id"] = found[1].upper()
     if found := VERSION.search(stem):
@@ -734,10 +728,8 @@ def part_facts(file_type: str, metadata: Mapping[str, Any]) -> dict[str, str | N
         known = {"kind": "homebrew"}
     kind, base = ({**known, **metadata}.get(name) for name in ("kind", "base_id"))
     is_part = kind not in (None, "", "homebrew")
-    return {
-        "kind": kind or None,
-        "base_id": (base or "").upper() or None if is_part else None,
-    }
+    base = (base or "").upper() or None if is_part else None
+    return {"kind": kind or None, "base_id": base}
 
 
 def part_name(path: str, metadata: Mapping[str, Any]) -> str:
@@ -773,9 +765,7 @@ def display_names(rows: Iterable[Any]) -> dict[str, str]:
             relative = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
             more = (file_type(path).upper(), os.path.basename(path), relative, path)
             choices[row["id"]] += [f"{row['plain_name']} ({text})" for text in more]
-    counts = collections.Counter(
-        name.casefold() for names in choices.values() for name in names
-    )
+    counts = collections.Counter(map(str.casefold, itertools.chain(*choices.values())))
     return {
         entry: next((name for name in names if counts[name.casefold()] == 1), names[-1])
         for entry, names in choices.items()
@@ -1422,9 +1412,7 @@ SELECT id, state FROM (
     FROM json_each(?) JOIN entries ON entries.id = value
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
-ADD_ADDRESS = (
-    "INSERT OR REPLACE INTO addresses (digest, account, item) VALUES (?, ?, ?)"
-)
+ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
 LIST = """
 SELECT CAST(group_concat(entry_json) AS BLOB) FROM (
     SELECT entry_json FROM answers WHERE state = 'here' ORDER BY sort_name, id
@@ -2527,12 +2515,11 @@ class Accounts:
     def session_password(self, session: str) -> str | None:
         """Return the password's hash of the account that a session is of, if it goes
         on."""
-        password: str | None = self.database.value(
+        return self.database.value(
             "SELECT password FROM sessions JOIN accounts ON accounts.id = account"
             " WHERE sessions.id = ? AND dated_at >= ?",
             (session, self.database.time(SESSION_DAYS)),
         )
-        return password
 
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
@@ -2680,7 +2667,7 @@ class Entries:
         )
         return {row["folder"]: row["files"] for row in rows}
 
-    def edit(self, entry: str, overrides: Mapping[str, str] | None) -> Row:
+    def edit(self, entry: str, overrides: Mapping[str, str] | None = None) -> Row:
         """Put name, description or version over the file facts; with None, remove all
         that was put over them. Return what was over them before.
 
@@ -3332,17 +3319,15 @@ class ConsoleAddresses:
     def browse_token(self, account: int) -> str | None:
         """Return the token of the account's address for all files, if it has one."""
         sql = "SELECT token FROM addresses WHERE account = ? AND item IS NULL"
-        token: str | None = self.database.value(sql, (account,))
-        return token
+        return self.database.value(sql, (account,))
 
-    def set_browse_token(self, account: int, token: str | None) -> None:
+    def set_browse_token(self, account: int, token: str | None = None) -> None:
         """Replace that token; with None the account has none after it."""
         with self.database.writing() as db:
             sql = "DELETE FROM addresses WHERE account = ? AND item IS NULL"
             db.execute(sql, (account,))
             if token is not None:
-                sql = "INSERT INTO addresses (digest, account, token) VALUES (?, ?, ?)"
-                db.execute(sql, (hash_token(token), account, token))
+                db.execute(ADD_ADDRESS, (hash_token(token), account, None, token))
 
     def add_item_address(
         self, account: int, item: str, digest: bytes, key: str | None = None
@@ -3358,7 +3343,7 @@ class ConsoleAddresses:
             next_status(row, {"key": key})
             if not QUEUE_STATUSES[row["status"]].is_running:
                 raise Conflict("The item is not being sent.")
-            db.execute(ADD_ADDRESS, (digest, account, item))
+            db.execute(ADD_ADDRESS, (digest, account, item, None))
         return str(row["entry"])
 
     def offer(
@@ -3366,14 +3351,12 @@ class ConsoleAddresses:
     ) -> dict[str, str]:
         """Take a report that items are offered, make an address for each, and return
         their entries by item, without those that the client cannot have."""
-        found = {}
+        found, offered = {}, {**report, "offered": True}
         with self.database.writing() as db:
             for item, digest in digests.items():
                 with contextlib.suppress(NotFound, Conflict):
-                    row = self.queue.take(
-                        db, account, item, {**report, "offered": True}
-                    )
-                    db.execute(ADD_ADDRESS, (digest, account, item))
+                    row = self.queue.take(db, account, item, offered)
+                    db.execute(ADD_ADDRESS, (digest, account, item, None))
                     found[item] = row["entry"]
         return found
 
@@ -5233,12 +5216,10 @@ class Server(waitress.server.TcpWSGIServer):
                 self._crowded.add(newcomer.subject)
                 message = "%s has a quarter of all connections. Set trusted_proxy to it"
                 log.warning(f"{message} if it is a reverse proxy.", address)
-        elif len(self.active_channels) <= limit:
+        elif sum(map(len, self._crowds.values())) <= limit:
             return
         else:
             channels = [one for each in self._crowds.values() for one in each]
-            if len(channels) <= limit:
-                return
         waiting = [one for one in channels if one.is_waiting() and not one.has_hung_up]
         oldest = min(waiting, key=lambda channel: channel.waiting_since)
         self.forget(oldest)
@@ -5268,8 +5249,6 @@ MAX_INTERFACES = 100
 SIOCGIFCONF = 0x8912  # see netdevice(7)
 TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
 
-Networks = Iterable[ipaddress.IPv4Network]
-
 
 def check_console(values: Row) -> Row:
     """Return the fields of CONSOLE. :raises Problem: one of them is wrong."""
@@ -5296,9 +5275,8 @@ def client_target(device: Row) -> str:
     """Return the address of a device's console with user and password."""
     scheme, _, place = str(device["address"]).partition("://")
     names = (urllib.parse.quote(device[name], safe="") for name in ("user", "password"))
-    return (
-        f"{scheme}://{':'.join(names)}@{place}" if device["user"] else device["address"]
-    )
+    login = f"{':'.join(names)}@" if device["user"] else ""
+    return f"{scheme}://{login}{place}"
 
 
 def client_command() -> list[str]:
@@ -5334,7 +5312,8 @@ class Console(threading.Thread):
             with logged_problems(f"Sending to {self.device['name']} failed"):
                 code, line = self._send()
             if code in FINAL_EXIT_CODES and not self._over.is_set():
-                return self._consoles.tell(self.device, line)
+                accounts = self._consoles.store.accounts
+                return accounts.set_target(self.device["id"], line[:200])
             if time.monotonic() - began > MAX_RESTART_SECONDS:
                 pause = MIN_RESTART_SECONDS
             self._over.wait(pause)
@@ -5384,15 +5363,10 @@ class Consoles:
     """The devices that this server serves, with a Console for each. Any thread may
     call."""
 
-    def __init__(
-        self, store: Store, networks: Callable[[], Networks] | None = None
-    ) -> None:
-        """:param networks: in which consoles are looked for; by default those of this
-        machine."""
+    def __init__(self, store: Store) -> None:
         self.store = store
         self.address = ""  # of this service, as this machine calls it; "": it is over
         self._folder = os.path.join(store.database.folder, "consoles")
-        self._networks = networks or own_networks
         self._running: dict[str, Console] = {}
         self._version = -1  # of the database, when it was looked at last
         self._lock = threading.Lock()  # of these two; it is taken before the store's
@@ -5441,10 +5415,6 @@ class Consoles:
             "state": os.path.join(self._folder, device["id"]),
         }
 
-    def tell(self, device: Row, why: str) -> None:
-        """Show at a device why its client has ended."""
-        self.store.accounts.set_target(device["id"], why[:200])
-
     def watch(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""
         if console := self._running.get(device):
@@ -5470,12 +5440,14 @@ class Consoles:
         if not self._searching.acquire(blocking=False):
             raise Busy("Somebody looks for consoles already. Try again.")
         try:
-            return find_consoles(self._networks())
+            return find_consoles(own_networks())
         finally:
             self._searching.release()
 
 
-def find_consoles(networks: Networks, ports: Sequence[int] = FTP_PORTS) -> list[Row]:
+def find_consoles(
+    networks: Iterable[ipaddress.IPv4Network], ports: Sequence[int] = FTP_PORTS
+) -> list[Row]:
     """Return the addresses in these networks at which an FTP server answers, each with
     its port. Installers are not looked for: they take a connection for the start of a
     transfer."""
@@ -5564,6 +5536,7 @@ GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
+WRONG_LOGIN = "The name or the password is wrong."
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
@@ -5626,8 +5599,7 @@ def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
     call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
     log.log(logging.INFO if status < 500 else logging.ERROR, "%s", line)
-    body = json_body(False, error=code, message=message)
-    return json_answer(body, status, **headers)
+    return json_answer(json_body(False, error=code, message=message), status, **headers)
 
 
 def request_header(name: str, default: Any = "") -> Any:
@@ -5762,8 +5734,7 @@ def request_body() -> bytes:
         raise bottle.HTTPError(415)
     if bottle.request.content_length > MAX_BODY_BYTES:
         raise bottle.HTTPError(413)
-    body: bytes = bottle.request.body.read(MAX_BODY_BYTES)
-    return body
+    return bottle.request.body.read(MAX_BODY_BYTES)
 
 
 def sent_key() -> str | None:
@@ -5821,7 +5792,6 @@ class Calls:
         self.directory = web.directory
         self.settings = web.settings
         self.scanner = web.scanner
-        self.clock = web.store.database.clock
 
     def current_file(self, entry_id: str) -> Checksum:
         """Return an entry's file where it is now, also if it was renamed just now.
@@ -5883,13 +5853,8 @@ class SignInCalls(Calls):
         self.accounts.add_key(account, label, hash_token(key), by_login=True)
         return {"api_key": key}
 
-    def _check_login(
-        self,
-        name: str,
-        password: str,
-        problem: str = "The name or the password is wrong.",
-    ) -> int:
-        """Return the account's id. :raises WrongPassword, TooManyTries:"""
+    def _check_login(self, name: str, password: str, why: str = WRONG_LOGIN) -> int:
+        """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
         name = normalized(name.strip())
         address = address_subject(bottle.request.environ["REMOTE_ADDR"])
         with self._lock:
@@ -5907,7 +5872,7 @@ class SignInCalls(Calls):
             for throttle, subject in subjects:
                 throttle.record(is_right, subject)
             if not is_right:
-                raise WrongPassword(problem)
+                raise WrongPassword(why)
             self._good[account, address] = True
             for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
                 del self._good[oldest]
@@ -6064,10 +6029,12 @@ class LibraryCalls(Calls):
         self.entries.version()
         return {"version": __version__, "waiting": self.store.waiting()}
 
+    @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")
-    def entry_list(self, caller: Caller, for_page: bool = False) -> bottle.HTTPResponse:
+    def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
         """Return a list that is read once for each version of the entries. Other calls
         for it wait meanwhile, since an answer must not be older than its call."""
+        for_page = bottle.request.path == "/web/entries"
         with self._lock:
             tag = f"{PROCESS}-{self.entries.version():x}"
             body = self._lists.get(for_page)
@@ -6076,10 +6043,6 @@ class LibraryCalls(Calls):
                 content = self.entries.list_json(before, "}\n", for_page)
                 body = self._lists[for_page] = Body(content, tag, level=1)
         return body.answer(JSON_HEADERS)
-
-    @route("GET /web/entries", access="session", runs="lists")
-    def page_list(self, caller: Caller) -> bottle.HTTPResponse:
-        return self.entry_list(caller, for_page=True)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
@@ -6092,7 +6055,7 @@ class LibraryCalls(Calls):
         # waitress removes this header from calls that the trusted proxy did not make.
         is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
         if self.settings.accel_redirect and is_behind_proxy:
-            return redirected_file_answer(file, name, self.settings.accel_redirect)
+            return accel_answer(file, name, self.settings.accel_redirect)
         return file_answer(file, name)
 
     @route("GET /web/icons/<entry_id>", access="session")
@@ -6116,10 +6079,6 @@ class LibraryCalls(Calls):
     @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
     def edit(self, caller: Caller, body: dict[str, str], entry_id: str) -> None:
         self.entries.edit(entry_id, body)
-
-    @route("POST /web/entries/<entry_id>/undo", access="admin")
-    def undo_edits(self, caller: Caller, entry_id: str) -> dict[str, Any]:
-        return {"edits": self.entries.edit(entry_id, None)}
 
     @route("POST /web/links", access="admin", fields=LINK)
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
@@ -6214,8 +6173,7 @@ class QueueCalls(Calls):
         self.accounts.set_target(caller.credential, target[:200])
         client = query.get("client")
         rows = self.queue.pending(caller.account, client, caller.credential)
-        items = [self._item(row) for row in rows]
-        return conditional(json_body(True, queue=items))
+        return conditional(json_body(True, queue=[self._item(row) for row in rows]))
 
     def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
         name, source = row["name"], row["source"]
@@ -6344,10 +6302,6 @@ class ConsoleCalls(Calls):
         self.addresses.set_browse_token(caller.account, token)
         return {"token": token}
 
-    @route("DELETE /web/dir", access="session")
-    def revoke_address(self, caller: Caller) -> None:
-        self.addresses.set_browse_token(caller.account, None)
-
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
         directory = self.directory().only(caller.entry)
@@ -6356,9 +6310,8 @@ class ConsoleCalls(Calls):
         is_httpdirfs = request_header("User-Agent").startswith("HTTPDirFS")
         if (path == "" and not is_httpdirfs) or place == "index.json":
             with self._lock:
-                return conditional(
-                    directory.index(base_url(self.settings) + caller.base)
-                )
+                base = base_url(self.settings) + caller.base
+                return conditional(directory.index(base))
         if place in directory.folders and path.endswith("/"):
             return directory_answer(directory.folders[place])
         if place in directory.folders:
@@ -6380,6 +6333,7 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("GET /web/accounts", "admin", "accounts.all", "", "accounts"),
     ("GET /api/entries/<entry_id>/info", "key", "entries.get", "entry_id", "entry"),
     ("GET /web/entries/<entry_id>", "session", "entries.details", "entry_id"),
+    ("POST /web/entries/<entry_id>/undo", "admin", "entries.edit", "entry_id", "edits"),
     ("DELETE /web/links/<entry_id>", "admin", "entries.remove_link", "entry_id"),
     ("POST /web/scan", "admin", "scanner.rescan"),
     ("GET /web/sent", "session", "queue.sent", "account", "sent"),
@@ -6389,6 +6343,7 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("POST /web/queue/<item>/cancel", "session", "queue.cancel", "account item admin"),
     ("POST /web/queue/<item>/top", "session", "queue.to_top", "account item admin"),
     ("GET /web/dir", "session", "addresses.browse_token", "account", "token"),
+    ("DELETE /web/dir", "session", "addresses.set_browse_token", "account"),
 ]
 
 
@@ -6599,9 +6554,7 @@ def file_answer(
     return bottle.HTTPResponse(file, status, headers)
 
 
-def redirected_file_answer(
-    known: Checksum, name: str, location: str
-) -> bottle.HTTPResponse:
+def accel_answer(known: Checksum, name: str, location: str) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
     open_content(known).close()
     headers = {
