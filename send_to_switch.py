@@ -1841,7 +1841,7 @@ class Sender:
         next run asks for the rest."""
         for file, problem in offers.rest():
             if problem:
-                self._release(file.item)
+                self._release_now(file.item)
 
     def _end_offered(self, file: Offered, problem: Problem | None) -> None:
         item, done = file.item, file.progress.done
@@ -1906,7 +1906,7 @@ class Sender:
         except BadKey:
             raise
         except BaseException:
-            self._release(item)
+            self._release_now(item)
             raise
 
     def _fail(self, item: Item, name: str, problem: Problem) -> None:
@@ -1933,7 +1933,18 @@ class Sender:
         self._run_command(item, status)
 
     def _release(self, item: Item) -> None:
-        """Put the item back into the queue. The server does so itself after a while."""
+        """Put the item back into the queue, as soon as the server can be reached: until
+        then it would count as being sent."""
+
+        def report() -> None:
+            with contextlib.suppress(Cancelled):  # it is no longer in the queue
+                self.server.report(item, self.state.client, release=True)
+
+        Retry(time.sleep, say=self.screen.say).call(report)
+        self.screen.say(f"{item.entry_name}: put back into the queue.")
+
+    def _release_now(self, item: Item) -> None:
+        """Put the item back when the program ends. The server does so after a while."""
         with contextlib.suppress(Problem):
             self.server.report(item, self.state.client, release=True)
             self.screen.say(f"{item.entry_name}: put back into the queue.")

@@ -167,7 +167,10 @@ class LANPlace(Place):
                 status, headers, body = file.ask(method, span and f"bytes={span}")
                 if status == 404:
                     return None
-                return body if status == 206 else headers["Content-Length"]
+                if status == 206:
+                    return body
+                if status == 200:
+                    return headers["Content-Length"]
             time.sleep(0.02)
         return None
 

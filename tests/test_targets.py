@@ -359,6 +359,25 @@ def test_a_file_on_the_own_disk_is_told_once(
     assert lines == ["Ready, on this computer's own disk", "The queue is empty."]
 
 
+def test_an_item_is_put_back_when_the_server_can_be_reached_again(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, outages = send_to_switch.Server.report, [1, 1]
+
+    def report(self: Any, item: Any, client: str, **fields: Any) -> None:
+        if "release" in fields and outages:
+            outages.pop()
+            raise send_to_switch.ServerOffline("It restarts.")
+        plain(self, item, client, **fields)
+
+    item = home.queue("game.nsp", GAME)
+    monkeypatch.setattr(send_to_switch.Server, "report", report)
+    monkeypatch.setattr(os, "fsync", pull_out)
+    with pytest.raises(send_to_switch.TargetOffline):
+        home.sender(f"folder:{card}").send_next()
+    assert home.item(item)["status"] == "pending"
+
+
 def test_a_real_card_that_is_pulled_out_is_missed(
     home: Home, card: pathlib.Path
 ) -> None:
