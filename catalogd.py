@@ -640,11 +640,8 @@ def checked_head(head: bytes) -> bytes:
     hosts = [value for name, value in pairs if name.lower() == b"host"]
     has_host = all(map(HOST.fullmatch, hosts)) and len(hosts) in (is_http_1_1, 1)
     called = [value for name, value in pairs if name.lower().endswith(b"host")]
-    if (
-        not is_whole
-        or not has_host
-        or max(map(len, called), default=0) > MAX_HOST_BYTES
-    ):
+    is_short = max(map(len, called), default=0) <= MAX_HOST_BYTES
+    if not (is_whole and has_host and is_short):
         raise ValueError("The head of the request is malformed.")
     names = {name.lower() for name, _ in pairs}
     is_1_1_alone = is_http_1_1 and b"content-length" not in names
@@ -1032,13 +1029,9 @@ class PairingCodes:
     max_seconds = 600
     max_wrong = 10
 
-    def __init__(
-        self,
-        password_of: Callable[[str], str | None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, password_of: Callable[[str], str | None]) -> None:
         """:param password_of: gives the password's hash by a session that goes on."""
-        self.password_of, self.clock = password_of, clock
+        self.password_of, self.clock = password_of, time.monotonic
         self.results: dict[int, Any] = {}  # what else `state` gives, by account
         # By account: code, its end, session, and the password's hash.
         self._codes: dict[int, tuple[str, float, str, str | None]] = {}
@@ -1398,10 +1391,9 @@ QUEUE_STATUSES = {
 }
 FIGURES = {"progress_percent": "percent", "bytes_transferred": "bytes"}
 NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
-NEW_ITEM: dict[str, Any] = {  # what a retry makes of an item
-    **{"status": "pending", **NO_FIGURES, "error": "", "key": None, "client": None},
-    **{"ended_at": None, "freed_from": None},
-}
+# What a retry makes of an item.
+NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
+NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
 QUEUE_COLUMNS = (  # that the page has of an item
     *("id", "entry", "name", "size", "state", "status", "percent", "bytes", "speed"),
     *("error", "ended_at", "device", "freed_from", "account", "is_own"),
@@ -1961,16 +1953,11 @@ class Database:
     """The SQLite file of one data folder. Any thread may call. Readers never wait for
     writers, which take turns."""
 
-    def __init__(
-        self,
-        folder: str,
-        wall: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, folder: str, clock: Clock | None = None) -> None:
         """:raises Problem: the folder or its database cannot be used."""
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
-        self.clock = Clock(wall, monotonic)
+        self.clock = clock or Clock(time.time, time.monotonic)
         self._lock = threading.Lock()  # held by the thread that writes
         self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
@@ -2920,9 +2907,7 @@ class Devices:
             if not remove_keys(db, db.execute(sql, (device, account))):
                 raise NotFound(f"There is no device {device}.")
 
-    def move(
-        self, account: int, item: str, device: str | None, admin: bool = False
-    ) -> None:
+    def move(self, account: int, item: str, device: str | None, admin: bool) -> None:
         """Let an item wait for this device, or for any client of its account.
 
         :raises NotFound: no such item, or device that its account may send to.
@@ -3033,9 +3018,7 @@ class Queue:
             raise NotFound(failure["message"])
         return bool(done["added"])
 
-    def send_all(
-        self, account: int, entries: Sequence[str], device: str | None = None
-    ) -> Row:
+    def send_all(self, account: int, entries: Sequence[str], device: str | None) -> Row:
         """Queue entries, those of a title one after the other: base, updates, add-ons.
 
         Return the ids that were "added" and, in the same order, those that are pending
@@ -3048,28 +3031,24 @@ class Queue:
             check_device(db, account, device)
             rows = db.execute(TITLE_ORDER, (json.dumps(entries),))
             states = {row["id"]: row["state"] for row in rows}
-            here = [entry for entry in states if states[entry] == "here"]
+            here = {entry: None for entry in states if states[entry] == "here"}
             done = db.execute(
                 "INSERT INTO queue (id, account, device, created_at, entry, place)"
                 " SELECT lower(hex(randomblob(8))), ?1, ?2, ?3, value,"
                 " (SELECT coalesce(max(place), 0) FROM queue) + key + 1"
                 " FROM json_each(?4) WHERE true"
                 " ON CONFLICT DO NOTHING RETURNING entry",
-                (account, device, self.database.time(), json.dumps(here)),
+                (account, device, self.database.time(), json.dumps([*here])),
             )
             added = {row["entry"] for row in done}
-        why = {"here": "", "offline": "Its disk is not connected."}  # it cannot be sent
-        messages = {
-            entry: why.get(states.get(entry, ""), NO_ENTRY) for entry in entries
-        }
+        why = {"offline": "Its disk is not connected."}
+        missing = [entry for entry in dict.fromkeys(entries) if entry not in here]
+        messages = [why.get(states.get(entry, ""), NO_ENTRY) for entry in missing]
+        failed = zip(missing, messages, strict=True)
         return {
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
-            "failed": [
-                {"entry_id": entry, "message": message}
-                for entry, message in messages.items()
-                if message
-            ],
+            "failed": [{"entry_id": entry, "message": text} for entry, text in failed],
         }
 
     def send_title(self, account: int, title: str, device: str | None = None) -> Row:
@@ -3132,9 +3111,8 @@ class Queue:
             " ORDER BY ended_at DESC, place DESC LIMIT :finished) ORDER BY +place",
             {"account": account, "finished": finished},
         )
-        for item in items:
-            item["is_own"] = bool(item["is_own"])
-        return self.progress.current(items)
+        own = [{**item, "is_own": bool(item["is_own"])} for item in items]
+        return self.progress.current(own)
 
     def version(self) -> str:
         """Return a text that changes when an item does, when a client reports on one,
@@ -3157,7 +3135,7 @@ class Queue:
 
     # What clients report
 
-    def report(self, account: int, item: str, report: Mapping[str, Any]) -> str:
+    def report(self, account: int, item: str, report: Row) -> str:
         """Take a client's report, and return the item's status after it. The first key
         that reports on an item owns it until it ends or is stale.
 
@@ -3181,9 +3159,7 @@ class Queue:
             self.progress.drop(item)
         return status
 
-    def take(
-        self, db: sqlite3.Connection, account: int, item: str, report: Mapping[str, Any]
-    ) -> Row:
+    def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
         """Write what `report` takes, and return the item after it."""
         row = self.item_of(db, account, item)
         status, now = next_status(row, report), self.database.time()
@@ -3391,26 +3367,18 @@ class Store:
     """The database of one data folder, and what is kept in it."""
 
     def __init__(
-        self,
-        folder: str,
-        stale_after: float = 300,
-        wall: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, folder: str, stale_after: float = 300, clock: Clock | None = None
     ) -> None:
         """
         :param stale_after: seconds without a report that make an item pending again.
         :raises Problem: the folder or its database cannot be used.
         """
-        self.database = Database(folder, wall, monotonic)
+        self.database = Database(folder, clock)
         self.accounts = Accounts(self.database)
         self.entries = Entries(self.database)
         self.queue = Queue(self.database, stale_after)
         self.devices = Devices(self.accounts, self.queue)
         self.addresses = ConsoleAddresses(self.queue)
-
-    def waiting(self) -> dict[str, int]:
-        """Return how many writers wait for another writer."""
-        return {"writers": self.database.waiting()}
 
     def scan_request(self) -> tuple[str, str]:
         """Return state and report of the scan that a command last asked for."""
@@ -3449,8 +3417,7 @@ class Store:
             return
         ago = self.database.time
         with self.database.writing() as db:
-            sql = "DELETE FROM sessions WHERE dated_at < ?"
-            db.execute(sql, (ago(SESSION_DAYS),))
+            db.execute("DELETE FROM sessions WHERE dated_at < ?", (ago(SESSION_DAYS),))
             sql = "SELECT id FROM keys WHERE unused_since < ?"
             remove_keys(db, db.execute(sql, (ago(LOGIN_KEY_DAYS),)))
             db.execute(
@@ -5445,14 +5412,12 @@ class Consoles:
             self._searching.release()
 
 
-def find_consoles(
-    networks: Iterable[ipaddress.IPv4Network], ports: Sequence[int] = FTP_PORTS
-) -> list[Row]:
+def find_consoles(networks: Iterable[ipaddress.IPv4Network]) -> list[Row]:
     """Return the addresses in these networks at which an FTP server answers, each with
     its port. Installers are not looked for: they take a connection for the start of a
     transfer."""
     hosts = [str(host) for network in networks for host in network.hosts()]
-    places = [(host, port) for host in hosts for port in ports]
+    places = [(host, port) for host in hosts for port in FTP_PORTS]
     with concurrent.futures.ThreadPoolExecutor(SEARCH_THREADS) as pool:
         found = itertools.compress(places, pool.map(greets, places))
         return [{"address": host, "port": port} for host, port in found]
@@ -5793,15 +5758,24 @@ class Calls:
         self.settings = web.settings
         self.scanner = web.scanner
 
-    def current_file(self, entry_id: str) -> Checksum:
-        """Return an entry's file where it is now, also if it was renamed just now.
+    def content(
+        self, entry: Row, served: Served | None = None, accel: str = ""
+    ) -> bottle.HTTPResponse:
+        """Return an entry's file where it is now, also if it was renamed just now, or a
+        redirect to its link. With a location `accel`, the proxy sends the file.
 
+        :param served: gets the bytes that were sent.
         :raises NotFound: there is no such file.
         """
-        file = self.entries.checksum(entry_id)
+        if entry["type"] == "url":
+            return json_answer(b"", 302, Location=entry["source"])
+        file = self.entries.checksum(entry["id"])
         if not os.path.lexists(file.path) and self.scanner.catch_up():
-            return self.entries.checksum(entry_id)
-        return file
+            file = self.entries.checksum(entry["id"])
+        name = self.directory().own_name(entry["id"], os.path.basename(file.path))
+        if accel:
+            return accel_answer(file, name, accel)
+        return file_answer(file, name, served)
 
 
 class SignInCalls(Calls):
@@ -6027,7 +6001,8 @@ class LibraryCalls(Calls):
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.entries.version()
-        return {"version": __version__, "waiting": self.store.waiting()}
+        waiting = {"writers": self.store.database.waiting()}
+        return {"version": __version__, "waiting": waiting}
 
     @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")
@@ -6047,16 +6022,10 @@ class LibraryCalls(Calls):
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
     def download(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        entry = self.entries.get(entry_id)
-        if entry["type"] == "url":
-            return json_answer(b"", 302, Location=entry["source"])
-        file = self.current_file(entry_id)
-        name = self.directory().own_name(entry_id, os.path.basename(file.path))
         # waitress removes this header from calls that the trusted proxy did not make.
         is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
-        if self.settings.accel_redirect and is_behind_proxy:
-            return accel_answer(file, name, self.settings.accel_redirect)
-        return file_answer(file, name)
+        accel = self.settings.accel_redirect if is_behind_proxy else ""
+        return self.content(self.entries.get(entry_id), accel=accel)
 
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
@@ -6132,8 +6101,7 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     if not is_web_address(url):
         raise Problem(f"{url!r} is not an http or https address.")
     url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
-    path = urllib.parse.urlsplit(url).path
-    kind = values.get("file_type") or os.path.splitext(path)[1]
+    kind = values.get("file_type") or file_type(urllib.parse.urlsplit(url).path)
     kind = kind.lstrip(".").lower()
     facts = {name: values.get(name, "") for name in ENTRY_TEXTS}
     size = values.get("size", 0)
@@ -6194,8 +6162,8 @@ class QueueCalls(Calls):
     @route("POST /api/send-queue/update", access="key", fields=UPDATE)
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        body["key"] = caller.credential
-        status = self.queue.report(caller.account, body["queue_item_id"], body)
+        report = {**body, "key": caller.credential}
+        status = self.queue.report(caller.account, body["queue_item_id"], report)
         return {"message": f"The item is {status}."}
 
     @route("GET /web/queue", access="session")
@@ -6317,13 +6285,8 @@ class ConsoleCalls(Calls):
         if place in directory.folders:
             name = bottle.request.path.rpartition("/")[2]
             return json_answer(b"", 301, Location=f"{name}/")
-        entry = directory.find(place)
-        if entry["type"] == "url":
-            return json_answer(b"", 302, Location=entry["source"])
         served = self.served[caller.item] if caller.item else None
-        file = self.current_file(entry["id"])
-        name = directory.own_name(entry["id"], os.path.basename(file.path))
-        return file_answer(file, name, served)
+        return self.content(directory.find(place), served)
 
 
 VERBS = [  # calls that one verb answers: who may call it, the verb and its arguments
@@ -6374,7 +6337,7 @@ class Directory:
     """What is below a console address: each entry once, with a `safe_name` of its
     own."""
 
-    def __init__(self, version: int, entries: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, version: int, entries: Iterable[Row]) -> None:
         self.version = version
         self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
         self.by_id = {entry["id"]: entry for entry in self.entries}
@@ -6424,7 +6387,7 @@ class Directory:
         top = [f"{file_type}/" for file_type in sorted(found)]
         return {**found, "": top, "all": [entry["safe_name"] for entry in files]}
 
-    def find(self, path: str) -> Mapping[str, Any]:
+    def find(self, path: str) -> Row:
         """Return the entry at "name" or "folder/name". :raises NotFound:"""
         *folder, name = path.split("/")
         entry = self._by_name.get(name.casefold())

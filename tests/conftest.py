@@ -154,7 +154,7 @@ def card(tmp_path: pathlib.Path) -> pathlib.Path:
 @pytest.fixture
 def store(tmp_path: pathlib.Path, clock: Clock) -> Iterator[catalogd.Store]:
     with contextlib.closing(
-        catalogd.Store(str(tmp_path / "data"), wall=clock, monotonic=clock)
+        catalogd.Store(str(tmp_path / "data"), clock=catalogd.Clock(clock, clock))
     ) as it:
         yield it
 

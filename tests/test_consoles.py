@@ -392,11 +392,14 @@ def answer(server: socket.socket, first: bytes) -> None:
                 call.sendall(first)
 
 
-def test_what_greets_as_an_ftp_server_is_found(greeting: Any) -> None:
+def test_what_greets_as_an_ftp_server_is_found(
+    greeting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     port = greeting("127.0.0.3", b"220 Console ready.\r\n")
     greeting("127.0.0.4", b"SSH-2.0-x\r\n", port)
     greeting("127.0.0.5", b"220-Hello\r\n220 All.\r\n", port)
-    found = catalogd.find_consoles(LOOPBACK, [port])
+    monkeypatch.setattr(catalogd, "FTP_PORTS", [port])
+    found = catalogd.find_consoles(LOOPBACK)
     assert found == [
         {"address": "127.0.0.3", "port": port},
         {"address": "127.0.0.5", "port": port},

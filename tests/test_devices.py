@@ -430,7 +430,7 @@ def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None
     house.store.accounts.close()
     house.store.database.close()
     with contextlib.closing(
-        catalogd.Store(house.store.database.folder, wall=clock, monotonic=clock)
+        catalogd.Store(house.store.database.folder, clock=catalogd.Clock(clock, clock))
     ) as again:
         assert again.devices.all("kim") == [before]
     assert (before["target"], before["state"]) == ("ready", "idle")

@@ -128,7 +128,7 @@ def test_of_a_long_queue_only_what_is_in_sight_is_in_the_document(
     anna: Any, store: catalogd.Store
 ) -> None:
     ids = [add(store, f"Game {n}") for n in range(1, 400)]
-    store.queue.send_all(1, ids)
+    store.queue.send_all(1, ids, None)
     anna.goto("#queue")
     see(anna, "399 waiting")
     see(anna, "Game 2")

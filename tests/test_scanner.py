@@ -716,7 +716,9 @@ def test_a_data_folder_in_the_library_is_neither_scanned_nor_watched(
     folder = str(library.folder)
     catalogd.walk(folder, ["nsp"], watch=watched.append, without=data)
     assert watched == [folder]
-    with contextlib.closing(catalogd.Store(data, wall=clock)) as store:
+    with contextlib.closing(
+        catalogd.Store(data, clock=catalogd.Clock(clock, time.monotonic))
+    ) as store:
         catalogd.Scanner(store, settings).scan()
         assert list(ids_by_name(store)) == ["a.nsp"]
 

@@ -55,7 +55,9 @@ def opened(
     folder: str, clock: Callable[[], float] = time.time
 ) -> contextlib.closing[catalogd.Store]:
     """A store of its own in this folder, as of another process."""
-    return contextlib.closing(catalogd.Store(folder, wall=clock, monotonic=clock))
+    return contextlib.closing(
+        catalogd.Store(folder, clock=catalogd.Clock(clock, clock))
+    )
 
 
 def upgraded(
@@ -1105,7 +1107,7 @@ def test_an_item_changes_places_with_the_next_one_that_waits_for_its_device(
     store.database.write("UPDATE keys SET is_device = 1", ())
     items = {name: send(store, anna, add_link(store, name)) for name in "ABCD"}
     store.queue.report(anna, items["B"], {})  # it is being sent
-    store.devices.move(anna, items["C"], device)
+    store.devices.move(anna, items["C"], device, False)
     for name, way, order in [
         ("D", "up", "DCA"),
         ("D", "up", "DCA"),  # it is the first already
@@ -1285,7 +1287,7 @@ def test_a_command_takes_a_running_item_for_one_that_is_sent(
         assert status(store, anna) == ["pending"]
         assert status(command, anna) == ["processing"]
         with pytest.raises(catalogd.Conflict):
-            command.devices.move(anna, item, None)
+            command.devices.move(anna, item, None, False)
 
 
 def test_the_item_of_a_client_that_died_is_pending_although_the_clock_was_set_back(
@@ -1532,7 +1534,7 @@ def test_a_write_that_waits_too_long_says_that_the_database_is_busy(
         pass
     assert 0.3 <= time.monotonic() - began < 5
     assert (refusal.value.status, refusal.value.headers) == (503, {"Retry-After": "5"})
-    assert store.waiting() == {"writers": 0}
+    assert store.database.waiting() == 0
     store.accounts.add("anna", "hash")
 
 
@@ -1540,9 +1542,9 @@ def test_writers_that_wait_are_counted(store: catalogd.Store) -> None:
     with at_work(store):
         thread = threading.Thread(target=store.accounts.add, args=("anna", "hash"))
         thread.start()
-        wait_for(lambda: store.waiting() == {"writers": 1})
+        wait_for(lambda: store.database.waiting() == 1)
     thread.join()
-    assert store.waiting()["writers"] == 0
+    assert store.database.waiting() == 0
 
 
 def test_nothing_that_is_read_waits_for_a_writer(

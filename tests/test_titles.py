@@ -483,7 +483,7 @@ def test_all_that_waits_is_cancelled(
 ) -> None:
     titles.add("A.nsp", "B.nsp", "C.nsp")
     store = titles.store
-    store.queue.send_all(anna, [titles.id(name) for name in "ABC"])
+    store.queue.send_all(anna, [titles.id(name) for name in "ABC"], None)
     stale, sending, _ = (row["id"] for row in store.queue.items(anna))
     store.queue.report(anna, stale, {})
     clock.now += 1000
