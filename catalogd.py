@@ -2232,27 +2232,104 @@ def keep(path: str, kept: str) -> None:
             os.fsync(new.fileno())
 
 
+class Uses:
+    """Which keys and sessions were used, and what devices told of their targets. It is
+    in memory until it is written, to spare an SD card. Any thread may call."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # Count and time of the last, by the id of a key or a session.
+        self.unwritten: dict[str, tuple[int, str]] = {}
+        self.targets: dict[str, str] = {}  # as devices told since the start, by key
+        self._is_late = False  # others wrote when these should have been written
+        self._lock = threading.Lock()  # of `unwritten`; the last that a thread takes
+        # Held while uses move to the file; it is taken before the database's lock.
+        self._listing_lock = threading.Lock()
+
+    def rows(self, sql: str, values: Values) -> list[Row]:
+        """Return the keys or sessions that a statement gives, with all their uses."""
+        with self._listing_lock:
+            rows, uses = self._database.rows(sql, values), self.unwritten.copy()
+        for row in rows:
+            count, row["last_used_at"] = uses.get(row["id"], (0, row["last_used_at"]))
+            if "requests" in row:
+                row["requests"] += count
+        return rows
+
+    def close(self) -> None:
+        """Write what is only in memory."""
+        try:
+            if self.unwritten:
+                self._write(MAX_CLOSE_WAIT_SECONDS)
+        except Problem as problem:
+            log.warning("The last uses of keys are lost: %s", problem)
+            self.unwritten.clear()
+
+    def count(self, credential: str, is_first: bool = False) -> None:
+        """Count a use. The first one of a key is written at once: it is news that a
+        crash must not lose."""
+        with self._lock:
+            count, _ = self.unwritten.get(credential, (0, ""))
+            self.unwritten[credential] = (count + 1, self._database.time())
+        if is_first or self._is_late:
+            self.try_to_write()
+
+    def set_target(self, key: str, target: str) -> None:
+        """Take what a client tells of its target. That the key is that of a device is
+        written at once."""
+        is_new = key not in self.targets
+        self.targets[key] = target
+        if is_new:
+            self.try_to_write()
+
+    def try_to_write(self) -> None:
+        """Write all unless another one writes: then with the next use of any key."""
+        try:
+            self._write(wait=0)
+            self._is_late = False
+        except Problem as problem:
+            if not self._is_late and not isinstance(problem, Busy):
+                log.warning("The uses of keys are written later: %s", problem)
+            self._is_late = True
+
+    def _write(self, wait: float) -> None:
+        # Until the clock is believed (?4), a time is not replaced by an earlier one.
+        of_key = """
+            UPDATE keys SET requests = requests + ?1,
+            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))
+            WHERE id = ?3
+        """
+        of_session = """
+            UPDATE sessions SET
+            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2)),
+            believed_at = coalesce(believed_at, iif(?4 AND created_at > ?2, ?2, NULL))
+            WHERE id = ?3
+        """
+        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
+        with self._listing_lock:
+            with self._database.writing(wait) as db:
+                uses = self.unwritten.copy()
+                is_believed = self._database.clock.is_believed()
+                rows = [(*use, key, is_believed) for key, use in uses.items()]
+                db.executemany(of_key, rows)
+                db.executemany(of_session, rows)
+                targets = [(target, key) for key, target in self.targets.items()]
+                db.executemany(is_device, targets)
+            with self._lock:
+                left = {
+                    key: (count - uses.get(key, (0, ""))[0], last)
+                    for key, (count, last) in self.unwritten.items()
+                }
+                self.unwritten = {key: use for key, use in left.items() if use[0]}
+
+
 class Accounts:
     """Accounts with their keys and sessions."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        # Not written: count and time of the last, by the id of a key or a session.
-        self._uses: dict[str, tuple[int, str]] = {}
-        self._targets: dict[str, str] = {}  # as devices told since the start, by key
+        self.uses = Uses(database)
         self._lent: dict[bytes, str] = {}  # ids of devices by digests, see lend_key
-        self._is_late = False  # others wrote when these should have been written
-        self._uses_lock = threading.Lock()
-        self._listing_lock = threading.Lock()  # uses are in the file or in memory
-
-    def close(self) -> None:
-        """Write the uses that are only in memory."""
-        try:
-            if self._uses:
-                self._write_uses(MAX_CLOSE_WAIT_SECONDS)
-        except Problem as problem:
-            log.warning("The last uses of keys are lost: %s", problem)
-            self._uses.clear()
 
     def add(self, name: str, password: str, admin: bool = False) -> int:
         """Add an account, and return its id. The first one is an admin.
@@ -2377,15 +2454,11 @@ class Accounts:
             " WHERE account = coalesce(?, account)"
             " ORDER BY keys.created_at, keys.id"
         )
-        with self._listing_lock:
-            keys = self.database.rows(sql, (account,))
-            uses = self._uses.copy()
+        keys, targets = self.uses.rows(sql, (account,)), self.uses.targets
         for key in keys:
-            count, last = uses.get(key["id"], (0, key["last_used_at"]))
-            key.update(requests=key["requests"] + count, last_used_at=last)
-            is_device = bool(key["is_device"]) or key["id"] in self._targets
+            is_device = bool(key["is_device"]) or key["id"] in targets
             key.update(is_device=is_device, shared=bool(key["shared"]))
-            key["target"] = self._targets.get(key["id"], key["target"])
+            key["target"] = targets.get(key["id"], key["target"])
         return keys
 
     def lend_key(self, device: str) -> str:
@@ -2415,71 +2488,14 @@ class Accounts:
             (digest, self._lent.get(digest), self.database.time(LOGIN_KEY_DAYS)),
         )
         if row:
-            self._count_use(row["credential"], row.pop("last_used_at") is None)
+            self.uses.count(row["credential"], row.pop("last_used_at") is None)
         return caller(row)
-
-    def _count_use(self, credential: str, is_first: bool = False) -> None:
-        """Count in memory, to spare an SD card. The first use of a key is written at
-        once: it is news that a crash must not lose."""
-        with self._uses_lock:
-            count, _ = self._uses.get(credential, (0, ""))
-            self._uses[credential] = (count + 1, self.database.time())
-        if is_first or self._is_late:
-            self._try_to_write_uses()
-
-    def set_target(self, key: str, target: str) -> None:
-        """Take what a client tells of its target. That the key is that of a device is
-        written at once."""
-        is_new = key not in self._targets
-        self._targets[key] = target
-        if is_new:
-            self._try_to_write_uses()
 
     def write_uses(self) -> None:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
         of its own clients alone are not worth a write."""
-        if self._uses.keys() - self._lent.values():
-            self._try_to_write_uses()
-
-    def _try_to_write_uses(self) -> None:
-        """Write them unless another one writes: then with the next use of any key."""
-        try:
-            self._write_uses(wait=0)
-            self._is_late = False
-        except Problem as problem:
-            if not self._is_late and not isinstance(problem, Busy):
-                log.warning("The uses of keys are written later: %s", problem)
-            self._is_late = True
-
-    def _write_uses(self, wait: float) -> None:
-        # Until the clock is believed (?4), a time is not replaced by an earlier one.
-        of_key = """
-            UPDATE keys SET requests = requests + ?1,
-            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))
-            WHERE id = ?3
-        """
-        of_session = """
-            UPDATE sessions SET
-            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2)),
-            believed_at = coalesce(believed_at, iif(?4 AND created_at > ?2, ?2, NULL))
-            WHERE id = ?3
-        """
-        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
-        with self._listing_lock:
-            with self.database.writing(wait) as db:
-                uses = self._uses.copy()
-                is_believed = self.database.clock.is_believed()
-                rows = [(*use, key, is_believed) for key, use in uses.items()]
-                db.executemany(of_key, rows)
-                db.executemany(of_session, rows)
-                targets = [(target, key) for key, target in self._targets.items()]
-                db.executemany(is_device, targets)
-            with self._uses_lock:
-                left = {
-                    key: (count - uses.get(key, (0, ""))[0], last)
-                    for key, (count, last) in self._uses.items()
-                }
-                self._uses = {key: use for key, use in left.items() if use[0]}
+        if self.uses.unwritten.keys() - self._lent.values():
+            self.uses.try_to_write()
 
     # Sessions
 
@@ -2496,7 +2512,7 @@ class Accounts:
             (digest, self.database.time(SESSION_DAYS)),
         )
         if row:
-            self._count_use(row["credential"])
+            self.uses.count(row["credential"])
         return caller(row)
 
     def session_password(self, session: str) -> str | None:
@@ -2515,13 +2531,7 @@ class Accounts:
             " coalesce(last_used_at, created_at) AS last_used_at FROM sessions"
             " WHERE account = ? AND dated_at >= ? ORDER BY created_at DESC, id"
         )
-        since = self.database.time(SESSION_DAYS)
-        with self._listing_lock:
-            sessions = self.database.rows(sql, (account, since))
-            uses = self._uses.copy()
-        for row in sessions:
-            row["last_used_at"] = uses.get(row["id"], (0, row["last_used_at"]))[1]
-        return sessions
+        return self.uses.rows(sql, (account, self.database.time(SESSION_DAYS)))
 
     def sign_out(
         self, account: int, keys: bool, devices: bool, addresses: bool
@@ -3031,18 +3041,18 @@ class Queue:
             check_device(db, account, device)
             rows = db.execute(TITLE_ORDER, (json.dumps(entries),))
             states = {row["id"]: row["state"] for row in rows}
-            here = {entry: None for entry in states if states[entry] == "here"}
+            here = [entry for entry in states if states[entry] == "here"]
             done = db.execute(
                 "INSERT INTO queue (id, account, device, created_at, entry, place)"
                 " SELECT lower(hex(randomblob(8))), ?1, ?2, ?3, value,"
                 " (SELECT coalesce(max(place), 0) FROM queue) + key + 1"
                 " FROM json_each(?4) WHERE true"
                 " ON CONFLICT DO NOTHING RETURNING entry",
-                (account, device, self.database.time(), json.dumps([*here])),
+                (account, device, self.database.time(), json.dumps(here)),
             )
             added = {row["entry"] for row in done}
         why = {"offline": "Its disk is not connected."}
-        missing = [entry for entry in dict.fromkeys(entries) if entry not in here]
+        missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
         messages = [why.get(states.get(entry, ""), NO_ENTRY) for entry in missing]
         failed = zip(missing, messages, strict=True)
         return {
@@ -3429,7 +3439,7 @@ class Store:
             )
 
     def close(self) -> None:
-        self.accounts.close()
+        self.accounts.uses.close()
         self.database.close()
 
 
@@ -5280,7 +5290,7 @@ class Console(threading.Thread):
                 code, line = self._send()
             if code in FINAL_EXIT_CODES and not self._over.is_set():
                 accounts = self._consoles.store.accounts
-                return accounts.set_target(self.device["id"], line[:200])
+                return accounts.uses.set_target(self.device["id"], line[:200])
             if time.monotonic() - began > MAX_RESTART_SECONDS:
                 pause = MIN_RESTART_SECONDS
             self._over.wait(pause)
@@ -6138,7 +6148,7 @@ class QueueCalls(Calls):
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         query = bottle.request.query
         target = query.getunicode("target") or ""
-        self.accounts.set_target(caller.credential, target[:200])
+        self.accounts.uses.set_target(caller.credential, target[:200])
         client = query.get("client")
         rows = self.queue.pending(caller.account, client, caller.credential)
         return conditional(json_body(True, queue=[self._item(row) for row in rows]))

@@ -427,7 +427,7 @@ def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None
     assert house.kim.devices()["Kim's"]["state"] == "new"
     device.poll("?target=ready")
     before = house.kim.devices()["Kim's"]
-    house.store.accounts.close()
+    house.store.accounts.uses.close()
     house.store.database.close()
     with contextlib.closing(
         catalogd.Store(house.store.database.folder, clock=catalogd.Clock(clock, clock))

@@ -295,7 +295,7 @@ def test_the_use_of_a_key_does_not_wait_for_a_write_and_is_written_with_the_next
         with another(store):
             began = time.monotonic()
             assert store.accounts.key_holder(b"1") is not None
-            store.accounts.set_target(device, "ready")
+            store.accounts.uses.set_target(device, "ready")
             store.accounts.write_uses()
             assert time.monotonic() - began < 1
             assert (requests(other), other.devices.all()) == (0, [])
@@ -326,7 +326,7 @@ def test_a_use_while_the_others_are_written_is_written_with_the_next(
     store.database._writer = Connection()  # type: ignore[assignment]
     store.accounts.write_uses()
     store.database._writer = execute
-    assert store.accounts._uses == {store.accounts.keys()[0]["id"]: (1, NOW)}
+    assert store.accounts.uses.unwritten == {store.accounts.keys()[0]["id"]: (1, NOW)}
     assert requests(store) == 3
 
 
