@@ -7430,6 +7430,9 @@ JS = r""""use strict";
  * }} QueueItem of the entry with the id `entry`; speed is in bytes per second, and
  * `device` null where any client of the account may take it */
 /** @typedef {{
+ *   entry: string, version: string, device: string | null, sent_at: string,
+ * }} Delivery of an entry; clearing the queue does not change it */
+/** @typedef {{
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
  *   last_call: string | null,
@@ -8218,8 +8221,7 @@ function initialState() {
     lastSelected: "",
     queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
-    deliveries: /** @type {Delivery[]} */ ([]), // see loadSent
-    sent: /** @type {Map<string, string>} */ (new Map()), // see timesSent
+    deliveries: NO_DELIVERIES,
 
     items: /** @type {QueueItem[] | null} */ (null),
     finished: 0, // number of items that have ended, also those that are not loaded
@@ -8281,6 +8283,8 @@ function kept(name, otherwise) {
 const NO_ENTRIES = [];
 /** @type {QueueItem[]} */
 const NO_ITEMS = [];
+/** @type {Delivery[]} */
+const NO_DELIVERIES = [];
 const state = initialState();
 let drawing = false;
 
@@ -8311,17 +8315,18 @@ function makeRoomForBar() {
   document.documentElement.style.setProperty("--bar", `${bar?.offsetHeight || 0}px`);
 }
 
-/** Return a function that computes again only when its arguments change.
+/** Return a function that computes again only when its arguments change, also those
+ * that `compute` does not take.
  * @template {any[]} Arguments
  * @template Result
  * @param {(...args: Arguments) => Result} compute
- * @returns {(...args: Arguments) => Result} */
+ * @returns {(...args: [...Arguments, ...any[]]) => Result} */
 function memo(compute) {
   let last;
   let result;
   return (...args) => {
     if (!last || args.some((arg, index) => arg !== last[index])) {
-      result = compute(...args);
+      result = compute(.../** @type {any} */ (args));
       last = args;
     }
     return result;
@@ -8618,28 +8623,9 @@ async function loadQueue() {
   if (before) announceChanges(before, items);
 }
 
-/** @typedef {{entry: string, version: string, device: string, sent_at: string}}
- * Delivery of an entry; clearing the queue does not change it */
-
 async function loadSent() {
   const {sent} = await call("GET", "web/sent");
-  update({deliveries: sent, sent: timesSent(sent)});
-}
-
-/** Return when each entry was sent to the chosen device, by its id, and each version of
- * it, by `versionKey`. Where there are not several devices, any counts.
- * @param {Delivery[]} deliveries */
-function timesSent(deliveries) {
-  const devices = reachable().length > 1 ? [chosenDevice(), ""] : null;
-  const times = new Map();
-  for (const {entry, version, device = "", sent_at: time} of deliveries)
-    if (!devices || devices.includes(device))
-      times.set(entry, time).set(versionKey(entry, version), time);
-  return times;
-}
-
-function versionKey(id, version = "") {
-  return `${id} ${version}`;
+  update({deliveries: sent});
 }
 
 async function loadScan() {
@@ -8904,55 +8890,107 @@ function findTitle(id) {
   return titlesById(allTitles()).get(id);
 }
 
-// Titles: what was sent, and what Send would send
+// Titles: their status, for the device that Send queues for
 
-/** @param {Entry} part */
-function isOffered(part) {
-  return !part.part && part.state === "here";
+/** @typedef {Status | "queueing" | ""} PartStatus as the library shows it */
+/** @typedef {{
+ *   sent: Map<string, Delivery>, items: Map<string, QueueItem>, queueing: Set<string>,
+ * }} Known of entries, by id: what was sent (see `deliveriesTo`), the item in the queue
+ * and whether a call to send it is not answered yet */
+/** @typedef {{
+ *   status: PartStatus, ofParts: Map<string, PartStatus>, toSend: Entry[],
+ *   isAway: boolean, isSent: boolean, hasNewer: boolean, sending?: QueueItem,
+ * }} TitleStatus the status of its parts that matters most, where "completed" is that
+ * of all offered ones; that of each part, by its id; what Send would send; whether
+ * nothing can be sent; whether any part was sent, in any version; whether the library
+ * has a newer base or update than was sent; and the item that is being sent */
+
+/** @type {PartStatus[]} */
+const FIRST_STATUSES = ["processing", "queueing", "offered", "pending", "failed"];
+
+/** @param {Title} title
+ * @param {Known} known
+ * @returns {TitleStatus} */
+function workOutStatus({parts}, known) {
+  const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
+  const here = parts.filter(isOffered);
+  const unsent = here.filter(part => !deliveryOf(part, known.sent));
+  const found = new Set(ofParts.values());
+  const offered = parts.filter(part => !part.part);
+  const isComplete = offered.every(part => ofParts.get(part.id) === "completed");
+  const first = FIRST_STATUSES.find(status => found.has(status));
+  return {
+    status: first || (isComplete ? "completed" : ""),
+    ofParts,
+    toSend: unsent.length ? unsent : here,
+    isAway: !here.length,
+    isSent: parts.some(part => known.sent.has(part.id)),
+    hasNewer: hasNewer(parts, known.sent),
+    sending: parts
+      .map(part => known.items.get(part.id))
+      .find(item => item?.status === "processing"),
+  };
 }
 
-/** Whether nothing of a title can be sent.
- * @param {Title} title */
-function isAway({parts}) {
-  return !parts.some(isOffered);
-}
-
-/** When this version of a part was sent, or undefined.
- * @param {Entry} part */
-function sentAt(part, sent = state.sent) {
-  return sent.get(versionKey(part.id, part.version));
-}
-
-/** The offered parts that were not sent yet; if all were, all of them.
- * @param {Title} title */
-function partsToSend({parts}, sent = state.sent) {
-  const offered = parts.filter(isOffered);
-  const unsent = offered.filter(part => !sentAt(part, sent));
-  return unsent.length ? unsent : offered;
+/** @param {Entry} part
+ * @param {Known} known
+ * @returns {PartStatus} */
+function statusOfPart(part, {sent, items, queueing}) {
+  const item = items.get(part.id);
+  if (item && isOpen(item)) return item.status;
+  if (queueing.has(part.id)) return "queueing";
+  if (item?.status === "failed") return "failed";
+  return deliveryOf(part, sent) || item?.status === "completed" ? "completed" : "";
 }
 
 /** Whether the library has a newer base or update than was sent.
- * @param {Title} title */
-function hasNewer({parts}, sent) {
-  let latest = -1;
-  for (const part of parts)
-    if (sent.has(part.id)) latest = Math.max(latest, part.patch || 0);
+ * @param {Entry[]} parts
+ * @param {Map<string, Delivery>} sent */
+function hasNewer(parts, sent) {
+  const patches = parts.filter(part => sent.has(part.id)).map(part => part.patch || 0);
+  const latest = Math.max(-1, ...patches);
   return (
     latest >= 0 &&
     parts.some(
       part =>
         !part.part &&
         part.kind !== "add-on" &&
-        !sentAt(part, sent) &&
+        !deliveryOf(part, sent) &&
         ((part.patch || 0) > latest || sent.has(part.id)),
     )
   );
 }
 
-/** @param {{size: number}[]} sized */
-function totalSize(sized) {
-  return sized.reduce((sum, {size}) => sum + size, 0);
+/** @param {Entry} part */
+function isOffered(part) {
+  return !part.part && part.state === "here";
 }
+
+/** How this version of a part was sent, or undefined.
+ * @param {Entry} part
+ * @param {Map<string, Delivery>} sent */
+function deliveryOf(part, sent) {
+  return sent.get(versionKey(part.id, part.version));
+}
+
+function versionKey(id, version = "") {
+  return `${id} ${version}`;
+}
+
+/** What was sent to a device, by the entry's id, and by its `versionKey`. Without a
+ * device, what the account has sent. */
+const deliveriesTo = memo(
+  /** @param {Delivery[]} deliveries */
+  (deliveries, device) => {
+    const sent = new Map();
+    for (const delivery of deliveries)
+      if (!device || [device, null].includes(delivery.device))
+        sent
+          .set(delivery.entry, delivery)
+          .set(versionKey(delivery.entry, delivery.version), delivery);
+    return sent;
+  },
+);
 
 /** The queue item of each entry: the open one, or else the last. */
 const itemsByEntry = memo(
@@ -8967,35 +9005,40 @@ const itemsByEntry = memo(
   },
 );
 
-/** @param {Entry} part */
-function itemOf(part) {
-  return itemsByEntry(state.items || NO_ITEMS, chosenDevice()).get(part.id);
+/** With a place for the status of each title, which is worked out once. */
+const knownOf = memo((sent, items, queueing) => ({
+  sent,
+  items,
+  queueing,
+  statuses: /** @type {Map<Title, TitleStatus>} */ (new Map()),
+}));
+
+function sentNow() {
+  return deliveriesTo(state.deliveries, chosenDevice());
 }
 
-/** The status of a part's queue item as far as the library shows it, or "".
- * @param {Entry} part
- * @returns {Status | "queueing" | ""} */
-function statusOf(part) {
-  const item = itemOf(part);
-  if (item && isOpen(item)) return item.status;
-  if (state.queueing.has(part.id)) return "queueing";
-  if (item?.status === "failed") return "failed";
-  return sentAt(part) || item?.status === "completed" ? "completed" : "";
+/** @param {Title} title
+ * @returns {TitleStatus} */
+function statusOf(title) {
+  const items = itemsByEntry(state.items || NO_ITEMS, chosenDevice());
+  const known = knownOf(sentNow(), items, state.queueing);
+  const status = known.statuses.get(title) || workOutStatus(title, known);
+  known.statuses.set(title, status);
+  return status;
 }
 
-/** @param {Entry} part */
-function isQueued(part) {
-  return isOngoing(statusOf(part));
+/** @param {Title} title */
+function hasQueued(title) {
+  return [...statusOf(title).ofParts.values()].some(isOngoing);
 }
 
-/** The status of its parts that matters most; "completed" is that of all offered ones.
- * @param {Title} title */
-function statusOfTitle({parts}) {
-  const statuses = parts.map(statusOf);
-  for (const status of ["processing", "queueing", "offered", "pending", "failed"])
-    if (statuses.includes(/** @type {Status} */ (status))) return status;
-  const isSent = parts.every((part, n) => part.part || statuses[n] === "completed");
-  return isSent ? "completed" : "";
+function isOngoing(status) {
+  return ["queueing", "pending", "offered", "processing"].includes(status);
+}
+
+/** @param {{size: number}[]} sized */
+function totalSize(sized) {
+  return sized.reduce((sum, {size}) => sum + size, 0);
 }
 
 // Library: which titles are shown, in which order
@@ -9027,16 +9070,15 @@ const COMPARE = {
   size: (a, b) => b.size - a.size,
 };
 
-/** @type {Record<string, (title: Title, sent: Map<string, string>, newSince: string) =>
- *   boolean>} */
+/** @type {Record<string, (title: Title, newSince: string) => boolean>} */
 const FILTERS = {
   all: () => true,
   games: title => title.kind === "game",
   homebrew: title => title.kind === "homebrew",
   links: title => title.parts.some(part => part.type === "url"),
-  unsent: (title, sent) => !title.parts.some(part => sent.has(part.id)),
-  new: (title, sent, newSince) => title.created_at > newSince,
-  updates: hasNewer,
+  unsent: title => !statusOf(title).isSent,
+  new: (title, newSince) => title.created_at > newSince,
+  updates: title => statusOf(title).hasNewer,
 };
 const NEW_DAYS = 30;
 
@@ -9045,14 +9087,14 @@ function newSince() {
   return new Date(Date.now() - NEW_DAYS * 86400000).toISOString().slice(0, 10);
 }
 
-/** How many titles each filter shows. */
+/** How many titles each filter shows. No filter depends on the queue. */
 const countTitles = memo(
   /** @param {Title[]} titles */
-  (titles, sent, since) =>
+  (titles, since) =>
     Object.fromEntries(
       Object.entries(FILTERS).map(([filter, shows]) => [
         filter,
-        titles.filter(title => shows(title, sent, since)).length,
+        titles.filter(title => shows(title, since)).length,
       ]),
     ),
 );
@@ -9082,12 +9124,12 @@ function hasWord({searchText, facets}, word) {
 /** The titles that match; those whose names begin with the search come first. */
 const matching = memo(
   /** @param {Title[]} titles */
-  (titles, search, filter, more, sent, since) => {
+  (titles, search, filter, more, since) => {
     const query = fold(search);
     const words = query.split(" ").filter(Boolean);
     const found = titles.filter(
       title =>
-        FILTERS[filter](title, sent, since) &&
+        FILTERS[filter](title, since) &&
         (!more || title.parts.some(part => isShown(part, more))) &&
         words.every(word => hasWord(title, word)),
     );
@@ -9100,8 +9142,9 @@ const matching = memo(
 
 /** @returns {Title[]} */
 function visibleTitles() {
-  const {sort, search, filter, more, sent} = state;
-  return matching(sorted(allTitles(), sort), search, filter, more, sent, newSince());
+  const {sort, search, filter, more} = state;
+  const titles = sorted(allTitles(), sort);
+  return matching(titles, search, filter, more, newSince(), sentNow());
 }
 
 // Titles in words
@@ -9166,30 +9209,26 @@ function sizeOf({size}) {
 /** @param {Title} title */
 function marksOfTitle(title) {
   const parts = title.parts.filter(part => !part.part);
-  const status = statusOfTitle(title);
-  const isNewer = !isOngoing(status) && hasNewer(title, state.sent);
+  const {status, hasNewer: isNewer} = statusOf(title);
   const offline = parts.filter(part => part.state === "offline");
   return [
     title.kind === "link" && "link",
     offline.length > 0 && (offline.length < parts.length ? "partly" : "offline"),
     parts.some(part => part.complete === false) && "incomplete",
-    isNewer && "newer",
+    !isOngoing(status) && isNewer && "newer",
     !isOngoing(status) && status,
   ].filter(Boolean);
 }
 
-/** @param {Entry} part */
-function marksOfPart(part) {
+/** @param {Entry} part
+ * @param {PartStatus} status */
+function marksOfPart(part, status) {
   return [
     part.part,
     part.state === "offline" && "offline",
     part.complete === false && "incomplete",
-    statusOf(part) !== "completed" && statusOf(part),
+    status !== "completed" && status,
   ].filter(Boolean);
-}
-
-function isOngoing(status) {
-  return ["queueing", "pending", "offered", "processing"].includes(status);
 }
 
 // Devices: those that Send queues for
@@ -9197,21 +9236,23 @@ function isOngoing(status) {
 /** The account's devices, and those that others share, in this order. An admin also
  * sees others. */
 function reachable() {
-  return (state.devices || [])
-    .filter(device => device.is_own || device.shared)
-    .sort((a, b) => Number(b.is_own) - Number(a.is_own));
+  return reachableOf(state.devices);
 }
+
+const reachableOf = memo(
+  /** @param {Device[] | null} devices */
+  devices =>
+    (devices || [])
+      .filter(device => device.is_own || device.shared)
+      .sort((a, b) => Number(b.is_own) - Number(a.is_own)),
+);
 
 /** The id of the device that Send queues for, or null where there is none: then any
  * client of the account may take the items. */
 function chosenDevice() {
-  const ids = reachable().map(({id}) => id);
-  return ids.includes(state.device) ? state.device : (ids[0] ?? null);
-}
-
-function chooseDevice(id) {
-  remember("device", id);
-  update({sent: timesSent(state.deliveries)});
+  const devices = reachable();
+  const chosen = devices.find(({id}) => id === state.device) || devices[0];
+  return chosen ? chosen.id : null;
 }
 
 /** Whether what is sent waits until somebody adds a device. */
@@ -9248,10 +9289,7 @@ function deviceState(device) {
 
 async function loadDevices() {
   const {devices} = await call("GET", "web/devices");
-  if (JSON.stringify(devices) !== JSON.stringify(state.devices)) {
-    update({devices});
-    update({sent: timesSent(state.deliveries)});
-  }
+  if (JSON.stringify(devices) !== JSON.stringify(state.devices)) update({devices});
   if (state.adding && !state.adding.pairing?.device) await loadPairing("GET");
 }
 
@@ -9265,7 +9303,7 @@ function renderDeviceMenu() {
       key: "to-device",
       "aria-label": WORDS.sendTo,
       value: chosenDevice(),
-      onchange: event => chooseDevice(event.target.value),
+      onchange: event => remember("device", event.target.value),
     },
     devices.map(device =>
       h.option(
@@ -9354,21 +9392,21 @@ const MAX_UNASKED = 10; // titles that are sent without a question
 const partsOfSelected = memo(
   /** @param {Title[]} titles
    * @param {Set<string>} selected */
-  (titles, selected, sent) =>
+  (titles, selected) =>
     titles
       .filter(title => selected.has(title.id))
-      .flatMap(title => partsToSend(title, sent)),
+      .flatMap(title => statusOf(title).toSend),
 );
 
 function selectedParts() {
-  return partsOfSelected(allTitles(), state.selected, state.sent);
+  return partsOfSelected(allTitles(), state.selected, sentNow());
 }
 
 function sendSelected() {
   const parts = selectedParts();
   const titles = WORDS.titles(formatNumber(state.selected.size));
   const away = allTitles().filter(
-    title => state.selected.has(title.id) && isAway(title),
+    title => state.selected.has(title.id) && statusOf(title).isAway,
   );
   const sendAll = async () => {
     if (parts.length) {
@@ -9398,7 +9436,7 @@ function titlesBetween(one, other) {
 }
 
 function selectShown() {
-  const sendable = visibleTitles().filter(title => title.parts.some(isOffered));
+  const sendable = visibleTitles().filter(title => !statusOf(title).isAway);
   update({selected: new Set([...state.selected, ...sendable.map(title => title.id)])});
 }
 
@@ -9982,7 +10020,7 @@ function renderLayoutButton() {
 
 /** Kinds that the library has none of are left out. */
 function renderFilter() {
-  const counts = countTitles(allTitles(), state.sent, newSince());
+  const counts = countTitles(allTitles(), newSince(), sentNow());
   const isUseful = filter =>
     counts[filter] > 0 || filter === state.filter || filter === "updates";
   return h.div(
@@ -10058,24 +10096,18 @@ function renderTitleMeta(title) {
   return h.span(
     "meta",
     h.span("contents", contentsOf(title)),
-    h.span("size", sizeOf({size: totalSize(partsToSend(title)) || title.size})),
+    h.span("size", sizeOf({size: totalSize(statusOf(title).toSend) || title.size})),
   );
 }
 
 /** @param {Title} title */
 function renderTitleProgress(title) {
-  const item = sendingItem(title);
-  return item && renderProgress(item, "cover-progress");
+  const {sending} = statusOf(title);
+  return sending && renderProgress(sending, "cover-progress");
 }
 
 function scaleOf(percent) {
   return `scaleX(${percent / 100})`;
-}
-
-/** The queue item of a part that a device is receiving, or undefined.
- * @param {Title} title */
-function sendingItem({parts}) {
-  return parts.map(itemOf).find(item => item?.status === "processing");
 }
 
 /** @param {Title} title */
@@ -10103,27 +10135,29 @@ function renderMarks(marks) {
 
 /** @param {Title} title */
 function renderSendButton(title) {
-  if (isOngoing(statusOfTitle(title))) return renderQueuedButton(title);
-  const parts = partsToSend(title);
-  const isAgain = parts.some(part => statusOf(part) !== "");
+  const {status, ofParts, toSend} = statusOf(title);
+  if (isOngoing(status)) return renderQueuedButton(title);
+  const isAgain = toSend.some(part => ofParts.get(part.id));
   const label = isAgain ? WORDS.sendAgainName(title.name) : WORDS.sendName(title.name);
   return button(
     [glyph("send"), h.span(null, isAgain ? WORDS.again : WORDS.send)],
-    () => sendOrExplain(parts, title.name),
+    () => sendOrExplain(toSend, title.name),
     {
       class: "send",
       key: "send",
-      title: parts.length ? sendText(parts) : WORDS.marks.offline,
+      title: toSend.length ? sendText(title, toSend) : WORDS.marks.offline,
       "aria-label": label,
-      "aria-disabled": parts.length ? null : "true",
+      "aria-disabled": toSend.length ? null : "true",
     },
   );
 }
 
 /** Such as "Send game and update (4.1 GB)".
- * @param {Entry[]} parts */
-function sendText(parts) {
-  const isAgain = parts.every(part => statusOf(part) === "completed");
+ * @param {Title} title
+ * @param {Entry[]} parts of it */
+function sendText(title, parts) {
+  const {ofParts} = statusOf(title);
+  const isAgain = parts.every(part => ofParts.get(part.id) === "completed");
   const words = isAgain ? WORDS.sendPartsAgain : WORDS.sendParts;
   return words(countParts(parts), sizeOf({size: totalSize(parts)}));
 }
@@ -10131,8 +10165,8 @@ function sendText(parts) {
 /** It takes the place of the send button, keeps its focus, and leads to the queue.
  * @param {Title} title */
 function renderQueuedButton(title) {
-  if (statusOfTitle(title) === "queueing") return renderQueueing(title);
-  const item = sendingItem(title);
+  const {status, sending: item} = statusOf(title);
+  if (status === "queueing") return renderQueueing(title);
   const label = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
   const inQueue = WORDS.seeQueue(title.name);
   return button(
@@ -10412,7 +10446,7 @@ function renderOpenTitle(title) {
         "actions",
         renderSendParts(title),
         renderDeviceMenu(),
-        needsDevice() && title.parts.some(isQueued) && h.p("waits", renderWaits()),
+        needsDevice() && hasQueued(title) && h.p("waits", renderWaits()),
       ),
     ),
     renderParts(title),
@@ -10424,7 +10458,8 @@ function renderOpenTitle(title) {
  * @param {Title} title */
 function ticks(title) {
   if (state.ticked) return state.ticked;
-  const parts = partsToSend(title).filter(part => !isQueued(part));
+  const {ofParts, toSend} = statusOf(title);
+  const parts = toSend.filter(part => !isOngoing(ofParts.get(part.id)));
   return new Set(parts.map(part => part.id));
 }
 
@@ -10439,15 +10474,16 @@ function toggleTick(title, id) {
 function renderSendParts(title) {
   const ticked = ticks(title);
   const parts = title.parts.filter(part => ticked.has(part.id));
-  if (!parts.length && title.parts.some(isQueued)) return renderQueuedButton(title);
+  if (!parts.length && hasQueued(title)) return renderQueuedButton(title);
   const sendTicked = () => {
     update({ticked: null});
     return sendOrExplain(parts, title.name);
   };
-  const nothing = isAway(title) ? WORDS.send : WORDS.sendNothing;
+  const {isAway} = statusOf(title);
+  const nothing = isAway ? WORDS.send : WORDS.sendNothing;
   return button(
-    [glyph("send"), h.span(null, parts.length ? sendText(parts) : nothing)],
-    () => (parts.length || isAway(title)) && sendTicked(),
+    [glyph("send"), h.span(null, parts.length ? sendText(title, parts) : nothing)],
+    () => (parts.length || isAway) && sendTicked(),
     {class: "send", key: "send", "aria-disabled": parts.length ? null : "true"},
   );
 }
@@ -10483,7 +10519,8 @@ function renderPart(title, part) {
 /** @param {Title} title
  * @param {Entry} part */
 function renderPartChoice(title, part) {
-  const sent = sentAt(part);
+  const status = statusOf(title).ofParts.get(part.id) || "";
+  const sent = deliveryOf(part, sentNow());
   const label = partLabel(title, part);
   const number = parseInt(part.title_id?.slice(-3) || "", 16);
   const meta = [
@@ -10491,7 +10528,7 @@ function renderPartChoice(title, part) {
     versionText(part),
     fileTypeOf(part),
     sizeOf(part),
-    sent && WORDS.sentAt(formatAge(sent)),
+    sent && WORDS.sentAt(formatAge(sent.sent_at)),
   ];
   const isHere = part.state === "here";
   return h.label(
@@ -10508,7 +10545,7 @@ function renderPartChoice(title, part) {
     }),
     h.span(
       "part-text",
-      h.span("part-name", label, renderMarks(marksOfPart(part))),
+      h.span("part-name", label, renderMarks(marksOfPart(part, status))),
       h.span("meta", joinFacts(meta)),
     ),
   );

@@ -1,0 +1,113 @@
+"""The status of a title, as the page works it out for the device that it sends to."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import catalogd
+
+STATUS = """([ids, away, sent, items, queueing]) => {
+  const kinds = {game: "base", update: "update", older: "update", dlc: "add-on"};
+  const parts = ids.map(id => ({
+    id, kind: kinds[id], part: id === "older" ? "superseded" : undefined,
+    patch: {update: 2, older: 1}[id], version: "1", state: "here",
+    ...(away.includes(id) && {state: "offline"}),
+  }));
+  const known = {
+    sent: deliveriesTo(sent, "tv"),
+    items: itemsByEntry(items, "tv"),
+    queueing: new Set(queueing),
+  };
+  const status = workOutStatus({parts}, known);
+  const names = ["isSent", "hasNewer", "isAway"].filter(name => status[name]);
+  return [status.status, status.toSend.map(({id}) => id).join(" "), ...names];
+}"""
+
+
+@pytest.fixture(scope="module")
+def script(chromium: Any) -> Iterator[Any]:
+    """A page that has the script, and no server."""
+    page = chromium.new_page()
+    answers = {"web/me": '{"account": null, "needs_setup": false, "client": true}'}
+    page.route(
+        "**/*",
+        lambda route: route.fulfill(
+            body=answers.get(route.request.url[24:], '<div id="app"></div>')
+        ),
+    )
+    page.goto("http://page.example.org/")
+    page.add_script_tag(content=catalogd.JS)
+    yield page
+    page.close()
+
+
+def sent(entry: str, version: str = "1", device: str | None = "tv") -> dict[str, Any]:
+    return {"entry": entry, "version": version, "device": device, "sent_at": ""}
+
+
+def item(entry: str, status: str, **more: Any) -> dict[str, Any]:
+    return {"entry": entry, "status": status, "device": "tv", "is_own": True, **more}
+
+
+ALL, GAME = ["game", "update", "older", "dlc"], ["game"]
+EACH = [sent(entry) for entry in ("game", "update", "dlc")]
+CASES: dict[str, tuple[list[Any], list[str]]] = {
+    "nothing was sent": ([ALL], ["", "game update dlc"]),
+    "all was sent": ([ALL, [], EACH], ["completed", "game update dlc", "isSent"]),
+    "an add-on is missing": ([ALL, [], EACH[:2]], ["", "dlc", "isSent"]),
+    "an update is missing": (
+        [ALL, [], [sent("game"), sent("dlc")]],
+        ["", "update", "isSent", "hasNewer"],
+    ),
+    "an older update was sent": (
+        [ALL, [], [sent("game"), sent("older"), sent("dlc")]],
+        ["", "update", "isSent", "hasNewer"],
+    ),
+    "an older version was sent": (
+        [GAME, [], [sent("game", "0")]],
+        ["", "game", "isSent", "hasNewer"],
+    ),
+    "it was sent to another device": ([GAME, [], [sent("game", device="pc")]], [""]),
+    "it was sent without a device": (
+        [GAME, [], [sent("game", device=None)]],
+        ["completed", "game", "isSent"],
+    ),
+    "a part waits": ([ALL, [], [], [item("update", "pending")]], ["pending"]),
+    "one part waits, another is being sent": (
+        [ALL, [], [], [item("game", "processing"), item("update", "pending")]],
+        ["processing"],
+    ),
+    "it waits again after it was sent": (
+        [GAME, [], EACH, [item("game", "pending"), item("game", "completed")]],
+        ["pending"],
+    ),
+    "it has just been sent": (
+        [GAME, [], [], [item("game", "completed")]],
+        ["completed"],
+    ),
+    "a part has failed": ([ALL, [], EACH[:1], [item("dlc", "failed")]], ["failed"]),
+    "it waits for any device": (
+        [GAME, [], [], [item("game", "pending", device=None)]],
+        ["pending"],
+    ),
+    "it waits for another device": (
+        [GAME, [], [], [item("game", "pending", device="pc")]],
+        ["", "game"],
+    ),
+    "somebody else has queued it": (
+        [GAME, [], [], [item("game", "pending", is_own=False)]],
+        ["", "game"],
+    ),
+    "the call to send it is not answered": ([GAME, [], [], [], GAME], ["queueing"]),
+    "its disk is away": ([GAME, GAME], ["", "", "isAway"]),
+    "the disk of its game is away": ([ALL, GAME], ["", "update dlc"]),
+}
+
+
+@pytest.mark.parametrize(("known", "expected"), CASES.values(), ids=[*CASES])
+def test_the_status_of_a_title_when(
+    script: Any, known: list[Any], expected: list[str]
+) -> None:
+    known = [*known, *[[]] * (5 - len(known))]
+    assert script.evaluate(STATUS, known)[: len(expected)] == expected
