@@ -1396,7 +1396,7 @@ NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
 NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
 QUEUE_COLUMNS = (  # that the page has of an item
     *("id", "entry", "name", "size", "state", "status", "percent", "bytes", "speed"),
-    *("error", "ended_at", "device", "freed_from", "account", "is_own"),
+    *("error", "ended_at", "device", "key", "freed_from", "account", "is_own"),
 )
 TITLE_ORDER = """
 SELECT id, state FROM (
@@ -3062,15 +3062,16 @@ class Queue:
         }
 
     def send_title(self, account: int, title: str, device: str | None = None) -> Row:
-        """Queue what a title offers and the account was not sent yet, to this device
-        where one is given; all that it offers, if all was. Return what `send_all` does.
+        """Queue what a title offers and this device, or without one the account, was
+        not sent yet; all that it offers, if all was. Return what `send_all` does.
 
         :param title: base id or, of an entry without one, the entry's id.
         :raises NotFound: there is no such title.
         """
         rows = self.database.rows(
             "SELECT id, EXISTS (SELECT 1 FROM sent WHERE entry = id"
-            " AND sent.account = :account AND device IN (coalesce(:device, device), '')"
+            " AND (device = :device OR sent.account = :account"
+            " AND device IN (coalesce(:device, device), ''))"
             " AND sent.version = parts.version) AS is_sent FROM parts"
             " WHERE title = :title AND state != 'gone' AND surplus IS NULL",
             {"account": account, "title": title, "device": device},
@@ -3083,12 +3084,20 @@ class Queue:
     def undo_send(
         self, account: int, entries: Sequence[str], device: str | None = None
     ) -> None:
-        """Drop what `send_all` has queued of these entries and is still pending."""
-        self.database.write(
-            "DELETE FROM queue WHERE account = ? AND device IS ? AND status = 'pending'"
-            " AND entry IN (SELECT value FROM json_each(?))",
-            (account, device, json.dumps(entries)),
-        )
+        """Take back what `send_all` has queued of these entries: drop what waits, and
+        cancel what a client sends, so that it is told to stop."""
+        with self.database.writing() as db:
+            rows = db.execute(
+                "SELECT * FROM queue WHERE account = ? AND device IS ? AND is_open"
+                " AND entry IN (SELECT value FROM json_each(?))",
+                (account, device, json.dumps(entries)),
+            ).fetchall()
+            cancelled = {"status": "cancelled", "ended_at": self.database.time()}
+            for row in rows:
+                if row["status"] == "pending":
+                    db.execute("DELETE FROM queue WHERE id = ?", (row["id"],))
+                else:
+                    update_item(db, row, cancelled)
 
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
@@ -3138,10 +3147,21 @@ class Queue:
         return int(self.database.value(sql, (account,)))
 
     def sent(self, account: int) -> list[Row]:
-        """Return what the account has sent: entry, version, device and time."""
-        sql = "SELECT entry, version, nullif(device, '') AS device, sent_at FROM sent"
-        sql += " WHERE account = ? ORDER BY sent_at, entry, version"
-        return self.database.rows(sql, (account,))
+        """Return what the account has sent, and anybody to a device that the account
+        may send to: entry, version, device, the sender's name and time."""
+        return self.database.rows(
+            "SELECT entry, version, nullif(device, '') AS device, accounts.name AS"
+            " account, sent_at FROM sent JOIN accounts ON accounts.id = account"
+            " WHERE account = :account OR device IN (SELECT id FROM keys"
+            " WHERE is_device AND (account = :account OR shared))"
+            " ORDER BY sent_at, entry, version",
+            {"account": account},
+        )
+
+    def sent_version(self) -> str:
+        """Return a text that changes when anything was sent, or is forgotten."""
+        sql = "SELECT count(*) || '-' || coalesce(max(rowid), 0) FROM sent"
+        return str(self.database.value(sql))
 
     # What clients report
 
@@ -5517,7 +5537,7 @@ LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_OFFERED = 50  # queue items at once
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
-MAX_QUEUE_BODIES = 20  # accounts whose queue is kept as JSON
+MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
 MAX_INDEXES = 4  # console addresses whose index.json is kept in memory
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
@@ -6065,15 +6085,7 @@ class LibraryCalls(Calls):
 
     @route("GET /web/scan", access="session")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
-        state = vars(self.scanner.state).copy()  # the scanner's thread changes it
-        watched, problems = state.pop("watched"), state.pop("problems")
-        folders = [
-            {"path": path, "files": files or 0, "watched": path in watched}
-            | {"state": "offline" if files is None else "online"}
-            | {"problem": problems.get(path, "")}
-            for path, files in state["folders"].copy().items()
-        ]
-        return {**state, "folders": folders}
+        return scan_state(self.scanner)
 
     @route("GET /web/check", access="token")
     def check(self, caller: Caller) -> dict[str, Any]:
@@ -6100,6 +6112,19 @@ class LibraryCalls(Calls):
         raise NotFound("There is no backup yet.")
 
 
+def scan_state(scanner: Scanner) -> dict[str, Any]:
+    """Return what the page shows of scans and of the library folders."""
+    state = vars(scanner.state).copy()  # the scanner's thread changes it
+    watched, problems = state.pop("watched"), state.pop("problems")
+    folders = [
+        {"path": path, "files": files or 0, "watched": path in watched}
+        | {"state": "offline" if files is None else "online"}
+        | {"problem": problems.get(path, "")}
+        for path, files in state["folders"].copy().items()
+    ]
+    return {**state, "folders": folders}
+
+
 def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     """Add an entry that is a link, and return its id.
 
@@ -6123,7 +6148,8 @@ class QueueCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self._bodies: dict[int, Body] = {}  # of GET /web/queue, by account
+        # By account, the version of the queue and what the page shows of it.
+        self._read: dict[int, tuple[str, dict[str, Any]]] = {}
 
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -6176,29 +6202,59 @@ class QueueCalls(Calls):
         status = self.queue.report(caller.account, body["queue_item_id"], report)
         return {"message": f"The item is {status}."}
 
-    @route("GET /web/queue", access="session")
-    def all_items(self, caller: Caller) -> bottle.HTTPResponse:
-        """Return what `_page_items` does. It is read once for each version."""
+    @route("GET /web/changes", access="session")
+    def changes(self, caller: Caller) -> bottle.HTTPResponse:
+        """Return the parts of what the page shows that differ from those in the answer
+        whose ETag the call has. An ETag is made of a digest of each part."""
         shown = re.fullmatch("[0-9]{1,9}", bottle.request.query.get("finished", ""))
-        limit = int(shown[0]) if shown else 100
-        tag = f"{PROCESS}-{self.queue.version()}-{limit}"
-        body = self._bodies.get(caller.account)
-        if body is None or body.tag != tag:
-            body = Body(self._page_items(caller.account, limit), tag, level=1)
-            self._bodies[caller.account] = body
-            for oldest in list(self._bodies)[:-MAX_QUEUE_BODIES]:
-                self._bodies.pop(oldest, None)
-        return body.answer(JSON_HEADERS)
+        parts: dict[str, Any] = {
+            "queue": self._page_items(caller.account, int(shown[0]) if shown else 100),
+            "devices": self._page_devices(caller),
+            "scan": scan_state(self.scanner),
+            "sent": self.queue.sent_version(),
+            "entries": self.entries.version(),
+        }
+        known = re.findall("[0-9a-f]{16}", request_header("If-None-Match"))
+        texts = (json.dumps([PROCESS, part]).encode() for part in parts.values())
+        tags = [content_digest(text)[:16] for text in texts]
+        old = dict(zip(parts, known, strict=False))
+        changed = [n for n, tag in zip(parts, tags, strict=True) if tag != old.get(n)]
+        told = {name: parts[name] for name in changed}
+        if "sent" in told or "devices" in told:
+            told["sent"] = self.queue.sent(caller.account)
+        body = Body(json_body(True, **told), "-".join(tags), level=1)
+        answer = body.answer(JSON_HEADERS)
+        # A browser would take the part that is told to one call for all of it.
+        answer.set_header("Cache-Control", "no-store")
+        return answer
 
-    def _page_items(self, account: int, limit: int) -> bytes:
+    def _page_items(self, account: int, limit: int) -> dict[str, Any]:
         """Return the open items and the newest finished ones, how many of these there
-        are in all, and how many items lost their device, as JSON."""
+        are in all, and how many items lost their device. Each version is read once."""
+        version = f"{self.queue.version()}-{limit}"
+        known = self._read.get(account)
+        if known is None or known[0] != version:
+            known = self._read[account] = (version, self._read_items(account, limit))
+            for oldest in list(self._read)[:-MAX_QUEUES]:
+                self._read.pop(oldest, None)
+        return known[1]
+
+    def _page_devices(self, caller: Caller) -> list[dict[str, Any]]:
+        """Return the devices without what changes at each call of their clients."""
+        devices = self.devices.all(caller.name, caller.admin)
+        for device in devices:
+            del device["requests"]
+            if device["state"] != "away":
+                device["last_call"] = None
+        return devices
+
+    def _read_items(self, account: int, limit: int) -> dict[str, Any]:
         rows = self.queue.items(account, limit)
         finished = self.queue.count_finished(account)
         own = [row for row in rows if row["is_own"] and row["status"] == "pending"]
         freed = sum(row["freed_from"] is not None for row in own)
         items = [{name: row[name] for name in QUEUE_COLUMNS} for row in rows]
-        return json_body(True, queue=items, finished=finished, freed=freed)
+        return {"items": items, "finished": finished, "freed": freed}
 
     @route("POST /web/queue/<item>/<way:re:up|down>", access="session")
     def shift(self, caller: Caller, item: str, way: str) -> None:
@@ -6309,7 +6365,6 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("POST /web/entries/<entry_id>/undo", "admin", "entries.edit", "entry_id", "edits"),
     ("DELETE /web/links/<entry_id>", "admin", "entries.remove_link", "entry_id"),
     ("POST /web/scan", "admin", "scanner.rescan"),
-    ("GET /web/sent", "session", "queue.sent", "account", "sent"),
     ("POST /web/queue/retry", "session", "queue.retry_failed", "account"),
     ("POST /web/queue/cancel", "session", "queue.cancel_waiting", "account"),
     ("POST /web/queue/<item>/retry", "session", "queue.retry", "account item admin"),
@@ -6592,7 +6647,8 @@ h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
 h2 { font-size: 1.0625rem; font-weight: 650; letter-spacing: -.01em; line-height: 1.3; }
-h3 { font-size: .9375rem; font-weight: 600; line-height: 1.3; overflow-wrap: anywhere; }
+h3 { font-size: .9375rem; font-weight: 600; line-height: 1.3; }
+:is(h2, h3) { overflow-wrap: break-word; }
 a { color: var(--accent); }
 code { font: .8125rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
 :focus-visible {
@@ -6658,7 +6714,7 @@ input[type="checkbox"] {
 .check {
   display: flex; align-items: center; gap: .6rem; min-height: 2rem; font-size: .9375rem;
 }
-.problem { color: var(--bad); font-size: .9375rem; overflow-wrap: anywhere; }
+.problem { color: var(--bad); font-size: .9375rem; overflow-wrap: break-word; }
 .problem:empty { display: none; }
 .actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
 .spinner {
@@ -6758,7 +6814,7 @@ input[type="checkbox"] {
   background: var(--ink); color: var(--ground);
   font-size: .9375rem; animation: rise .18s ease-out;
 }
-.toast p { flex: 1 1 8rem; padding: .5rem 0; overflow-wrap: anywhere; }
+.toast p { flex: 1 1 8rem; padding: .5rem 0; overflow-wrap: break-word; }
 .toast .icon-button, .toast .plain { color: inherit; }
 .toast .plain { font-weight: 700; text-decoration: underline; }
 .toast.bad { background: var(--bad); color: var(--ground); }
@@ -6769,8 +6825,8 @@ input[type="checkbox"] {
   text-align: center;
 }
 .empty p {
-  max-width: 26rem; margin-bottom: .75rem; color: var(--muted); overflow-wrap: anywhere;
-  text-wrap: balance;
+  max-width: 26rem; margin-bottom: .75rem; color: var(--muted);
+  overflow-wrap: anywhere; text-wrap: balance;
 }
 .art {
   width: 9rem; margin-bottom: .5rem; stroke: var(--edge); stroke-width: 2;
@@ -6789,6 +6845,7 @@ input[type="checkbox"] {
   width: 3.25rem; height: 3.25rem; margin-bottom: .65rem; border-radius: 13px;
 }
 .door-head p { color: var(--muted); }
+.forgotten { margin-top: 1.25rem; color: var(--muted); font-size: .875rem; }
 .door form { display: grid; gap: 1.1rem; }
 
 /* Library */
@@ -6857,7 +6914,7 @@ input[type="checkbox"] {
 .entry { position: relative; display: grid; min-width: 0; }
 .entry-name {
   display: -webkit-box; -webkit-box-orient: vertical;
-  -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: anywhere;
+  -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
   color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.3rem;
   text-decoration: none;
 }
@@ -7002,7 +7059,7 @@ dialog::backdrop { background: var(--veil); }
 .facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
   padding-right: 2.5rem; font-size: 1.75rem; letter-spacing: -.025em; line-height: 1.15;
-  overflow-wrap: anywhere; text-wrap: balance;
+  overflow-wrap: break-word; text-wrap: balance;
 }
 .parts { position: relative; margin-top: 1.5rem; }
 .note {
@@ -7015,7 +7072,7 @@ dialog::backdrop { background: var(--veil); }
   contain-intrinsic-height: auto 4rem;
 }
 .part-choice {
-  display: flex; flex: 1; align-items: center; gap: .9rem; min-width: 0;
+  display: flex; flex: 1 1 10rem; align-items: center; gap: .9rem; min-width: 0;
   min-height: 4rem; padding: .5rem 0; cursor: pointer;
 }
 .part-choice:has(:disabled) { cursor: default; }
@@ -7023,19 +7080,19 @@ dialog::backdrop { background: var(--veil); }
 .part-text { display: grid; min-width: 0; }
 .part-name {
   display: flex; flex-wrap: wrap; gap: .15rem .6rem; align-items: center;
-  font-weight: 600; font-size: .9375rem; overflow-wrap: anywhere;
+  font-weight: 600; font-size: .9375rem; overflow-wrap: break-word;
 }
 .is-replaced .part-name { color: var(--muted); font-weight: 500; }
 .part-actions { display: flex; }
 .part dl { width: 100%; margin-bottom: 1rem; }
-.description { white-space: pre-line; overflow-wrap: anywhere; max-width: 60ch; }
+.description { white-space: pre-line; overflow-wrap: break-word; max-width: 60ch; }
 dl {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr));
   gap: .75rem 1.5rem; padding-top: .9rem; border-top: 1px solid var(--line);
 }
 .wide-field { grid-column: 1 / -1; }
 dt { color: var(--muted); font-size: .8125rem; }
-dd { overflow-wrap: anywhere; font-size: .9375rem; }
+dd { overflow-wrap: break-word; font-size: .9375rem; }
 .details form { display: grid; gap: 1rem; }
 .adding { width: min(40rem, calc(100vw - 3rem)); }
 .adding h2 { font-size: 1.5rem; letter-spacing: -.02em; }
@@ -7094,7 +7151,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .tick.check { color: var(--ink); font-weight: 550; }
 .tick.check .glyph { color: var(--accent); }
 .tick.close, .tick.close .glyph { position: static; color: var(--bad); }
-.tick small { display: block; font-weight: 400; overflow-wrap: anywhere; }
+.tick small { display: block; font-weight: 400; overflow-wrap: break-word; }
 .numbered {
   display: grid; gap: .75rem; padding-left: 1.25rem; margin: 0; overflow-wrap: anywhere;
 }
@@ -7102,7 +7159,7 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 .question { width: min(26rem, calc(100vw - 2rem)); }
 .question article { padding: 1.5rem; }
 .question .actions { justify-content: flex-end; margin-top: 1.25rem; }
-.question p { overflow-wrap: anywhere; }
+.question p { overflow-wrap: break-word; }
 
 /* Queue */
 .items { --cover: min(3.25rem, 15vw); margin-bottom: 1.5rem; }
@@ -7129,12 +7186,12 @@ dd { overflow-wrap: anywhere; font-size: .9375rem; }
 }
 .item .meta { margin-top: .15rem; }
 .error {
-  margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: anywhere;
+  margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: break-word;
 }
 .device-group > .head { padding-bottom: .15rem; border-bottom: 1px solid var(--line); }
 .items > .head > .glyph { margin-right: -.4rem; color: var(--muted); }
 .items > .head > h2:not(:has(+ .totals)), .totals { margin-right: auto; }
-.nothing { padding: .75rem 0; }
+.nothing, .items > .waits { padding: .75rem 0; }
 .cancel-all { margin: -.5rem 0 1rem; text-align: right; }
 .cancel-all:empty { display: none; }
 button.link {
@@ -7199,7 +7256,7 @@ button.link {
   align-items: start;
 }
 .columns > div { display: grid; gap: 1.25rem; min-width: 0; }
-.signed { color: var(--muted); font-size: .9375rem; overflow-wrap: anywhere; }
+.signed { color: var(--muted); font-size: .9375rem; overflow-wrap: break-word; }
 .panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
 .panel, .panel form, .panel .field { grid-template-columns: minmax(0, 1fr); }
 .panel > button { justify-self: start; }
@@ -7218,12 +7275,10 @@ button.link {
 }
 .row:first-child { border-top: 0; }
 .row:last-child { padding-bottom: 0; }
-.device > .check { width: 100%; order: 1; font-size: .875rem; }
-.device > form { order: 2; padding: .5rem 0; }
-.row > .glyph { color: var(--muted); }
-.row > form { width: 100%; }
+.row > .check { width: 100%; font-size: .875rem; }
+.row > form { width: 100%; padding: .5rem 0; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
-.row-title { font-weight: 550; font-size: .9375rem; overflow-wrap: anywhere; }
+.row-title { font-weight: 550; font-size: .9375rem; overflow-wrap: break-word; }
 .row-actions { display: flex; flex-wrap: wrap; margin-left: -.7rem; }
 .new-key {
   display: grid; gap: .7rem; justify-items: start; padding: 1rem; border-radius: 12px;
@@ -7240,7 +7295,7 @@ button.link {
 .tidy[open] summary::before { rotate: 90deg; }
 .tidy summary .row-title { flex: 1; }
 .tidy .row { padding-left: 1.2rem; }
-.tidy .meta { overflow-wrap: anywhere; }
+.tidy .meta { overflow-wrap: break-word; }
 .tidy-sum { font-size: 1.25rem; font-weight: 700; letter-spacing: -.02em; }
 .scan-line {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between;
@@ -7426,6 +7481,7 @@ JS = r""""use strict";
  *   id: string, entry: string, name: string, size: number, status: Status,
  *   state: "here" | "offline" | "gone", percent: number, bytes: number,
  *   speed: number, error: string, ended_at: string | null, device: string | null,
+ *   key: string | null,
  *   account: string, is_own: boolean, freed_from: string | null,
  * }} QueueItem of the entry with the id `entry`; speed is in bytes per second, and
  * `device` null where any client of the account may take it */
@@ -7481,6 +7537,7 @@ const WORDS = {
   done: "Done",
   add: "Add",
   remove: "Remove",
+  actionOn: (label, name) => `${label} ${name}`,
   copy: "Copy",
   copied: "Copied.",
   optional: "optional",
@@ -7496,6 +7553,10 @@ const WORDS = {
   name: "Name",
   password: "Password",
   passwordHint: "At least 8 characters.",
+  forgotten:
+    "Forgot the password? An admin can set a new one, under Settings, People. On the " +
+    "server, this does it too:",
+  forgottenLine: "catalogd user password NAME",
   setup: "Welcome",
   setupLead: "Create the first account. It is an admin and can add others.",
   setupCode: "Setup code",
@@ -7544,7 +7605,6 @@ const WORDS = {
   again: "Again",
   queued: "Queued",
   queueing: "Queueing",
-  queueingName: name => `Queueing ${name}`,
   sendName: name => `Send ${name}`,
   sendAgainName: name => `Send again: ${name}`,
   sendParts: (parts, size) => `Send ${parts} (${size})`,
@@ -7567,7 +7627,15 @@ const WORDS = {
     newer: "update",
   },
   sentAt: time => `sent ${time}`,
-  sentMany: (name, count) => `${name}: ${count} files added to the queue.`,
+  sentOne: (name, device) => `${name}: added to the queue${device && ` of ${device}`}.`,
+  sentMany: (name, count, device) =>
+    `${name}: ${count} files added to the queue${device && ` of ${device}`}.`,
+  whenBack: {
+    away: (name, time) =>
+      `${name} was last seen at ${time}. It is sent when it is back.`,
+    new: name => `${name} has not connected yet. It is sent when it does.`,
+    silent: name => `The console of ${name} does not answer. It is sent when it does.`,
+  },
   sentSome: (sent, failed, why) => `${sent} added to the queue, ${failed} not: ${why}`,
   notSent: (name, why) => `${name} was not queued. ${why}`,
   perhapsSent: name =>
@@ -7646,18 +7714,20 @@ const WORDS = {
   offered: "Offered to the console",
   addOne: "Add one",
   sendTo: "Send to",
+  deviceGone: name => `${name} was removed, or is no longer shared. Send it where?`,
   toDevice: name => `to ${name}`,
   sender: name => `from ${name}`,
   deviceOf: (name, account) => `${name} (${account})`,
   anyDevice: "Any device",
   chooseDevice: "Choose a device",
+  thatDevice: "The device",
   moveItem: name => `Move ${name}`,
   moves: {top: "To the top", up: "Up", down: "Down"},
   nothingWaits: "Nothing waits.",
   freed: (count, names) =>
-    `${count === "1" ? "1 item waits" : `${count} items wait`} without a device, ` +
+    `${count === "1" ? "1 item waits" : `${count} items wait`} for any device, ` +
     `since ${names || "it"} was removed or is no longer shared.`,
-  deviceStates: {sending: "Sending", idle: "Idle", new: "Has not called yet"},
+  deviceStates: {sending: "Sending", idle: "Idle", new: "Not connected yet"},
   lastSeen: time => `Last seen ${time}`,
   noAnswer: "Its console does not answer",
   retry: name => `Retry ${name}`,
@@ -7686,6 +7756,7 @@ const WORDS = {
   allDone: (count, device) => `All done: ${count}${device && ` on ${device}`}.`,
   notDelivered: (name, why) => `${name} failed. ${why}`,
   title: (percent, name) => `${percent} % ${name} - catalogd`,
+  titleOf: name => `${name} - catalogd`,
   titleWaiting: count => `(${count}) catalogd`,
 
   tabs: {
@@ -7712,7 +7783,6 @@ const WORDS = {
   neverUsed: "never used",
   requests: count => `${count} ${count === "1" ? "request" : "requests"}`,
   revoke: "Revoke",
-  revokeName: name => `Revoke ${name}`,
   revokeQuestion: name =>
     `Revoke the key "${name}"? A program that uses it stops working.`,
 
@@ -7723,21 +7793,21 @@ const WORDS = {
   shareName: name => `Everyone here may send to ${name}`,
   isShared: "shared",
   rename: "Rename",
-  renameName: name => `Rename ${name}`,
+  nameTaken: name => `There is a device named ${name} already.`,
   newName: name => `New name of ${name}`,
   removeDevice: name =>
     `Remove ${name}? The program that sends to it stops working. ` +
-    "What waits for it stays in the queue, without a device.",
+    "What waits for it stays in the queue, for any device.",
   addDevice: "Add a device",
   addLead: "A small program on a computer here carries your games to the console.",
-  targetStep: "What does it put files on?",
+  targetStep: "Where do the games go?",
   targets: {
     folder: ["SD card or folder", "A card in a reader, or any folder"],
-    ftp: ["Console over FTP", "Sphaira, sys-ftpd or DBI"],
-    lan: ["Console that waits for installs", "Awoo, CyberFoil or DBI"],
+    ftp: ["Console, over FTP", "Sphaira, sys-ftpd or DBI"],
+    lan: ["Console, by network install", "Awoo, CyberFoil or DBI"],
     browse: ["The console fetches by itself", "Sphaira, DBI or Tinfoil"],
   },
-  folderPath: "Where is it on that computer?",
+  folderPath: "Folder on that computer",
   consoleHost: "Address of the console",
   consoleHostHint: "The program shows it, such as 192.168.1.20",
   deviceName: "What do you call it?",
@@ -7762,7 +7832,7 @@ const WORDS = {
     windows: "Windows",
     mac: "macOS",
     linux: "Linux",
-    server: "This server",
+    server: "Where catalogd runs",
   },
   computerNotes: {
     windows: "Open PowerShell, and paste these lines one after the other.",
@@ -7774,7 +7844,7 @@ const WORDS = {
   needsPython: "It needs Python 3.11 or newer, from python.org.",
   fillIn: "First fill in where the files go, above.",
   noClient:
-    "This server does not have the program. Copy send_to_switch.py from where you " +
+    "catalogd does not have the program here. Copy send_to_switch.py from where you " +
     "got catalogd to that computer, and open the terminal in its folder.",
   lines: {
     fetch: "Get the program",
@@ -7792,8 +7862,8 @@ const WORDS = {
   newCode: "New code",
   connectStep: "Watch it connect",
   connects: {
-    paired: "The code was used",
-    called: name => `${name} has called`,
+    paired: "Connected to catalogd",
+    called: name => `${name} asks for games`,
     folder: "Its folder is there",
     ftp: "Its console answers",
     lan: "Its console is called with the first file",
@@ -7830,19 +7900,16 @@ const WORDS = {
   consoleAddress: "Console address",
   copyAddress: "Copy the address",
   createAddress: "Create address",
-  replaceAddress: "Replace it",
   replace: "Replace",
   replaceQuestion:
     "Replace the console address? Programs on the console that use the old one stop " +
     "finding the library.",
-  revokeAddress: "Revoke the address",
-  revokeAddressQuestion:
+  revokeAddress:
     "Revoke the console address? Programs on the console that use it stop finding " +
     "the library.",
   sessions: "Signed-in browsers",
   thisBrowser: "this browser",
   end: "End",
-  endSession: name => `End the session of ${name}`,
   signOutEverywhere: "Sign out everywhere",
   signedOutEverywhere: "You were signed out in all browsers.",
   everywhereQuestion: "Sign out in all browsers, and in this one too?",
@@ -7872,7 +7939,7 @@ const WORDS = {
   lastBackup: (time, size) => `Last backup ${time}, ${size}.`,
   backupFailed: reason => `The last backup failed. ${reason}`,
   downloadBackup: "Download",
-  server: "This server",
+  server: "About",
   serverVersion: text => `catalogd ${text}`,
   serverAddress: "Address of this page",
   tidy: "Tidy",
@@ -7899,15 +7966,11 @@ const WORDS = {
   isAdmin: "Is an admin",
   makeAdmin: "Make admin",
   makeMember: "Make member",
-  makeAdminName: name => `Make admin: ${name}`,
-  makeMemberName: name => `Make member: ${name}`,
   isAdminNow: name => `${name} is an admin now.`,
   isMemberNow: name => `${name} is a member now.`,
   setPassword: "Set password",
-  setPasswordName: name => `Set the password of ${name}`,
   newPasswordOf: name => `New password of ${name}`,
   passwordSet: name => `Changed the password of ${name}; all sessions ended.`,
-  removeName: name => `Remove ${name}`,
   removeQuestion: name => `Remove the account ${name}, with its keys and its queue?`,
   addAccount: "Add an account",
   accountAdded: name => `The account ${name} was added.`,
@@ -7948,7 +8011,6 @@ const GLYPHS = {
   filter: "M4 6h16M7 12h10M10 18h4",
   info: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 11v5M12 8v.01",
   bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.5h-15zM10 21h4",
-  folder: "M3 6h7l2 3h9v11H3z",
   device: "M3 7h18v10H3zM7.5 7v10M16.5 7v10",
   wait: "M12 8v4l2.5 2.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z",
 };
@@ -8192,76 +8254,82 @@ function initialState() {
     account: /** @type {Account} */ (NOBODY),
     setupCode: "",
     view: "library",
-    tab: "", // of the settings
-    openTitle: "", // id of the title whose details are shown, or of a part of it
-    ...untouched(),
+    ...initialViews(),
+
     problem: NO_PROBLEM, // why a form was refused
     drafts: /** @type {Record<string, Fields | undefined>} */ ({}), // by form
     busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
-    question: /** @type {OpenQuestion | null} */ (null),
     toasts: /** @type {Toast[]} */ ([]),
     announcement: "", // for screen readers
+    device: rememberedDevice(), // that was chosen, or sent to last
+    queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
+    brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
+    notify: remembered("notify", "") === "yes",
+
+    // What the server told:
     answers: /** @type {Record<string, Answer>} */ ({}), // the last, by path
     // Why something could not be loaded, by its name in LOADS:
     problems: /** @type {Record<string, string>} */ ({}),
-
     entries: /** @type {Entry[] | null} */ (null),
-    search: kept("search", ""),
-    filter: kept("filter", "all"), // one of FILTERS
-    more: kept("more", ""), // a file type, "offline", or "" for all
-    showsMore: false,
-    sort: remembered("sort", "name"),
-    layout: remembered(
-      "layout",
-      matchMedia("(width >= 43.75em)").matches ? "covers" : "rows",
-    ),
-    range: [0, 0], // of the titles that are in the document
-    selecting: false,
-    selected: /** @type {Set<string>} */ (new Set()), // ids of titles
-    lastSelected: "",
-    queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
-    brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
-    deliveries: NO_DELIVERIES,
-
+    sent: NO_DELIVERIES,
     items: /** @type {QueueItem[] | null} */ (null),
     finished: 0, // number of items that have ended, also those that are not loaded
-    finishedShown: FINISHED_STEP,
-    clearing: /** @type {Clearing | null} */ (null), // what is hidden to be cleared
-    runs: /** @type {Map<string | null, Run>} */ (new Map()), // by device
-    ranges: /** @type {Record<string, number[]>} */ ({}), // drawn items, by group
     freed: 0, // number of items that lost their device
     devices: /** @type {Device[] | null} */ (null),
-    device: remembered("device", ""), // id of the one that was sent to last
     hasClient: true, // whether the server hands out the client
-    adding: /** @type {Adding | null} */ (null), // what was filled in to add a device
-    lastAdding: /** @type {Adding | null} */ (null), // and when that was broken off
-    renaming: "", // id of the device that gets another name
-    notify: remembered("notify", "") === "yes",
-
     scan: /** @type {ScanState} */ ({
-      scanning: false,
-      files: 0,
-      read: 0,
-      finished: null,
-      next: null,
-      problem: "",
-      folders: null,
+      ...{scanning: false, files: 0, read: 0},
+      ...{finished: null, next: null, problem: "", folders: null},
     }),
     keys: /** @type {Key[] | null} */ (null),
-    newKey: /** @type {{label: string, key: string} | null} */ (null),
     address: /** @type {ConsoleAddress | null} */ (null),
     sessions: /** @type {Session[] | null} */ (null),
     accounts: /** @type {ListedAccount[] | null} */ (null),
     backup: /** @type {Backup | null} */ (null),
     health: /** @type {{version: string} | null} */ (null),
     tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
-    settingPassword: 0, // id of the account that gets another password
   };
 }
 
-/** The details of a title before anything in them was changed. */
-function untouched() {
+/** The parts of the state that each view and dialog has. */
+function initialViews() {
   return {
+    library: {
+      search: kept("search", ""),
+      filter: kept("filter", "all"), // one of FILTERS
+      more: kept("more", ""), // a file type, "offline", or "" for all
+      // When the newest entry came that this browser showed before this visit:
+      newSince: kept("newSince", remembered("newest", "")),
+      showsMore: false,
+      sort: remembered("sort", "name"),
+      layout: remembered("layout", isWide() ? "covers" : "rows"),
+      range: [0, 0], // of the titles that are in the document
+      selecting: false,
+      selected: /** @type {Set<string>} */ (new Set()), // ids of titles
+      lastSelected: "",
+    },
+    details: untouched(),
+    queue: {
+      finishedShown: FINISHED_STEP,
+      clearing: /** @type {Clearing | null} */ (null), // what is hidden to be cleared
+      runs: /** @type {Map<string | null, Run>} */ (new Map()), // by device
+      ranges: /** @type {Record<string, number[]>} */ ({}), // drawn items, by group
+    },
+    settings: {
+      tab: "",
+      rowForm: "", // name of the form that is open in a row
+      newKey: /** @type {{label: string, key: string} | null} */ (null),
+    },
+    adding: /** @type {Adding | null} */ (null),
+    question: /** @type {OpenQuestion | null} */ (null),
+  };
+}
+
+/** The details of a title before anything in them was changed.
+ * @param {string} [id] of the title, or of a part of it; "" while they are closed */
+function untouched(id = "") {
+  return {
+    id,
     facts: /** @type {Record<string, Facts>} */ ({}), // by id of the part
     ticked: /** @type {Set<string> | null} */ (null), // ids of parts; null: see `ticks`
     unfolded: "", // id of the part whose file details are shown
@@ -8270,8 +8338,20 @@ function untouched() {
   };
 }
 
+function isWide() {
+  return matchMedia("(width >= 43.75em)").matches;
+}
+
 function remembered(name, otherwise) {
   return localStorage.getItem(name) || otherwise;
+}
+
+/** The device of this browser that was chosen, by a JSON text or, from earlier versions
+ * of this page, an id. */
+function rememberedDevice() {
+  const text = remembered("device", "");
+  const {id, name} = text.startsWith("{") ? JSON.parse(text) : {id: text, name: ""};
+  return {id, name: name || WORDS.thatDevice};
 }
 
 /** Return what this tab keeps over a reload. */
@@ -8296,16 +8376,71 @@ function update(changes) {
   queueMicrotask(draw);
 }
 
+/** Change a part of the state.
+ * @template {"library" | "details" | "queue" | "settings"} Part
+ * @param {Part} part
+ * @param {Partial<typeof state[Part]>} changes */
+function change(part, changes) {
+  update({[part]: {...state[part], ...changes}});
+}
+
 function draw() {
   drawing = false;
-  const focused = /** @type {HTMLElement | null} */ (document.activeElement);
+  const focused = /** @type {HTMLElement} */ (document.activeElement || document.body);
+  const before = focusable();
   patch(document.getElementById("app"), vnodes(renderPage()));
-  if (focused !== document.activeElement && focused?.isConnected) focused.focus();
+  if (focused !== document.activeElement && focused.isConnected) focused.focus();
   for (const dialog of document.getElementsByTagName("dialog"))
     if (!dialog.open) dialog.showModal();
+  keepFocus(focused, before);
   document.title = visible(documentTitle());
   makeRoomForBar();
   placeLists();
+}
+
+/** @type {WeakSet<HTMLElement>} */
+const opened = new WeakSet(); // first fields of forms that somebody has opened
+let formOpener = {node: document.body, name: ""}; // what had the focus before those
+
+/** What can have the focus in the dialog on top or the page, in order.
+ * @returns {HTMLElement[]} */
+function focusable() {
+  const top = [...document.getElementsByTagName("dialog")].at(-1) || document;
+  const selector = "a[href], button, input, select, textarea, summary, [autofocus]";
+  /** @type {NodeListOf<HTMLElement>} */
+  const nodes = top.querySelectorAll(selector);
+  return [...nodes].filter(node => node.tabIndex >= 0);
+}
+
+/** A form that opens takes the focus, and gives it back. When any other node goes, its
+ * neighbour gets the focus, if there is one that does the same.
+ * @param {HTMLElement} focused before the page was drawn
+ * @param {HTMLElement[]} before what could have the focus then */
+function keepFocus(focused, before) {
+  const now = focusable();
+  const field = now.find(node => node.autofocus && !opened.has(node));
+  if (field) {
+    formOpener = {node: focused, name: nameOf(focused)};
+    opened.add(field);
+    field.focus();
+  } else if (!focused.isConnected && document.activeElement === document.body) {
+    const at = before.indexOf(focused);
+    const near = [
+      ...before.slice(at + 1),
+      ...before.slice(0, Math.max(at, 0)).reverse(),
+    ];
+    const left = near.filter(node => now.includes(node));
+    const same = left.find(node => keyOf(node) && keyOf(node) === keyOf(focused));
+    const back =
+      focused.closest("form") &&
+      now.find(node => node === formOpener.node || nameOf(node) === formOpener.name);
+    const next = back || same || left[0] || document.querySelector("main");
+    next?.focus({preventScroll: true});
+  }
+}
+
+function nameOf(node) {
+  return node.getAttribute("aria-label") || node.textContent;
 }
 
 /** Let what sticks to the top of the page stick below the bar. */
@@ -8333,16 +8468,16 @@ function memo(compute) {
   };
 }
 
-/** @param {"sort" | "layout" | "device"} name */
+/** @param {"sort" | "layout"} name */
 function remember(name, value) {
   localStorage.setItem(name, value);
-  update({[name]: value});
+  change("library", {[name]: value});
 }
 
 /** Show other titles, from the first one on.
  * @param {Partial<Record<"search" | "filter" | "more", string>>} changes */
 function narrow(changes) {
-  update(changes);
+  change("library", changes);
   if (scrollY) scrollTo(0, 0);
 }
 
@@ -8405,6 +8540,13 @@ function formatAge(time) {
   return minutes < 20 * 60
     ? WORDS.hoursAgo(Math.floor(minutes / 60))
     : then.toLocaleString([], {dateStyle: "medium"});
+}
+
+/** The time of today, else the date too. */
+function formatClock(time) {
+  const then = new Date(`${time}Z`);
+  const isToday = then.toDateString() === new Date().toDateString();
+  return isToday ? then.toLocaleTimeString([], {timeStyle: "short"}) : formatTime(time);
 }
 
 function formatTime(time) {
@@ -8486,7 +8628,7 @@ function never() {
 
 async function rejected(data) {
   if (data.error === "signed_out" && state.phase === "in") {
-    leave(WORDS.signedOut);
+    lock();
     await never();
   }
   return new Problem(data.message);
@@ -8514,18 +8656,18 @@ function explain(error) {
   return WORDS.failed;
 }
 
-// Loading, and polling: each job runs again after its pause. When the page becomes
-// visible or the server is back, all of them run at once, and what the shown tab of the
-// settings has and what could not be loaded is loaded again.
+// Loading: what changes by itself is polled in one call, and what that call tells to
+// have changed is loaded. When the page becomes visible or the server is back, it is
+// polled at once, and what the shown tab of the settings has and what could not be
+// loaded is loaded again.
 
 /** What the server tells, and how it is loaded.
  * @type {Record<string, (name: string) => Promise<void>>} */
 const LOADS = {
-  queue: loadQueue,
+  changes: loadChanges,
+  devices: loadChanges,
+  scan: loadChanges,
   entries: loadEntries,
-  sent: loadSent,
-  scan: loadScan,
-  devices: loadDevices,
   keys: loadAnswer,
   sessions: loadAnswer,
   accounts: loadAnswer,
@@ -8534,31 +8676,15 @@ const LOADS = {
   address: name => loadAnswer(name, "web/dir"),
   health: name => loadAnswer(name, "healthz"),
 };
-
-/** @typedef {{pause: () => number, timer?: number}} Job of LOADS */
-/** @type {Record<string, Job>} */
-const JOBS = {
-  queue: {
-    pause: () => (state.view === "queue" || currentItem() ? 1000 : 2000),
-  },
-  entries: {
-    pause: () => (state.scan.scanning || isEmpty() ? 2000 : 5000),
-  },
-  scan: {pause: scanPause},
-  devices: {
-    pause: () => (state.adding ? 1000 : state.view === "library" ? 10000 : 3000),
-  },
-};
-const HIDDEN_FACTOR = 8; // by which polls of a hidden page are slower
 const RETRY_PAUSE = 1500; // milliseconds between attempts to reach the server
+const BUSY_PAUSE = 2200; // between polls while something is sent or scanned
+const ADDING_PAUSE = 1000; // while somebody watches a device connect
+const REST_PAUSE = 5500;
+const HIDDEN_PAUSE = 15500; // while nobody sees the page, but wants notifications
+let timer = 0; // of the next poll
 
-function scanPause() {
-  if (state.scan.scanning) return 1000;
-  return state.view === "settings" || isEmpty() ? 2000 : 10000;
-}
-
-/** Load what the server tells under this name; a job runs again after its pause. Why
- * that failed is kept until it is loaded. */
+/** Load what the server tells under this name. Why that failed is kept until it is
+ * loaded. */
 async function poll(name) {
   if (state.phase !== "in") return;
   let problem = "";
@@ -8569,22 +8695,24 @@ async function poll(name) {
   }
   if (problem !== (state.problems[name] || ""))
     update({problems: {...state.problems, [name]: problem}});
-  schedule(name);
+  if (LOADS[name] === loadChanges) schedule();
 }
 
-function schedule(name) {
-  const job = JOBS[name];
-  if (!job) return;
-  clearTimeout(job.timer);
-  const pause = state.connected ? job.pause() : RETRY_PAUSE;
-  job.timer = setTimeout(poll, document.hidden ? pause * HIDDEN_FACTOR : pause, name);
+function schedule() {
+  clearTimeout(timer);
+  if (document.hidden && !state.notify) return;
+  const isBusy = currentItem() || state.scan.scanning;
+  let pause = isBusy ? BUSY_PAUSE : REST_PAUSE;
+  if (state.adding) pause = ADDING_PAUSE;
+  if (document.hidden) pause = HIDDEN_PAUSE;
+  timer = setTimeout(poll, state.connected ? pause : RETRY_PAUSE, "changes");
 }
 
 function pollAll() {
   if (state.phase !== "in") return;
-  const shown = state.view === "settings" ? loadsOf(state.tab) : [];
+  const shown = state.view === "settings" ? loadsOf(state.settings.tab) : [];
   const failed = Object.keys(state.problems).filter(name => state.problems[name]);
-  for (const name of new Set([...Object.keys(JOBS), ...shown, ...failed])) poll(name);
+  for (const name of new Set(["changes", ...shown, ...failed])) poll(name);
 }
 
 /** @typedef {{etag?: string | null}} Answer */
@@ -8601,42 +8729,33 @@ async function fetchChanged(path) {
 
 /** Load what a path answers, or what of that has the name. */
 async function loadAnswer(name, path = `web/${name}`) {
-  const data = await fetchChanged(path);
-  if (data) update({[name]: data[name] || data});
+  const data = await call("GET", path);
+  update({[name]: data[name] || data});
+}
+
+/** Load the parts of the queue, the devices, the scan and what was sent that have
+ * changed, and the entries where they have. */
+async function loadChanges() {
+  const {items: before, scan: lastScan} = state;
+  const shown = state.queue.finishedShown;
+  const data = await fetchChanged(`web/changes?finished=${shown}`);
+  if (state.adding && !state.adding.pairing?.device) await loadPairing("GET");
+  if (!data || shown !== state.queue.finishedShown) return; // more are loaded by now
+  const {devices, sent, scan} = {...state, ...data};
+  update({devices, sent, scan, ...data.queue});
+  if (before && data.queue) announceChanges(before, data.queue.items);
+  const hasScanned = lastScan.scanning && !scan.scanning;
+  if ("entries" in data || hasScanned || state.problems.entries) await poll("entries");
 }
 
 async function loadEntries() {
-  const data = await fetchChanged("web/entries");
   const isFirst = !state.entries;
-  if (data) update({entries: data.entries});
+  const {entries} = await call("GET", "web/entries");
+  const newest = state.scan.scanning ? "" : newestOf(entries);
+  update({entries});
+  if (!state.library.newSince) change("library", {newSince: newest});
   loadDescription();
   if (isFirst) queueMicrotask(restorePosition);
-}
-
-async function loadQueue() {
-  const {finishedShown: shown, items: before} = state;
-  const query = shown > FINISHED_STEP ? `?finished=${shown}` : "";
-  const data = await fetchChanged(`web/queue${query}`);
-  if (!data || shown !== state.finishedShown) return; // more are loaded by now
-  const {queue: items, finished, freed} = data;
-  update({items, finished, freed});
-  if (before) announceChanges(before, items);
-}
-
-async function loadSent() {
-  const {sent} = await call("GET", "web/sent");
-  update({deliveries: sent});
-}
-
-async function loadScan() {
-  const wasScanning = state.scan.scanning;
-  const scan = await call("GET", "web/scan");
-  if (JSON.stringify(scan) !== JSON.stringify(state.scan)) update({scan});
-  if (wasScanning && !scan.scanning) poll("entries");
-}
-
-function isEmpty() {
-  return !state.entries?.length;
 }
 
 // Signing in and out
@@ -8655,19 +8774,27 @@ async function start() {
 }
 
 function enter(account) {
+  if (state.account.name !== account.name) leave();
   update({phase: "in", account, problem: NO_PROBLEM});
   if (state.view === "settings") openTab();
   pollAll();
-  poll("sent");
 }
 
 /** Forget the account and all that was loaded for it. */
-function leave(message = "") {
+function leave() {
+  if (state.account === NOBODY) return;
   sessionStorage.clear();
   scrolled.library = 0;
-  update({...initialState(), phase: "sign-in"});
+  update({...initialState(), hasClient: state.hasClient, phase: "sign-in"});
   readLocation();
-  if (message) toast(message);
+}
+
+/** Ask who it is where a session has ended. What was typed and where is kept for the
+ * same account; what calls of the session answer is not. */
+function lock() {
+  closeQuestion();
+  update({phase: "sign-in", account: {...state.account}, problem: NO_PROBLEM});
+  toast(WORDS.signedOut);
 }
 
 function signOut() {
@@ -8707,22 +8834,23 @@ function readLocation(event) {
 }
 
 function show(view, tab = "") {
-  const place = state.view + state.tab;
+  const place = state.view + state.settings.tab;
   const changed = view + tab !== place;
   if (changed) scrolled[place] = scrollY;
-  update({view, tab, openTitle: "", problem: NO_PROBLEM});
+  update({view, details: untouched(), problem: NO_PROBLEM});
+  change("settings", {tab});
   if (!changed) return;
   if (view === "settings" && state.phase === "in") {
     openTab();
     pollAll();
   }
-  setTimeout(() => scrollTo(0, scrolled[state.view + state.tab] || 0));
+  setTimeout(() => scrollTo(0, scrolled[state.view + state.settings.tab] || 0));
 }
 
 /** Where the address names no tab that the account has, go to the first. */
 function openTab() {
-  if (!tabs().includes(state.tab)) update({tab: tabs()[0]});
-  history.replaceState(history.state, "", `#settings/${state.tab}`);
+  if (!tabs().includes(state.settings.tab)) change("settings", {tab: tabs()[0]});
+  history.replaceState(history.state, "", `#settings/${state.settings.tab}`);
 }
 
 function go(view) {
@@ -8748,14 +8876,33 @@ function closeLeftDialogs() {
   if (dialog !== "adding") closeAdding();
 }
 
+/** Close one thing: a form in a dialog or a list, which keeps its draft, or the
+ * selection. The browser closes a dialog by itself.
+ * @param {KeyboardEvent} event */
+function closeOneByEscape(event) {
+  if (event.key !== "Escape" || state.question) return;
+  if (state.details.id ? state.details.editing : state.settings.rowForm) {
+    event.preventDefault();
+    if (state.details.id) change("details", {editing: ""});
+    else change("settings", {rowForm: ""});
+  } else if (isSelecting() && layerOnTop() === "page") setSelecting(false);
+}
+
 /** Keep the position in the library for a reload, and for Back from another page. */
 function keepPosition() {
   if (state.phase !== "in" || !state.entries) return;
   if (state.view === "library") scrolled.library = scrollY;
-  const {search, filter, more} = state;
-  const position = {search, filter, more, scrolled: String(scrolled.library)};
+  const {search, filter, more, newSince} = state.library;
+  const position = {search, filter, more, newSince, scrolled: String(scrolled.library)};
   for (const [name, value] of Object.entries(position))
     sessionStorage.setItem(name, value);
+  localStorage.setItem("newest", newestOf(state.entries));
+}
+
+/** When the newest entry came. On the first visit none of them is new.
+ * @param {Entry[]} entries */
+function newestOf(entries) {
+  return entries.reduce((last, {created_at: at}) => (at > last ? at : last), "");
 }
 
 function restorePosition() {
@@ -8808,7 +8955,7 @@ function makeTitle(id, parts) {
     kind: titleKind(parts[0]),
     parts,
     size: totalSize(offered),
-    created_at: parts.reduce((last, {created_at: at}) => (at > last ? at : last), ""),
+    created_at: newestOf(parts),
     sortKey: plainName.replace(/\d+/g, digits => digits.padStart(9, "0")),
     plainName,
     searchText: parts.map(searchTextOf).join("\n"),
@@ -9014,7 +9161,7 @@ const knownOf = memo((sent, items, queueing) => ({
 }));
 
 function sentNow() {
-  return deliveriesTo(state.deliveries, chosenDevice());
+  return deliveriesTo(state.sent, chosenDevice());
 }
 
 /** @param {Title} title
@@ -9070,23 +9217,16 @@ const COMPARE = {
   size: (a, b) => b.size - a.size,
 };
 
-/** @type {Record<string, (title: Title, newSince: string) => boolean>} */
+/** @type {Record<string, (title: Title, since: string) => boolean>} */
 const FILTERS = {
   all: () => true,
   games: title => title.kind === "game",
   homebrew: title => title.kind === "homebrew",
   links: title => title.parts.some(part => part.type === "url"),
   unsent: title => !statusOf(title).isSent,
-  new: (title, newSince) => title.created_at > newSince,
+  new: (title, since) => since !== "" && title.created_at > since,
   updates: title => statusOf(title).hasNewer,
 };
-const NEW_DAYS = 30;
-
-/** The day since which a title is new, such as "2026-01-31". */
-function newSince() {
-  return new Date(Date.now() - NEW_DAYS * 86400000).toISOString().slice(0, 10);
-}
-
 /** How many titles each filter shows. No filter depends on the queue. */
 const countTitles = memo(
   /** @param {Title[]} titles */
@@ -9117,8 +9257,12 @@ function isShown(part, more) {
 const sorted = memo((titles, sort) => [...titles].sort(COMPARE[sort]));
 
 /** @param {Title} title */
-function hasWord({searchText, facets}, word) {
-  return searchText.includes(word) || facets.includes(` ${word} `);
+function hasWord({searchText, facets, plainName}, word) {
+  return (
+    searchText.includes(word) ||
+    facets.includes(` ${word} `) ||
+    plainName.replaceAll(" ", "").includes(word)
+  );
 }
 
 /** The titles that match; those whose names begin with the search come first. */
@@ -9133,7 +9277,7 @@ const matching = memo(
         (!more || title.parts.some(part => isShown(part, more))) &&
         words.every(word => hasWord(title, word)),
     );
-    if (!query) return found;
+    if (!query) return found.filter(title => title.name.includes(search.trim()));
     const first = found.filter(title => title.plainName.startsWith(query));
     const rest = found.filter(title => !title.plainName.startsWith(query));
     return [...first, ...rest];
@@ -9142,9 +9286,9 @@ const matching = memo(
 
 /** @returns {Title[]} */
 function visibleTitles() {
-  const {sort, search, filter, more} = state;
+  const {sort, search, filter, more} = state.library;
   const titles = sorted(allTitles(), sort);
-  return matching(titles, search, filter, more, newSince(), sentNow());
+  return matching(titles, search, filter, more, state.library.newSince, sentNow());
 }
 
 // Titles in words
@@ -9248,16 +9392,59 @@ const reachableOf = memo(
 );
 
 /** The id of the device that Send queues for, or null where there is none: then any
- * client of the account may take the items. */
+ * client of the account may take the items, or the one that was chosen is gone. */
 function chosenDevice() {
   const devices = reachable();
-  const chosen = devices.find(({id}) => id === state.device) || devices[0];
-  return chosen ? chosen.id : null;
+  if (!state.device.id) return devices.length ? devices[0].id : null;
+  return devices.some(({id}) => id === state.device.id) ? state.device.id : null;
+}
+
+function chooseDevice(id) {
+  const place = deviceOf(id);
+  if (!place || id === state.device.id) return;
+  const device = {id, name: deviceName(place)};
+  localStorage.setItem("device", JSON.stringify(device));
+  update({device});
+}
+
+/** Return the device to send to, or null without any. Where the chosen one was removed
+ * or is no longer shared, ask. Returns undefined where no answer is given.
+ * @returns {Promise<string | null | undefined>} */
+async function deviceToSendTo() {
+  if (!state.devices) await loadChanges();
+  const devices = reachable();
+  const chosen = chosenDevice();
+  chooseDevice(chosen);
+  if (chosen || !devices.length) return chosen;
+  const choices = devices.map(device => ({
+    yes: WORDS.toDevice(deviceName(device)),
+    act: () => {
+      chooseDevice(device.id);
+      return device.id;
+    },
+  }));
+  return ask({text: WORDS.deviceGone(state.device.name), choices});
 }
 
 /** Whether what is sent waits until somebody adds a device. */
 function needsDevice() {
   return state.devices !== null && !reachable().length;
+}
+
+/** @returns {Device | undefined} with this id */
+function deviceOf(id) {
+  return state.devices?.find(device => device.id === id);
+}
+
+/** Why what waits for a device is not sent now, and when it is, or "".
+ * @param {Device} [device] */
+function whenBack(device) {
+  if (!device) return "";
+  const name = deviceName(device);
+  if (isSilent(device)) return WORDS.whenBack.silent(name);
+  if (device.state === "new") return WORDS.whenBack.new(name);
+  const isAway = device.state === "away";
+  return isAway ? WORDS.whenBack.away(name, formatClock(device.last_call)) : "";
 }
 
 function deviceName({name, account, is_own: isOwn}) {
@@ -9287,27 +9474,25 @@ function deviceState(device) {
   return isSilent(device) ? WORDS.noAnswer : WORDS.deviceStates[kind];
 }
 
-async function loadDevices() {
-  const {devices} = await call("GET", "web/devices");
-  if (JSON.stringify(devices) !== JSON.stringify(state.devices)) update({devices});
-  if (state.adding && !state.adding.pairing?.device) await loadPairing("GET");
-}
-
-/** Where Send queues for, if there are several devices. */
+/** Where Send queues for. */
 function renderDeviceMenu() {
   const devices = reachable();
-  if (devices.length < 2) return false;
+  const chosen = chosenDevice();
+  if (!devices.length) return false;
+  if (devices.length === 1 && chosen)
+    return h.p("to-device", WORDS.toDevice(deviceName(devices[0])));
   return h.select(
     {
       class: "to-device",
       key: "to-device",
       "aria-label": WORDS.sendTo,
-      value: chosenDevice(),
-      onchange: event => remember("device", event.target.value),
+      value: chosen || "",
+      onchange: event => chooseDevice(event.target.value),
     },
+    !chosen && h.option({value: "", selected: true, hidden: true}, WORDS.chooseDevice),
     devices.map(device =>
       h.option(
-        {value: device.id, selected: device.id === chosenDevice()},
+        {value: device.id, selected: device.id === chosen},
         WORDS.toDevice(deviceName(device)),
       ),
     ),
@@ -9329,14 +9514,15 @@ function renderWaits() {
  * @param {Entry[]} parts */
 async function send(parts, name = WORDS.titles(String(parts.length))) {
   const ids = parts.map(part => part.id);
+  const device = await deviceToSendTo();
+  if (device === undefined) return;
   setQueueing(ids, true);
   try {
-    if (!state.devices) await loadDevices();
-    const body = {entries: ids, device: chosenDevice() || undefined};
+    const body = {entries: ids, device: device || undefined};
     const {added, failed} = await call("POST", "web/send", body);
-    await poll("queue");
-    tellSent(added, failed, name, body.device);
-    if (added.length && needsDevice() && !state.openTitle)
+    await poll("changes");
+    tellSent(added, failed, name, device);
+    if (added.length && needsDevice() && !state.details.id)
       toast(WORDS.waitsForDevice, false, {label: WORDS.addOne, act: addDevice});
   } catch (error) {
     const say = error instanceof Unanswered ? WORDS.perhapsSent : WORDS.notSent;
@@ -9352,7 +9538,9 @@ function sendOrExplain(parts, name) {
   return toast(WORDS.notSent(name, WORDS.diskAway), true);
 }
 
-/** Say how a send ended. One of several files can be undone. */
+/** Say how a send ended, and what it waits for. It can be undone.
+ * @param {string[]} added
+ * @param {string | null} device */
 function tellSent(added, failed, name, device) {
   if (failed.length && !added.length)
     toast(WORDS.notSent(name, failed[0].message), true);
@@ -9365,17 +9553,22 @@ function tellSent(added, failed, name, device) {
       ),
       true,
     );
-  else if (added.length > 1)
-    toast(WORDS.sentMany(name, formatNumber(added.length)), false, {
-      label: WORDS.undo,
-      act: () => undoSend(added, device),
-    });
+  else if (added.length) {
+    const place = deviceOf(device);
+    const to = place ? deviceName(place) : "";
+    const text =
+      added.length > 1
+        ? WORDS.sentMany(name, formatNumber(added.length), to)
+        : WORDS.sentOne(name, to);
+    const act = () => undoSend(added, device);
+    toast(`${text} ${whenBack(place)}`.trim(), false, {label: WORDS.undo, act});
+  }
 }
 
 function undoSend(entries, device) {
   return attempt(async () => {
-    await call("POST", "web/send/undo", {entries, device});
-    await poll("queue");
+    await call("POST", "web/send/undo", {entries, device: device || undefined});
+    await poll("changes");
   });
 }
 
@@ -9399,14 +9592,14 @@ const partsOfSelected = memo(
 );
 
 function selectedParts() {
-  return partsOfSelected(allTitles(), state.selected, sentNow());
+  return partsOfSelected(allTitles(), state.library.selected, sentNow());
 }
 
 function sendSelected() {
   const parts = selectedParts();
-  const titles = WORDS.titles(formatNumber(state.selected.size));
+  const titles = WORDS.titles(formatNumber(state.library.selected.size));
   const away = allTitles().filter(
-    title => state.selected.has(title.id) && statusOf(title).isAway,
+    title => state.library.selected.has(title.id) && statusOf(title).isAway,
   );
   const sendAll = async () => {
     if (parts.length) {
@@ -9415,18 +9608,18 @@ function sendSelected() {
     }
     if (away.length) await sendOrExplain([], WORDS.titles(formatNumber(away.length)));
   };
-  if (state.selected.size <= MAX_UNASKED) return sendAll();
+  if (state.library.selected.size <= MAX_UNASKED) return sendAll();
   const size = formatBytes(totalSize(parts));
   return ask({text: WORDS.sendMany(titles, size), yes: WORDS.send, act: sendAll});
 }
 
 /** Select a title, or not; with shift, also all between it and the last one. */
 function toggleSelected(id, withShift) {
-  const selected = new Set(state.selected);
-  const change = selected.has(id) ? "delete" : "add";
-  for (const each of withShift ? titlesBetween(state.lastSelected, id) : [id])
-    selected[change](each);
-  update({selected, lastSelected: id});
+  const selected = new Set(state.library.selected);
+  const way = selected.has(id) ? "delete" : "add";
+  for (const each of withShift ? titlesBetween(state.library.lastSelected, id) : [id])
+    selected[way](each);
+  change("library", {selected, lastSelected: id});
 }
 
 function titlesBetween(one, other) {
@@ -9437,11 +9630,12 @@ function titlesBetween(one, other) {
 
 function selectShown() {
   const sendable = visibleTitles().filter(title => !statusOf(title).isAway);
-  update({selected: new Set([...state.selected, ...sendable.map(title => title.id)])});
+  const ids = sendable.map(title => title.id);
+  change("library", {selected: new Set([...state.library.selected, ...ids])});
 }
 
 function setSelecting(selecting) {
-  update({selecting, selected: new Set(), lastSelected: ""});
+  change("library", {selecting, selected: new Set(), lastSelected: ""});
 }
 
 // Long lists: only the rows in sight, and some around them, are in the document
@@ -9450,7 +9644,7 @@ const GAP = 20; // pixels, as in the style
 
 function gridShape(width) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const isRows = state.layout === "rows";
+  const isRows = state.library.layout === "rows";
   const cover = Math.max(11 * rem, width * 0.09); // larger on a large screen
   const half = Math.max((width - GAP) / 2, 8 * rem); // two columns on a phone
   const narrowest = isRows ? 26 * rem : Math.min(cover, half);
@@ -9480,9 +9674,12 @@ function placeWindow() {
   list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
   list.style.gridAutoRows = `${height}px`;
   list.style.setProperty("--lines", String(lines));
-  list.style.setProperty("--cover", state.layout === "rows" ? "" : `${columnWidth}px`);
+  list.style.setProperty(
+    "--cover",
+    state.library.layout === "rows" ? "" : `${columnWidth}px`,
+  );
   const range = [first * columns, last * columns];
-  if (range.join() !== state.range.join()) update({range});
+  if (range.join() !== state.library.range.join()) change("library", {range});
 }
 
 /** Move the ranges of drawn queue items to what is in sight. The style gives all rows
@@ -9497,7 +9694,8 @@ function placeRows() {
     const pitch = parseFloat(getComputedStyle(list).gridAutoRows);
     ranges[group] = placeList(list, pitch, Number(count), 3);
   }
-  if (JSON.stringify(ranges) !== JSON.stringify(state.ranges)) update({ranges});
+  if (JSON.stringify(ranges) !== JSON.stringify(state.queue.ranges))
+    change("queue", {ranges});
 }
 
 /** Give a list the height of all its rows, put the drawn ones where they belong, and
@@ -9531,7 +9729,7 @@ function renderPage() {
     isSelecting() && renderSelection(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
-    state.openTitle && renderDetails(),
+    state.details.id && renderDetails(),
     state.adding && renderAdding(state.adding),
     state.question && renderQuestion(state.question),
   ];
@@ -9541,14 +9739,15 @@ function renderPage() {
  * is below it. */
 function layerOnTop() {
   if (state.phase !== "in") return "page";
-  const {question, adding, openTitle: details} = state;
+  const {question, adding} = state;
+  const details = state.details.id;
   const open = Object.entries({question, adding, details}).find(([, value]) => value);
   return open ? open[0] : "page";
 }
 
 /** The selection is kept while other views are shown. */
 function isSelecting() {
-  return state.selecting && state.view === "library";
+  return state.library.selecting && state.view === "library";
 }
 
 function skipToMain(event) {
@@ -9649,7 +9848,7 @@ function renderDialog(name, props, close, ...children) {
     {
       ...props,
       key: name,
-      onclose: () => close(),
+      onclose: () => state.phase === "in" && close(),
       onpointerdown: press,
       onclick: click,
     },
@@ -9665,8 +9864,9 @@ function isOutside({target, currentTarget: dialog, clientX: x, clientY: y}) {
   return target === dialog && (x < left || x > right || y < top || y > bottom);
 }
 
-/** @typedef {{text: string, yes: string, no?: string, act: () => any,
- *   isDanger?: boolean}} Question */
+/** @typedef {{yes: string, act: () => any}} Choice */
+/** @typedef {{text: string, no?: string, isDanger?: boolean} & (Choice |
+ *   {choices: Choice[]})} Question one answer besides "no", or several */
 /** @typedef {Question & {settle: (done?: any) => void}} OpenQuestion */
 
 /** Ask before `act` is done. Returns a Promise that is settled when it was done, or
@@ -9687,7 +9887,8 @@ function closeQuestion(act) {
 }
 
 /** @param {Question} question */
-function renderQuestion({text, yes, no = WORDS.cancel, act, isDanger}) {
+function renderQuestion({text, no = WORDS.cancel, isDanger, ...rest}) {
+  const choices = "choices" in rest ? rest.choices : [rest];
   return renderDialog(
     "question",
     {class: "question", "aria-labelledby": "question-text"},
@@ -9696,10 +9897,12 @@ function renderQuestion({text, yes, no = WORDS.cancel, act, isDanger}) {
     h.div(
       "actions",
       button(no, () => closeQuestion(), {name: "no"}),
-      button(yes, () => closeQuestion(act), {
-        name: "yes",
-        class: isDanger ? "danger" : "primary",
-      }),
+      choices.map(({yes, act}, n) =>
+        button(yes, () => closeQuestion(act), {
+          name: `yes${n}`,
+          class: isDanger ? "danger" : "primary",
+        }),
+      ),
     ),
   );
 }
@@ -9708,8 +9911,8 @@ function renderQuestion({text, yes, no = WORDS.cancel, act, isDanger}) {
 
 /** @typedef {Record<string, any>} Fields of a form, by name */
 
-/** A form that calls `submit` with its fields, and shows the Problem if that fails.
- * What is typed is kept until it was submitted or cancelled. */
+/** A form that calls `submit` with its fields, if it can be submitted, and shows the
+ * Problem if that fails. What is typed is kept until it was submitted or cancelled. */
 function form(name, submit, ...children) {
   const problem = state.problem.form === name ? state.problem.text : "";
   const key = `form-${name}`;
@@ -9719,10 +9922,11 @@ function form(name, submit, ...children) {
     {
       key,
       "aria-busy": state.busy.has(key) ? "true" : null,
-      oninput: event => setDraft(name, fieldsOf(event.currentTarget)),
+      oninput: event =>
+        setDraft(name, {...state.drafts[name], ...fieldsOf(event.currentTarget)}),
       onsubmit: event => {
         event.preventDefault();
-        once(key, () => submitForm(event.target, name, submit));
+        if (submit) once(key, () => submitForm(event.target, name, submit));
       },
     },
     fields,
@@ -9736,7 +9940,8 @@ function fillFields(nodes, draft) {
   for (const {props, children} of nodes) {
     const {name, type, default: first} = props;
     const value = draft?.[name] ?? first;
-    if (name && type === "checkbox") props.checked = draft ? name in draft : first;
+    if (type === "radio") props.checked = value === props.value;
+    else if (name && type === "checkbox") props.checked = Boolean(value);
     else if (name && value !== undefined) props.value = value;
     fillFields(children, draft);
   }
@@ -9744,7 +9949,10 @@ function fillFields(nodes, draft) {
 
 /** @returns {Fields} */
 function fieldsOf(form) {
-  return Object.fromEntries(new FormData(form));
+  const fields = Object.fromEntries(new FormData(form));
+  for (const {type, name, checked} of form.elements)
+    if (type === "checkbox") fields[name] = checked;
+  return fields;
 }
 
 /** @param {Fields} [draft] */
@@ -9784,6 +9992,7 @@ function field(label, name, props, hint = "") {
   );
 }
 
+const OPENED = {autofocus: true}; // of the first field of a form that a button opens
 const PLAIN_TEXT = {autocapitalize: "none", spellcheck: "false"};
 const ACCOUNT_NAME = {...PLAIN_TEXT, required: true, maxlength: "64"};
 const TITLE_ID = {...PLAIN_TEXT, pattern: "[0-9A-Fa-f]{16}"};
@@ -9834,10 +10043,16 @@ function renderSignIn() {
       form(
         "sign-in",
         signIn,
-        field(WORDS.name, "username", {...ACCOUNT_NAME, autocomplete: "username"}),
+        field(WORDS.name, "username", {
+          ...ACCOUNT_NAME,
+          autocomplete: "username",
+          default: state.account.name,
+        }),
         isSetup ? renderSetupFields() : field(WORDS.password, "password", PASSWORD),
         h.button("primary wide", isSetup ? WORDS.createAccount : WORDS.signIn),
       ),
+      !isSetup &&
+        h.p("forgotten", WORDS.forgotten, " ", h.code(null, WORDS.forgottenLine)),
     ),
   );
 }
@@ -9875,11 +10090,12 @@ function renderLibrary() {
 
 /** @param {Title[]} titles */
 function renderTitles(titles) {
-  const [first, last] = state.range;
+  const [first, last] = state.library.range;
   return h.ul(
-    {class: `entries ${state.layout}`, key: state.layout},
+    {class: `entries ${state.library.layout}`, key: state.library.layout},
     titles.slice(first, last).map((title, index) => {
-      const isSelected = state.selecting && state.selected.has(title.id);
+      const isSelected =
+        state.library.selecting && state.library.selected.has(title.id);
       return h.li(
         {
           class: isSelected ? "entry selected" : "entry",
@@ -9888,7 +10104,7 @@ function renderTitles(titles) {
           "aria-setsize": titles.length,
           "aria-posinset": first + index + 1,
         },
-        state.selecting ? renderChoice(title, isSelected) : renderTitle(title),
+        state.library.selecting ? renderChoice(title, isSelected) : renderTitle(title),
       );
     }),
   );
@@ -9913,7 +10129,7 @@ function renderBroken() {
 function renderSkeleton() {
   const ghosts = Array.from({length: 18}, () => h.div("ghost"));
   return h.div(
-    {class: `skeleton ${state.layout}`, role: "status"},
+    {class: `skeleton ${state.library.layout}`, role: "status"},
     h.span("unseen", WORDS.loading),
     ghosts,
   );
@@ -9935,8 +10151,8 @@ function renderEmptyLibrary() {
 
 /** @param {Entry[]} entries */
 function renderTools(entries) {
-  const toggle = () => setSelecting(!state.selecting);
-  const isPressed = {"aria-pressed": String(state.selecting)};
+  const toggle = () => setSelecting(!state.library.selecting);
+  const isPressed = {"aria-pressed": String(state.library.selecting)};
   return h.div(
     {class: "tools", key: "tools"},
     h.div(
@@ -9946,7 +10162,7 @@ function renderTools(entries) {
       iconButton("select", WORDS.select, toggle, isPressed),
     ),
     h.div("tools-row", renderFilter(), renderMoreButton(entries)),
-    state.showsMore && renderFurtherFilter(entries),
+    state.library.showsMore && renderFurtherFilter(entries),
   );
 }
 
@@ -9977,7 +10193,7 @@ function renderSearch() {
       ...PLAIN_TEXT,
       type: "search",
       id: "search",
-      value: state.search,
+      value: state.library.search,
       placeholder: WORDS.searchHint(WORDS.titles(count)),
       "aria-label": WORDS.search,
       "aria-keyshortcuts": "/",
@@ -10003,26 +10219,26 @@ function renderSort() {
     {
       class: "sort",
       "aria-label": WORDS.sort,
-      value: state.sort,
+      value: state.library.sort,
       onchange: event => remember("sort", event.target.value),
     },
     Object.entries(WORDS.sorts).map(([sort, label]) =>
-      h.option({value: sort, selected: sort === state.sort}, label),
+      h.option({value: sort, selected: sort === state.library.sort}, label),
     ),
   );
 }
 
 function renderLayoutButton() {
-  return state.layout === "rows"
+  return state.library.layout === "rows"
     ? iconButton("library", WORDS.asCovers, () => remember("layout", "covers"))
     : iconButton("rows", WORDS.asRows, () => remember("layout", "rows"));
 }
 
 /** Kinds that the library has none of are left out. */
 function renderFilter() {
-  const counts = countTitles(allTitles(), newSince(), sentNow());
+  const counts = countTitles(allTitles(), state.library.newSince, sentNow());
   const isUseful = filter =>
-    counts[filter] > 0 || filter === state.filter || filter === "updates";
+    counts[filter] > 0 || filter === state.library.filter || filter === "updates";
   return h.div(
     {class: "filter", role: "group", "aria-label": WORDS.filter},
     Object.keys(FILTERS)
@@ -10035,7 +10251,7 @@ function renderFilter() {
             " ",
             h.span("chip-count", formatNumber(counts[filter])),
           ],
-          filter === state.filter,
+          filter === state.library.filter,
           () => narrow({filter}),
         ),
       ),
@@ -10050,11 +10266,11 @@ function renderChip(key, content, isPressed, onclick) {
 /** @param {Entry[]} entries */
 function renderMoreButton(entries) {
   if (furtherFilters(entries).length < 2) return false;
-  const toggle = () => update({showsMore: !state.showsMore});
+  const toggle = () => change("library", {showsMore: !state.library.showsMore});
   return iconButton("filter", WORDS.moreFilters, toggle, {
     key: "more",
-    class: state.more ? "icon-button is-set" : "icon-button",
-    "aria-expanded": String(state.showsMore),
+    class: state.library.more ? "icon-button is-set" : "icon-button",
+    "aria-expanded": String(state.library.showsMore),
   });
 }
 
@@ -10063,7 +10279,7 @@ function renderFurtherFilter(entries) {
   return h.div(
     {class: "filter", role: "group", "aria-label": WORDS.moreFilters, key: "further"},
     furtherFilters(entries).map(more => {
-      const isPressed = more === state.more;
+      const isPressed = more === state.library.more;
       const label = more === "offline" ? WORDS.offline : more.toUpperCase();
       return renderChip(more, label, isPressed, () =>
         narrow({more: isPressed ? "" : more}),
@@ -10078,7 +10294,7 @@ function renderTitle(title) {
   return [
     h.a(
       {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
-      renderCover(title, state.layout === "rows"),
+      renderCover(title, state.library.layout === "rows"),
       renderTitleProgress(title),
     ),
     h.div(
@@ -10114,7 +10330,7 @@ function scaleOf(percent) {
 function renderChoice(title, isSelected) {
   return h.label(
     {class: "choice", key: "choice"},
-    h.span("entry-cover", renderCover(title, state.layout === "rows")),
+    h.span("entry-cover", renderCover(title, state.library.layout === "rows")),
     h.span("entry-text", h.span("entry-name", title.name), renderTitleMeta(title)),
     h.input({
       type: "checkbox",
@@ -10162,46 +10378,40 @@ function sendText(title, parts) {
   return words(countParts(parts), sizeOf({size: totalSize(parts)}));
 }
 
-/** It takes the place of the send button, keeps its focus, and leads to the queue.
+/** It takes the place of the send button, keeps its focus and, once the server has
+ * answered, leads to the queue.
  * @param {Title} title */
 function renderQueuedButton(title) {
   const {status, sending: item} = statusOf(title);
-  if (status === "queueing") return renderQueueing(title);
-  const label = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
+  const isQueued = status !== "queueing";
   const inQueue = WORDS.seeQueue(title.name);
+  const label = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
+  const icon = isQueued ? (item ? "queue" : "check") : "wait";
   return button(
-    [glyph(item ? "queue" : "check"), h.span(null, label)],
-    () => go("queue"),
+    [glyph(icon), h.span(null, isQueued ? label : WORDS.queueing)],
+    () => isQueued && go("queue"),
     {
       class: "send is-queued",
       key: "send",
-      title: inQueue,
-      "aria-label": `${label}: ${inQueue}`,
+      title: isQueued ? inQueue : null,
+      "aria-label": isQueued
+        ? `${label}: ${inQueue}`
+        : WORDS.actionOn(WORDS.queueing, title.name),
+      "aria-disabled": isQueued ? null : "true",
+      "aria-busy": isQueued ? null : "true",
     },
   );
 }
 
-/** It takes the place of the send button until the server has answered.
- * @param {Title} title */
-function renderQueueing({name}) {
-  return button([glyph("wait"), h.span(null, WORDS.queueing)], () => {}, {
-    class: "send is-queued",
-    key: "send",
-    "aria-label": WORDS.queueingName(name),
-    "aria-disabled": "true",
-    "aria-busy": "true",
-  });
-}
-
 function renderSelection() {
-  const count = formatNumber(state.selected.size);
+  const count = formatNumber(state.library.selected.size);
   const parts = selectedParts();
   const shown = formatNumber(visibleTitles().length);
   return h.div(
     {class: "selection", role: "region", "aria-label": WORDS.select, key: "selection"},
     h.p(
       {role: "status"},
-      state.selected.size
+      state.library.selected.size
         ? WORDS.selected(count, formatBytes(totalSize(parts)))
         : WORDS.noneSelected,
     ),
@@ -10210,7 +10420,7 @@ function renderSelection() {
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
     button(
       [glyph("send"), WORDS.sendSelected(count)],
-      () => state.selected.size && sendSelected(),
+      () => state.library.selected.size && sendSelected(),
       {class: "primary", "aria-disabled": parts.length ? null : "true"},
     ),
   );
@@ -10376,30 +10586,30 @@ function drawWaves(seed) {
 const MAX_PARTS = 100; // that are shown at first
 
 function openTitle(id) {
-  update({openTitle: id, problem: NO_PROBLEM, ...untouched()});
+  update({details: untouched(id), problem: NO_PROBLEM});
   loadDescription();
 }
 
 /** Load the facts of the part that describes the open title, once it is known. */
 function loadDescription() {
-  const main = state.openTitle && findTitle(state.openTitle)?.parts[0];
-  if (main && !state.facts[main.id]) loadFacts(main.id).catch(explain);
+  const main = state.details.id && findTitle(state.details.id)?.parts[0];
+  if (main && !state.details.facts[main.id]) loadFacts(main.id).catch(explain);
 }
 
 async function loadFacts(id) {
   const facts = await call("GET", `web/entries/${id}`);
-  update({facts: {...state.facts, [id]: facts}});
+  change("details", {facts: {...state.details.facts, [id]: facts}});
 }
 
 function closeDetails() {
-  if (!state.openTitle) return;
-  update({openTitle: ""});
+  if (!state.details.id) return;
+  update({details: untouched()});
   if (history.state?.dialog === "details") history.back();
   else location.replace(`#${state.view}`);
 }
 
 function renderDetails() {
-  const title = findTitle(state.openTitle);
+  const title = findTitle(state.details.id);
   return renderSheet(
     "details",
     title ? title.name : WORDS.details,
@@ -10425,10 +10635,11 @@ function renderMissingTitle() {
 
 /** @param {Title} title */
 function renderOpenTitle(title) {
-  const edited = title.parts.find(part => part.id === state.editing);
+  const edited = title.parts.find(part => part.id === state.details.editing);
   if (edited) return renderEdit(edited);
   const {author} = title.parts[0];
-  const description = state.facts[title.parts[0].id]?.entry.metadata.description;
+  const description =
+    state.details.facts[title.parts[0].id]?.entry.metadata.description;
   return h.div(
     {class: "facts", key: "facts"},
     h.div({class: "glow", "aria-hidden": "true"}, renderCover(title)),
@@ -10446,7 +10657,11 @@ function renderOpenTitle(title) {
         "actions",
         renderSendParts(title),
         renderDeviceMenu(),
-        needsDevice() && hasQueued(title) && h.p("waits", renderWaits()),
+        hasQueued(title) &&
+          h.p(
+            "waits",
+            needsDevice() ? renderWaits() : whenBack(deviceOf(chosenDevice())),
+          ),
       ),
     ),
     renderParts(title),
@@ -10457,7 +10672,7 @@ function renderOpenTitle(title) {
  * that a Send of the title sends and that are not in the queue.
  * @param {Title} title */
 function ticks(title) {
-  if (state.ticked) return state.ticked;
+  if (state.details.ticked) return state.details.ticked;
   const {ofParts, toSend} = statusOf(title);
   const parts = toSend.filter(part => !isOngoing(ofParts.get(part.id)));
   return new Set(parts.map(part => part.id));
@@ -10467,7 +10682,7 @@ function ticks(title) {
 function toggleTick(title, id) {
   const ticked = new Set(ticks(title));
   if (!ticked.delete(id)) ticked.add(id);
-  update({ticked});
+  change("details", {ticked});
 }
 
 /** @param {Title} title */
@@ -10476,7 +10691,7 @@ function renderSendParts(title) {
   const parts = title.parts.filter(part => ticked.has(part.id));
   if (!parts.length && hasQueued(title)) return renderQueuedButton(title);
   const sendTicked = () => {
-    update({ticked: null});
+    change("details", {ticked: null});
     return sendOrExplain(parts, title.name);
   };
   const {isAway} = statusOf(title);
@@ -10491,8 +10706,8 @@ function renderSendParts(title) {
 /** @param {Title} title */
 function renderParts(title) {
   const {parts} = title;
-  const shown = state.showsAllParts ? parts : parts.slice(0, MAX_PARTS);
-  const showAll = () => update({showsAllParts: true});
+  const shown = state.details.showsAllParts ? parts : parts.slice(0, MAX_PARTS);
+  const showAll = () => change("details", {showsAllParts: true});
   return h.section(
     {class: "parts", "aria-label": WORDS.contents},
     parts.every(needsBase) && h.p("note", WORDS.noBase),
@@ -10512,7 +10727,7 @@ function renderPart(title, part) {
     {class: part.part ? "part is-replaced" : "part", key: part.id},
     renderPartChoice(title, part),
     h.div("part-actions", renderPartActions(part)),
-    state.unfolded === part.id && renderFileDetails(part),
+    state.details.unfolded === part.id && renderFileDetails(part),
   );
 }
 
@@ -10553,15 +10768,16 @@ function renderPartChoice(title, part) {
 
 /** @param {Entry} part */
 function renderPartActions(part) {
-  const isUnfolded = state.unfolded === part.id;
+  const isUnfolded = state.details.unfolded === part.id;
   const unfold = () => {
-    update({unfolded: isUnfolded ? "" : part.id});
+    change("details", {unfolded: isUnfolded ? "" : part.id});
     if (!isUnfolded) attempt(() => loadFacts(part.id));
   };
   const edit = () =>
     attempt(async () => {
       await loadFacts(part.id);
-      update({editing: part.id, problem: NO_PROBLEM});
+      update({problem: NO_PROBLEM});
+      change("details", {editing: part.id});
     });
   return [
     iconButton("info", WORDS.fileDetails(part.name), unfold, {
@@ -10611,7 +10827,7 @@ function downloadIfThere(event, name) {
 
 /** @param {Entry} part */
 function renderFileDetails({id, title_id: title, author}) {
-  const {entry} = state.facts[id] || {};
+  const {entry} = state.details.facts[id] || {};
   if (!entry) return renderLoading();
   const exactSize = `${formatNumber(entry.size)} ${WORDS.units[0]}`;
   const facts = {
@@ -10637,7 +10853,7 @@ function renderFact([name, value]) {
 
 /** @param {Entry} part */
 function renderEdit({id, name, kind, type, base_id: base}) {
-  const {entry, file} = state.facts[id];
+  const {entry, file} = state.details.facts[id];
   const {version, description} = entry.metadata;
   const hint = (field, now = "") =>
     file[field] && file[field] !== now ? WORDS.fileHas(file[field]) : "";
@@ -10645,7 +10861,12 @@ function renderEdit({id, name, kind, type, base_id: base}) {
     draftOf(id),
     fields => edit(id, fields, {name, version, description, kind, base_id: base}),
     h.h2(null, WORDS.edit(name)),
-    field(WORDS.name, "name", {...ENTRY_NAME, default: name}, hint("name", name)),
+    field(
+      WORDS.name,
+      "name",
+      {...ENTRY_NAME, ...OPENED, default: name},
+      hint("name", name),
+    ),
     h.div(
       "pair",
       field(
@@ -10666,8 +10887,10 @@ function renderEdit({id, name, kind, type, base_id: base}) {
     h.div(
       "actions",
       h.button("primary", WORDS.save),
-      renderCancel(draftOf(id), () => update({editing: ""})),
-      type === "url" ? renderRemoveLink(id, name) : renderUndoEdits(id),
+      renderCancel(draftOf(id), () => change("details", {editing: ""})),
+      type === "url"
+        ? renderRemoveLink(id, name)
+        : renderUndoEdits(state.details.facts[id]),
       state.drafts[draftOf(id)] && h.p("meta", WORDS.notSaved),
     ),
   );
@@ -10708,7 +10931,12 @@ async function saveEdits(id, fields) {
   toast(WORDS.saved);
 }
 
-function renderUndoEdits(id) {
+/** @param {Facts} facts */
+function renderUndoEdits({entry, file}) {
+  const {id, name, metadata} = entry;
+  const now = {...metadata, name: withoutEnding(name)};
+  const fields = ["name", "version", "description", "kind", "base_id"];
+  if (fields.every(field => (now[field] || "") === (file[field] || ""))) return false;
   return button(WORDS.undoEdits, () => attempt(() => undoEdits(id)), {class: "plain"});
 }
 
@@ -10729,7 +10957,7 @@ async function changeEntry(id, path, fields) {
 
 /** Whether the details are open for a part or its form: they may have been closed. */
 function isOpened(id) {
-  const {openTitle: opened, editing} = state;
+  const {id: opened, editing} = state.details;
   return Boolean(opened) && [opened, editing].includes(id);
 }
 
@@ -10739,13 +10967,8 @@ function renderRemoveLink(id, name) {
     if (isOpened(id)) closeDetails();
     await poll("entries");
   };
-  const act = () => attempt(remove);
-  const text = WORDS.removeLinkQuestion(name);
-  return button(
-    WORDS.removeLink,
-    () => ask({text, yes: WORDS.remove, act, isDanger: true}),
-    {class: "plain danger"},
-  );
+  const question = WORDS.removeLinkQuestion(name);
+  return askingButton(WORDS.removeLink, name, question, () => attempt(remove));
 }
 
 // Views: the queue
@@ -10781,45 +11004,40 @@ function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
   const {items} = state;
   if (!items || !state.devices) return [heading, renderSkeleton()];
-  const hidden = state.clearing?.items;
+  const hidden = state.queue.clearing?.items;
   const finished = finishedItems(items).filter(item => !hidden?.has(item.id));
   return [
     h.div({class: "head", key: "head"}, heading, renderNotify()),
     state.freed > 0 && renderFreed(items),
     !reachable().length && renderHint(),
     !finished.length && !items.some(isOpen) && renderEmptyQueue(),
-    ...(state.devices.length ? renderGroups(items) : [renderGroup(items)]),
+    ...renderGroups(items, state.devices),
     finished.length > 0 && renderFinished(finished),
   ];
 }
 
-/** The items of each device, and then those without one.
- * @param {QueueItem[]} items */
-function renderGroups(items) {
-  const known = (state.devices || []).map(({id}) => id);
-  const groups = (state.devices || []).map(device => renderDeviceGroup(device, items));
-  const others = items.filter(item => !known.includes(item.device || ""));
+/** The id of the device that an item is for, or that has taken it.
+ * @param {QueueItem} item */
+function placeOf(item) {
+  return item.device || (item.status === "pending" ? null : item.key);
+}
+
+/** The items of each device, and then those for any.
+ * @param {QueueItem[]} items
+ * @param {Device[]} devices */
+function renderGroups(items, devices) {
+  const others = items.filter(item => !devices.some(({id}) => id === placeOf(item)));
+  const title = devices.length ? WORDS.anyDevice : WORDS.toSend;
   return [
-    ...groups,
+    ...devices.map(device => renderDeviceGroup(device, items)),
     others.some(isOpen) &&
       h.section(
         {key: "any", class: "items"},
-        h.div("head", h.h2(null, WORDS.anyDevice), renderTotals(others)),
+        h.div("head", h.h2(null, title), renderTotals(others)),
         renderOpenItems("any", others),
       ),
     h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
   ];
-}
-
-/** Without devices.
- * @param {QueueItem[]} items */
-function renderGroup(items) {
-  if (!items.some(isOpen)) return false;
-  return h.section(
-    {key: "open", class: "items"},
-    h.div("head", h.h2(null, WORDS.toSend), renderTotals(items), renderCancelAll()),
-    renderOpenItems("any", items),
-  );
 }
 
 /** What is being sent, and then what waits.
@@ -10828,7 +11046,7 @@ function renderGroup(items) {
 function renderOpenItems(group, items) {
   const sending = items.filter(item => item.status === "processing");
   const waiting = items.filter(waits);
-  const [first, last] = state.ranges[group] || [0, 20];
+  const [first, last] = state.queue.ranges[group] || [0, 20];
   return [
     sending.length > 0 && h.ul({key: "sending"}, sending.map(renderSendingItem)),
     waiting.length > 0 &&
@@ -10847,15 +11065,18 @@ function renderOpenItems(group, items) {
 }
 
 /** Such as "7 waiting, 3.9 GB, about 4 min", as far as it is known.
- * @param {QueueItem[]} items of a group */
-function renderTotals(items) {
+ * @param {QueueItem[]} items of a group
+ * @param {Device} [device] that they wait for */
+function renderTotals(items, device) {
   const open = items.filter(isOpen);
   const waiting = open.filter(waits);
   if (!waiting.length) return false;
   const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
   const speed = speedOf(items);
   const size = totalSize(waiting);
-  const isKnown = speed > 0 && open.every(item => item.size && item.state === "here");
+  const isHere = device !== undefined && !whenBack(device);
+  const isKnown =
+    isHere && speed > 0 && open.every(item => item.size && item.state === "here");
   const totals = [
     WORDS.waiting(formatNumber(waiting.length)),
     size > 0 && formatBytes(size),
@@ -10875,7 +11096,7 @@ function speedOf(items) {
 /** @param {Device} device
  * @param {QueueItem[]} items of the queue */
 function renderDeviceGroup(device, items) {
-  const own = items.filter(item => item.device === device.id);
+  const own = items.filter(item => placeOf(item) === device.id);
   const isIdle = !own.some(isOpen);
   if (isIdle && !device.is_own) return false;
   const isSending = own.some(item => item.status === "processing");
@@ -10885,13 +11106,14 @@ function renderDeviceGroup(device, items) {
       "head",
       glyph("device"),
       h.h2(null, deviceName(device)),
-      renderTotals(own),
+      renderTotals(own, device),
       h.p(
         {class: deviceMark(device)},
         isSending ? WORDS.deviceStates.sending : deviceState(device),
       ),
     ),
     renderTargetNote(device),
+    !isIdle && whenBack(device) && h.p("waits", whenBack(device)),
     isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(device.id, own),
   );
 }
@@ -10924,7 +11146,7 @@ function renderEmptyQueue() {
 function renderFinished(finished) {
   const own = finished.filter(item => item.is_own);
   const failed = own.filter(item => item.status === "failed").length;
-  const more = state.clearing ? 0 : state.finished - finished.length;
+  const more = state.queue.clearing ? 0 : state.finished - finished.length;
   return h.section(
     {key: "finished", class: "items"},
     h.div(
@@ -10945,13 +11167,13 @@ function renderFinished(finished) {
 
 /** Retry all failed items that are shown: those that are hidden are cleared first. */
 async function retryFailed() {
-  if (state.clearing) await clearHidden(state.clearing);
+  if (state.queue.clearing) await clearHidden(state.queue.clearing);
   await changeQueue("retry");
 }
 
 function showMoreFinished() {
-  update({finishedShown: state.finishedShown + FINISHED_STEP});
-  return poll("queue");
+  change("queue", {finishedShown: state.queue.finishedShown + FINISHED_STEP});
+  return poll("changes");
 }
 
 /** @typedef {{items: Set<string>, before: string}} Clearing the ids of items, and when
@@ -10962,22 +11184,21 @@ function showMoreFinished() {
 function clearFinished(finished) {
   const ids = finished.map(({id}) => id);
   const clearing = {
-    items: new Set([...(state.clearing?.items || []), ...ids]),
-    before: state.clearing?.before || finished.at(-1)?.ended_at || "",
+    items: new Set([...(state.queue.clearing?.items || []), ...ids]),
+    before: state.queue.clearing?.before || finished.at(-1)?.ended_at || "",
   };
-  update({clearing});
-  const undo = () => update({clearing: null});
+  change("queue", {clearing});
+  const undo = () => change("queue", {clearing: null});
   toast(WORDS.cleared, false, {label: WORDS.undo, act: undo});
   setTimeout(() => clearHidden(clearing), ACTION_PAUSE);
 }
 
 /** @param {Clearing} clearing that was perhaps undone, or joined with a later one */
 async function clearHidden(clearing) {
-  if (clearing !== state.clearing) return;
+  if (clearing !== state.queue.clearing) return;
   const {items, before} = clearing;
   await changeQueue("clear", {items: [...items], before});
-  if (clearing === state.clearing) update({clearing: null});
-  poll("sent");
+  if (clearing === state.queue.clearing) change("queue", {clearing: null});
 }
 
 function renderCancelAll() {
@@ -11213,7 +11434,7 @@ function renderItemButton(item, action, icon, label) {
 function changeQueue(path, body) {
   return attempt(async () => {
     await call("POST", `web/queue/${path}`, body);
-    await poll("queue");
+    await poll("changes");
   });
 }
 
@@ -11235,7 +11456,8 @@ function announceChanges(before, now) {
       update({announcement: WORDS.progress(item.name, percentOf(item))});
   }
   const open = new Set(openItems().map(item => item.device));
-  for (const [device, run] of state.runs) if (!open.has(device)) endRun(device, run);
+  for (const [device, run] of state.queue.runs)
+    if (!open.has(device)) endRun(device, run);
 }
 
 /** @param {QueueItem} item */
@@ -11245,13 +11467,16 @@ function quarterOf(item) {
 
 /** @param {QueueItem} item */
 function announceStatus({id, entry, name, device, status, error}) {
-  const run = state.runs.get(device) || {sent: 0, titles: new Set(), failed: new Set()};
-  state.runs.set(device, run);
+  const run = state.queue.runs.get(device) || {
+    sent: 0,
+    titles: new Set(),
+    failed: new Set(),
+  };
+  state.queue.runs.set(device, run);
   run.failed.delete(id);
   if (status === "completed") {
     run.sent += 1;
     run.titles.add(findTitle(entry)?.id || entry);
-    poll("sent");
     announce(WORDS.states.completed, WORDS.sent(name), id);
   } else if (status === "failed") {
     run.failed.add(id);
@@ -11268,7 +11493,7 @@ function announceStatus({id, entry, name, device, status, error}) {
  * @param {Run} run */
 function endRun(device, run) {
   const {sent, titles, failed} = run;
-  state.runs.delete(device);
+  state.queue.runs.delete(device);
   if (sent < 2 || failed.size) return;
   const areGames = [...titles].every(id => findTitle(id)?.kind === "game");
   const count = formatNumber(titles.size);
@@ -11316,6 +11541,8 @@ async function mayNotify() {
 }
 
 function documentTitle() {
+  const title = state.details.id && findTitle(state.details.id);
+  if (title) return WORDS.titleOf(title.name);
   const item = currentItem();
   if (item) return WORDS.title(percentOf(item), item.name);
   const waiting = openItems().length;
@@ -11327,8 +11554,8 @@ function documentTitle() {
 /** The tabs, with what of LOADS each shows. */
 const TABS = {
   you: ["sessions"],
-  devices: ["devices", "address", "keys"],
-  library: ["scan", "tidy"],
+  devices: ["address", "keys"],
+  library: ["tidy"],
   people: ["accounts"],
   server: ["backup", "health"],
 };
@@ -11341,7 +11568,7 @@ function loadsOf(tab) {
 
 /** The tabs that show something to the account. */
 function tabs() {
-  return Object.keys(TABS).filter(tab => loadsOf(tab).length);
+  return Object.keys(TABS).filter(tab => tab === "library" || loadsOf(tab).length);
 }
 
 /** Change a row of a list, such as `keys/ID`, and load the list again. */
@@ -11372,15 +11599,15 @@ function renderSettings() {
           {
             href: `#settings/${tab}`,
             key: tab,
-            "aria-current": tab === state.tab ? "page" : null,
+            "aria-current": tab === state.settings.tab ? "page" : null,
           },
           WORDS.tabs[tab],
         ),
       ),
     ),
     h.div(
-      {class: "columns", key: state.tab},
-      columns[state.tab]().map(panels => h.div(null, panels)),
+      {class: "columns", key: state.settings.tab},
+      columns[state.settings.tab]().map(panels => h.div(null, panels)),
     ),
   ];
 }
@@ -11424,7 +11651,7 @@ function renderLoading() {
  * why it could not be. */
 function renderLoaded(name, value, render) {
   if (value) return render(value);
-  const problem = state.problems[name];
+  const problem = state.problems[name] || state.problems.changes;
   if (!problem) return renderLoading();
   return h.div(
     {class: "actions", role: "alert", key: "problem"},
@@ -11439,12 +11666,75 @@ function list(name, rows, renderRow, empty = "") {
   );
 }
 
-function row(key, title, meta, ...actions) {
+/** @typedef {{
+ *   id: string | number, title: string, facts: any[], mark?: string[],
+ *   actions?: VNode[], more?: any,
+ * }} Row of a table: a thing, what is known of it and, below it, anything else. A mark
+ * has a class and a text */
+
+/** The tables of things that the server has, by their names in LOADS.
+ * @type {Record<string, (thing: any) => Row>} */
+const ROWS = {
+  keys: keyRow,
+  sessions: sessionRow,
+  accounts: accountRow,
+  devices: deviceRow,
+};
+
+function table(name, things, empty = "") {
+  return list(name, things, thing => renderRow(ROWS[name](thing)), empty);
+}
+
+/** @param {Row} row */
+function renderRow({id, title, facts, mark, actions = [], more}) {
+  const text = joinFacts(facts);
   return h.li(
-    {class: "row", key},
-    h.div("row-text", h.p("row-title", title), h.p("meta", joinFacts(meta))),
-    ...actions,
+    {class: "row", key: id},
+    h.div(
+      "row-text",
+      h.p("row-title", title),
+      h.p("meta", mark && h.span(...mark), mark && text && " · ", text),
+    ),
+    actions.length > 0 && h.div("row-actions", actions),
+    more,
   );
+}
+
+/** A button that does something with the thing of this name. */
+function rowButton(label, name, act, style = "plain") {
+  const ariaLabel = WORDS.actionOn(label, name);
+  return button(label, act, {class: style, key: label, "aria-label": ariaLabel});
+}
+
+/** A button that asks before it does what cannot be undone. */
+function askingButton(label, name, question, act) {
+  const open = () => ask({text: question, yes: label, act, isDanger: true});
+  return rowButton(label, name, open, "plain danger");
+}
+
+/** A button that ends a thing, and its row with it.
+ * @param {string} path of the row, such as "keys/ID" */
+function endButton(label, path, name, question) {
+  return askingButton(label, name, question, () => changeList("DELETE", path));
+}
+
+/** A form in a row, which a button opens.
+ * @param {string} name of the form, and of what it is about */
+function renderRowForm(name, submit, ...fields) {
+  if (state.settings.rowForm !== name) return false;
+  const close = () =>
+    state.settings.rowForm === name && change("settings", {rowForm: ""});
+  const save = async values => {
+    await submit(values);
+    close();
+  };
+  const buttons = [h.button("primary", WORDS.save), renderCancel(name, close)];
+  return form(name, save, h.div("inline", fields, buttons));
+}
+
+function openRowForm(name) {
+  update({problem: NO_PROBLEM});
+  change("settings", {rowForm: name});
 }
 
 // Settings: devices
@@ -11453,92 +11743,64 @@ function renderDevices() {
   return panel(
     WORDS.devices,
     h.p("lead", WORDS.devicesLead),
-    list("devices", state.devices, renderDevice, WORDS.noDevices),
+    table("devices", state.devices, WORDS.noDevices),
     state.devices &&
       button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
   );
 }
 
-/** @param {Device} device */
-function renderDevice(device) {
-  const {id, name, is_own: isOwn} = device;
+/** @param {Device} device
+ * @returns {Row} */
+function deviceRow(device) {
+  const {id, name, shared, is_own: isOwn} = device;
   const mayEdit = isOwn || state.account.admin;
-  return h.li(
-    {class: "row device", key: id},
-    h.div(
-      "row-text",
-      h.p("row-title", deviceName(device)),
-      h.p(
-        "meta",
-        h.span(deviceMark(device), deviceState(device)),
-        device.shared && !mayEdit && ` · ${WORDS.isShared}`,
-      ),
+  const formName = `rename-${id}`;
+  return {
+    id,
+    title: deviceName(device),
+    mark: [deviceMark(device), deviceState(device)],
+    facts: [shared && !mayEdit && WORDS.isShared],
+    actions: mayEdit
+      ? [
+          rowButton(WORDS.rename, name, () => openRowForm(formName)),
+          endButton(WORDS.remove, `devices/${id}`, name, WORDS.removeDevice(name)),
+        ]
+      : [],
+    more: [
       renderTargetNote(device),
-    ),
-    mayEdit && renderDeviceActions(device),
-    id === state.renaming &&
-      form(
-        `rename-${id}`,
-        renameDevice,
-        field(WORDS.newName(name), "name", {...DEVICE_NAME, default: name}),
-        h.div(
-          "actions",
-          h.button("primary", WORDS.rename),
-          renderCancel(`rename-${id}`, () => update({renaming: ""})),
-        ),
+      mayEdit && renderShare(device),
+      renderRowForm(
+        formName,
+        fields => renameDevice(device, fields.name),
+        field(WORDS.newName(name), "name", {...DEVICE_NAME, ...OPENED, default: name}),
       ),
-  );
+    ],
+  };
 }
 
 /** @param {Device} device */
-function renderDeviceActions({id, name, shared}) {
-  const remove = () => changeList("DELETE", `devices/${id}`);
-  const text = WORDS.removeDevice(name);
-  const question = {text, yes: WORDS.remove, act: remove, isDanger: true};
-  const share = event =>
+function renderShare({id, name, shared}) {
+  const onchange = event =>
     changeList("POST", `devices/${id}`, {shared: event.target.checked});
-  return [
-    h.label(
-      "check",
-      h.input({
-        type: "checkbox",
-        checked: shared,
-        onchange: share,
-        "aria-label": WORDS.shareName(name),
-      }),
-      WORDS.shareDevice,
-    ),
-    h.div(
-      "row-actions",
-      button(WORDS.rename, () => update({renaming: id}), {
-        class: "plain",
-        "aria-label": WORDS.renameName(name),
-      }),
-      button(WORDS.remove, () => ask(question), {
-        class: "plain danger",
-        "aria-label": WORDS.removeName(name),
-      }),
-    ),
-  ];
+  const props = {"aria-label": WORDS.shareName(name), checked: shared, onchange};
+  return h.label("check", h.input({type: "checkbox", ...props}), WORDS.shareDevice);
 }
 
-async function renameDevice({name}) {
-  const {renaming} = state;
-  await call("POST", `web/devices/${renaming}`, {name});
-  if (state.renaming === renaming) update({renaming: ""});
-  await poll("devices");
+/** @param {Device} device */
+async function renameDevice({id, account}, name) {
+  if (isTaken(name, id, account)) throw new Problem(WORDS.nameTaken(name));
+  await changeRow("POST", `devices/${id}`, {name});
 }
 
 // The sheet that adds a device
 
-/** @typedef {"folder" | "ftp" | "lan" | "browse"} TargetKind */
-/** @typedef {"windows" | "mac" | "linux" | "server"} System */
 /** @typedef {{
- *   kind: TargetKind, folder: string, host: string, name: string, system: System,
- *   ftp: string, lan: string, fetcher: string, isFirst: boolean, code: string,
- *   pairing: Pairing | null,
- * }} Adding with the programs on the console for each kind, and the code that the lines
- * have, also after it was used */
+ *   kind: "folder" | "ftp" | "lan" | "browse", folder: string, host: string,
+ *   name: string, system: "windows" | "mac" | "linux" | "server", ftp: string,
+ *   lan: string, fetcher: string,
+ * }} Filled in to add a device, with the programs on the console for each kind */
+/** @typedef {{isFirst: boolean, code: string, pairing: Pairing | null}} Adding a
+ * device, with the code that the lines have, also after it was used */
 
 const DEVICE_NAME = {required: true, maxlength: "100", autocomplete: "off"};
 const PROGRAMS = {sphaira: "Sphaira", sysftpd: "sys-ftpd", dbi: "DBI"};
@@ -11551,51 +11813,65 @@ const FOLDERS = {
 };
 
 async function addDevice() {
-  /** @type {Adding} */
-  const adding = {
-    ...{kind: "folder", folder: "", host: "", name: WORDS.exampleDevice},
-    ...{system: guessSystem(), ftp: "sphaira", lan: "awoo", fetcher: "sphaira"},
-    ...state.lastAdding,
-    ...{isFirst: !state.devices?.some(({is_own: isOwn}) => isOwn)},
-    ...{code: "", pairing: null},
-  };
+  const isFirst = !state.devices?.some(({is_own: isOwn}) => isOwn);
   stepInto("adding");
-  update({adding});
+  setDraft("adding", {
+    ...{kind: "folder", folder: "", host: "", name: freeName(WORDS.exampleDevice)},
+    ...{system: guessSystem(), ftp: "sphaira", lan: "awoo", fetcher: "sphaira"},
+    ...state.drafts.adding,
+  });
+  update({adding: {isFirst, code: "", pairing: null}});
   await attempt(async () => {
     const {code, expires_in: seconds} = await call("GET", "web/pairing");
     await loadPairing(code && seconds > 120 ? "GET" : "POST");
   });
-  poll("devices");
+  poll("changes");
   poll("address");
+}
+
+/** Whether another device of the account has this name.
+ * @param {string} [id] of the device itself */
+function isTaken(name, id, account = state.account.name) {
+  const plain = name.trim().toLowerCase();
+  return (state.devices || []).some(
+    device =>
+      device.id !== id &&
+      device.account === account &&
+      device.name.toLowerCase() === plain,
+  );
+}
+
+/** Add a number to a name that a device has. */
+function freeName(name) {
+  let number = 1;
+  let free = name;
+  while (isTaken(free)) free = `${name} ${++number}`;
+  return free;
 }
 
 function closeAdding() {
   const {adding} = state;
   if (!adding) return;
-  update({adding: null, lastAdding: adding.pairing?.device ? null : adding});
+  if (adding.pairing?.device) setDraft("adding");
+  update({adding: null});
   stepOutOf("adding");
-}
-
-/** @param {Partial<Adding>} changes */
-function fillIn(changes) {
-  if (state.adding) update({adding: {...state.adding, ...changes}});
 }
 
 /** Load the pairing code (GET), or make a new one (POST). */
 async function loadPairing(method) {
   /** @type {Pairing} */
   const pairing = await call(method, "web/pairing");
-  fillIn({pairing, code: pairing.code || state.adding?.code});
+  const {adding} = state;
+  if (adding) update({adding: {...adding, pairing, code: pairing.code || adding.code}});
 }
 
-/** @returns {System} */
 function guessSystem() {
   if (navigator.userAgent.includes("Windows")) return "windows";
   return navigator.userAgent.includes("Mac OS") ? "mac" : "linux";
 }
 
 /** The address for `--to`, or "" until it is filled in.
- * @param {Adding} adding */
+ * @param {Filled} filled */
 function targetOf({kind, folder, host, ftp}) {
   if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
   const place = host
@@ -11614,9 +11890,10 @@ function serverAddress() {
 
 /** The lines to copy, by what they do.
  * @param {Adding} adding
+ * @param {Filled} filled
  * @returns {Record<string, string>} */
-function commandLines(adding) {
-  const {system, kind, folder, name, code, isFirst} = adding;
+function commandLines({code, isFirst}, filled) {
+  const {system, kind, folder, name} = filled;
   const server = serverAddress();
   const quote = system === "windows" ? quoteForPowerShell : quoteForShell;
   const label = name.trim() || WORDS.exampleDevice;
@@ -11624,7 +11901,7 @@ function commandLines(adding) {
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
     .replace(/^-|-$/g, "");
-  const to = `--name ${quote(label)} --to ${quote(targetOf(adding))}`;
+  const to = `--name ${quote(label)} --to ${quote(targetOf(filled))}`;
   const pair = `pair ${server} ${code} ${to}`;
   const unit = word || "device";
   if (system === "server")
@@ -11670,21 +11947,26 @@ function quoteForPowerShell(text) {
 
 /** @param {Adding} adding */
 function renderAdding(adding) {
+  const filled = /** @type {Filled} */ (state.drafts.adding);
   return renderSheet(
     "adding",
     WORDS.addDevice,
     closeAdding,
     h.h2(null, WORDS.addDevice),
     h.p("lead", WORDS.addLead),
-    h.ol(
-      "steps",
-      step("target", WORDS.targetStep, renderTargetStep(adding)),
-      adding.kind === "browse"
-        ? step("fetch", WORDS.fetchSteps, renderFetchStep(adding))
-        : [
-            step("computer", WORDS.computerStep, renderComputerStep(adding)),
-            step("connect", WORDS.connectStep, renderConnectStep(adding)),
-          ],
+    form(
+      "adding",
+      null,
+      h.ol(
+        "steps",
+        step("target", WORDS.targetStep, renderTargetStep(filled)),
+        filled.kind === "browse"
+          ? step("fetch", WORDS.fetchSteps, renderFetchStep(filled.fetcher))
+          : [
+              step("computer", WORDS.computerStep, renderComputerStep(adding, filled)),
+              step("connect", WORDS.connectStep, renderConnectStep(adding, filled)),
+            ],
+      ),
     ),
   );
 }
@@ -11693,87 +11975,67 @@ function step(key, title, ...children) {
   return h.li({key, class: "step"}, h.h3(null, title), children);
 }
 
-/** Radio buttons for one field of what is filled in.
+/** Radio buttons for a field of the form.
  * @param {"kind" | "system" | "ftp" | "lan" | "fetcher"} name
  * @param {Record<string, string | string[]>} choices labels, some with a hint */
-function renderChoices(name, label, choices, value) {
+function renderChoices(name, label, choices) {
   return h.div(
     {class: `choices ${name}`, key: name, role: "radiogroup", "aria-label": label},
     Object.entries(choices).map(([choice, words]) =>
       h.label(
         {class: "option", key: choice},
-        h.input({
-          type: "radio",
-          name,
-          checked: choice === value,
-          onchange: () => fillIn({[name]: choice}),
-        }),
+        h.input({type: "radio", name, value: choice}),
         h.span(null, [words].flat()[0], words[1]?.[1] && h.small(null, words[1])),
       ),
     ),
   );
 }
 
-/** @param {"folder" | "host" | "name"} name */
-function renderFill(name, label, adding, props, hint = "") {
-  const oninput = event => fillIn({[name]: event.target.value});
-  return field(
-    label,
-    name,
-    {...PLAIN_TEXT, autocomplete: "off", value: adding[name], oninput, ...props},
-    hint,
-  );
-}
-
-/** @param {Adding} adding */
-function renderTargetStep(adding) {
-  const {kind, system} = adding;
-  const host = {inputmode: "url", placeholder: "192.168.1.20"};
+/** @param {Filled} filled */
+function renderTargetStep({kind, system, ...programs}) {
+  const text = {...PLAIN_TEXT, autocomplete: "off"};
+  const host = {...text, inputmode: "url", placeholder: "192.168.1.20"};
+  const overNetwork = (name, choices, notes) => [
+    renderChoices(name, WORDS.program, choices),
+    h.p("lead", notes[programs[name]]),
+    field(WORDS.consoleHost, "host", host, WORDS.consoleHostHint),
+  ];
+  const folder = {...text, placeholder: FOLDERS[system]};
   const place = {
-    folder: () =>
-      renderFill("folder", WORDS.folderPath, adding, {placeholder: FOLDERS[system]}),
-    ftp: () => [
-      renderChoices("ftp", WORDS.program, PROGRAMS, adding.ftp),
-      h.p("lead", WORDS.programNotes[adding.ftp]),
-      renderFill("host", WORDS.consoleHost, adding, host, WORDS.consoleHostHint),
-    ],
-    lan: () => [
-      renderChoices("lan", WORDS.program, INSTALLERS, adding.lan),
-      h.p("lead", WORDS.lanNote[adding.lan]),
-      renderFill("host", WORDS.consoleHost, adding, host, WORDS.consoleHostHint),
-    ],
+    folder: () => field(WORDS.folderPath, "folder", folder),
+    ftp: () => overNetwork("ftp", PROGRAMS, WORDS.programNotes),
+    lan: () => overNetwork("lan", INSTALLERS, WORDS.lanNote),
     browse: () => false,
   };
   return [
-    renderChoices("kind", WORDS.targetStep, WORDS.targets, kind),
+    renderChoices("kind", WORDS.targetStep, WORDS.targets),
     h.div({class: "place", key: kind}, place[kind]()),
-    kind !== "browse" &&
-      renderFill("name", WORDS.deviceName, adding, {maxlength: "100"}),
+    kind !== "browse" && field(WORDS.deviceName, "name", {...text, maxlength: "100"}),
   ];
 }
 
-/** @param {Adding} adding */
-function renderComputerStep(adding) {
-  const {system} = adding;
+/** @param {Adding} adding
+ * @param {Filled} filled */
+function renderComputerStep(adding, filled) {
+  const {system, name} = filled;
+  const choices = renderChoices("system", WORDS.computerStep, WORDS.systems);
+  if (isTaken(name, adding.pairing?.device || ""))
+    return [choices, h.p("note", WORDS.nameTaken(name.trim()))];
+  if (!targetOf(filled)) return [choices, h.p("note", WORDS.fillIn)];
   const isPhone = /Android|iPhone|iPad/.test(navigator.userAgent);
+  const needsPython = system !== "server" && ` ${WORDS.needsPython}`;
   return [
-    renderChoices("system", WORDS.computerStep, WORDS.systems, system),
-    targetOf(adding)
-      ? h.div(
-          {class: "place", key: "lines"},
-          renderPairing(adding),
-          isPhone && h.p("note", WORDS.openThere(serverAddress())),
-          h.p(
-            "lead",
-            WORDS.computerNotes[system],
-            system !== "server" && ` ${WORDS.needsPython}`,
-          ),
-          system !== "server" && !state.hasClient && h.p("note", WORDS.noClient),
-          Object.entries(commandLines(adding)).map(([name, line]) =>
-            renderCode(WORDS.lines[name], line, WORDS.copyLine(WORDS.lines[name])),
-          ),
-        )
-      : h.p("note", WORDS.fillIn),
+    choices,
+    h.div(
+      {class: "place", key: "lines"},
+      renderPairing(adding),
+      isPhone && h.p("note", WORDS.openThere(serverAddress())),
+      h.p("lead", WORDS.computerNotes[system], needsPython),
+      system !== "server" && !state.hasClient && h.p("note", WORDS.noClient),
+      Object.entries(commandLines(adding, filled)).map(([line, text]) =>
+        renderCode(WORDS.lines[line], text, WORDS.copyLine(WORDS.lines[line])),
+      ),
+    ),
   ];
 }
 
@@ -11798,9 +12060,10 @@ function renderPairing({code, pairing}) {
   );
 }
 
-/** @param {Adding} adding */
-function renderConnectStep({kind, name, pairing}) {
-  const device = state.devices?.find(({id}) => id === pairing?.device);
+/** @param {Adding} adding
+ * @param {Filled} filled */
+function renderConnectStep({pairing}, {kind, name}) {
+  const device = deviceOf(pairing?.device);
   const hasCalled = device !== undefined && device.state !== "new";
   const {target = ""} = device || {};
   const isReady = hasCalled && (isTargetReady(target) || kind === "lan");
@@ -11840,11 +12103,10 @@ function renderTick(text, isDone, why = "") {
   );
 }
 
-/** @param {Adding} adding */
-function renderFetchStep(adding) {
+function renderFetchStep(fetcher) {
   return renderLoaded("address", state.address, ({token}) =>
     token
-      ? renderFetchLines(adding, token)
+      ? renderFetchLines(fetcher, token)
       : [
           h.p("lead", WORDS.consoleLead),
           renderCreateAddress({class: "primary", key: "create"}),
@@ -11852,10 +12114,9 @@ function renderFetchStep(adding) {
   );
 }
 
-/** @param {Adding} adding */
-function renderFetchLines({fetcher}, token) {
+function renderFetchLines(fetcher, token) {
   return [
-    renderChoices("fetcher", WORDS.fetchSteps, WORDS.fetchers, fetcher),
+    renderChoices("fetcher", WORDS.fetchSteps, WORDS.fetchers),
     h.ol(
       {class: "numbered", key: fetcher},
       WORDS.steps[fetcher](consoleAddress(token)).map(words =>
@@ -11874,11 +12135,10 @@ function renderKeys() {
   return panel(
     WORDS.keys,
     h.p("lead", WORDS.keysLead),
-    state.newKey ? renderNewKey(state.newKey) : renderCreateKey(),
-    list(
+    state.settings.newKey ? renderNewKey(state.settings.newKey) : renderCreateKey(),
+    table(
       "keys",
       state.keys?.filter(key => !key.is_device),
-      renderKey,
       WORDS.noKeys,
     ),
   );
@@ -11900,7 +12160,7 @@ function renderCreateKey() {
 
 async function createKey({label}) {
   const {key} = await call("POST", "web/keys", {label});
-  update({newKey: {label, key}});
+  change("settings", {newKey: {label, key}});
   await poll("keys");
 }
 
@@ -11910,7 +12170,7 @@ function renderNewKey({label, key}) {
     h.h3(null, WORDS.newKey(label)),
     h.p(null, WORDS.newKeyLead),
     renderCode(WORDS.key, key, WORDS.copyKey),
-    button(WORDS.done, () => update({newKey: null})),
+    button(WORDS.done, () => change("settings", {newKey: null})),
   );
 }
 
@@ -11939,22 +12199,17 @@ function copyBySelection(text) {
   box.remove();
 }
 
-/** @param {Key} key */
-function renderKey({id, label, created_at, last_used_at, requests}) {
-  const used = last_used_at ? WORDS.lastUsed(formatAge(last_used_at)) : WORDS.neverUsed;
-  const created = WORDS.created(formatAge(created_at));
-  const act = () => changeList("DELETE", `keys/${id}`);
-  const text = WORDS.revokeQuestion(label);
-  const question = {text, yes: WORDS.revoke, act, isDanger: true};
-  return row(
-    id,
-    label,
-    [created, used, WORDS.requests(formatNumber(requests))],
-    button(WORDS.revoke, () => ask(question), {
-      class: "plain danger",
-      "aria-label": WORDS.revokeName(label),
-    }),
-  );
+/** @param {Key} key
+ * @returns {Row} */
+function keyRow({id, label, created_at: created, last_used_at: used, requests}) {
+  const facts = [
+    WORDS.created(formatAge(created)),
+    used ? WORDS.lastUsed(formatAge(used)) : WORDS.neverUsed,
+    WORDS.requests(formatNumber(requests)),
+  ];
+  const question = WORDS.revokeQuestion(label);
+  const actions = [endButton(WORDS.revoke, `keys/${id}`, label, question)];
+  return {id, title: label, facts, actions};
 }
 
 // Settings: the account, its password and browsers, and the console address
@@ -11998,7 +12253,7 @@ async function changePassword(fields) {
 function renderSessions() {
   return panel(
     WORDS.sessions,
-    list("sessions", state.sessions, renderSession),
+    table("sessions", state.sessions),
     form(
       "everywhere",
       signOutEverywhere,
@@ -12013,33 +12268,24 @@ function renderSessions() {
 
 /** @param {Fields} fields */
 async function signOutEverywhere(fields) {
-  const names = Object.keys(WORDS.everywhere);
-  const what = Object.fromEntries(names.map(name => [name, name in fields]));
   const act = async () => {
-    await call("POST", "web/sessions/end", what);
-    leave(WORDS.signedOutEverywhere);
+    await call("POST", "web/sessions/end", fields);
+    leave();
+    toast(WORDS.signedOutEverywhere);
   };
   const text = WORDS.everywhereQuestion;
   await ask({text, yes: WORDS.signOutEverywhere, act, isDanger: true});
 }
 
-/** @param {Session} session */
-function renderSession({id, browser, last_used_at, current}) {
-  const name = browserName(browser);
+/** @param {Session} session
+ * @returns {Row} */
+function sessionRow({id, browser, last_used_at, current}) {
+  const title = browserName(browser);
   const used = WORDS.lastUsed(formatAge(last_used_at));
-  const act = () => changeList("DELETE", `sessions/${id}`);
-  const text = WORDS.endQuestion(name, used);
-  const question = {text, yes: WORDS.end, act, isDanger: true};
-  return row(
-    id,
-    name,
-    [current && WORDS.thisBrowser, used],
-    !current &&
-      button(WORDS.end, () => ask(question), {
-        class: "plain danger",
-        "aria-label": WORDS.endSession(name),
-      }),
-  );
+  const question = WORDS.endQuestion(title, used);
+  const facts = [current && WORDS.thisBrowser, used];
+  const actions = [endButton(WORDS.end, `sessions/${id}`, title, question)];
+  return {id, title, facts, actions: current ? [] : actions};
 }
 
 const BROWSERS = {
@@ -12072,7 +12318,15 @@ function renderConsoleAddress({token}) {
   return h.div(
     {class: "place", key: "address"},
     renderCode(WORDS.consoleAddress, consoleAddress(token), WORDS.copyAddress),
-    h.div("inline", renderReplaceAddress(), renderRevokeAddress()),
+    h.div(
+      "row-actions",
+      askingButton(WORDS.replace, WORDS.consoleAddress, WORDS.replaceQuestion, () =>
+        changeAddress("POST"),
+      ),
+      askingButton(WORDS.revoke, WORDS.consoleAddress, WORDS.revokeAddress, () =>
+        changeAddress("DELETE"),
+      ),
+    ),
   );
 }
 
@@ -12082,20 +12336,6 @@ function consoleAddress(token) {
 
 function renderCreateAddress(props) {
   return button(WORDS.createAddress, () => changeAddress("POST"), props);
-}
-
-function renderReplaceAddress() {
-  const act = () => changeAddress("POST");
-  const question = {text: WORDS.replaceQuestion, yes: WORDS.replace, act};
-  return button(WORDS.replaceAddress, () => ask({...question, isDanger: true}));
-}
-
-function renderRevokeAddress() {
-  const act = () => changeAddress("DELETE");
-  const question = {text: WORDS.revokeAddressQuestion, yes: WORDS.revoke, act};
-  return button(WORDS.revokeAddress, () => ask({...question, isDanger: true}), {
-    class: "plain danger",
-  });
 }
 
 /** Make the account another console address (POST), or revoke it (DELETE). */
@@ -12138,17 +12378,12 @@ function scanText({scanning, files, read, finished, next}) {
 /** @param {Folder} folder */
 function renderFolder({path, state: place, files, problem}) {
   const isOnline = place === "online";
-  return h.li(
-    {class: "row", key: path},
-    glyph("folder"),
-    h.div(
-      "row-text",
-      h.p("row-title", path),
-      h.p("meta", isOnline ? WORDS.files(formatNumber(files)) : WORDS.filesKept),
-      problem && h.p("meta", problem),
-    ),
-    h.span(`mark ${place}`, WORDS.folderStates[place]),
-  );
+  return renderRow({
+    id: path,
+    title: path,
+    mark: [`mark ${place}`, WORDS.folderStates[place]],
+    facts: [isOnline ? WORDS.files(formatNumber(files)) : WORDS.filesKept, problem],
+  });
 }
 
 async function startScan() {
@@ -12264,7 +12499,7 @@ function renderTidyGroup(reason, files) {
 function renderTidyFile(file) {
   const equal = equalName(file);
   const facts = [formatBytes(file.size), file.path, equal && WORDS.equalTo(equal)];
-  return row(file.id, withoutEnding(file.name), facts);
+  return renderRow({id: file.id, title: withoutEnding(file.name), facts});
 }
 
 /** The name of the entry that a file is equal to, which tells their folders apart.
@@ -12285,7 +12520,7 @@ function tidyText(files) {
 // Settings: accounts, for admins
 
 function renderAccounts() {
-  return panel(WORDS.accounts, list("accounts", state.accounts, renderAccount));
+  return panel(WORDS.accounts, table("accounts", state.accounts));
 }
 
 function renderAddAccount() {
@@ -12306,22 +12541,37 @@ function renderAddAccount() {
 }
 
 async function addAccount(fields) {
-  await call("POST", "web/accounts", {...fields, admin: fields.admin === "on"});
+  await call("POST", "web/accounts", fields);
   toast(WORDS.accountAdded(fields.username));
   await poll("accounts");
 }
 
-/** @param {ListedAccount} account */
-function renderAccount(account) {
+/** @param {ListedAccount} account
+ * @returns {Row} */
+function accountRow(account) {
   const {id, name, admin} = account;
   const isOwn = name === state.account.name;
   const role = admin ? WORDS.admin : WORDS.member;
-  const created = WORDS.created(formatAge(account.created_at));
-  const actions = !isOwn && renderAccountActions(account);
-  return [
-    row(id, name, [role, isOwn && WORDS.you, created], actions),
-    state.settingPassword === id && renderSetPassword(account),
+  const change = admin ? WORDS.makeMember : WORDS.makeAdmin;
+  const password = {...NEW_PASSWORD, ...OPENED};
+  const formName = `password-${id}`;
+  const actions = [
+    rowButton(change, name, () => changeRole(account, !admin)),
+    rowButton(WORDS.setPassword, name, () => openRowForm(formName)),
+    endButton(WORDS.remove, `accounts/${id}`, name, WORDS.removeQuestion(name)),
   ];
+  return {
+    id,
+    title: name,
+    facts: [role, isOwn && WORDS.you, WORDS.created(formatAge(account.created_at))],
+    actions: isOwn ? [] : actions,
+    more: renderRowForm(
+      formName,
+      fields => setPassword(account, fields),
+      renderUsername(name),
+      field(WORDS.newPasswordOf(name), "password", password),
+    ),
+  };
 }
 
 /** @param {Pick<ListedAccount, "id" | "name">} account */
@@ -12334,49 +12584,9 @@ function changeRole({id, name}, admin) {
 }
 
 /** @param {ListedAccount} account */
-function renderAccountActions(account) {
-  const {id, name, admin} = account;
-  const remove = () => changeList("DELETE", `accounts/${id}`);
-  const text = WORDS.removeQuestion(name);
-  const action = (label, ariaLabel, act, style = "plain") =>
-    button(label, act, {class: style, "aria-label": ariaLabel(name)});
-  return h.div(
-    "row-actions",
-    action(
-      admin ? WORDS.makeMember : WORDS.makeAdmin,
-      admin ? WORDS.makeMemberName : WORDS.makeAdminName,
-      () => changeRole(account, !admin),
-    ),
-    action(WORDS.setPassword, WORDS.setPasswordName, () =>
-      update({settingPassword: id, problem: NO_PROBLEM}),
-    ),
-    action(
-      WORDS.remove,
-      WORDS.removeName,
-      () => ask({text, yes: WORDS.remove, act: remove, isDanger: true}),
-      "plain danger",
-    ),
-  );
-}
-
-/** @param {ListedAccount} account */
-function renderSetPassword({id, name}) {
-  const close = () => update({settingPassword: 0});
-  const setPassword = async fields => {
-    await call("POST", `web/accounts/${id}`, fields);
-    if (state.settingPassword === id) close();
-    toast(WORDS.passwordSet(name));
-  };
-  const fields = [
-    renderUsername(name),
-    field(WORDS.newPasswordOf(name), "password", NEW_PASSWORD),
-    h.button("primary", WORDS.save),
-    renderCancel(`password-${id}`, close),
-  ];
-  return h.li(
-    {class: "row", key: `password-${id}`},
-    form(`password-${id}`, setPassword, h.div("inline", fields)),
-  );
+async function setPassword({id, name}, fields) {
+  await call("POST", `web/accounts/${id}`, fields);
+  toast(WORDS.passwordSet(name));
 }
 
 // Go
@@ -12386,12 +12596,13 @@ addEventListener("hashchange", readLocation);
 addEventListener("popstate", closeLeftDialogs);
 addEventListener("click", dropSecondClick, {capture: true});
 addEventListener("keydown", focusSearch);
+addEventListener("keydown", closeOneByEscape);
 addEventListener("pagehide", keepPosition);
 addEventListener("scroll", placeLists, {passive: true});
 addEventListener("resize", placeLists);
 addEventListener("online", pollAll);
 document.addEventListener("visibilitychange", () =>
-  document.hidden ? keepPosition() : pollAll(),
+  document.hidden ? (keepPosition(), schedule()) : pollAll(),
 );
 ["adding", "question"].forEach(stepOutOf); // which a reload has closed
 start();

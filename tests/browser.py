@@ -269,7 +269,7 @@ def press_until(page: Any, key: str, name: str) -> None:
 
 
 def fill_folder(page: Any, folder: str) -> None:
-    page.get_by_label("Where is it on that computer?").fill(folder)
+    page.get_by_label("Folder on that computer").fill(folder)
 
 
 def line_of(page: Any, name: str) -> str:

@@ -64,7 +64,7 @@ class Caller:
         return found
 
     def queue(self) -> list[Answer]:
-        rows: list[Answer] = self.get("/web/queue")["queue"]
+        rows: list[Answer] = self.get("/web/changes")["queue"]["items"]
         return rows
 
     def row(self, item: str) -> Answer:
@@ -140,9 +140,10 @@ def test_a_shared_device_sends_for_everyone_first_in_first_out(
     assert kims.poll() == [own, for_kims]
     living.report(first, "completed")
     assert living.poll() == [second, third]
-    [sent] = house.kim.get("/web/sent")["sent"]
-    assert (sent["entry"], sent["device"]) == (alba, living.id)
-    assert house.robin.get("/web/sent")["sent"] == []
+    for caller in (house.kim, house.robin):  # a fact of the device
+        [sent] = caller.get("/web/changes")["sent"]
+        assert (sent["entry"], sent["device"]) == (alba, living.id)
+        assert sent["account"] == "kim"
 
 
 def test_an_item_without_a_device_is_for_any_client_of_its_account(
@@ -154,7 +155,7 @@ def test_an_item_without_a_device_is_for_any_client_of_its_account(
     attic.report(item, "processing")
     living.report(item, "processing", expect=409)
     attic.report(item, "completed")
-    [sent] = house.robin.get("/web/sent")["sent"]
+    [sent] = house.robin.get("/web/changes")["sent"]
     assert sent["device"] == attic.id
 
 
@@ -268,7 +269,7 @@ def test_a_title_is_sent_again_to_another_device(
         house.kim.post("/web/send", title=house.entries[0], device=device.id)
         [item] = device.poll()
         device.report(item, "completed")
-    devices = [row["device"] for row in house.kim.get("/web/sent")["sent"]]
+    devices = [row["device"] for row in house.kim.get("/web/changes")["sent"]]
     assert sorted(devices) == sorted([living.id, kims.id])
 
 
@@ -373,11 +374,11 @@ def test_items_wait_without_a_device_that_ended(
         row = rows[item]
         assert (row["status"], row["device"]) == ("pending", None)
         assert (row["freed_from"], row["percent"]) == ("Living room", 0)
-    assert house.kim.get("/web/queue")["freed"] == 2
+    assert house.kim.get("/web/changes")["queue"]["freed"] == 2
     assert kims.poll() == [waits, sends, both[0]]
     house.kim.post(f"/web/queue/{waits}/device", device=kims.id)
     kims.report(sends, "processing")
-    assert house.kim.get("/web/queue")["freed"] == 0
+    assert house.kim.get("/web/changes")["queue"]["freed"] == 0
 
 
 def test_the_owners_items_stay_with_a_device_that_is_not_shared_any_more(

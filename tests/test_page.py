@@ -30,6 +30,7 @@ from browser import (
 )
 from conftest import PASSWORD, Library, Visit
 from example import Demo, served
+from test_page_devices import add_device
 from views import VIEWS
 
 # End to end
@@ -57,7 +58,7 @@ def test_from_the_setup_link_to_a_finished_transfer(
     page.get_by_label("Password").fill(PASSWORD)
     for name in ("Create account", "Send Lantern Keepers", "Add one"):
         taps.on(button(page, name))
-    folder = page.get_by_label("Where is it on that computer?")
+    folder = page.get_by_label("Folder on that computer")
     taps.on(folder)
     folder.fill(str(tmp_path / "card"))
     lines = [copied(page, taps, f"Copy: {name}") for name in LINES]
@@ -301,6 +302,50 @@ def test_the_keyboard_alone_opens_closes_and_sends(
     until(lambda: focused(anna).startswith("Queued"))
 
 
+def test_the_focus_goes_to_a_form_that_opens_and_to_a_neighbour_of_what_goes(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    for name in ("Attic", "Bedroom"):
+        add_device(store, name)
+
+    def opens(name: str, field: Any) -> None:
+        button(anna, name).focus()
+        anna.keyboard.press("Enter")
+        until(lambda: field.evaluate(IS_FOCUSED))
+        anna.keyboard.press("Escape")
+        until(lambda: focused(anna) == name)
+
+    anna.goto("#settings/people")
+    opens("Set password ben", anna.get_by_label("New password of ben"))
+    anna.goto("#settings/devices")
+    opens("Rename Attic", anna.get_by_label("New name of Attic"))
+    button(anna, "Remove Attic").focus()
+    anna.keyboard.press("Enter")
+    button(anna.get_by_role("dialog"), "Remove").focus()
+    anna.keyboard.press("Enter")
+    until(lambda: focused(anna) == "Remove Bedroom")
+    anna.goto(f"#title/{add(store, 'Paper Harbor')}")
+    opens("Edit Paper Harbor", anna.get_by_label("Name", exact=True))
+    button(anna, "Edit Paper Harbor").click()
+    anna.get_by_label("Version").fill("2")
+    anna.keyboard.press("Enter")
+    until(lambda: focused(anna) == "Edit Paper Harbor")
+    for name in ("First", "Second"):
+        store.queue.send(1, add(store, name))
+    anna.goto("#queue")
+    for name, then in {
+        "Cancel First": "Cancel Second",
+        "Clear finished": "Cancel Second",
+    }.items():
+        button(anna, name).focus()
+        anna.keyboard.press("Enter")
+        until(lambda then=then: focused(anna) == then)
+
+
+IS_FOCUSED = "node => node === document.activeElement"
+
+
 def test_the_focus_stays_when_an_item_above_it_goes(
     anna: Any, store: catalogd.Store
 ) -> None:
@@ -385,7 +430,7 @@ def test_over_http_on_the_lan_the_console_stays_empty(
         for tab in ("Devices", "Library", "Server", "You", "People"):
             page.locator("main").get_by_role("link", name=tab, exact=True).click()
             page.get_by_text("Loading").first.wait_for(state="detached")
-        button(page, "Set the password of ben").click()
+        button(page, "Set password ben").click()
         page.get_by_label("New password of ben").wait_for()
     assert lines == []
 

@@ -19,6 +19,7 @@ from browser import (
     fill_folder,
     line_of,
     pair,
+    report,
     see,
     sign_in,
     until,
@@ -37,7 +38,7 @@ def add_ben(store: catalogd.Store) -> int:
 def open_sheet(page: Any) -> None:
     page.goto("#settings/devices")
     button(page, ADD).click()
-    see(page, "What does it put files on?")
+    see(page, "Where do the games go?")
 
 
 def pairing_code(page: Any) -> str:
@@ -104,11 +105,11 @@ def test_the_sheet_copies_without_https_and_says_so(anna: Any) -> None:
 @pytest.mark.parametrize(
     ("chosen", "host", "target"),
     [
-        (["Console over FTP"], "192.168.1.20", "ftp://192.168.1.20"),
-        (["Console over FTP", "DBI"], "10.0.0.7", "ftp://10.0.0.7:6000/"),
-        (["Console over FTP", "DBI"], "10.0.0.7:21", "ftp://10.0.0.7:21/"),
-        (["Console over FTP", "sys-ftpd"], "a:b@10.0.0.7", "ftp://a:b@10.0.0.7/games"),
-        (["Console that waits"], "ftp://10.0.0.7/", "lan://10.0.0.7"),
+        (["Console, over FTP"], "192.168.1.20", "ftp://192.168.1.20"),
+        (["Console, over FTP", "DBI"], "10.0.0.7", "ftp://10.0.0.7:6000/"),
+        (["Console, over FTP", "DBI"], "10.0.0.7:21", "ftp://10.0.0.7:21/"),
+        (["Console, over FTP", "sys-ftpd"], "a:b@10.0.0.7", "ftp://a:b@10.0.0.7/games"),
+        (["Console, by network"], "ftp://10.0.0.7/", "lan://10.0.0.7"),
     ],
 )
 def test_the_target_is_that_of_the_program_on_the_console(
@@ -148,9 +149,9 @@ def test_powershell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
 
 def test_this_server_runs_the_program_as_a_service(anna: Any) -> None:
     open_sheet(anna)
-    anna.get_by_label("This server").check()
+    anna.get_by_label("Where catalogd runs").check()
     anna.get_by_label("What do you call it?").fill("Kid's room")
-    anna.get_by_role("radio", name="Console over FTP").check()
+    anna.get_by_role("radio", name="Console, over FTP").check()
     anna.get_by_label("Address of the console").fill("10.0.0.7")
     words = shlex.split(line_of(anna, "Connect it"))
     assert words[:3] == ["sudo", "send-to-switch", "pair"]
@@ -159,7 +160,7 @@ def test_this_server_runs_the_program_as_a_service(anna: Any) -> None:
 
 def test_the_service_may_write_to_its_folder(anna: Any) -> None:
     open_sheet(anna)
-    anna.get_by_label("This server").check()
+    anna.get_by_label("Where catalogd runs").check()
     fill_folder(anna, "/media/My card")
     command, install = line_of(anna, "Let it write").split(" | ")
     text = subprocess.check_output(["sh", "-c", command], env={"USER": "pi"}, text=True)
@@ -184,7 +185,7 @@ def test_a_server_without_the_program_says_what_to_do(anna: Any) -> None:
     anna.route("**/web/me", answer)
     open_sheet(anna)
     fill_folder(anna, "/card")
-    see(anna, "This server does not have the program.")
+    see(anna, "catalogd does not have the program here.")
     assert anna.get_by_text("Get the program").count() == 0
 
 
@@ -226,8 +227,8 @@ def test_the_sheet_ticks_by_itself_within_two_seconds(anna: Any) -> None:
     answer = pair(anna, pairing_code(anna), "Attic").json()
     key, ticks = answer["api_key"], anna.locator(".tick.check")
     for text, target in (
-        ("The code was used", ""),
-        ("Attic has called", "ready"),
+        ("Connected to catalogd", ""),
+        ("Attic asks for games", "ready"),
     ):
         ticks.get_by_text(text).wait_for(timeout=CI_FACTOR * 2000)
         poll(anna, key, target)
@@ -269,11 +270,11 @@ def test_send_without_a_device_leads_to_the_sheet(
     button(anna, "Send Paper Harbor").click()
     see(anna, "Waits for a device.")
     button(anna, "Add one").click()
-    see(anna, "What does it put files on?")
+    see(anna, "Where do the games go?")
     assert device_of(store) is None
 
 
-def test_send_goes_silently_to_the_only_device(
+def test_send_goes_to_the_only_device_whose_name_is_seen(
     anna: Any, store: catalogd.Store
 ) -> None:
     add(store, "Paper Harbor")
@@ -282,7 +283,7 @@ def test_send_goes_silently_to_the_only_device(
     button(anna, "Send Paper Harbor").click()
     button(anna, "Queued").wait_for()
     assert device_of(store) == device
-    assert anna.get_by_label("Send to").count() == 0
+    see(anna, "to Bedroom")
 
 
 def test_undo_leaves_what_waits_for_another_device(
@@ -416,14 +417,14 @@ def test_items_that_lost_their_device_are_told(
     store.queue.send(1, add(store, "Paper Harbor"), device)
     store.accounts.revoke_key(device)
     anna.goto("#queue")
-    see(anna, "1 item waits without a device, since Attic was removed")
+    see(anna, "1 item waits for any device, since Attic was removed")
 
 
 def test_an_empty_queue_without_a_device_offers_to_add_one(anna: Any) -> None:
     anna.goto("#queue")
     see(anna, "No device fetches your queue yet.")
     button(anna, ADD).click()
-    see(anna, "What does it put files on?")
+    see(anna, "Where do the games go?")
 
 
 def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
@@ -431,7 +432,7 @@ def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
     anna.goto("#settings/devices")
     button(anna, "Rename Attic").click()
     anna.get_by_label("New name of Attic").fill("Cellar")
-    button(anna, "Rename").last.click()
+    button(anna, "Save").click()
     button(anna, "Rename Cellar").wait_for()
     assert store.devices.all()[0]["name"] == "Cellar"
 
@@ -460,3 +461,62 @@ def test_keys_of_devices_are_not_among_those_of_scripts(
     anna.goto("#settings/devices")
     see(anna.get_by_role("region", name="Keys"), "switch")
     assert anna.get_by_role("region", name="Keys").get_by_text("Attic").count() == 0
+
+
+def test_a_device_that_is_away_is_not_promised_to_send(
+    anna: Any, store: catalogd.Store, clock: Clock
+) -> None:
+    attic = add_device(store, "Attic")
+    first, second = add(store, "First"), add(store, "Second")
+    store.queue.send(1, first, attic)
+    item = store.queue.items(1)[0]["id"]
+    report(store, item, 100, key=attic, status="completed")
+    store.queue.send(1, second, attic)
+    clock.now += 7300
+    add(store, "Third")
+    anna.goto("")
+    button(anna, "Send Third").click()
+    see(anna.locator(".toast"), "added to the queue of Attic. Attic was last seen at ")
+    anna.goto("#queue")
+    see(group(anna, "Attic"), "It is sent when it is back.")
+    see(group(anna, "Attic"), "2 waiting, 2 kB")
+    assert "about" not in group(anna, "Attic").inner_text()
+
+
+def test_a_choice_that_is_gone_is_said_and_asked_again(
+    visit: Visit, site: str, anna: Any, store: catalogd.Store
+) -> None:
+    ben = add_ben(store)
+    add(store, "Paper Harbor")
+    attic = add_device(store, "Attic", shared=True)
+    own = add_device(store, "Bedroom", account=ben)
+    page = visit(base_url=site)
+    sign_in(page, store, site, "ben")
+    page.goto("")
+    page.get_by_label("Send to").select_option("to Attic (anna)")
+    store.devices.change(attic, {"shared": False})
+    page.reload()
+    button(page, "Send Paper Harbor").click()
+    dialog = page.get_by_role("dialog")
+    see(dialog, "Attic (anna) was removed, or is no longer shared.")
+    assert store.queue.items(ben) == []
+    button(dialog, "to Bedroom").click()
+    button(page, "Queued").wait_for()
+    assert [row["device"] for row in store.queue.items(ben)] == [own]
+
+
+def test_two_devices_of_one_name_are_refused(anna: Any, store: catalogd.Store) -> None:
+    add_device(store, "Living room")
+    add_device(store, "Attic")
+    open_sheet(anna)
+    name = anna.get_by_label("What do you call it?")
+    assert name.input_value() == "Living room 2"
+    fill_folder(anna, "/card")
+    name.fill("attic")
+    see(anna, "There is a device named attic already.")
+    assert anna.locator(".code").count() == 0
+    button(anna, "Close").click()
+    button(anna, "Rename Attic").click()
+    anna.get_by_label("New name of Attic").fill("living room")
+    anna.keyboard.press("Enter")
+    see(anna, "There is a device named living room already.")

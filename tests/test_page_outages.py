@@ -1,12 +1,14 @@
 """The page and a server that does not answer, in a real Chromium."""
 
 import collections
+import re
 from typing import Any
 
 import catalogd
 from browser import button, report, see, sending, sign_in, until
 from conftest import Visit
 from example import served
+from test_page_queue import NOTIFICATIONS
 
 
 def test_a_restart_of_the_server_during_a_transfer_is_survived(
@@ -52,7 +54,7 @@ def test_what_was_sent_is_loaded_once_the_server_is_back(
 ) -> None:
     report(store, sending(store), 100, status="completed")
     store.queue.clear(1, "9999", ())
-    anna.route("**/web/sent", lambda route: route.abort(), times=1)
+    anna.route("**/web/changes*", lambda route: route.abort(), times=1)
     anna.goto("")
     button(anna, "Send again: Paper Harbor").wait_for()
     assert anna.locator(".toast").count() == 0
@@ -71,40 +73,54 @@ def test_an_error_page_of_a_proxy_is_an_unreachable_server(
     anna.get_by_text("Reconnecting").wait_for(state="detached")
 
 
-def test_polls_of_an_unchanged_queue_are_304(anna: Any, store: catalogd.Store) -> None:
+def test_what_has_not_changed_is_not_sent_again(
+    anna: Any, store: catalogd.Store
+) -> None:
     sending(store)
     statuses: dict[str, list[int]] = collections.defaultdict(list)
-    anna.on(
-        "response",
-        lambda answer: statuses[answer.url.rpartition("/")[2]].append(answer.status),
-    )
+
+    def note(answer: Any) -> None:
+        statuses[re.sub(r".*/|\?.*", "", answer.url)].append(answer.status)
+
+    anna.on("response", note)
     anna.goto("#queue")
-    until(lambda: anna.wait_for_timeout(50) or len(statuses["queue"]) >= 4)
-    assert statuses["queue"] == [200] + [304] * (len(statuses["queue"]) - 1)
-    assert statuses["entries"].count(200) == 1
+    until(lambda: anna.wait_for_timeout(50) or len(statuses["changes"]) >= 3)
+    assert statuses["changes"] == [200] + [304] * (len(statuses["changes"]) - 1)
+    assert statuses["entries"] == [200]
 
 
-PAUSES = """
-window.pauses = [];
-setTimeout = new Proxy(setTimeout, {
-  apply(set, self, [work, pause, ...more]) {
-    if (more[0] === "queue") pauses.push(pause);
-    return set(work, pause, ...more);
-  },
-});
-"""
 HIDE = """hidden => {
   Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
 
 
-def test_a_hidden_tab_polls_less_often_until_it_is_visible(anna: Any) -> None:
-    anna.add_init_script(PAUSES)
+def calls_in_half_a_minute(page: Any) -> int:
+    """Return how many calls the page makes while nothing happens."""
+    calls: list[str] = []
+    page.on("request", lambda call: calls.append(call.url))
+    for _ in range(30):
+        page.clock.run_for(1000)
+        page.wait_for_timeout(20)  # until the answer is here
+    return len(calls)
+
+
+def test_the_page_calls_seldom(anna: Any, store: catalogd.Store) -> None:
+    item = sending(store)
+    anna.add_init_script(NOTIFICATIONS)
+    anna.clock.install()
     anna.goto("#queue")
-    until(lambda: len(anna.evaluate("pauses")) > 1)
-    seen = anna.evaluate("pauses").pop()
+    see(anna, "40 %")
+    assert 10 <= calls_in_half_a_minute(anna) <= 15
+    report(store, item, 100, status="completed")
+    anna.clock.run_for(3000)
+    see(anna, "Paper Harbor was sent.")
+    assert 4 <= calls_in_half_a_minute(anna) <= 6
     anna.evaluate(HIDE, True)
-    until(lambda: anna.evaluate("pauses").pop() >= 5 * seen)
-    with anna.expect_response("**/web/queue", timeout=5000):
+    assert calls_in_half_a_minute(anna) == 0
+    with anna.expect_response("**/web/changes*"):
         anna.evaluate(HIDE, False)
+    button(anna, "Notify me").click()
+    button(anna, "Notifications on").wait_for()
+    anna.evaluate(HIDE, True)
+    assert calls_in_half_a_minute(anna) in (1, 2)

@@ -143,7 +143,7 @@ GET    /send_to_switch.py                open
 GET    /web/dir                          session
 POST   /web/dir                          session
 DELETE /web/dir                          session
-GET    /web/queue                        session
+GET    /web/changes                      session
 POST   /web/queue/<item>/retry           session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
@@ -154,7 +154,6 @@ POST   /web/queue/cancel                 session
 POST   /web/queue/retry                  session
 POST   /web/send                         session
 POST   /web/send/undo                    session
-GET    /web/sent                         session
 GET    /web/scan                         session
 POST   /web/scan                         admin
 POST   /web/links                        admin

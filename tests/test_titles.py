@@ -351,8 +351,8 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     titles.library.add(name, b"a better dump")
     titles.scanner.scan()
     row = {"entry": entry, "version": "65536", "device": None}
-    row["sent_at"] = catalogd.stamp(clock.now)
-    assert signed_in.get("/web/sent").json["sent"] == [row]
+    row |= {"account": "anna", "sent_at": catalogd.stamp(clock.now)}
+    assert signed_in.get("/web/changes").json["sent"] == [row]
     os.rename(
         titles.library.folder / name,
         titles.library.folder / f"A [{UPDATE}][v131072].nsp",
@@ -361,7 +361,7 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     done = titles.store.queue.send_title(anna, BASE)
     assert done["added"] == [entry]  # a version that was not sent
     titles.finish(anna)
-    rows = signed_in.get("/web/sent").json["sent"]
+    rows = signed_in.get("/web/changes").json["sent"]
     assert [row["version"] for row in rows] == ["131072", "65536"]
 
 
@@ -475,7 +475,25 @@ def test_a_send_can_be_undone(
     first, second, third = store.queue.items(anna)
     store.queue.report(anna, first["id"], {})
     signed_in.post_json("/web/send/undo", {"entries": ids[:2]})
-    assert [row["id"] for row in store.queue.items(anna)] == [first["id"], third["id"]]
+    left = {row["id"]: row["status"] for row in store.queue.items(anna)}
+    assert left == {first["id"]: "cancelled", third["id"]: "pending"}
+    with pytest.raises(catalogd.Conflict):  # the client that sends it is told
+        store.queue.report(anna, first["id"], {})
+
+
+def test_what_anybody_sent_to_a_device_is_on_it(titles: Titles, anna: int) -> None:
+    titles.add(f"A [{BASE}].nsp", f"A [{UPDATE}][v65536].nsp")
+    store = titles.store
+    device = store.accounts.add_key(anna, "TV", catalogd.hash_token("TV"))
+    store.accounts.set_target(device, "ready")
+    store.devices.change(device, {"shared": True})
+    ben = store.accounts.add("ben", "none")
+    game, update = titles.id("A"), titles.id("A - Update 1")
+    store.queue.send(anna, game, device)
+    (item,) = store.queue.items(anna)
+    store.queue.report(anna, item["id"], {"status": "completed", "key": device})
+    assert store.queue.send_title(ben, BASE, device)["added"] == [update]
+    assert store.queue.send_title(ben, BASE)["added"] == [game, update]
 
 
 def test_all_that_waits_is_cancelled(

@@ -546,7 +546,7 @@ def test_a_disk_sleeps_while_clients_and_a_page_poll(
         def poll() -> None:
             for path in ("/api/list", "/api/send-queue"):
                 caller.get(path)
-            for path in ("/", "/web/me", "/web/entries", "/web/queue", "/web/scan"):
+            for path in ("/", "/web/me", "/web/entries", "/web/changes", "/web/scan"):
                 page.get(path)
 
         with running(scanner):

@@ -1213,7 +1213,7 @@ def test_the_page_sees_all_of_an_item(
     signed_in: webtest.TestApp, client: webtest.TestApp, item: str, entry: str
 ) -> None:
     report(client, item, progress_percent=41.5, bytes_transferred=2, transfer_speed=1.2)
-    (row,) = signed_in.get("/web/queue").json["queue"]
+    (row,) = signed_in.get("/web/changes").json["queue"]["items"]
     assert (
         row.items()
         >= {
@@ -1233,7 +1233,7 @@ def test_the_page_cancels_retries_and_clears(
     signed_in: webtest.TestApp, client: webtest.TestApp, item: str, clock: Clock
 ) -> None:
     def statuses() -> list[str]:
-        rows = signed_in.get("/web/queue").json["queue"]
+        rows = signed_in.get("/web/changes").json["queue"]["items"]
         return [row["status"] for row in rows]
 
     signed_in.post(f"/web/queue/{item}/cancel")
@@ -1291,10 +1291,10 @@ def test_an_action_that_makes_no_sense_is_409(
 def test_the_queues_of_a_limited_number_of_accounts_are_kept(
     service: catalogd.Web, signed_in: webtest.TestApp
 ) -> None:
-    bodies = service.calls[catalogd.QueueCalls]._bodies
-    bodies.update(dict.fromkeys(range(1000, 2000)))
-    signed_in.get("/web/queue")
-    assert len(bodies) == catalogd.MAX_QUEUE_BODIES
+    kept = service.calls[catalogd.QueueCalls]._read
+    kept.update(dict.fromkeys(range(1000, 2000)))
+    signed_in.get("/web/changes")
+    assert len(kept) == catalogd.MAX_QUEUES
 
 
 @pytest.mark.parametrize("path", ["/api/list", "/api/send-queue"])
@@ -1312,7 +1312,7 @@ def test_what_a_client_has_already_is_304(
 def test_a_queue_that_changed_is_sent_again(
     client: webtest.TestApp, signed_in: webtest.TestApp, item: str
 ) -> None:
-    for app, path in ((client, "/api/send-queue"), (signed_in, "/web/queue")):
+    for app, path in ((client, "/api/send-queue"), (signed_in, "/web/changes")):
         etag = app.get(path).headers["ETag"]
         app.get(path, headers={"If-None-Match": etag}, status=304)
         report(client, item, status="processing")
@@ -1366,7 +1366,7 @@ def test_healthz_is_open_to_all(browser: webtest.TestApp) -> None:
         ("GET", "/api/download/ENTRY", 200),
         ("GET", "/api/download/none", 404),
         ("GET", "/nothing", 404),
-        ("GET", "/web/queue", 403),
+        ("GET", "/web/changes", 403),
         ("POST", "/api/send-to-switch", 415),
         ("DELETE", "/api/list", 405),
         ("HEAD", "/api/list", 200),

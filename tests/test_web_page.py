@@ -239,7 +239,7 @@ def test_polls_of_a_client_do_not_change_the_etag_of_the_queue(
     for _ in range(3):
         clock.now += 3
         signed_in.get(f"/api/send-queue?api_key={key}")
-        etags.add(signed_in.get("/web/queue").headers["ETag"])
+        etags.add(signed_in.get("/web/changes").headers["ETag"])
     assert len(etags) == 1
 
 
@@ -253,14 +253,14 @@ def test_the_page_is_sent_the_newest_finished_items(
         store.queue.report(1, item, {"status": "failed"})
         clock.now += 60
     for limit, length in (("2", 2), ("", 3), ("x", 3), ("9" * 9, 3)):
-        answer = signed_in.get(f"/web/queue?finished={limit}").json
-        assert (len(answer["queue"]), answer["finished"]) == (length, 3)
+        answer = signed_in.get(f"/web/changes?finished={limit}").json["queue"]
+        assert (len(answer["items"]), answer["finished"]) == (length, 3)
     signed_in.post("/web/queue/retry")
-    first = signed_in.get("/web/queue").json["queue"][0]
+    first = signed_in.get("/web/changes").json["queue"]["items"][0]
     signed_in.post(f"/web/queue/{first['id']}/down")
-    assert signed_in.get("/web/queue").json["queue"][1] == first
+    assert signed_in.get("/web/changes").json["queue"]["items"][1] == first
     signed_in.post(f"/web/queue/{first['id']}/up")
-    assert signed_in.get("/web/queue").json["queue"][0] == first
+    assert signed_in.get("/web/changes").json["queue"]["items"][0] == first
 
 
 def test_an_unchanged_queue_is_not_read_again(
@@ -272,13 +272,27 @@ def test_an_unchanged_queue_is_not_read_again(
     entry = store.entries.add_link("http://x/a", 1, "", {"name": "A"}, "")
     store.queue.send(1, entry)
     store.queue.report(1, store.queue.items(1)[0]["id"], {})
-    etag = signed_in.get("/web/queue").headers["ETag"]
+    etag = signed_in.get("/web/changes").headers["ETag"]
     with monkeypatch.context() as patch:
         patch.setattr(store.queue, "items", None)
-        signed_in.get("/web/queue", headers={"If-None-Match": etag}, status=304)
+        signed_in.get("/web/changes", headers={"If-None-Match": etag}, status=304)
     clock.now += 301  # the client's silence makes it wait again
-    (row,) = signed_in.get("/web/queue", headers={"If-None-Match": etag}).json["queue"]
-    assert row["status"] == "pending"
+    answer = signed_in.get("/web/changes", headers={"If-None-Match": etag}).json
+    assert [row["status"] for row in answer["queue"]["items"]] == ["pending"]
+    assert answer.keys() == {"success", "queue"}
+
+
+def test_the_page_is_told_what_has_changed_alone(
+    signed_in: webtest.TestApp, store: catalogd.Store
+) -> None:
+    first = signed_in.get("/web/changes")
+    parts = {"queue", "devices", "scan", "sent", "entries"}
+    assert first.json.keys() == {"success", *parts}
+    assert first.headers["Cache-Control"] == "no-store"
+    store.entries.add_link("http://x/a", 1, "", {"name": "A"}, "")
+    known = {"If-None-Match": first.headers["ETag"]}
+    second = signed_in.get("/web/changes", headers=known)
+    assert second.json == {"success": True, "entries": store.entries.version()}
 
 
 def sent_entry(store: catalogd.Store) -> str:
@@ -297,8 +311,8 @@ def test_sent_entries_are_known_after_the_queue_was_cleared(
 ) -> None:
     entry = sent_entry(store)
     signed_in.post_json("/web/queue/clear", {"before": "9999", "items": []})
-    assert signed_in.get("/web/queue").json["queue"] == []
-    (row,) = signed_in.get("/web/sent").json["sent"]
+    assert signed_in.get("/web/changes").json["queue"]["items"] == []
+    (row,) = signed_in.get("/web/changes").json["sent"]
     assert row["entry"] == entry
 
 
@@ -306,7 +320,7 @@ def test_entries_sent_by_another_account_are_not_marked(
     signed_in: webtest.TestApp, member: webtest.TestApp, store: catalogd.Store
 ) -> None:
     sent_entry(store)
-    assert member.get("/web/sent").json["sent"] == []
+    assert member.get("/web/changes").json["sent"] == []
 
 
 # The files of the page

@@ -70,9 +70,22 @@ def view_empty(page: Any, address: str) -> None:
     page.locator(".empty").wait_for()
 
 
+def change_answers(page: Any, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what the page is told of queue, devices and scans."""
+
+    def answer(route: Any) -> None:
+        headers = dict(route.request.headers)
+        headers.pop("if-none-match", None)
+        body = route.fetch(headers=headers).json()
+        change(body)
+        route.fulfill(json=body)
+
+    page.route("**/web/changes*", answer)
+
+
 def view_scanning(page: Any, address: str) -> None:
     scan = {"scanning": True, "files": 1234, "read": 87, "folders": []}
-    page.route("**/web/scan", lambda route: route.fulfill(json=scan))
+    change_answers(page, lambda body: body.update(scan=scan))
     view_empty(page, address)
     see(page, "1,234 files so far")
 
@@ -172,8 +185,8 @@ def view_toast(page: Any, address: str) -> None:
 
 
 def view_empty_queue(page: Any, address: str) -> None:
-    answer = {"success": True, "queue": [], "freed": 0}
-    page.route("**/web/queue", lambda route: route.fulfill(json=answer))
+    queue = {"items": [], "finished": 0, "freed": 0}
+    change_answers(page, lambda body: body.update(queue=queue))
     page.goto(f"{address}#queue")
     see(page, "The queue is empty")
     see(page, "No device fetches your queue yet.")
@@ -228,20 +241,17 @@ DEVICES = [
 def answer_devices(page: Any, devices: Sequence[dict[str, Any]]) -> None:
     """Let the page have these devices, and its queue's items be for them in turn."""
 
-    def answer_queue(route: Any) -> None:
-        body = route.fetch().json()
+    def change(body: dict[str, Any]) -> None:
+        body["devices"] = devices
+        items = body["queue"]["items"]
         ids = itertools.cycle([each["id"] for each in devices[:2]] or [None])
-        for item in body["queue"]:
+        for item in items:
             item["device"] = next(ids)
             if item["status"] == "processing":
                 item["device"] = "Living room"
-        *_, last = body["queue"]
-        body["queue"][-1] = {**last, "is_own": False, "account": "Kim"}
-        route.fulfill(json=body)
+        items[-1].update(is_own=False, account="Kim")
 
-    answer = {"success": True, "devices": devices}
-    page.route("**/web/devices", lambda route: route.fulfill(json=answer))
-    page.route("**/web/queue", answer_queue)
+    change_answers(page, change)
 
 
 def view_devices_queue(page: Any, address: str) -> None:
@@ -270,25 +280,20 @@ def view_devices_settings(page: Any, address: str) -> None:
 
 
 def view_freed(page: Any, address: str) -> None:
-    def answer(route: Any) -> None:
-        body = route.fetch().json()
-        waits = [item for item in body["queue"] if item["status"] == "pending"]
+    def change(body: dict[str, Any]) -> None:
+        queue = body["queue"]
+        waits = [item for item in queue["items"] if item["status"] == "pending"]
         for item in waits:
             item["freed_from"] = "Bedroom"
-        route.fulfill(json={**body, "freed": len(waits)})
+        body.update(queue={**queue, "freed": len(waits)}, devices=DEVICES[:1])
 
-    page.route("**/web/queue", answer)
-    shown = {"success": True, "devices": DEVICES[:1]}
-    page.route("**/web/devices", lambda route: route.fulfill(json=shown))
+    change_answers(page, change)
     page.goto(f"{address}#queue")
-    see(page, "without a device, since Bedroom")
+    see(page, "for any device, since Bedroom")
 
 
 def view_no_device(page: Any, address: str) -> None:
-    page.route(
-        "**/web/devices",
-        lambda route: route.fulfill(json={"success": True, "devices": []}),
-    )
+    change_answers(page, lambda body: body.update(devices=[]))
     queue(page, address)
     see(page, "Waits for a device.")
 
@@ -297,19 +302,19 @@ def view_add_device(page: Any, address: str) -> None:
     queue(page, address)
     page.goto(f"{address}#settings/devices")
     page.get_by_role("button", name="Add a device").click()
-    see(page, "What does it put files on?")
+    see(page, "Where do the games go?")
 
 
 def view_add_device_lines(page: Any, address: str) -> None:
     view_add_device(page, address)
-    page.get_by_label("Where is it on that computer?").fill("/media/robin/SDCARD")
+    page.get_by_label("Folder on that computer").fill("/media/robin/SDCARD")
     see(page, "urlretrieve")
     page.locator(".pairing").scroll_into_view_if_needed()
 
 
 def view_add_device_ftp(page: Any, address: str) -> None:
     view_add_device(page, address)
-    page.get_by_label("Console over FTP").check()
+    page.get_by_label("Console, over FTP").check()
     page.get_by_label("sys-ftpd", exact=True).check()
     page.get_by_label("Address of the console").fill("192.168.1.20")
 
@@ -319,7 +324,7 @@ def view_add_device_used(page: Any, address: str) -> None:
     answer_devices(page, [device("Bedroom", target=NO_CONSOLE)])
     view_add_device_lines(page, address)
     page.route("**/web/pairing", lambda route: route.fulfill(json=used))
-    see(page, "Bedroom has called")
+    see(page, "Bedroom asks for games")
     page.locator(".ticks").scroll_into_view_if_needed()
 
 

@@ -1,4 +1,5 @@
-"""The status of a title, as the page works it out for the device that it sends to."""
+"""What the page works out of titles, in functions that need no server: their status on
+the device that it sends to, and which of them a search finds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -111,3 +112,50 @@ def test_the_status_of_a_title_when(
 ) -> None:
     known = [*known, *[[]] * (5 - len(known))]
     assert script.evaluate(STATUS, known)[: len(expected)] == expected
+
+
+BASE, OTHER_BASE = "0100ABCD00010000", "0100ABCD00030000"
+ENTRIES = [
+    {"name": "Paper Harbor", "kind": "base", "base_id": BASE, "title_id": BASE},
+    {"name": "Paper Harbor - Season Pass", "kind": "add-on", "base_id": BASE},
+    {"name": "Café Étoilé", "kind": "base", "base_id": OTHER_BASE},
+    {"name": "Café Étoilé - Version 2", "kind": "update", "base_id": OTHER_BASE},
+    {"name": "Smørrebrød"},
+    {"name": "Moss & Copper", "author": "Sofa Systems"},
+    {"name": "Grandma's Garage", "file_type": "xci"},
+    {"name": "Kart Royale 2048 NX 🏁"},
+    {"name": "A Harbor"},
+]
+SEARCH = """([entries, text]) => {
+  const listed = entries.map((entry, n) => ({id: `${n}`, created_at: "", ...entry}));
+  return matching(titlesOf(listed), text, "all", "", "").map(({name}) => name);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("PAPER", ["Paper Harbor"]),
+        ("cafe etoile", ["Café Étoilé"]),
+        ("smørrebrod", ["Smørrebrød"]),
+        ("sofa systems", ["Moss & Copper"]),
+        ("0100abcd0001", ["Paper Harbor"]),
+        ("  harbor   paper ", ["Paper Harbor"]),
+        ("moss and copper", ["Moss & Copper"]),
+        ("Moss&Copper", ["Moss & Copper"]),
+        ("grandmas garage!", ["Grandma's Garage"]),
+        ("season pass", ["Paper Harbor"]),
+        ("dlc", ["Paper Harbor"]),
+        ("update", ["Café Étoilé"]),
+        ("xci", ["Grandma's Garage"]),
+        ("kartroyale", ["Kart Royale 2048 NX 🏁"]),
+        ("2048nx", ["Kart Royale 2048 NX 🏁"]),
+        ("🏁", ["Kart Royale 2048 NX 🏁"]),
+        ("🎲", []),
+        ("harbor", ["Paper Harbor", "A Harbor"]),
+        ("a harbor", ["A Harbor", "Paper Harbor"]),
+        ("", [entry["name"] for entry in ENTRIES if " - " not in entry["name"]]),
+    ],
+)
+def test_the_search_finds(script: Any, text: str, found: list[str]) -> None:
+    assert script.evaluate(SEARCH, [ENTRIES, text]) == found
