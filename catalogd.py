@@ -57,6 +57,7 @@ import platform
 import queue
 import re
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -3932,6 +3933,7 @@ def spare_memory() -> None:
 LOCAL_FILE_SYSTEMS = {
     *("bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "jfs"),
     *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
+    "fuseblk",  # ntfs-3g and its like: they have a disk to themselves
 }
 EVENT = struct.Struct("iIII")  # watch descriptor, flags, cookie, length of the name
 IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
@@ -3956,6 +3958,32 @@ def mounts(folder: str) -> dict[str, str]:
     return dict(found[path] for path in found if path == top or is_below(path, folder))
 
 
+class MountTable:
+    """Tells when a file system was mounted or unmounted, on Linux: poll(2) reports it
+    for the open table, see proc_pid_mounts(5)."""
+
+    def __init__(self) -> None:
+        self._table = -1  # a file descriptor
+
+    def open(self) -> None:
+        if self._table < 0 and sys.platform == "linux":
+            with contextlib.suppress(FileNotFoundError):  # /proc is not there
+                self._table = os.open("/proc/self/mountinfo", os.O_RDONLY)
+
+    def has_changed(self) -> bool:
+        """Return whether that happened since the last call, or since it was opened."""
+        if self._table < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._table, select.POLLPRI)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        if self._table >= 0:
+            os.close(self._table)
+        self._table = -1
+
+
 class Watcher:
     """Tells below which folders of a library folder something may have happened: by
     inotify(7), or, where it cannot be watched, in all of it whenever a scan is due."""
@@ -3963,14 +3991,26 @@ class Watcher:
     def __init__(self, folder: str, types: Iterable[str]) -> None:
         self.folder = folder
         self._endings = (*(f".{type}" for type in types), *COVERS)
-        self._events = -1  # a file descriptor, if the folder is watched
+        self._events = -1  # a file descriptor, if the folder or its parent is watched
+        self._is_awaiting = False  # whether it is the parent
         self._paths: dict[int, str] = {}  # by watch descriptor
         self._real_path = self._problem = ""
         self._mounts: dict[str, str] = {}
         self._began = 0.0  # monotonic seconds
 
     def is_watching(self) -> bool:
-        return self._events >= 0
+        return self._events >= 0 and not self._is_awaiting
+
+    def is_mounted_otherwise(self) -> bool:
+        """Return whether other file systems are mounted there than at the start."""
+        return mounts(self._real_path) != self._mounts
+
+    def await_folder(self) -> None:
+        """Watch the parent in place of the folder, which may appear there."""
+        if self.is_watching():
+            self.start()
+            self.add(os.path.dirname(self.folder))
+            self._is_awaiting = self.is_watching()
 
     def start(self) -> None:
         """Watch the folder, if that is possible: each that is given to `add`."""
@@ -3993,9 +4033,9 @@ class Watcher:
 
     def stop(self, problem: str = "") -> None:
         """Watch it no more. A problem is logged, once."""
-        if self.is_watching():
+        if self._events >= 0:
             os.close(self._events)
-        self._events, self._paths = -1, {}
+        self._events, self._paths, self._is_awaiting = -1, {}, False
         if problem and problem != self._problem:
             self._problem = problem
             text = "%s is scanned at intervals, not watched: %s."
@@ -4020,7 +4060,7 @@ class Watcher:
             return {self.folder}
         tops: set[str] = set()
         with contextlib.suppress(BlockingIOError):
-            while self.is_watching():
+            while self._events >= 0:
                 data, at = os.read(self._events, 64 * 1024), 0
                 while at < len(data):
                     watch, flags, _, length = EVENT.unpack_from(data, at)
@@ -4032,13 +4072,15 @@ class Watcher:
 
     def _is_recent(self) -> bool:
         is_old = time.monotonic() - self._began >= REREAD_SECONDS
-        return not is_old and mounts(self._real_path) == self._mounts
+        return not is_old and not self.is_mounted_otherwise()
 
     def _top(self, path: str, flags: int, name: str) -> str:
         """Return what an event in the folder with this path asks to be read, or ""."""
         has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
         if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
             return self.folder
+        if self._is_awaiting:
+            return self.folder if os.path.join(path, name) == self.folder else ""
         if not path or name.startswith(HIDDEN):
             return ""
         if name and flags & IN_ISDIR and is_text(name):
@@ -4237,6 +4279,7 @@ class Disks:
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
         self._disks: dict[str, Disk] = {}  # by library folder
+        self._mount_table = MountTable()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
 
@@ -4252,6 +4295,8 @@ class Disks:
         """Return what is below these folders, by library folder; None for a folder that
         cannot be read.
         :param watch: whether to watch the folders that are read whole."""
+        if watch:
+            self._mount_table.open()
         folders = {
             folder: [top for top in tops if is_below(top, folder)]
             for folder in self.folders
@@ -4277,7 +4322,11 @@ class Disks:
         if watch:
             watcher.start()
         own = self.entries.database.folder
-        return walk(folder, self.types, tick, watcher.add, tops, own)
+        try:
+            return walk(folder, self.types, tick, watcher.add, tops, own)
+        except OSError:
+            watcher.await_folder()
+            raise
 
     def _tree(
         self, folder: str, answer: "concurrent.futures.Future[Any]"
@@ -4285,7 +4334,8 @@ class Disks:
         try:
             tree: Tree = self.disk(folder).wait(answer, self.count)
         except OSError as error:
-            self.watchers[folder].stop()
+            if isinstance(error, TimeoutError):
+                self.watchers[folder].stop()
             why = why_offline(error, self.entries.know_folder(folder))
             self._set_offline(folder, why)
             return None
@@ -4388,9 +4438,11 @@ class Disks:
         """Return the folders below which is to be read now.
         :param is_due: whether a scan is due of what is not watched."""
         found: set[str] = set()
+        has_mounted = self._mount_table.has_changed()
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
-            if self.disk(folder).answers_again():
+            is_mounted = has_mounted and watcher.is_mounted_otherwise()
+            if is_mounted or self.disk(folder).answers_again():
                 found.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
                 found |= self._settled(folder)
@@ -4411,6 +4463,7 @@ class Disks:
         return [folder for folder, watcher in watchers if watcher.is_watching()]
 
     def unwatch(self) -> None:
+        self._mount_table.close()
         for watcher in self.watchers.values():
             watcher.stop()
 

@@ -297,6 +297,66 @@ def test_many_folders_that_are_removed_at_once_are_gone_soon(
     assert not caplog.messages
 
 
+@pytest.mark.parametrize("kinds", [None, set()], ids=["watched", "polled"])
+def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
+    kinds: set[str] | None,
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if kinds is not None:
+        monkeypatch.setattr(catalogd, "LOCAL_FILE_SYSTEMS", kinds)
+    disk = Library(tmp_path / "disk")
+    disk.add("deep/a.nsp")
+    with running(scanner, watched=kinds is None):
+        state = scanner.state
+        with mounted(disk.folder, library.folder):
+            within(3, lambda: len(ids(store)) == 1)
+        within(3, lambda: not ids(store))
+        within(3, lambda: scanner.state.folders == {str(library.folder): None})
+        state = scanner.state
+        with mounted(disk.folder, tmp_path):  # which is none of its business
+            time.sleep(1)
+        assert scanner.state is state
+
+
+def test_a_folder_that_appears_is_found_at_once(
+    library: Library, store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    library.folder.rmdir()
+    scanner.start()
+    try:
+        within(5, lambda: scanner.state.finished)
+        library.folder.with_name("another").mkdir()
+        library.folder.mkdir()
+        within(3, lambda: scanner.state.watched)
+        path = library.add("a.nsp")
+        within(3, lambda: path in ids(store))
+        before = ids(store)
+        os.rename(library.folder, library.folder.with_name("away"))
+        within(3, lambda: not ids(store))
+        os.rename(library.folder.with_name("away"), library.folder)
+        within(3, lambda: ids(store) == before)
+    finally:
+        scanner.stop()
+
+
+def test_a_system_without_proc_tells_of_no_mounts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*row: object) -> int:
+        raise FileNotFoundError(errno.ENOENT, "No such file")
+
+    table = catalogd.MountTable()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fail)
+        table.open()
+    assert not table.has_changed()
+    table.close()
+
+
 def test_another_disk_at_a_watched_path_is_noticed(
     library: Library, store: catalogd.Store, settings: catalogd.Settings
 ) -> None:
@@ -377,6 +437,16 @@ def test_a_folder_that_cannot_be_watched_is_scanned_at_intervals(
         assert not scanner.catch_up()
     text = f"{library.folder} is scanned at intervals, not watched: {reason}."
     assert [row for row in caplog.messages if "intervals" in row] == [text]
+
+
+def test_a_disk_of_ntfs_3g_is_watched(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "mounts", lambda folder: {"": "fuseblk"})
+    watcher = catalogd.Watcher(str(library.folder), ["nsp"])
+    watcher.start()
+    assert watcher.is_watching()
+    watcher.stop()
 
 
 def test_a_watched_folder_is_read_again_after_a_day(
