@@ -2850,7 +2850,8 @@ class Devices:
                 row["address"] = address
             row["name"], last = row.pop("label"), row.pop("last_used_at")
             row["last_call"], row["is_own"] = last, row["account"] == name
-            state = "idle" if (last or "") >= idle_since else "away"
+            is_near = row["by_server"] or (last or "") >= idle_since
+            state = "idle" if is_near else "away"
             row["state"] = busy.get(row["id"], state if last else "new")
         return [row for row in devices if admin or row["is_own"] or row["shared"]]
 
@@ -5291,7 +5292,7 @@ MAX_RESTART_SECONDS = 60.0
 MAX_CONSOLE_STOP_SECONDS = 1.0
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
-FTP_PORTS = (5000, 6000)  # of the FTP servers of consoles
+FTP_PORTS: Sequence[int] = (5000, 6000)  # of the FTP servers of consoles
 MAX_GREETING_SECONDS = 1.0  # that a server has to accept a connection, and to greet
 SEARCH_THREADS = 254
 MAX_NETWORKS = 4
@@ -5490,17 +5491,19 @@ class Consoles:
         if not self._searching.acquire(blocking=False):
             raise Busy("Somebody looks for consoles already. Try again.")
         try:
-            return find_consoles(own_networks())
+            return find_consoles(own_networks(), FTP_PORTS)
         finally:
             self._searching.release()
 
 
-def find_consoles(networks: Iterable[ipaddress.IPv4Network]) -> list[Row]:
+def find_consoles(
+    networks: Iterable[ipaddress.IPv4Network], ports: Sequence[int]
+) -> list[Row]:
     """Return the addresses in these networks at which an FTP server answers, each with
     its port. Installers are not looked for: they take a connection for the start of a
     transfer."""
     hosts = [str(host) for network in networks for host in network.hosts()]
-    places = [(host, port) for host in hosts for port in FTP_PORTS]
+    places = [(host, port) for host in hosts for port in ports]
     with concurrent.futures.ThreadPoolExecutor(SEARCH_THREADS) as pool:
         found = itertools.compress(places, pool.map(greets, places))
         return [{"address": host, "port": port} for host, port in found]
@@ -5837,6 +5840,7 @@ class Calls:
         self.queue = web.store.queue
         self.devices = web.store.devices
         self.addresses = web.store.addresses
+        self.consoles = web.consoles
         self.directory = web.directory
         self.settings = web.settings
         self.scanner = web.scanner
@@ -6006,7 +6010,6 @@ class DeviceCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self.consoles = web.consoles
         self.codes = PairingCodes(self.accounts.session_password)
         self._lock = threading.Lock()
 
@@ -6031,12 +6034,6 @@ class DeviceCalls(Calls):
             device = self.accounts.add_key(account, name, digest, is_device=True)
             self.codes.end(account, device)
         return {"api_key": key, "device": device}
-
-    @route("GET /web/devices", access="session")
-    def all_devices(self, caller: Caller) -> dict[str, Any]:
-        """Return the devices. With ?watch=ID the console of that one is tried often."""
-        self.consoles.watch(bottle.request.query.get("watch", ""))
-        return {"devices": self.devices.all(caller.name, caller.admin)}
 
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
@@ -6258,7 +6255,9 @@ class QueueCalls(Calls):
     @route("GET /web/changes", access="session")
     def changes(self, caller: Caller) -> bottle.HTTPResponse:
         """Return the parts of what the page shows that differ from those in the answer
-        whose ETag the call has. An ETag is made of a digest of each part."""
+        whose ETag the call has. An ETag is made of a digest of each part. With
+        ?watch=DEVICE the console of that one is tried often."""
+        self.consoles.watch(bottle.request.query.get("watch", ""))
         shown = re.fullmatch("[0-9]{1,9}", bottle.request.query.get("finished", ""))
         parts: dict[str, Any] = {
             "queue": self._page_items(caller.account, int(shown[0]) if shown else 100),
@@ -6413,6 +6412,7 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("GET /web/keys", "session", "accounts.keys", "account", "keys"),
     ("DELETE /web/keys/<id>", "session", "accounts.revoke_key", "id account"),
     ("GET /web/accounts", "admin", "accounts.all", "", "accounts"),
+    ("GET /web/devices", "session", "devices.all", "name admin", "devices"),
     ("GET /api/entries/<entry_id>/info", "key", "entries.get", "entry_id", "entry"),
     ("GET /web/entries/<entry_id>", "session", "entries.details", "entry_id"),
     ("POST /web/entries/<entry_id>/undo", "admin", "entries.edit", "entry_id", "edits"),
@@ -7167,10 +7167,15 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
   border-radius: 2px; background: var(--line);
 }
 .step h3 { font-size: 1.0625rem; }
+.step.is-done { grid-template-columns: 1fr auto; align-items: baseline; }
+.step.is-done > p { font-weight: 550; overflow-wrap: anywhere; }
+.step.is-done::before { content: "\2713"; }
+.found { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem; }
+.found .note { flex-basis: 100%; }
 .place { display: grid; gap: .75rem; min-width: 0; }
 .place:empty { display: none; }
 .choices { display: flex; flex-wrap: wrap; gap: .5rem; }
-.kind {
+.kind, .way {
   display: grid; grid-template-columns: repeat(auto-fit, minmax(min(14rem, 100%), 1fr));
 }
 .option {
@@ -7438,7 +7443,7 @@ button.link {
     order: 1; margin-left: var(--indent); max-width: calc(100% - var(--indent));
   }
   .step { padding-left: 0; }
-  .step h3 { padding-left: 2.4rem; }
+  .step h3, .step.is-done { padding-left: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
   .to-device { max-width: 9.5rem; }
   .selection p { flex: 1 0 50%; }
@@ -7544,7 +7549,7 @@ JS = r""""use strict";
 /** @typedef {{
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
- *   last_call: string | null,
+ *   last_call: string | null, by_server: boolean, address?: string,
  * }} Device whose target is "ready", maybe with a comma and a note, "" where that is
  * not known, or why it is not */
 /** @typedef {{
@@ -7852,13 +7857,48 @@ const WORDS = {
     `Remove ${name}? The program that sends to it stops working. ` +
     "What waits for it stays in the queue, for any device.",
   addDevice: "Add a device",
-  addLead: "A small program on a computer here carries your games to the console.",
+  wayStep: "How does it get there?",
+  ways: {
+    server: ["catalogd sends it to the console", "Over the network"],
+    computer: ["A computer with the SD card in it", "It runs a small program"],
+    console: ["The console fetches it itself", "Sphaira, DBI or Tinfoil"],
+  },
+  next: "Next",
+  change: "Change",
+  changeStep: title => `Change: ${title}`,
+  consoleStep: "Which console is it?",
+  programs: {
+    sphaira: "Sphaira",
+    sysftpd: "sys-ftpd",
+    dbi: "DBI",
+    awoo: "Awoo",
+    cyberfoil: "CyberFoil",
+    other: "Another installer",
+  },
+  findConsoles: "Find consoles",
+  finding: "Looking around\u2026",
+  foundConsole: (address, isInstaller) =>
+    `${address}, ${isInstaller ? "network install" : "FTP"}`,
+  foundNone:
+    "Nothing was found. Open the program on the console, or type the address that it " +
+    "shows.",
+  onlyContainer:
+    "catalogd runs in a container, and sees only the container\u2019s network.",
+  ftpUser: "Name, if you set one there",
+  ftpPassword: "Password, if you set one there",
+  cannotSend:
+    "catalogd lacks its part for sending. Copy send_to_switch.py into the folder of " +
+    "catalogd.py, and come back.",
+  readyStep: "Is it ready?",
+  notTried: "Not known until something is sent.",
+  calling: name => `Trying ${name}\u2026`,
+  keepsTrying: "catalogd goes on trying. You can close this.",
+  changeAddress: "Address",
   targetStep: "Where do the games go?",
   targets: {
     folder: ["SD card or folder", "A card in a reader, or any folder"],
     ftp: ["Console, over FTP", "Sphaira, sys-ftpd or DBI"],
     lan: ["Console, by network install", "Awoo, CyberFoil or DBI"],
-    browse: ["The console fetches by itself", "Sphaira, DBI or Tinfoil"],
   },
   folderPath: "Folder on that computer",
   consoleHost: "Address of the console",
@@ -7870,38 +7910,30 @@ const WORDS = {
   programNotes: {
     sphaira:
       "Open Menu, then FTP Install, and leave it open. It installs what arrives.",
-    sysftpd:
-      "It runs in the background. Files go to the folder games of the SD card. If " +
-      "you gave it a name and a password, write name:password@ before the address.",
+    sysftpd: "It runs in the background. Files go to the folder games of the SD card.",
     dbi: "Choose Run FTP server, and leave it open. It installs what arrives.",
-  },
-  lanNote: {
     awoo: "Choose Install over LAN, and leave it open.",
     cyberfoil: "Choose Install over LAN, and leave it open.",
-    dbi: "Choose the install from the network, and leave it open.",
+    other: "Choose the install from the network, and leave it open.",
   },
   computerStep: "Where will the program run?",
   systems: {
     windows: "Windows",
     mac: "macOS",
     linux: "Linux",
-    server: "Where catalogd runs",
   },
   computerNotes: {
     windows: "Open PowerShell, and paste these lines one after the other.",
     mac: "Open Terminal, and paste these lines one after the other.",
     linux: "Open a terminal, and paste these lines one after the other.",
-    server: "Where catalogd came as a Debian package: paste this on the server.",
   },
   openThere: address => `To copy the lines, open ${address} on that computer.`,
   needsPython: "It needs Python 3.11 or newer, from python.org.",
-  fillIn: "First fill in where the files go, above.",
   noClient:
     "catalogd does not have the program here. Copy send_to_switch.py from where you " +
     "got catalogd to that computer, and open the terminal in its folder.",
   lines: {
     fetch: "Get the program",
-    allow: "Let it write to that folder",
     pair: "Connect it",
     start: "Start it",
   },
@@ -7923,7 +7955,7 @@ const WORDS = {
     ready: "Ready",
   },
   readyText: name => `Send puts your games on ${name} now.`,
-  fetchSteps: "Set it up",
+  fetchStep: "Set it up",
   fetchers: {sphaira: "Sphaira", dbi: "DBI", tinfoil: "Tinfoil and others"},
   steps: {
     sphaira: address => [
@@ -8791,8 +8823,9 @@ async function loadAnswer(name, path = `web/${name}`) {
 async function loadChanges() {
   const {items: before, scan: lastScan} = state;
   const shown = state.queue.finishedShown;
-  const data = await fetchChanged(`web/changes?finished=${shown}`);
-  if (state.adding && !state.adding.pairing?.device) await loadPairing("GET");
+  const watched = state.adding?.device ? `&watch=${state.adding.device}` : "";
+  const data = await fetchChanged(`web/changes?finished=${shown}${watched}`);
+  if (state.adding?.pairing && !state.adding.pairing.device) await loadPairing("GET");
   if (!data || shown !== state.queue.finishedShown) return; // more are loaded by now
   const {devices, sent, scan} = {...state, ...data};
   update({devices, sent, scan, ...data.queue});
@@ -11808,14 +11841,18 @@ function deviceRow(device) {
   const {id, name, shared, is_own: isOwn} = device;
   const mayEdit = isOwn || state.account.admin;
   const formName = `rename-${id}`;
+  const openAddress = () => openRowForm(`address-${id}`);
   return {
     id,
     title: deviceName(device),
     mark: [deviceMark(device), deviceState(device)],
-    facts: [shared && !mayEdit && WORDS.isShared],
+    facts: [shared && !mayEdit && WORDS.isShared, device.address],
     actions: mayEdit
       ? [
           rowButton(WORDS.rename, name, () => openRowForm(formName)),
+          ...(device.address
+            ? [rowButton(WORDS.changeAddress, name, openAddress)]
+            : []),
           endButton(WORDS.remove, `devices/${id}`, name, WORDS.removeDevice(name)),
         ]
       : [],
@@ -11827,8 +11864,28 @@ function deviceRow(device) {
         fields => renameDevice(device, fields.name),
         field(WORDS.newName(name), "name", {...DEVICE_NAME, ...OPENED, default: name}),
       ),
+      device.address && renderAddressForm(device),
     ],
   };
+}
+
+/** @param {Device} device */
+function renderAddressForm({id, address = ""}) {
+  const text = {...PLAIN_TEXT, autocomplete: "off"};
+  const save = ({target, user, password}) =>
+    changeRow("POST", `devices/${id}`, {
+      target: target.trim(),
+      ...(user && {user: user.trim(), password}),
+    });
+  return renderRowForm(
+    `address-${id}`,
+    save,
+    field(WORDS.consoleHost, "target", {...text, ...OPENED, default: address}),
+    address.startsWith("ftp://") && [
+      field(WORDS.ftpUser, "user", text),
+      field(WORDS.ftpPassword, "password", {...text, type: "password"}),
+    ],
+  );
 }
 
 /** @param {Device} device */
@@ -11845,41 +11902,90 @@ async function renameDevice({id, account}, name) {
   await changeRow("POST", `devices/${id}`, {name});
 }
 
-// The sheet that adds a device
+// The sheet that adds a device: a form with a step for each question
 
 /** @typedef {{
- *   kind: "folder" | "ftp" | "lan" | "browse", folder: string, host: string,
- *   name: string, system: "windows" | "mac" | "linux" | "server", ftp: string,
- *   lan: string, fetcher: string,
+ *   way: "server" | "computer" | "console", program: string, user: string,
+ *   password: string, kind: "folder" | "ftp" | "lan", folder: string, host: string,
+ *   name: string, system: "windows" | "mac" | "linux", ftp: string, lan: string,
+ *   fetcher: string,
  * }} Filled in to add a device, with the programs on the console for each kind */
-/** @typedef {{isFirst: boolean, code: string, pairing: Pairing | null}} Adding a
- * device, with the code that the lines have, also after it was used */
+/** @typedef {{
+ *   step: number, isFirst: boolean, code: string, pairing: Pairing | null,
+ *   device: string, found: {address: string, port: number}[] | null, note: string,
+ * }} Adding a device: the step that is open, the code that the lines have, also after
+ * it was used, the device that was added, and the consoles that were found */
 
 const DEVICE_NAME = {required: true, maxlength: "100", autocomplete: "off"};
 const PROGRAMS = {sphaira: "Sphaira", sysftpd: "sys-ftpd", dbi: "DBI"};
-const INSTALLERS = {awoo: "Awoo", cyberfoil: "CyberFoil", dbi: "DBI"};
-const FOLDERS = {
-  windows: "E:\\",
-  mac: "/Volumes/SDCARD",
-  linux: "/media/sdcard",
-  server: "/media/sdcard",
+const INSTALLERS = {awoo: "Awoo", cyberfoil: "CyberFoil", other: "DBI"};
+const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
+const STEPS = {
+  server: ["way", "console", "ready"],
+  computer: ["way", "target", "computer"],
+  console: ["way", "fetch"],
 };
 
-async function addDevice() {
+function addDevice() {
   const isFirst = !state.devices?.some(({is_own: isOwn}) => isOwn);
   stepInto("adding");
   setDraft("adding", {
-    ...{kind: "folder", folder: "", host: "", name: freeName(WORDS.exampleDevice)},
-    ...{system: guessSystem(), ftp: "sphaira", lan: "awoo", fetcher: "sphaira"},
+    ...{way: state.account.admin ? "server" : "computer", program: "sphaira"},
+    ...{user: "", password: "", kind: "folder", folder: "", host: ""},
+    ...{name: freeName(WORDS.exampleDevice), system: guessSystem()},
+    ...{ftp: "sphaira", lan: "awoo", fetcher: "sphaira"},
     ...state.drafts.adding,
   });
-  update({adding: {isFirst, code: "", pairing: null}});
-  await attempt(async () => {
-    const {code, expires_in: seconds} = await call("GET", "web/pairing");
-    await loadPairing(code && seconds > 120 ? "GET" : "POST");
-  });
+  const codes = {isFirst, code: "", pairing: null};
+  update({adding: {...codes, step: 0, device: "", found: null, note: ""}});
   poll("changes");
   poll("address");
+}
+
+/** Go on to the next question, and do what this one asks for.
+ * @param {Adding} adding */
+async function goOn({step}) {
+  const filled = filledIn();
+  const name = STEPS[filled.way][step];
+  if (name === "console") await addConsole(filled);
+  if (name === "target") {
+    if (isTaken(filled.name)) throw new Problem(WORDS.nameTaken(filled.name.trim()));
+    const {code, expires_in: seconds} = await call("GET", "web/pairing");
+    await loadPairing(code && seconds > 120 ? "GET" : "POST");
+  }
+  setDraft("adding", {...filled, password: ""}); // what is filled in stays
+  changeAdding({step: step + 1});
+}
+
+/** @param {Filled} filled */
+async function addConsole({program, host, name, user, password}) {
+  const kind = program in PROGRAMS ? "ftp" : "lan";
+  const target = targetOf({kind, host, ftp: program});
+  const access = program === "sysftpd" ? {user: user.trim(), password} : {};
+  const body = {name: name.trim(), target, ...access};
+  const {device} = await call("POST", "web/devices", body);
+  changeAdding({device});
+  await poll("devices");
+}
+
+function findConsoles() {
+  return attempt(async () => {
+    changeAdding({found: [], note: WORDS.finding});
+    const answer = await call("GET", "web/consoles");
+    const empty = answer.consoles.length ? "" : WORDS.foundNone;
+    const note = answer.in_container ? WORDS.onlyContainer : empty;
+    changeAdding({found: answer.consoles, note});
+  });
+}
+
+/** @param {Partial<Adding>} changes */
+function changeAdding(changes) {
+  if (state.adding) update({adding: {...state.adding, ...changes}});
+}
+
+/** @returns {Filled} */
+function filledIn() {
+  return /** @type {Filled} */ (state.drafts.adding);
 }
 
 /** Whether another device of the account has this name.
@@ -11905,7 +12011,7 @@ function freeName(name) {
 function closeAdding() {
   const {adding} = state;
   if (!adding) return;
-  if (adding.pairing?.device) setDraft("adding");
+  if (adding.device || adding.pairing?.device) setDraft("adding");
   update({adding: null});
   stepOutOf("adding");
 }
@@ -11914,8 +12020,7 @@ function closeAdding() {
 async function loadPairing(method) {
   /** @type {Pairing} */
   const pairing = await call(method, "web/pairing");
-  const {adding} = state;
-  if (adding) update({adding: {...adding, pairing, code: pairing.code || adding.code}});
+  changeAdding({pairing, code: pairing.code || state.adding?.code});
 }
 
 function guessSystem() {
@@ -11923,9 +12028,9 @@ function guessSystem() {
   return navigator.userAgent.includes("Mac OS") ? "mac" : "linux";
 }
 
-/** The address for `--to`, or "" until it is filled in.
- * @param {Filled} filled */
-function targetOf({kind, folder, host, ftp}) {
+/** Where a device puts files, or "" until that is filled in.
+ * @param {Pick<Filled, "kind" | "host" | "ftp"> & {folder?: string}} filled */
+function targetOf({kind, folder = "", host, ftp}) {
   if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
   const place = host
     .trim()
@@ -11946,7 +12051,7 @@ function serverAddress() {
  * @param {Filled} filled
  * @returns {Record<string, string>} */
 function commandLines({code, isFirst}, filled) {
-  const {system, kind, folder, name} = filled;
+  const {system, name} = filled;
   const server = serverAddress();
   const quote = system === "windows" ? quoteForPowerShell : quoteForShell;
   const label = name.trim() || WORDS.exampleDevice;
@@ -11957,11 +12062,6 @@ function commandLines({code, isFirst}, filled) {
   const to = `--name ${quote(label)} --to ${quote(targetOf(filled))}`;
   const pair = `pair ${server} ${code} ${to}`;
   const unit = word || "device";
-  if (system === "server")
-    return {
-      ...(kind === "folder" && {allow: allowFolder(folder.trim(), unit)}),
-      pair: `sudo send-to-switch ${pair} --service ${unit}`,
-    };
   const file = "send_to_switch.py";
   const get = `it.urlretrieve('${server}/${file}', '${file}')`;
   const python = system === "windows" ? "python" : "python3";
@@ -11978,15 +12078,6 @@ function commandLines({code, isFirst}, filled) {
   };
 }
 
-/** The line that lets a service of the Debian package write to a folder, as the user
- * who pastes it: the desktop mounts cards for that one. */
-function allowFolder(folder, unit) {
-  const file = `/etc/systemd/system/send-to-switch@${unit}.service.d/folder.conf`;
-  const text = '[Service]\\nReadWritePaths="-%s"\\nUser=%s\\n';
-  const print = `printf '${text}' ${quoteForShell(folder)} "$USER"`;
-  return `${print} | sudo install -Dm644 /dev/stdin ${file}`;
-}
-
 function quoteForShell(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -12000,36 +12091,147 @@ function quoteForPowerShell(text) {
 
 /** @param {Adding} adding */
 function renderAdding(adding) {
-  const filled = /** @type {Filled} */ (state.drafts.adding);
+  const filled = filledIn();
+  const steps = STEPS[filled.way].slice(0, adding.step + 1);
   return renderSheet(
     "adding",
     WORDS.addDevice,
     closeAdding,
     h.h2(null, WORDS.addDevice),
-    h.p("lead", WORDS.addLead),
     form(
       "adding",
-      null,
+      () => goOn(adding),
       h.ol(
         "steps",
-        step("target", WORDS.targetStep, renderTargetStep(filled)),
-        filled.kind === "browse"
-          ? step("fetch", WORDS.fetchSteps, renderFetchStep(filled.fetcher))
-          : [
-              step("computer", WORDS.computerStep, renderComputerStep(adding, filled)),
-              step("connect", WORDS.connectStep, renderConnectStep(adding, filled)),
-            ],
+        steps.map((name, at) =>
+          at < adding.step
+            ? renderAnswer(adding, name, at)
+            : step(name, WORDS[`${name}Step`], RENDER_STEP[name](adding, filled)),
+        ),
       ),
     ),
   );
 }
 
+/** What the open step asks, by its name.
+ * @type {Record<string, (adding: Adding, filled: Filled) => unknown>} */
+const RENDER_STEP = {
+  way: renderWayStep,
+  console: renderConsoleStep,
+  ready: renderReadyStep,
+  target: (_adding, filled) => renderTargetStep(filled),
+  computer: (adding, filled) => [
+    renderComputerStep(adding, filled),
+    h.h3({key: "connect"}, WORDS.connectStep),
+    renderConnectStep(adding, filled),
+  ],
+  fetch: (_adding, filled) => renderFetchStep(filled.fetcher),
+};
+
 function step(key, title, ...children) {
   return h.li({key, class: "step"}, h.h3(null, title), children);
 }
 
+/** A step that is done, and the way back to it while nothing was added.
+ * @param {Adding} adding */
+function renderAnswer({device, pairing}, name, at) {
+  const filled = filledIn();
+  const title = WORDS[`${name}Step`];
+  const answers = {
+    way: () => WORDS.ways[filled.way][0],
+    console: () => joinFacts([filled.name.trim(), filled.host.trim()]),
+    target: () => joinFacts([filled.name.trim(), targetOf(filled)]),
+  };
+  const back = () => changeAdding({step: at});
+  return h.li(
+    {key: name, class: "step is-done"},
+    h.h3("unseen", title),
+    h.p(null, answers[name]()),
+    !(device || pairing?.device) &&
+      button(WORDS.change, back, {
+        class: "link",
+        "aria-label": WORDS.changeStep(title),
+      }),
+  );
+}
+
+function renderNext(label, props = {}) {
+  return h.div("actions", h.button({class: "primary", ...props}, label));
+}
+
+function renderWayStep() {
+  const {computer, console} = WORDS.ways;
+  const ways = state.account.admin ? WORDS.ways : {computer, console};
+  return [renderChoices("way", WORDS.wayStep, ways), renderNext(WORDS.next)];
+}
+
+/** @param {Adding} adding
+ * @param {Filled} filled */
+function renderConsoleStep({found, note}, {program}) {
+  const text = {...PLAIN_TEXT, autocomplete: "off"};
+  const host = {...text, inputmode: "url", placeholder: "192.168.1.20", required: true};
+  const choose = ({address, port}) =>
+    setDraft("adding", {
+      ...state.drafts.adding,
+      host: port === 5000 ? address : `${address}:${port}`,
+    });
+  return [
+    renderChoices("program", WORDS.program, WORDS.programs),
+    h.p("lead", WORDS.programNotes[program]),
+    h.div(
+      {class: "found", key: "found", role: "status"},
+      button(WORDS.findConsoles, findConsoles, {disabled: note === WORDS.finding}),
+      (found || []).map(place =>
+        button(WORDS.foundConsole(place.address, false), () => choose(place), {
+          key: `${place.address}:${place.port}`,
+          class: "plain",
+        }),
+      ),
+      note && h.p("note", note),
+    ),
+    field(WORDS.consoleHost, "host", host, WORDS.consoleHostHint),
+    program === "sysftpd" && [
+      field(WORDS.ftpUser, "user", text),
+      field(WORDS.ftpPassword, "password", {...text, type: "password"}),
+    ],
+    field(WORDS.deviceName, "name", {...text, ...DEVICE_NAME}),
+    !state.hasClient && h.p("note", WORDS.cannotSend),
+    renderNext(WORDS.add, {disabled: !state.hasClient}),
+  ];
+}
+
+/** Whether its console is not called before there is something to send.
+ * @param {Device} device */
+function isInstaller({address = ""}) {
+  return address.startsWith("lan://");
+}
+
+/** @param {Adding} adding */
+function renderReadyStep(adding) {
+  const device = deviceOf(adding.device);
+  if (!device) return renderLoading();
+  const {name, target} = device;
+  const isReady = isTargetReady(target) || isInstaller(device);
+  const why = isReady ? "" : target;
+  return [
+    h.div(
+      {role: "status", key: "ticks"},
+      h.ul(
+        "ticks",
+        renderTick(isReady ? WORDS.connects.ready : WORDS.calling(name), isReady, why),
+      ),
+    ),
+    h.p(
+      "lead",
+      isInstaller(device) ? WORDS.notTried : isReady ? "" : WORDS.keepsTrying,
+    ),
+    isReady && h.p("lead", WORDS.readyText(name)),
+    h.div("actions", button(WORDS.done, closeAdding, {class: "primary"})),
+  ];
+}
+
 /** Radio buttons for a field of the form.
- * @param {"kind" | "system" | "ftp" | "lan" | "fetcher"} name
+ * @param {"way" | "program" | "kind" | "system" | "ftp" | "lan" | "fetcher"} name
  * @param {Record<string, string | string[]>} choices labels, some with a hint */
 function renderChoices(name, label, choices) {
   return h.div(
@@ -12047,44 +12249,39 @@ function renderChoices(name, label, choices) {
 /** @param {Filled} filled */
 function renderTargetStep({kind, system, ...programs}) {
   const text = {...PLAIN_TEXT, autocomplete: "off"};
-  const host = {...text, inputmode: "url", placeholder: "192.168.1.20"};
+  const host = {...text, inputmode: "url", placeholder: "192.168.1.20", required: true};
   const overNetwork = (name, choices, notes) => [
     renderChoices(name, WORDS.program, choices),
     h.p("lead", notes[programs[name]]),
     field(WORDS.consoleHost, "host", host, WORDS.consoleHostHint),
   ];
-  const folder = {...text, placeholder: FOLDERS[system]};
+  const folder = {...text, placeholder: FOLDERS[system], required: true};
   const place = {
     folder: () => field(WORDS.folderPath, "folder", folder),
     ftp: () => overNetwork("ftp", PROGRAMS, WORDS.programNotes),
-    lan: () => overNetwork("lan", INSTALLERS, WORDS.lanNote),
-    browse: () => false,
+    lan: () => overNetwork("lan", INSTALLERS, WORDS.programNotes),
   };
   return [
     renderChoices("kind", WORDS.targetStep, WORDS.targets),
     h.div({class: "place", key: kind}, place[kind]()),
-    kind !== "browse" && field(WORDS.deviceName, "name", {...text, maxlength: "100"}),
+    field(WORDS.deviceName, "name", {...text, ...DEVICE_NAME}),
+    renderNext(WORDS.next),
   ];
 }
 
 /** @param {Adding} adding
  * @param {Filled} filled */
 function renderComputerStep(adding, filled) {
-  const {system, name} = filled;
-  const choices = renderChoices("system", WORDS.computerStep, WORDS.systems);
-  if (isTaken(name, adding.pairing?.device || ""))
-    return [choices, h.p("note", WORDS.nameTaken(name.trim()))];
-  if (!targetOf(filled)) return [choices, h.p("note", WORDS.fillIn)];
+  const {system} = filled;
   const isPhone = /Android|iPhone|iPad/.test(navigator.userAgent);
-  const needsPython = system !== "server" && ` ${WORDS.needsPython}`;
   return [
-    choices,
+    renderChoices("system", WORDS.computerStep, WORDS.systems),
     h.div(
       {class: "place", key: "lines"},
       renderPairing(adding),
       isPhone && h.p("note", WORDS.openThere(serverAddress())),
-      h.p("lead", WORDS.computerNotes[system], needsPython),
-      system !== "server" && !state.hasClient && h.p("note", WORDS.noClient),
+      h.p("lead", WORDS.computerNotes[system], ` ${WORDS.needsPython}`),
+      !state.hasClient && h.p("note", WORDS.noClient),
       Object.entries(commandLines(adding, filled)).map(([line, text]) =>
         renderCode(WORDS.lines[line], text, WORDS.copyLine(WORDS.lines[line])),
       ),
@@ -12169,7 +12366,7 @@ function renderFetchStep(fetcher) {
 
 function renderFetchLines(fetcher, token) {
   return [
-    renderChoices("fetcher", WORDS.fetchSteps, WORDS.fetchers),
+    renderChoices("fetcher", WORDS.fetchStep, WORDS.fetchers),
     h.ol(
       {class: "numbered", key: fetcher},
       WORDS.steps[fetcher](consoleAddress(token)).map(words =>
@@ -13534,7 +13731,7 @@ def key_revoke(args: argparse.Namespace) -> None:
     argument("--share", "every account may send to it (default: its owner)", **FLAG),
     argument("--account", "its owner (default: the first admin)", type=normalized),
     argument("--user", "name at the FTP server (default: none)", default=""),
-    argument("--password-stdin", "read its password from standard input", **FLAG),
+    argument("--password-stdin", "read its password (default: none)", **FLAG),
 )
 def device_add(args: argparse.Namespace) -> None:
     """Add a device that this server itself sends to, and print its id."""

@@ -268,8 +268,20 @@ def press_until(page: Any, key: str, name: str) -> None:
     raise AssertionError(f"{key} does not lead to {name}")
 
 
+def choose_way(page: Any, way: str) -> None:
+    """Answer the first question of the sheet that adds a device."""
+    page.get_by_role("radio", name=way).check()
+    button(page, "Next").click()
+
+
+def choose_computer(page: Any) -> None:
+    choose_way(page, "A computer with the SD card in it")
+
+
 def fill_folder(page: Any, folder: str) -> None:
+    """Answer its second question, for a computer."""
     page.get_by_label("Folder on that computer").fill(folder)
+    button(page, "Next").click()
 
 
 def line_of(page: Any, name: str) -> str:

@@ -29,6 +29,7 @@ import pytest
 import webtest
 
 import catalogd
+import send_to_switch
 from conftest import PASSWORD, Library, wait_for
 
 PROGRAM = catalogd.__file__
@@ -554,10 +555,36 @@ def test_a_key_is_revoked(anna: str, run: Run, refused: Run) -> None:
     assert refused("key", "revoke", key) == f"There is no key {key}."
 
 
+def test_a_console_is_added_for_the_server_to_serve(
+    anna: str, run: Run, refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("p@ss\n"))
+    words = ("Attic", "ftp://10.0.0.7", "--share", "--user", "me", "--password-stdin")
+    device = run("device", "add", *words).strip()
+    _, row = run("device", "list").splitlines()
+    shown = rf"{device} +anna +Attic +True +- +ftp://10.0.0.7"
+    assert re.fullmatch(shown, row)
+    assert refused("device", "add", "Attic", "lan://10.0.0.8").endswith("already.")
+    assert "must be ftp://" in refused("device", "add", "Den", "10.0.0.8")
+    why = refused("device", "add", "Den", "lan://10.0.0.8", "--account", "no")
+    assert why == "There is no account no."
+
+
+def test_a_console_needs_an_account(refused: Run) -> None:
+    why = refused("device", "add", "Attic", "lan://10.0.0.7")
+    assert why.startswith("There is no account yet.")
+
+
+def test_a_bundled_program_is_the_client_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(send_to_switch, "run_by_server", lambda: 3)
+    assert catalogd.main(["send_to_switch"]) == 3
+
+
 def test_a_device_is_listed_renamed_and_shared(
     anna: str, run: Run, refused: Run, data: pathlib.Path
 ) -> None:
-    assert run("device", "list") == "There is no device yet. Pair one on the page.\n"
+    assert run("device", "list") == "There is no device yet. Add one on the page.\n"
     run("key", "add", "anna", "a script's")
     with opened(data) as store:
         account = store.accounts.id_of("anna")
@@ -571,7 +598,7 @@ def test_a_device_is_listed_renamed_and_shared(
         told = f"Now {whose} may send to the device {device}.\n"
         assert run("device", "share", device, *words) == told
         _, row = run("device", "list").splitlines()
-        assert re.fullmatch(rf"{device} +anna +den +{shared} +-", row)
+        assert re.fullmatch(rf"{device} +anna +den +{shared} +- +a client", row)
     assert refused("device", "share", "no") == "There is no device no."
     assert refused("device", "rename", device, "") == "The field name is empty."
 

@@ -327,6 +327,38 @@ def test_a_client_that_ends_is_started_again_with_longer_pauses(
     assert pauses[:4] == [20, 40, 60, 60]
 
 
+def test_a_console_that_is_ended_first_starts_nothing(
+    home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(home, "ftp://127.0.0.1:1")
+    [row] = home.store.devices.by_server()
+    console = catalogd.Console(consoles, row)
+    console.watch(1)  # there is nobody to tell
+    plain = consoles.settings_of
+
+    def settings_of(device: catalogd.Row) -> dict[str, str]:
+        console.end()
+        return plain(device)
+
+    monkeypatch.setattr(consoles, "settings_of", settings_of)
+    console.start()
+    console.join(20)
+    assert not console.is_alive() and console._process is None
+
+
+def test_after_a_long_run_the_pause_is_short_again(
+    home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client(monkeypatch, "sys.exit(1)")
+    monkeypatch.setattr(catalogd, "MAX_RESTART_SECONDS", 0)
+    device = add(home, "ftp://127.0.0.1:1")
+    consoles.update()
+    wait_for(lambda: processes(consoles))
+    [first] = processes(consoles)
+    wait_for(lambda: processes(consoles) != [first])
+    assert consoles._running[device].is_alive()
+
+
 def test_what_the_client_says_is_logged_with_the_devices_name(
     home: Home,
     consoles: catalogd.Consoles,
@@ -392,14 +424,11 @@ def answer(server: socket.socket, first: bytes) -> None:
                 call.sendall(first)
 
 
-def test_what_greets_as_an_ftp_server_is_found(
-    greeting: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_greets_as_an_ftp_server_is_found(greeting: Any) -> None:
     port = greeting("127.0.0.3", b"220 Console ready.\r\n")
     greeting("127.0.0.4", b"SSH-2.0-x\r\n", port)
     greeting("127.0.0.5", b"220-Hello\r\n220 All.\r\n", port)
-    monkeypatch.setattr(catalogd, "FTP_PORTS", [port])
-    found = catalogd.find_consoles(LOOPBACK)
+    found = catalogd.find_consoles(LOOPBACK, [port])
     assert found == [
         {"address": "127.0.0.3", "port": port},
         {"address": "127.0.0.5", "port": port},

@@ -16,6 +16,7 @@ from browser import (
     Taps,
     add,
     button,
+    choose_computer,
     computer,
     copied,
     fill_folder,
@@ -401,6 +402,7 @@ def test_the_page_works_below_another_path(
         button(page.get_by_role("dialog"), "Send").click()
         until(lambda: bool(store.queue.items(1)))
         page.get_by_role("dialog").get_by_role("button", name="Add one").click()
+        choose_computer(page)
         fill_folder(page, "/card")
         assert f"send_to_switch.py pair {address}games " in line_of(page, "Connect it")
 

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import PHONE, add, button, focused, queued, see, sign_in, until
+from browser import (
+    PHONE,
+    add,
+    button,
+    choose_computer,
+    focused,
+    queued,
+    see,
+    sign_in,
+    until,
+)
 from conftest import Visit
 from example import served
 
@@ -339,12 +349,14 @@ def test_what_was_typed_outlives_other_views(anna: Any) -> None:
     link.get_by_label("Name").fill("Yonder Isles")
     anna.get_by_role("link", name="Devices").click()
     button(anna, "Add a device").click()
+    choose_computer(anna)
     folder.fill("/media/card")
     escape(anna)
     anna.get_by_role("link", name="Queue").click()
     see(anna, "The queue is empty")
     anna.go_back()
     button(anna, "Add a device").click()
+    button(anna, "Next").click()
     assert folder.input_value() == "/media/card"
     escape(anna)
     anna.go_back()
@@ -363,7 +375,10 @@ def test_a_double_click_makes_one(anna: Any, store: catalogd.Store) -> None:
     button(anna, "Create key").dblclick()
     see(anna, "It is shown only now.")
     button(anna, "Add a device").dblclick()
+    choose_computer(anna)
     anna.get_by_label("Folder on that computer").fill("/media/card")
+    button(anna, "Next").dblclick()
+    see(anna, "Start it")
     escape(anna)
     anna.get_by_role("link", name="Library").first.click()
     button(anna, "Send Paper Harbor").dblclick()

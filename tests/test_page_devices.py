@@ -16,6 +16,8 @@ from browser import (
     add,
     add_device,
     button,
+    choose_computer,
+    choose_way,
     fill_folder,
     line_of,
     pair,
@@ -38,6 +40,7 @@ def add_ben(store: catalogd.Store) -> int:
 def open_sheet(page: Any) -> None:
     page.goto("#settings/devices")
     button(page, ADD).click()
+    choose_computer(page)
     see(page, "Where do the games go?")
 
 
@@ -118,8 +121,8 @@ def test_the_target_is_that_of_the_program_on_the_console(
     open_sheet(anna)
     for name in chosen:
         anna.get_by_role("radio", name=name, exact=name in ("DBI", "sys-ftpd")).check()
-    see(anna, "First fill in where the files go, above.")
     anna.get_by_label("Address of the console").fill(host)
+    button(anna, "Next").click()
     assert shlex.split(line_of(anna, "Connect it"))[-1] == target
 
 
@@ -142,30 +145,9 @@ def test_a_shell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
 
 def test_powershell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
     open_sheet(anna)
-    anna.get_by_label("Windows").check()
     fill_folder(anna, "E:\\Robin's games\\")
+    anna.get_by_label("Windows").check()
     assert line_of(anna, "Connect it").endswith(" 'folder:E:\\Robin''s games'")
-
-
-def test_this_server_runs_the_program_as_a_service(anna: Any) -> None:
-    open_sheet(anna)
-    anna.get_by_label("Where catalogd runs").check()
-    anna.get_by_label("What do you call it?").fill("Kid's room")
-    anna.get_by_role("radio", name="Console, over FTP").check()
-    anna.get_by_label("Address of the console").fill("10.0.0.7")
-    words = shlex.split(line_of(anna, "Connect it"))
-    assert words[:3] == ["sudo", "send-to-switch", "pair"]
-    assert words[-2:] == ["--service", "kid-s-room"]
-
-
-def test_the_service_may_write_to_its_folder(anna: Any) -> None:
-    open_sheet(anna)
-    anna.get_by_label("Where catalogd runs").check()
-    fill_folder(anna, "/media/My card")
-    command, install = line_of(anna, "Let it write").split(" | ")
-    text = subprocess.check_output(["sh", "-c", command], env={"USER": "pi"}, text=True)
-    assert text == '[Service]\nReadWritePaths="-/media/My card"\nUser=pi\n'
-    assert install.endswith("/send-to-switch@living-room.service.d/folder.conf")
 
 
 def test_a_second_device_has_settings_of_its_own(
@@ -195,6 +177,7 @@ def test_an_open_code_is_kept_when_the_sheet_is_opened_again(anna: Any) -> None:
     code = pairing_code(anna)
     button(anna, "Close").click()
     button(anna, ADD).click()
+    choose_computer(anna)
     fill_folder(anna, "/card")
     assert pairing_code(anna) == code
 
@@ -255,8 +238,9 @@ def test_the_sheet_shows_why_a_console_does_not_answer(anna: Any) -> None:
 def test_a_console_that_fetches_by_itself_gets_its_steps(
     anna: Any, program: str, text: str
 ) -> None:
-    open_sheet(anna)
-    anna.get_by_label("The console fetches by itself").check()
+    anna.goto("#settings/devices")
+    button(anna, ADD).click()
+    choose_way(anna, "The console fetches it itself")
     button(anna.get_by_role("dialog"), "Create address").click()
     anna.get_by_role("radio", name=program, exact=True).check()
     see(anna.get_by_role("dialog"), text)
@@ -270,7 +254,7 @@ def test_send_without_a_device_leads_to_the_sheet(
     button(anna, "Send Paper Harbor").click()
     see(anna, "Waits for a device.")
     button(anna, "Add one").click()
-    see(anna, "Where do the games go?")
+    see(anna, "How does it get there?")
     assert device_of(store) is None
 
 
@@ -424,7 +408,7 @@ def test_an_empty_queue_without_a_device_offers_to_add_one(anna: Any) -> None:
     anna.goto("#queue")
     see(anna, "No device fetches your queue yet.")
     button(anna, ADD).click()
-    see(anna, "Where do the games go?")
+    see(anna, "How does it get there?")
 
 
 def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
@@ -511,8 +495,8 @@ def test_two_devices_of_one_name_are_refused(anna: Any, store: catalogd.Store) -
     open_sheet(anna)
     name = anna.get_by_label("What do you call it?")
     assert name.input_value() == "Living room 2"
-    fill_folder(anna, "/card")
     name.fill("attic")
+    fill_folder(anna, "/card")
     see(anna, "There is a device named attic already.")
     assert anna.locator(".code").count() == 0
     button(anna, "Close").click()

@@ -9,6 +9,7 @@ from browser import (
     COPY_WITHOUT_HTTPS,
     add,
     button,
+    choose_way,
     focused,
     make_key,
     see,
@@ -244,7 +245,7 @@ def test_a_console_address_that_could_not_be_loaded_is_after_an_outage(
     button(anna, "Add a device").wait_for()
     anna.context.set_offline(True)
     button(anna, "Add a device").click()
-    anna.get_by_label("The console fetches by itself").check()
+    choose_way(anna, "The console fetches it itself")
     see(anna, "This could not be loaded.")
     assert button(anna, "Create address").count() == 0
     anna.context.set_offline(False)
@@ -316,7 +317,7 @@ def test_no_console_address_is_offered_before_the_old_one_is_known(
     assert button(anna, "Create address").count() == 0
     anna.goto("#queue")
     button(anna, "Add a device").click()
-    anna.get_by_label("The console fetches by itself").check()
+    choose_way(anna, "The console fetches it itself")
     see(anna.get_by_role("dialog"), "Loading")
     assert button(anna, "Create address").count() == 0
     for call in calls:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import catalogd
-from browser import see
+from browser import button, choose_computer, choose_way, fill_folder, see
 
 
 def library(page: Any, address: str) -> None:
@@ -302,21 +302,43 @@ def view_add_device(page: Any, address: str) -> None:
     queue(page, address)
     page.goto(f"{address}#settings/devices")
     page.get_by_role("button", name="Add a device").click()
-    see(page, "Where do the games go?")
+    see(page, "How does it get there?")
 
 
 def view_add_device_lines(page: Any, address: str) -> None:
     view_add_device(page, address)
-    page.get_by_label("Folder on that computer").fill("/media/robin/SDCARD")
+    choose_computer(page)
+    fill_folder(page, "/media/robin/SDCARD")
     see(page, "urlretrieve")
     page.locator(".pairing").scroll_into_view_if_needed()
 
 
 def view_add_device_ftp(page: Any, address: str) -> None:
     view_add_device(page, address)
+    choose_computer(page)
     page.get_by_label("Console, over FTP").check()
     page.get_by_label("sys-ftpd", exact=True).check()
     page.get_by_label("Address of the console").fill("192.168.1.20")
+
+
+def view_add_console(page: Any, address: str) -> None:
+    found = {"consoles": [{"address": "192.168.1.20", "port": 5000}], "success": True}
+    page.route("**/web/consoles", lambda route: route.fulfill(json=found))
+    view_add_device(page, address)
+    choose_way(page, "catalogd sends it to the console")
+    page.get_by_label("sys-ftpd", exact=True).check()
+    button(page, "Find consoles").click()
+    see(page, "192.168.1.20, FTP")
+
+
+def view_add_console_ready(page: Any, address: str) -> None:
+    posted = {"device": "Bedroom", "success": True}
+    page.route("**/web/devices", lambda route: route.fulfill(json=posted))
+    answer_devices(page, [device("Bedroom")])
+    view_add_console(page, address)
+    page.get_by_label("Address of the console").fill("192.168.1.20")
+    button(page, "Add").click()
+    see(page, "Send puts your games on Bedroom now.")
 
 
 def view_add_device_used(page: Any, address: str) -> None:

@@ -1,0 +1,174 @@
+"""A console that the server sends to, from the phone alone, in a real Chromium."""
+
+import contextlib
+import ipaddress
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import catalogd
+from browser import PHONE, button, options, see, sign_in, until
+from conftest import Library, Visit
+from consoles import FTPConsole, Ftpsrv, Installer
+
+CONTENT = bytes(range(256)) * 400
+NAME = "Star Garden.nsp"
+TERMS = ("API key", "pairing", "Pairing", "client", "Python")
+
+
+@pytest.fixture
+def sending(
+    service: catalogd.Web, site: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[catalogd.Consoles]:
+    """The service serves consoles, and looks for them on loopback alone."""
+    consoles = service.consoles
+    consoles.address = site.rstrip("/")
+    networks = [ipaddress.IPv4Network("127.0.0.0/28")]
+    monkeypatch.setattr(catalogd, "own_networks", lambda: networks)
+    thread = catalogd.Repeated("consoles", consoles.update, 0.05)
+    thread.start()
+    yield consoles
+    assert thread.stop(20) and consoles.end()
+
+
+class Phone:
+    """A page at 390 pixels, which counts taps and keeps what it has shown."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.taps = 0
+        self.shown = ""
+
+    def tap(self, name: str, within: str = "body") -> None:
+        place = self.page.locator(within)
+        found = place.get_by_role("button", name=name, exact=True)
+        found.first.wait_for()
+        self.shown += " ".join(place.locator("dialog, main").all_inner_texts())
+        found.first.click()
+        self.taps += 1
+
+    def choose(self, name: str) -> None:
+        self.page.get_by_role("radio", name=name, exact=True).check(force=True)
+        self.taps += 1
+
+
+@pytest.fixture
+def phone(visit: Visit, store: catalogd.Store, site: str, key: str) -> Phone:
+    page = visit(base_url=site, **options("light", PHONE))
+    sign_in(page, store, site, "anna")
+    return Phone(page)
+
+
+@contextlib.contextmanager
+def ftp_console(folder: pathlib.Path) -> Iterator[tuple[str, int]]:
+    (folder / "install:").mkdir()
+    with contextlib.closing(FTPConsole(folder)) as console:
+        yield "Sphaira", console.port
+
+
+@contextlib.contextmanager
+def truncating_console(folder: pathlib.Path) -> Iterator[tuple[str, int]]:
+    (folder / "games").mkdir()
+    with contextlib.closing(Ftpsrv(folder)) as console:
+        yield "sys-ftpd", console.server_address[1]
+
+
+@contextlib.contextmanager
+def installer(folder: pathlib.Path) -> Iterator[tuple[str, int]]:
+    def fetch(console: Installer, address: str) -> None:
+        console.install(address)
+        (folder / NAME).write_bytes(console.body)
+
+    with contextlib.closing(Installer(fetch, is_patient=True)) as console:
+        yield "Awoo", console.port
+
+
+@pytest.mark.parametrize("kind", [ftp_console, truncating_console, installer])
+def test_from_the_account_to_the_first_file_takes_six_taps_at_most(
+    phone: Phone,
+    sending: catalogd.Consoles,
+    service: catalogd.Web,
+    library: Library,
+    card: pathlib.Path,
+    kind: Callable[[pathlib.Path], Any],
+) -> None:
+    library.add(NAME, CONTENT)
+    service.scanner.scan()
+    page = phone.page
+    with kind(card) as (program, port):
+        page.goto("")
+        see(page, "Star Garden")
+        phone.tap("Send Star Garden")
+        phone.tap("Add one")
+        phone.tap("Next")
+        if program != "Sphaira":
+            phone.choose(program)
+        page.get_by_label("Address of the console").fill(f"127.0.0.1:{port}")
+        phone.tap("Add")
+        phone.tap("Done")
+        until(lambda: [*card.rglob(NAME)] and service.store.queue.sent(1))
+    assert [path.read_bytes() for path in card.rglob(NAME)] == [CONTENT]
+    assert phone.taps <= 6
+    assert [term for term in TERMS if term in phone.shown] == []
+
+
+def test_a_console_is_found_and_it_is_said_when_it_is_ready(
+    phone: Phone,
+    sending: catalogd.Consoles,
+    card: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = phone.page
+    with contextlib.closing(FTPConsole(card)) as console:
+        monkeypatch.setattr(catalogd, "FTP_PORTS", [console.port])
+        page.goto("#settings/devices")
+        phone.tap("Add a device")
+        phone.tap("Next")
+        phone.tap("Find consoles")
+        phone.tap("127.0.0.1, FTP")
+        place = page.get_by_label("Address of the console")
+        assert place.input_value() == f"127.0.0.1:{console.port}"
+        phone.tap("Add")
+        see(page, "Send puts your games on Living room now.")
+        phone.tap("Done")
+        see(page, f"ftp://127.0.0.1:{console.port}")
+
+
+def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
+    phone: Phone,
+    sending: catalogd.Consoles,
+    card: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = phone.page
+    monkeypatch.setattr(catalogd, "FTP_PORTS", [1])
+    page.goto("#settings/devices")
+    phone.tap("Add a device")
+    phone.tap("Next")
+    phone.tap("Find consoles")
+    see(page, "Nothing was found.")
+    page.get_by_label("Address of the console").fill("127.0.0.1:1")
+    phone.tap("Add")
+    see(page, "catalogd goes on trying.")
+    see(page, "127.0.0.1")
+    phone.tap("Done")
+    with contextlib.closing(FTPConsole(card)) as console:
+        button(page, "Address Living room").click()
+        page.get_by_label("Address of the console").fill(console.url())
+        phone.tap("Save")
+        page.get_by_text("Its console does not answer").wait_for(state="hidden")
+        see(page, "Idle")
+
+
+def test_a_member_is_not_offered_what_only_an_admin_may_do(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    store.accounts.add("kim", catalogd.hash_password("a long password"))
+    page = visit(base_url=site)
+    sign_in(page, store, site, "kim")
+    page.goto("#settings/devices")
+    button(page, "Add a device").click()
+    see(page, "How does it get there?")
+    assert page.get_by_role("radio").count() == 2
