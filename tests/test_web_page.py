@@ -241,6 +241,10 @@ def test_polls_of_a_client_do_not_change_the_etag_of_the_queue(
         signed_in.get(f"/api/send-queue?api_key={key}")
         etags.add(signed_in.get("/web/changes").headers["ETag"])
     assert len(etags) == 1
+    last = catalogd.stamp(clock.now)
+    clock.now += 31  # and when it was seen last is told once it is away
+    (device,) = signed_in.get("/web/changes").json["devices"]
+    assert (device["state"], device["last_call"]) == ("away", last)
 
 
 def test_the_page_is_sent_the_newest_finished_items(
