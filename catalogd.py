@@ -640,13 +640,14 @@ def checked_head(head: bytes) -> bytes:
     is_http_1_1 = line.endswith(b" HTTP/1.1")
     hosts = [value for name, value in pairs if name.lower() == b"host"]
     has_host = all(map(HOST.fullmatch, hosts)) and len(hosts) in (is_http_1_1, 1)
-    called = [value for name, value in pairs if name.lower().endswith(b"host")]
-    is_short = max(map(len, called), default=0) <= MAX_HOST_BYTES
+    # Those of Host, and of a proxy's X-Forwarded-Host.
+    named = [value for name, value in pairs if name.lower().endswith(b"host")]
+    is_short = max(map(len, named), default=0) <= MAX_HOST_BYTES
     if not (is_whole and has_host and is_short):
         raise ValueError("The head of the request is malformed.")
     names = {name.lower() for name, _ in pairs}
-    is_1_1_alone = is_http_1_1 and b"content-length" not in names
-    if b"transfer-encoding" in names and not is_1_1_alone:
+    may_be_chunked = is_http_1_1 and b"content-length" not in names
+    if b"transfer-encoding" in names and not may_be_chunked:
         raise ValueError("The length of the body is not certain.")
     return b"\r\n".join([line, *map(b":".join, pairs), b"", b""])
 
@@ -668,6 +669,8 @@ ADD_ON_WORDS = re.compile(  # what stands before an add-on's own name, and that 
 HIDDEN = (".", "~")  # starts of file names that are never entries
 UNFINISHED = ("part", "tmp", "crdownload")  # extensions that are never listed
 TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
+NACP_VERSION = slice(0x3060, 0x3070)  # this and the next: see nacp_facts
+NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
 IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 
 
@@ -785,9 +788,7 @@ class Window:
     max_bytes = 256 * 1024  # that are read of any file
 
     def __init__(self, file: io.FileIO, size: int) -> None:
-        self.file = file
-        self.size = size
-        self.left = self.max_bytes
+        self.file, self.size, self.left = file, size, self.max_bytes
 
     def read(self, offset: int, length: int) -> bytes:
         """:raises EOFError: the bytes are not there, or are too many."""
@@ -830,13 +831,13 @@ def nacp_facts(nacp: bytes) -> dict[str, Any]:
     """Return name, author and version of a control file, which has 16 titles, one for
     each language: the first with a name counts. Source: NACP on switchbrew.org."""
     titles = nacp[:0x3000]
-    if nacp[0x3215:0x3216] == b"\1":  # newer ones compress 32 titles
+    if nacp[NACP_IS_COMPRESSED] == b"\1":  # newer ones compress 32 titles
         length = int.from_bytes(nacp[:2], "little")
         try:
             titles = zlib.decompressobj(-15).decompress(nacp[2 : 2 + length], 0x6000)
         except zlib.error:
             titles = b""
-    facts = {"version": padded_text(nacp[0x3060:0x3070])}
+    facts = {"version": padded_text(nacp[NACP_VERSION])}
     for at in range(0, len(titles), 0x300):
         if name := padded_text(titles[at : at + 0x200]):
             facts["name"] = name
@@ -876,8 +877,7 @@ def xci_facts(window: Window) -> FileFacts:
     0x200 bytes. A dump may have a key area of 0x1000 bytes before it. Source: XCI on
     switchbrew.org."""
     for start in (0, 0x1000):
-        magic = window.read(start + 0x100, 4)
-        if magic == b"HEAD":
+        if window.read(start + 0x100, 4) == b"HEAD":
             end = int.from_bytes(window.read(start + 0x118, 4), "little")
             least = start + 0x200 + end * 0x200
             return FileFacts({"complete": window.size >= least})
@@ -1950,6 +1950,11 @@ class Clock:
         return is_late and self._monotonic() - self._doubted_at >= self.doubt_seconds
 
 
+# A thread that holds several locks has taken them in this order: one of the sections
+# below, Uses._listing_lock, Database._lock, and Uses._lock, under which it takes none.
+# A writer holds Database._lock from the BEGIN of its transaction to the COMMIT.
+
+
 class Database:
     """The SQLite file of one data folder. Any thread may call. Readers never wait for
     writers, which take turns."""
@@ -2534,19 +2539,17 @@ class Accounts:
         )
         return self.uses.rows(sql, (account, self.database.time(SESSION_DAYS)))
 
-    def sign_out(
-        self, account: int, keys: bool, devices: bool, addresses: bool
-    ) -> None:
-        """End all sessions of an account, and if told so its keys, those of its
-        devices, and its console addresses."""
-        values = {"account": account, "keys": keys, "devices": devices}
+    def sign_out(self, account: int, ends: Row) -> None:
+        """End all sessions of an account and, by the fields of SIGN_OUT, its keys,
+        those of its devices, and its console addresses."""
+        values = {"account": account, **dict.fromkeys(SIGN_OUT, False), **ends}
         with self.database.writing() as db:
             db.execute("DELETE FROM sessions WHERE account = ?", (account,))
             sql = "SELECT id FROM keys WHERE account = :account"
             sql += " AND iif(is_device, :devices, :keys)"
             remove_keys(db, db.execute(sql, values))
-            sql = "DELETE FROM addresses WHERE account = ? AND ?"
-            db.execute(sql, (account, addresses))
+            sql = "DELETE FROM addresses WHERE account = :account AND :addresses"
+            db.execute(sql, values)
 
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
@@ -2861,23 +2864,27 @@ class Devices:
         return self.database.rows(f"{sql} WHERE address != '' ORDER BY created_at, id")
 
     def add(self, account: int, device: Row) -> str:
-        """Add a device that this server serves, and return its id.
+        """Add a device that this server serves, and return its id. Its key has a random
+        digest, which is that of no key.
 
         :param device: name and target, perhaps shared, user and password.
         :raises Conflict: the name is taken.
         """
-        nobodys = secrets.token_bytes(32)  # a digest that no key has
-        row = {"id": new_id(), "account": account, "digest": nobodys, **device}
-        row |= {"now": self.database.time()}
+        row = {
+            "id": new_id(),
+            "account": account,
+            "now": self.database.time(),
+            **device,
+        }
         with self.database.writing() as db:
             check_device_name(db, device["name"])
             db.execute(
                 "INSERT INTO keys (id, account, label, digest, created_at, is_device,"
                 " shared, address, user, password) VALUES (:id, :account, :name,"
-                " :digest, :now, 1, :shared, :target, :user, :password)",
+                " randomblob(32), :now, 1, :shared, :target, :user, :password)",
                 {"shared": False, "user": "", "password": "", **row},
             )
-        return str(row["id"])
+        return row["id"]
 
     def change(self, device: str, changes: Row, account: int | None = None) -> None:
         """Change a device of the account, or with None of any: "name", "shared" and, of
@@ -2965,7 +2972,7 @@ class Progress:
         """Return the items that no client has reported on for a while. A report from
         the future, before the clock was set back, counts as one of now."""
         now, reports = self._clock(), self._reports.copy()
-        for report in reports.values():
+        for report in reports.values():  # for good: the clock may stay as it is
             report["reported"] = min(report["reported"], now)
         since = now - self._stale_after
         return {item for item, row in reports.items() if row["reported"] < since}
@@ -3302,8 +3309,7 @@ class Queue:
             for one, other in itertools.pairwise(waiting):
                 if one == item:
                     sql = "UPDATE queue SET place = ? WHERE id = ?"
-                    pair = [(places[other], one), (places[one], other)]
-                    db.executemany(sql, pair)
+                    db.executemany(sql, [(places[other], one), (places[one], other)])
 
     def clear(self, account: int, before: str, items: Sequence[str]) -> None:
         """Drop the items that ended before this time, and these. A cancelled one stays
@@ -3337,9 +3343,7 @@ class ConsoleAddresses:
             if token is not None:
                 db.execute(ADD_ADDRESS, (hash_token(token), account, None, token))
 
-    def add_item_address(
-        self, account: int, item: str, digest: bytes, key: str | None = None
-    ) -> str:
+    def add(self, account: int, item: str, digest: bytes, key: str | None) -> str:
         """Make an address for a queue item, which replaces an earlier one, and return
         the id of the item's entry. It works while a client reports on the item.
 
@@ -4943,9 +4947,11 @@ class Content(io.FileIO):
 # All that touches waitress: its main loop accepts connections and reads requests,
 # groups of threads answer them, and each download has a thread of its own.
 
-Runs = Callable[[str, str], str]  # gives the threads that answer a method and path:
-OWN_THREAD = "own thread"  # that, "workers", or a name in THREAD_GROUPS
-THREAD_GROUPS = {  # threads of each; `[server] threads` is the number of "workers"
+# Returns which threads answer a call, by its method and path: OWN_THREAD, "workers" (of
+# which there are `[server] threads`), or a name in THREAD_GROUPS.
+Runs = Callable[[str, str], str]
+OWN_THREAD = "own thread"
+THREAD_GROUPS = {  # number of threads
     "lists": 1,  # one makes the list that the others wait for
     "passwords": 1,  # one costly hash at a time
     "writes": 8,  # calls that may wait for the database's write lock
@@ -5255,7 +5261,8 @@ class Server(waitress.server.TcpWSGIServer):
             self._crowds.pop(channel.subject, None)
 
     def make_room(self, newcomer: Channel) -> None:
-        """End the connection that waits longest, of a crowded address or of all."""
+        """Count a new connection. Where its address has too many, or the server, end
+        the one that waits longest."""
         address, limit = newcomer.addr[0], self._settings.connections
         crowd = self._crowds.setdefault(newcomer.subject, set())
         crowd.add(newcomer)
@@ -5416,7 +5423,7 @@ class Consoles:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.address = ""  # of this service, as this machine calls it; "": it is over
+        self.address = ""  # of this service on this machine, "" before and after it
         self._folder = os.path.join(store.database.folder, "consoles")
         self._running: dict[str, Console] = {}
         self._version = -1  # of the database, when it was looked at last
@@ -5601,8 +5608,9 @@ LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 @dataclasses.dataclass
 class Route:
     """An address of the service. `access` is "open", "key", "session", "admin" (a
-    session of one), "key or session", or "dir" (a token in the path, or Basic
-    authentication with an account's name and key). `fields` are those of its JSON body.
+    session of one), "key or session", "dir" (a token in the path, or Basic
+    authentication with an account's name and key), or "token" (that of the command
+    `check`). `fields` are those of its JSON body.
     `runs` names the threads that answer it, see Server."""
 
     method: str
@@ -5688,7 +5696,6 @@ class Web:
         self.calls: dict[type, Any] = {kind: kind(self) for kind in kinds}
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
-        self._router = self.app.router
         for rule in ROUTES:
             answer = functools.partial(self._answer, rule)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
@@ -5713,7 +5720,7 @@ class Web:
         """Return the name of the threads that answer a call, as its route says."""
         call = {"REQUEST_METHOD": method, "PATH_INFO": "/" + path.lstrip("/")}
         try:
-            return str(self._router.match(call)[0].config["runs"])
+            return str(self.app.router.match(call)[0].config["runs"])
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
@@ -5740,7 +5747,7 @@ class Web:
     def _admit(self, access: str) -> Caller:
         """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
         if access in ("dir", "token"):
-            return self._console() if access == "dir" else self._check_token()
+            return self._admit_console() if access == "dir" else self._admit_check()
         if "key" in access and (key := sent_key()) is not None:
             if caller := self.store.accounts.key_holder(hash_token(key)):
                 return caller
@@ -5756,13 +5763,13 @@ class Web:
             raise Forbidden("Only an admin may do this.")
         return caller
 
-    def _check_token(self) -> Caller:
+    def _admit_check(self) -> Caller:
         """:raises BadKey: the caller cannot read the file that has the token."""
         if hash_token(sent_key() or "") != hash_token(self.token):
             raise BadKey("The token is not that of this service.")
         return Caller(0, "", False, "")
 
-    def _console(self) -> Caller:
+    def _admit_console(self) -> Caller:
         """Return whose console address or Basic authentication this is. Other
         spellings of /dir/, such as //d%69r/, are refused: a proxy's log would not mask
         the token in them. :raises BadAddress, bottle.HTTPError:"""
@@ -5834,7 +5841,6 @@ class Calls:
                 rule.owner = cls
 
     def __init__(self, web: Web) -> None:
-        self.store = web.store
         self.accounts = web.store.accounts
         self.entries = web.store.entries
         self.queue = web.store.queue
@@ -5959,9 +5965,8 @@ class SignInCalls(Calls):
         return self._cookie_answer("", 0)
 
     @route("POST /web/sessions/end", access="session", fields=SIGN_OUT)
-    def end_sessions(self, caller: Caller, body: Mapping[str, Any]) -> Any:
-        choices = [body.get(name, False) for name in SIGN_OUT]
-        self.accounts.sign_out(caller.account, *choices)
+    def end_sessions(self, caller: Caller, body: dict[str, Any]) -> Any:
+        self.accounts.sign_out(caller.account, body)
         return self._cookie_answer("", 0)
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
@@ -6081,7 +6086,7 @@ class LibraryCalls(Calls):
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.entries.version()
-        waiting = {"writers": self.store.database.waiting()}
+        waiting = {"writers": self.entries.database.waiting()}
         return {"version": __version__, "waiting": waiting}
 
     @route("GET /web/entries", access="session", runs="lists")
@@ -6333,9 +6338,8 @@ class ConsoleCalls(Calls):
     @route("POST /api/send-queue/<item>/address", access="key")
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
-        entry = self.addresses.add_item_address(
-            caller.account, item, hash_token(token), caller.credential
-        )
+        digest, key = hash_token(token), caller.credential
+        entry = self.addresses.add(caller.account, item, digest, key)
         address = self._item_address(item, entry, token)
         if address is None:
             raise Problem("The entry is a link, or its file is gone.")

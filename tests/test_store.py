@@ -923,7 +923,7 @@ def test_the_first_key_that_reports_on_an_item_owns_it_until_it_ends(
         with pytest.raises(catalogd.Conflict, match="Another client"):
             store.queue.report(anna, item, {**report, "key": two})
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.addresses.add_item_address(anna, item, b"digest", two)
+        store.addresses.add(anna, item, b"digest", two)
     assert store.queue.items(anna) == before
     store.queue.report(anna, item, {"status": "failed", "key": one})
     store.queue.report(anna, item, {"status": "processing", "key": two})
@@ -935,7 +935,7 @@ def test_an_item_that_is_not_being_sent_gets_no_address(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     with pytest.raises(catalogd.Conflict, match="not being sent"):
-        store.addresses.add_item_address(anna, send(store, anna, entry), b"digest")
+        store.addresses.add(anna, send(store, anna, entry), b"digest", None)
 
 
 def test_a_key_owns_an_item_until_it_is_stale(
@@ -971,7 +971,7 @@ def test_a_revoked_key_frees_its_item_at_once(
     report = {"status": "processing", "progress_percent": 5, "key": one}
     store.queue.report(anna, item, report)
     store.queue.report(anna, done, {"status": "completed", "key": one})
-    store.addresses.add_item_address(anna, item, b"address", one)
+    store.addresses.add(anna, item, b"address", one)
     with pytest.raises(catalogd.NotFound):
         store.accounts.revoke_key(one, anna + 1)
     assert status(store, anna) == ["processing", "completed"]
@@ -1262,7 +1262,7 @@ def test_an_item_runs_on_over_a_restart_until_its_client_is_silent(
     one, two = keys(store, anna)
     item = send(store, anna, entry)
     store.queue.report(anna, item, {"status": "processing", "key": one})
-    store.addresses.add_item_address(anna, item, b"address", one)
+    store.addresses.add(anna, item, b"address", one)
     clock.now += 3600
     store.close()
     with opened(store.database.folder, clock) as store:
