@@ -2322,11 +2322,10 @@ class Uses:
                 targets = [(target, key) for key, target in self.targets.items()]
                 db.executemany(is_device, targets)
             with self._lock:
-                left = {
-                    key: (count - uses.get(key, (0, ""))[0], last)
-                    for key, (count, last) in self.unwritten.items()
-                }
-                self.unwritten = {key: use for key, use in left.items() if use[0]}
+                for key, (written, _) in uses.items():
+                    count, last = self.unwritten.pop(key)
+                    if count > written:  # it was used meanwhile
+                        self.unwritten[key] = (count - written, last)
 
 
 class Accounts:
@@ -3276,12 +3275,11 @@ class Queue:
 
     def cancel_waiting(self, account: int) -> None:
         """Cancel the items that no client sends."""
-        silent = json.dumps([*self.progress.silent()])
         self.database.write(
             "UPDATE queue SET status = 'cancelled', ended_at = ?"
             " WHERE account = ? AND is_open AND"
             " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))",
-            (self.database.time(), account, silent),
+            (self.database.time(), account, json.dumps([*self.progress.silent()])),
         )
 
     def to_top(self, account: int, item: str, admin: bool = False) -> None:
