@@ -4525,6 +4525,7 @@ class Scanner:
                 changes = self._compare(self._trees(tops), tops)
             finally:
                 self.state.scanning = False
+                self._tick = lambda state: None
             counts = self.entries.file_counts()
             for folder, count in self.state.folders.items():
                 if count is not None:
