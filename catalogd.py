@@ -4006,7 +4006,10 @@ class Watcher:
 
     def is_mounted_otherwise(self) -> bool:
         """Return whether other file systems are mounted there than at the start."""
-        return mounts(self._real_path) != self._mounts
+        try:
+            return mounts(self._real_path) != self._mounts
+        except OSError:  # there is no such table: nothing is known
+            return False
 
     def await_folder(self) -> None:
         """Watch the parent in place of the folder, which may appear there."""
@@ -5695,6 +5698,7 @@ class Web:
         self.calls: dict[type, Any] = {kind: kind(self) for kind in kinds}
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
+        self._router = self.app.router
         for rule in ROUTES:
             answer = functools.partial(self._answer, rule)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
@@ -5719,7 +5723,7 @@ class Web:
         """Return the name of the threads that answer a call, as its route says."""
         call = {"REQUEST_METHOD": method, "PATH_INFO": "/" + path.lstrip("/")}
         try:
-            return str(self.app.router.match(call)[0].config["runs"])
+            return str(self._router.match(call)[0].config["runs"])
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
@@ -12109,14 +12113,24 @@ function renderAdding(adding) {
         steps.map((name, at) =>
           at < adding.step
             ? renderAnswer(adding, name, at)
-            : step(name, WORDS[`${name}Step`], RENDER_STEP[name](adding, filled)),
+            : step(name, STEP_TITLES[name], RENDER_STEP[name](adding, filled)),
         ),
       ),
     ),
   );
 }
 
-/** What the open step asks, by its name.
+/** What each step asks. */
+const STEP_TITLES = {
+  way: WORDS.wayStep,
+  console: WORDS.consoleStep,
+  ready: WORDS.readyStep,
+  target: WORDS.targetStep,
+  computer: WORDS.computerStep,
+  fetch: WORDS.fetchStep,
+};
+
+/** How each step asks it.
  * @type {Record<string, (adding: Adding, filled: Filled) => unknown>} */
 const RENDER_STEP = {
   way: renderWayStep,
@@ -12139,7 +12153,7 @@ function step(key, title, ...children) {
  * @param {Adding} adding */
 function renderAnswer({device, pairing}, name, at) {
   const filled = filledIn();
-  const title = WORDS[`${name}Step`];
+  const title = STEP_TITLES[name];
   const answers = {
     way: () => WORDS.ways[filled.way][0],
     console: () => joinFacts([filled.name.trim(), filled.host.trim()]),

@@ -1602,3 +1602,12 @@ def test_the_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit):
         send_to_switch.main(["--help"])
     assert "3 the key is refused" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_stream_of_another_kind_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", err)
+    assert send_to_switch.main(["--no-such"]) == 2
+    assert "--no-such" in err.getvalue()

@@ -491,10 +491,10 @@ def test_settings_of_a_console_are_a_line_of_json(
 
 @contextlib.contextmanager
 def told(values: dict[str, str]) -> Iterator[int]:
-    """Give the end of a pipe with these settings in it."""
+    """Give the end of a pipe with these settings in it, and word of somebody."""
     read, write = os.pipe()
     with open(write, "w", encoding="utf-8") as pipe:
-        print(json.dumps(values), file=pipe, flush=True)
+        print(json.dumps(values), "0", sep="\n", file=pipe, flush=True)
         yield read
 
 

@@ -223,7 +223,7 @@ def test_strange_credentials_are_refused(target: Target, credentials: str) -> No
     "cookie", ["session", "session=;;=", 'session="', "a/b=c", "\xff=\xff"]
 )
 def test_a_strange_cookie_is_none(target: Target, cookie: str) -> None:
-    head = f"GET /web/queue HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n"
+    head = f"GET /web/changes HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\n\r\n"
     target.refuses(head.encode("latin-1"), 403, "signed_out")
 
 

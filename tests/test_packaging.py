@@ -255,6 +255,7 @@ FALLBACKS = {
     "os.O_NONBLOCK": "left out of the flags: Windows has no named pipes in folders",
     "os.posix_fadvise": "the system decides how far to read ahead",
     "os.sendfile": "the bytes are read and written",
+    "select.poll": "the mount table is Linux's",
     "select.epoll": "waitress's own loop waits for the sockets",
     "socket.AF_UNIX": "there is no systemd to talk to",
 }

@@ -53,7 +53,7 @@ def crash_when_sent(
         raise Crash
 
     monkeypatch.setattr(sender, "_end", crash)
-    monkeypatch.setattr(sender, "_release", lambda item: None)
+    monkeypatch.setattr(sender, "_release_now", lambda item: None)
     with pytest.raises(Crash):
         sender.send_next()
 

@@ -294,7 +294,7 @@ def test_many_folders_that_are_removed_at_once_are_gone_soon(
             10,
             lambda: {item.state for item in store.entries.files()} == {"here", "gone"},
         )
-    assert not caplog.messages
+    assert not [row for row in caplog.records if row.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize("kinds", [None, set()], ids=["watched", "polled"])
@@ -437,6 +437,14 @@ def test_a_folder_that_cannot_be_watched_is_scanned_at_intervals(
         assert not scanner.catch_up()
     text = f"{library.folder} is scanned at intervals, not watched: {reason}."
     assert [row for row in caplog.messages if "intervals" in row] == [text]
+
+
+def test_a_table_of_mounts_that_is_gone_tells_of_no_other_mount(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "mounts", no_mounts)
+    watcher = catalogd.Watcher(str(library.folder), ["nsp"])
+    assert not watcher.is_mounted_otherwise()
 
 
 def test_a_disk_of_ntfs_3g_is_watched(

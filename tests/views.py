@@ -337,7 +337,7 @@ def view_add_console_ready(page: Any, address: str) -> None:
     answer_devices(page, [device("Bedroom")])
     view_add_console(page, address)
     page.get_by_label("Address of the console").fill("192.168.1.20")
-    button(page, "Add").click()
+    page.get_by_role("button", name="Add", exact=True).click()
     see(page, "Send puts your games on Bedroom now.")
 
 
@@ -371,7 +371,7 @@ def view_console_fetches(page: Any, address: str) -> None:
     answer = {"success": True, "token": "Tz6hT1mK0vB3nUqk"}
     page.route("**/web/dir", lambda route: route.fulfill(json=answer))
     view_add_device(page, address)
-    page.get_by_label("The console fetches by itself").check()
+    choose_way(page, "The console fetches it itself")
     see(page, "http.ini")
 
 
