@@ -76,6 +76,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, NoReturn, TextIO
 
+for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
+    # One that the caller has closed, as by ">&-". Other files would get its number,
+    # and bottle 0.12 cannot be imported without.
+    setattr(
+        sys, name, getattr(sys, name) or os.fdopen(os.open(os.devnull, os.O_RDWR), mode)
+    )
 try:
     import bottle
     import platformdirs
@@ -14116,19 +14122,10 @@ def end_line() -> None:
         print(file=sys.stderr)
 
 
-def open_closed_streams() -> None:
-    """Replace the standard streams that the caller has closed, as by ">&-": other files
-    would get their numbers."""
-    for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 1 where `check` finds something wrong,
     2 after a mistake, 78 after a wrong setting, 130 on Ctrl-C. The command's words are
     by default those of the process."""
-    open_closed_streams()
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter())
     logging.basicConfig(handlers=[handler])

@@ -126,6 +126,7 @@ class Session(socketserver.StreamRequestHandler):
     server: "Ftpsrv"
 
     def handle(self) -> None:
+        self.server.sessions.append(self)
         self.marker, self.renamed = 0, pathlib.Path()
         self.listener = socket.socket()
         self.place = self.server.folder
@@ -163,6 +164,7 @@ class Session(socketserver.StreamRequestHandler):
 
     def finish(self) -> None:
         self.listener.close()
+        self.server.sessions.remove(self)
 
     def do_PASV(self, argument: str) -> None:
         self.listener.close()
@@ -252,8 +254,12 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
         self.announce: Callable[[int], int] = lambda port: port  # of data connections
         self.damages = 0  # bytes at the start of each file that become zeros
         self.url = f"ftp://127.0.0.1:{self.server_address[1]}/"
+        self.sessions: list[Session] = []  # that have not ended
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
         self._thread.start()
+
+    def is_busy(self) -> bool:
+        return bool(self.sessions)
 
     def close(self) -> None:
         self.shutdown()
