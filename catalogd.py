@@ -1401,10 +1401,6 @@ NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 # What a retry makes of an item.
 NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
 NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
-QUEUE_COLUMNS = (  # that the page has of an item
-    *("id", "entry", "name", "size", "state", "status", "percent", "bytes", "speed"),
-    *("error", "ended_at", "device", "key", "freed_from", "account", "is_own"),
-)
 TITLE_ORDER = """
 SELECT id, state FROM (
     SELECT entries.*, key, min(key) OVER (PARTITION BY title) AS title_key
@@ -1806,15 +1802,20 @@ def upgrade(folder: str) -> None:
             copy = copy_path(path, version)
             os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
             copy_database(path, copy)
-            db.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
-            db.execute("PRAGMA legacy_alter_table = ON")  # and only them
-            db.execute("BEGIN IMMEDIATE")
-            for step in range(version, SCHEMA_VERSION):
-                for statement in UPGRADES[step]:
-                    db.execute(statement)
-            set_schema(db)
-            db.execute("COMMIT")
+            change_schema(db, version)
     log.info("Upgraded the database. A copy of the earlier one is %s.", copy)
+
+
+def change_schema(db: sqlite3.Connection, version: int) -> None:
+    """Make a database of an earlier version one of this version."""
+    db.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
+    db.execute("PRAGMA legacy_alter_table = ON")  # and only them
+    db.execute("BEGIN IMMEDIATE")
+    for step in range(version, SCHEMA_VERSION):
+        for statement in UPGRADES[step]:
+            db.execute(statement)
+    set_schema(db)
+    db.execute("COMMIT")
 
 
 def remake_table(db: sqlite3.Connection, name: str, sql: str) -> None:
@@ -2327,11 +2328,15 @@ class Uses:
                 db.executemany(of_session, rows)
                 targets = [(target, key) for key, target in self.targets.items()]
                 db.executemany(is_device, targets)
-            with self._lock:
-                for key, (written, _) in uses.items():
-                    count, last = self.unwritten.pop(key)
-                    if count > written:  # it was used meanwhile
-                        self.unwritten[key] = (count - written, last)
+            self._drop(uses)
+
+    def _drop(self, written: Mapping[str, tuple[int, str]]) -> None:
+        """Drop the uses that are written. There may be more of them meanwhile."""
+        with self._lock:
+            for key, (count, _) in written.items():
+                now, last = self.unwritten.pop(key)
+                if now > count:
+                    self.unwritten[key] = (now - count, last)
 
 
 class Accounts:
@@ -2841,14 +2846,14 @@ class Entries:
 class Devices:
     """The keys of clients that fetch queues, each with the console behind it."""
 
-    def __init__(self, accounts: Accounts, queue: "Queue") -> None:
-        self.accounts, self.queue = accounts, queue
+    def __init__(self, accounts: Accounts, clients: "Clients") -> None:
+        self.accounts, self.clients = accounts, clients
         self.database = accounts.database
 
     def all(self, name: str = "", admin: bool = True) -> list[Row]:
         """Return the devices of the account with this name and those that are shared;
         for an admin, all. A state is "new", "away", "idle" or "sending"."""
-        busy = dict.fromkeys(self.queue.running().values(), "sending")
+        busy = dict.fromkeys(self.clients.running().values(), "sending")
         idle_since = self.database.time(CLIENT_SECONDS / 86400)
         devices = [key for key in self.accounts.all_keys() if key.pop("is_device")]
         for row in devices:
@@ -2938,7 +2943,7 @@ class Devices:
         :raises Conflict: it does not wait, or the entry waits there already.
         """
         with self.database.writing() as db:
-            row = self.queue.item_of(db, account, item, admin)
+            row = self.clients.item_of(db, account, item, admin)
             check_device(db, row["account"], device)
             if row["status"] != "pending":
                 raise Conflict("The item is being sent, or has ended.")
@@ -3009,8 +3014,8 @@ class Progress:
         return QUEUE_STATUSES[status].is_running and item not in self.silent()
 
 
-class Queue:
-    """Queue items: entries that clients send."""
+class Clients:
+    """What clients do with queue items: they take them, and report on them."""
 
     def __init__(self, database: Database, stale_after: float) -> None:
         """:param stale_after: see Progress."""
@@ -3027,6 +3032,101 @@ class Queue:
             for row in self.database.rows(sql)
             if self.progress.is_running(row["id"], row["status"])
         }
+
+    def pending(
+        self, account: int, client: str | None = None, key: str | None = None
+    ) -> list[Row]:
+        """Return the items that a client may take now, first in, first out: those of
+        its account, and those for the device that its key is. A client that names
+        itself also gets those that it began to send with the same key: that it asks
+        means that it lost them in a crash."""
+        items = self.database.rows(
+            "SELECT * FROM items WHERE is_open AND state = 'here'"
+            " AND coalesce(device, sender) IN (?, ?) ORDER BY +place",
+            (account, key),
+        )
+        for item in items:
+            if client == item["client"] is not None and item["key"] in (None, key):
+                item["status"] = "pending"
+        items = self.progress.current(items)
+        return [item for item in items if item["status"] == "pending"]
+
+    def report(self, account: int, item: str, report: Row) -> str:
+        """Take a client's report, and return the item's status after it. The first key
+        that reports on an item owns it until it ends or is stale.
+
+        A report that does not change the status waits neither for the disk nor for
+        other writers.
+
+        :param report: the fields of PROGRESS, and as `key` the id of the client's key.
+        :raises NotFound: neither the account nor a device of it has such an item.
+        :raises Conflict: the item's status does not allow it, or another key owns it,
+            or another client, which names itself as this one does, sends it.
+        """
+        with self.database.reading() as db:
+            row = self.item_of(db, account, item)
+        status = next_status(row, report)
+        if status != row["status"]:
+            with self.database.writing() as db:
+                return str(self.take(db, account, item, report)["status"])
+        if QUEUE_STATUSES[status].is_running:
+            self.progress.note(item, report)
+        else:  # perhaps of a client that stops since the item was cancelled
+            self.progress.drop(item)
+        return status
+
+    def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
+        """Write what `report` takes, and return the item after it."""
+        row = self.item_of(db, account, item)
+        status, now = next_status(row, report), self.database.time()
+        to = QUEUE_STATUSES[status]
+        self.progress.note(item, report)
+        columns = {**NEW_ITEM, "status": status}
+        if to.is_running or not to.is_open:
+            columns |= {"key": report.get("key"), "client": report.get("client")}
+        if not to.is_open:
+            columns |= {**self.progress.figures(item), "ended_at": now}
+        if status == "failed":
+            columns["error"] = report.get("error_message", "")
+        update_item(db, row, columns)
+        if not to.is_running:
+            self.progress.drop(item)
+        if status == "completed":
+            db.execute(
+                "INSERT OR REPLACE INTO sent SELECT id, ?, version, coalesce("
+                "(SELECT id FROM keys WHERE keys.id = ? AND is_device), ''), ?"
+                " FROM parts WHERE id = ?",
+                (row["account"], report.get("key"), now, row["entry"]),
+            )
+        return {**row, **columns}
+
+    def item_of(
+        self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
+    ) -> Row:
+        """Return an item of the account, for a device of it or, for an admin, for a
+        shared one, as it is now. :raises NotFound:"""
+        found = db.execute(
+            "SELECT * FROM queue WHERE id = :id AND (account = :account OR device IN"
+            " (SELECT id FROM keys WHERE account = :account OR :admin AND shared))",
+            {"id": item, "account": account, "admin": admin},
+        )
+        for row in self.progress.current(found):
+            return row
+        raise NotFound("There is no such item in your queue.")
+
+    def check_item(self, account: int, item: str) -> None:
+        """:raises NotFound: the account has no such item."""
+        with self.database.reading() as db:
+            self.item_of(db, account, item)
+
+
+class Queue:
+    """What people do with queue items: they send entries, see how far they are, and
+    order, retry, cancel and clear them."""
+
+    def __init__(self, clients: Clients) -> None:
+        self.clients, self.progress = clients, clients.progress
+        self.database = clients.database
 
     def count(self) -> int:
         """Return how many items have not ended."""
@@ -3113,32 +3213,15 @@ class Queue:
                 else:
                     update_item(db, row, cancelled)
 
-    def pending(
-        self, account: int, client: str | None = None, key: str | None = None
-    ) -> list[Row]:
-        """Return the items that a client may take now, first in, first out: those of
-        its account, and those for the device that its key is. A client that names
-        itself also gets those that it began to send with the same key: that it asks
-        means that it lost them in a crash."""
-        items = self.database.rows(
-            "SELECT * FROM items WHERE is_open AND state = 'here'"
-            " AND coalesce(device, sender) IN (?, ?) ORDER BY +place",
-            (account, key),
-        )
-        for item in items:
-            if client == item["client"] is not None and item["key"] in (None, key):
-                item["status"] = "pending"
-        items = self.progress.current(items)
-        return [item for item in items if item["status"] == "pending"]
-
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
         """Return the account's items, and what others have waiting for, sent by, or
         failed on a shared device: those that are open, of which those that a client may
         take are pending, and the `finished` newest of those that have ended."""
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
-            "SELECT *, sender = :account AS is_own FROM items"
-            " WHERE is_open AND (sender = :account OR is_shared)"
+            "SELECT id, entry, name, size, state, status, percent, bytes, speed, error,"
+            " ended_at, device, key, freed_from, account, sender = :account AS is_own"
+            " FROM items WHERE is_open AND (sender = :account OR is_shared)"
             " OR id IN (SELECT id FROM items"
             " WHERE NOT is_open AND (sender = :account OR is_shared)"
             " ORDER BY ended_at DESC, place DESC LIMIT :finished) ORDER BY +place",
@@ -3177,77 +3260,7 @@ class Queue:
         sql = "SELECT count(*) || '-' || coalesce(max(rowid), 0) FROM sent"
         return str(self.database.value(sql))
 
-    # What clients report
-
-    def report(self, account: int, item: str, report: Row) -> str:
-        """Take a client's report, and return the item's status after it. The first key
-        that reports on an item owns it until it ends or is stale.
-
-        A report that does not change the status waits neither for the disk nor for
-        other writers.
-
-        :param report: the fields of PROGRESS, and as `key` the id of the client's key.
-        :raises NotFound: neither the account nor a device of it has such an item.
-        :raises Conflict: the item's status does not allow it, or another key owns it,
-            or another client, which names itself as this one does, sends it.
-        """
-        with self.database.reading() as db:
-            row = self.item_of(db, account, item)
-        status = next_status(row, report)
-        if status != row["status"]:
-            with self.database.writing() as db:
-                return str(self.take(db, account, item, report)["status"])
-        if QUEUE_STATUSES[status].is_running:
-            self.progress.note(item, report)
-        else:  # perhaps of a client that stops since the item was cancelled
-            self.progress.drop(item)
-        return status
-
-    def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
-        """Write what `report` takes, and return the item after it."""
-        row = self.item_of(db, account, item)
-        status, now = next_status(row, report), self.database.time()
-        to = QUEUE_STATUSES[status]
-        self.progress.note(item, report)
-        columns = {**NEW_ITEM, "status": status}
-        if to.is_running or not to.is_open:
-            columns |= {"key": report.get("key"), "client": report.get("client")}
-        if not to.is_open:
-            columns |= {**self.progress.figures(item), "ended_at": now}
-        if status == "failed":
-            columns["error"] = report.get("error_message", "")
-        update_item(db, row, columns)
-        if not to.is_running:
-            self.progress.drop(item)
-        if status == "completed":
-            db.execute(
-                "INSERT OR REPLACE INTO sent SELECT id, ?, version, coalesce("
-                "(SELECT id FROM keys WHERE keys.id = ? AND is_device), ''), ?"
-                " FROM parts WHERE id = ?",
-                (row["account"], report.get("key"), now, row["entry"]),
-            )
-        return {**row, **columns}
-
-    def item_of(
-        self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
-    ) -> Row:
-        """Return an item of the account, for a device of it or, for an admin, for a
-        shared one, as it is now. :raises NotFound:"""
-        found = db.execute(
-            "SELECT * FROM queue WHERE id = :id AND (account = :account OR device IN"
-            " (SELECT id FROM keys WHERE account = :account OR :admin AND shared))",
-            {"id": item, "account": account, "admin": admin},
-        )
-        for row in self.progress.current(found):
-            return row
-        raise NotFound("There is no such item in your queue.")
-
-    def check_item(self, account: int, item: str) -> None:
-        """:raises NotFound: the account has no such item."""
-        with self.database.reading() as db:
-            self.item_of(db, account, item)
-
-    # What the page does. An admin may also do it with items for shared devices.
+    # An admin may also do these with items for shared devices.
 
     def retry(self, account: int, item: str, admin: bool = False) -> None:
         """Make an item that ended pending again, with its old place.
@@ -3256,7 +3269,7 @@ class Queue:
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
         with self.database.writing() as db:
-            row = self.item_of(db, account, item, admin)
+            row = self.clients.item_of(db, account, item, admin)
             if "retry" not in QUEUE_STATUSES[row["status"]].next:
                 raise Conflict("The item is in the queue.")
             update_item(db, row, NEW_ITEM)
@@ -3264,7 +3277,7 @@ class Queue:
     def cancel(self, account: int, item: str, admin: bool = False) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
         with self.database.writing() as db:
-            row = self.item_of(db, account, item, admin)
+            row = self.clients.item_of(db, account, item, admin)
             events = QUEUE_STATUSES[row["status"]].next
             if "cancel" not in events:
                 raise Conflict("The item has ended.")
@@ -3291,7 +3304,7 @@ class Queue:
     def to_top(self, account: int, item: str, admin: bool = False) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
         with self.database.writing() as db:
-            self.item_of(db, account, item, admin)
+            self.clients.item_of(db, account, item, admin)
             first = "UPDATE queue SET place = (SELECT min(place) - 1 FROM queue)"
             db.execute(first + " WHERE id = ?", (item,))
 
@@ -3303,7 +3316,7 @@ class Queue:
             " IS :device AND (device NOT NULL OR account = :account) ORDER BY place"
         )
         with self.database.writing() as db:
-            row = self.item_of(db, account, item, admin)
+            row = self.clients.item_of(db, account, item, admin)
             places = {
                 row["id"]: row["place"]
                 for row in self.progress.current(db.execute(sql, row))
@@ -3330,9 +3343,9 @@ class Queue:
 class ConsoleAddresses:
     """The addresses for programs on a console, which have no key."""
 
-    def __init__(self, queue: Queue) -> None:
-        self.queue = queue
-        self.database = queue.database
+    def __init__(self, clients: Clients) -> None:
+        self.clients = clients
+        self.database = clients.database
 
     def browse_token(self, account: int) -> str | None:
         """Return the token of the account's address for all files, if it has one."""
@@ -3355,7 +3368,7 @@ class ConsoleAddresses:
         :raises Conflict: no client sends it, or one with another key does.
         """
         with self.database.writing() as db:
-            row = self.queue.item_of(db, account, item)
+            row = self.clients.item_of(db, account, item)
             next_status(row, {"key": key})
             if not QUEUE_STATUSES[row["status"]].is_running:
                 raise Conflict("The item is not being sent.")
@@ -3371,7 +3384,7 @@ class ConsoleAddresses:
         with self.database.writing() as db:
             for item, digest in digests.items():
                 with contextlib.suppress(NotFound, Conflict):
-                    row = self.queue.take(db, account, item, offered)
+                    row = self.clients.take(db, account, item, offered)
                     db.execute(ADD_ADDRESS, (digest, account, item, None))
                     found[item] = row["entry"]
         return found
@@ -3398,7 +3411,7 @@ class ConsoleAddresses:
             (digest,),
         )
         status = row.pop("status") if row else None
-        if row and status and not self.queue.progress.is_running(row["item"], status):
+        if row and status and not self.clients.progress.is_running(row["item"], status):
             raise NotFound("The item is not being sent.")
         return caller(row)
 
@@ -3416,9 +3429,10 @@ class Store:
         self.database = Database(folder, clock)
         self.accounts = Accounts(self.database)
         self.entries = Entries(self.database)
-        self.queue = Queue(self.database, stale_after)
-        self.devices = Devices(self.accounts, self.queue)
-        self.addresses = ConsoleAddresses(self.queue)
+        self.clients = Clients(self.database, stale_after)
+        self.queue = Queue(self.clients)
+        self.devices = Devices(self.accounts, self.clients)
+        self.addresses = ConsoleAddresses(self.clients)
 
     def scan_request(self) -> tuple[str, str]:
         """Return state and report of the scan that a command last asked for."""
@@ -3443,7 +3457,7 @@ class Store:
             " is_open AND state = 'here' AND time BETWEEN :from AND :until"
             " ORDER BY time, place",
             {
-                "reported": json.dumps(self.queue.progress.times()),
+                "reported": json.dumps(self.clients.progress.times()),
                 "since": ago(since),
                 "from": ago(since + hour),
                 "until": ago(hour),
@@ -3993,6 +4007,15 @@ class MountTable:
         self._table = -1
 
 
+def events(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield watch descriptor, flags and file name of each event that inotify tells."""
+    at = 0
+    while at < len(data):
+        watch, flags, _, length = EVENT.unpack_from(data, at)
+        at += EVENT.size + length
+        yield watch, flags, os.fsdecode(data[at - length : at].rstrip(b"\0"))
+
+
 class Watcher:
     """Tells below which folders of a library folder something may have happened: by
     inotify(7), or, where it cannot be watched, in all of it whenever a scan is due."""
@@ -4073,14 +4096,9 @@ class Watcher:
         tops: set[str] = set()
         with contextlib.suppress(BlockingIOError):
             while self._events >= 0:
-                data, at = os.read(self._events, 64 * 1024), 0
-                while at < len(data):
-                    watch, flags, _, length = EVENT.unpack_from(data, at)
-                    at += EVENT.size + length
-                    name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
-                    if top := self._top(self._paths.get(watch, ""), flags, name):
-                        tops.add(top)
-        return tops
+                for watch, flags, name in events(os.read(self._events, 64 * 1024)):
+                    tops.add(self._top(self._paths.get(watch, ""), flags, name))
+        return tops - {""}
 
     def _is_recent(self) -> bool:
         is_old = time.monotonic() - self._began >= REREAD_SECONDS
@@ -5459,7 +5477,7 @@ class Consoles:
 
     def _wake(self) -> None:
         for id, console in self._running.items():
-            rows = self.store.queue.pending(console.device["account"], key=id)
+            rows = self.store.clients.pending(console.device["account"], key=id)
             items = {row["id"] for row in rows}
             if items - console.known:
                 console.watch(SEND_WATCH_SECONDS)
@@ -5852,6 +5870,7 @@ class Calls:
     def __init__(self, web: Web) -> None:
         self.accounts = web.store.accounts
         self.entries = web.store.entries
+        self.clients = web.store.clients
         self.queue = web.store.queue
         self.devices = web.store.devices
         self.addresses = web.store.addresses
@@ -6240,7 +6259,7 @@ class QueueCalls(Calls):
         target = query.getunicode("target") or ""
         self.accounts.uses.set_target(caller.credential, target[:200])
         client = query.get("client")
-        rows = self.queue.pending(caller.account, client, caller.credential)
+        rows = self.clients.pending(caller.account, client, caller.credential)
         return conditional(json_body(True, queue=[self._item(row) for row in rows]))
 
     def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -6263,7 +6282,7 @@ class QueueCalls(Calls):
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         report = {**body, "key": caller.credential}
-        status = self.queue.report(caller.account, body["queue_item_id"], report)
+        status = self.clients.report(caller.account, body["queue_item_id"], report)
         return {"message": f"The item is {status}."}
 
     @route("GET /web/changes", access="session")
@@ -6319,8 +6338,7 @@ class QueueCalls(Calls):
         finished = self.queue.count_finished(account)
         own = [row for row in rows if row["is_own"] and row["status"] == "pending"]
         freed = sum(row["freed_from"] is not None for row in own)
-        items = [{name: row[name] for name in QUEUE_COLUMNS} for row in rows]
-        return {"items": items, "finished": finished, "freed": freed}
+        return {"items": rows, "finished": finished, "freed": freed}
 
     @route("POST /web/queue/<item>/<way:re:up|down>", access="session")
     def shift(self, caller: Caller, item: str, way: str) -> None:
@@ -6392,7 +6410,7 @@ class ConsoleCalls(Calls):
 
     @route("GET /api/send-queue/<item>/address", access="key")
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.queue.check_item(caller.account, item)
+        self.clients.check_item(caller.account, item)
         return {"served": self._served_bytes(item)}
 
     @route("POST /web/dir", access="session")

@@ -218,13 +218,13 @@ def violations(page: Any) -> list[tuple[str, str]]:
 
 def queued(store: catalogd.Store) -> list[str]:
     """Return the names of what waits in anna's queue."""
-    return [row["name"] for row in store.queue.pending(1)]
+    return [row["name"] for row in store.clients.pending(1)]
 
 
 def waiting(house: Demo, name: str = "kim2") -> list[str]:
     """Return the names of what waits in an account's queue."""
     account = house.store.accounts.id_of(name)
-    return [row["name"] for row in house.store.queue.pending(account)]
+    return [row["name"] for row in house.store.clients.pending(account)]
 
 
 def sending(store: catalogd.Store, name: str = "Paper Harbor") -> str:
@@ -243,7 +243,7 @@ def report(
     progress = store.queue.progress
     began = progress._clock() - figures["bytes_transferred"] / speed
     progress._reports[item] = {"mark": (began, 0), "reported": began, "speed": speed}
-    store.queue.report(1, item, {**figures, **more})
+    store.clients.report(1, item, {**figures, **more})
 
 
 COPY_WITHOUT_HTTPS = """

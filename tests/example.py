@@ -170,11 +170,13 @@ def fill_queue(store: catalogd.Store, account: int) -> None:
     items = {row["name"]: row for row in store.queue.items(account)}
     for name in ended[:2]:
         done = {"bytes_transferred": items[name]["size"], "progress_percent": 100}
-        store.queue.report(account, items[name]["id"], {**done, "status": "completed"})
+        store.clients.report(
+            account, items[name]["id"], {**done, "status": "completed"}
+        )
     why = "The device is out of space: 812 MB are missing."
     failed = {"status": "failed", "error_message": why, "progress_percent": 34}
-    store.queue.report(account, items["Hexagon Garden"]["id"], failed)
+    store.clients.report(account, items["Hexagon Garden"]["id"], failed)
     now = items["Umbra Gambit"]
     done = {"bytes_transferred": int(now["size"] * 0.423), "progress_percent": 42.3}
-    store.queue.report(account, now["id"], done)
+    store.clients.report(account, now["id"], done)
     store.queue.progress._reports[now["id"]]["speed"] = 21_400_000

@@ -985,7 +985,7 @@ def test_an_item_that_another_client_claimed_is_skipped(
     def claim_first(state: send_to_switch.State) -> str:
         if home.item(first)["status"] == "pending":
             report = {"status": "processing", "client": "other"}
-            home.store.queue.report(home.anna, first, report)
+            home.store.clients.report(home.anna, first, report)
         return check_ready(state)
 
     sender.target.check_ready = claim_first  # type: ignore[method-assign]
@@ -1068,7 +1068,7 @@ def test_an_item_that_was_cleared_in_mid_transfer_is_no_problem(
 
     def clear() -> None:
         key = home.store.accounts.keys(home.anna)[0]["id"]
-        home.store.queue.report(home.anna, item, {"status": "failed", "key": key})
+        home.store.clients.report(home.anna, item, {"status": "failed", "key": key})
         home.store.queue.clear(home.anna, "9999", ())
 
     when_sent(sender, 2_999_999, clear)

@@ -42,8 +42,8 @@ def item(
     scanner.scan()
     anna = store.accounts.id_of("anna")
     store.queue.send(anna, json.loads(store.entries.list_json())[0]["id"])
-    item = str(store.queue.pending(anna)[0]["id"])
-    store.queue.report(anna, item, {"status": "processing"})
+    item = str(store.clients.pending(anna)[0]["id"])
+    store.clients.report(anna, item, {"status": "processing"})
     return item
 
 
@@ -561,7 +561,7 @@ def test_an_item_address_ends_with_the_sending(
     report: dict[str, Any],
 ) -> None:
     path = item_path(browser, key, item)
-    store.queue.report(store.accounts.id_of("anna"), item, report)
+    store.clients.report(store.accounts.id_of("anna"), item, report)
     browser.get(path, status=404)
 
 
@@ -584,7 +584,7 @@ def test_a_new_item_address_replaces_the_last(
 def test_an_item_that_nobody_sends_gets_no_address(
     browser: webtest.TestApp, store: catalogd.Store, key: str, item: str
 ) -> None:
-    store.queue.report(store.accounts.id_of("anna"), item, {"status": "completed"})
+    store.clients.report(store.accounts.id_of("anna"), item, {"status": "completed"})
     browser.post(f"/api/send-queue/{item}/address", headers=bearer(key), status=409)
 
 
@@ -596,8 +596,8 @@ def test_a_link_gets_no_item_address(
     store.queue.send(
         anna, store.entries.add_link("https://example.org/x", 7, "nsp", said, by="anna")
     )
-    item = store.queue.pending(anna)[0]["id"]
-    store.queue.report(anna, item, {"status": "processing"})
+    item = store.clients.pending(anna)[0]["id"]
+    store.clients.report(anna, item, {"status": "processing"})
     path = f"/api/send-queue/{item}/address"
     answer = browser.post(path, headers=bearer(key), status=400)
     assert "is a link" in answer.json["message"]
@@ -677,12 +677,12 @@ def test_an_item_that_a_client_sends_is_refused_to_another(
     anna = store.accounts.id_of("anna")
     claim = {"status": "processing", "client": "one"}
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.queue.report(anna, item, claim)  # one without a name sends it
+        store.clients.report(anna, item, claim)  # one without a name sends it
     clock.now += 301
-    store.queue.report(anna, item, claim)
+    store.clients.report(anna, item, claim)
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.queue.report(anna, item, {**claim, "client": "two"})
-    store.queue.report(anna, item, {**claim, "progress_percent": 5})
+        store.clients.report(anna, item, {**claim, "client": "two"})
+    store.clients.report(anna, item, {**claim, "progress_percent": 5})
 
 
 def test_an_item_that_went_stale_is_taken_by_another_client(
@@ -690,11 +690,11 @@ def test_an_item_that_went_stale_is_taken_by_another_client(
 ) -> None:
     anna = store.accounts.id_of("anna")
     clock.now += 301
-    store.queue.report(anna, item, {"status": "processing", "client": "one"})
+    store.clients.report(anna, item, {"status": "processing", "client": "one"})
     clock.now += 301
-    store.queue.report(anna, item, {"status": "processing", "client": "two"})
+    store.clients.report(anna, item, {"status": "processing", "client": "two"})
     with pytest.raises(catalogd.Conflict):
-        store.queue.report(anna, item, {"client": "one"})
+        store.clients.report(anna, item, {"client": "one"})
 
 
 def test_a_client_finds_what_it_sent_before_it_crashed(
@@ -702,7 +702,7 @@ def test_a_client_finds_what_it_sent_before_it_crashed(
 ) -> None:
     anna = store.accounts.id_of("anna")
     clock.now += 301
-    store.queue.report(anna, item, {"status": "processing", "client": "one"})
+    store.clients.report(anna, item, {"status": "processing", "client": "one"})
 
     def queue(query: str) -> list[str]:
         answer = browser.get(f"/api/send-queue{query}", headers=bearer(key))
@@ -717,18 +717,18 @@ def test_a_released_item_is_pending_at_once_and_for_anybody(
     store: catalogd.Store, item: str
 ) -> None:
     anna = store.accounts.id_of("anna")
-    store.queue.report(anna, item, {"progress_percent": 50, "bytes_transferred": 5})
-    assert store.queue.report(anna, item, {"release": True}) == "pending"
-    (row,) = store.queue.pending(anna)
+    store.clients.report(anna, item, {"progress_percent": 50, "bytes_transferred": 5})
+    assert store.clients.report(anna, item, {"release": True}) == "pending"
+    (row,) = store.clients.pending(anna)
     assert (row["id"], row["percent"], row["bytes"]) == (item, 0, 0)
-    store.queue.report(anna, item, {"status": "processing", "client": "two"})
+    store.clients.report(anna, item, {"status": "processing", "client": "two"})
 
 
 def test_an_item_that_ended_is_not_released(store: catalogd.Store, item: str) -> None:
     anna = store.accounts.id_of("anna")
-    store.queue.report(anna, item, {"status": "completed"})
+    store.clients.report(anna, item, {"status": "completed"})
     with pytest.raises(catalogd.Conflict):
-        store.queue.report(anna, item, {"release": True})
+        store.clients.report(anna, item, {"release": True})
 
 
 def test_a_release_that_is_no_boolean_is_refused() -> None:

@@ -62,7 +62,7 @@ class Queued:
         return str(self.store.queue.items(self.account)[-1]["id"])
 
     def report(self, item: str, **fields: Any) -> None:
-        self.store.queue.report(self.account, item, {"key": None, **fields})
+        self.store.clients.report(self.account, item, {"key": None, **fields})
 
     def told(self) -> list[tuple[str, str]]:
         """Title and text of what was told now."""

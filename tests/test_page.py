@@ -84,14 +84,14 @@ LINES = ("Get the program", "Connect it", "Start it")
 def hold(store: catalogd.Store, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Answer reports only when the returned event is set; they are written at once."""
     go_on = threading.Event()
-    write = store.queue.report
+    write = store.clients.report
 
     def report(*args: Any, **more: Any) -> str:
         status = write(*args, **more)
         go_on.wait(PATIENCE / 1000)
         return status
 
-    monkeypatch.setattr(store.queue, "report", report)
+    monkeypatch.setattr(store.clients, "report", report)
     return go_on
 
 

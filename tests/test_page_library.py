@@ -529,7 +529,7 @@ def test_hostile_names_are_shown_as_text(
     entry = add(store, HOSTILE, description=HOSTILE, version=HOSTILE)
     store.queue.send(1, entry)
     report = {"status": "failed", "error_message": HOSTILE}
-    store.queue.report(1, store.queue.items(1)[0]["id"], report)
+    store.clients.report(1, store.queue.items(1)[0]["id"], report)
     store.accounts.add_key(1, HOSTILE, catalogd.hash_token("x"))
     store.accounts.add(HOSTILE, "none")
     counts = {"library": 2, f"title/{entry}": 3, "queue": 2}

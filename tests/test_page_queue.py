@@ -103,7 +103,7 @@ def test_an_offered_item_is_told_apart_and_stays_where_it_is(
     for name in ("First", "Second"):
         store.queue.send(1, add(store, name), device)
     item = store.queue.items(1)[0]["id"]
-    store.queue.report(1, item, {"offered": True, "key": device})
+    store.clients.report(1, item, {"offered": True, "key": device})
     anna.goto("#queue")
     see(anna, "2 waiting, 2 kB")
     see(anna, "Offered to the console")

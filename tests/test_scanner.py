@@ -642,7 +642,7 @@ def test_an_entry_keeps_its_overrides_and_its_queue_through_a_move(
     (after,) = json.loads(store.entries.list_json())
     assert (after["id"], after["name"]) == (entry["id"], "Mine")
     assert after["metadata"]["description"] == "A note"
-    assert [item["entry"] for item in store.queue.pending(1)] == [entry["id"]]
+    assert [item["entry"] for item in store.clients.pending(1)] == [entry["id"]]
 
 
 def test_a_rename_gives_the_name_of_the_new_file_name(

@@ -592,8 +592,8 @@ def test_a_queue_is_first_in_first_out_and_ones_own(
     for entry in entries:
         assert store.queue.send(anna, entry)
     store.queue.send(ben, entries[1])
-    assert names(store.queue.pending(anna)) == ["C", "A", "B"]
-    assert names(store.queue.pending(ben)) == ["A"]
+    assert names(store.clients.pending(anna)) == ["C", "A", "B"]
+    assert names(store.clients.pending(ben)) == ["A"]
 
 
 def test_a_report_without_a_change_of_status_writes_nothing(
@@ -603,14 +603,14 @@ def test_a_report_without_a_change_of_status_writes_nothing(
     statements: list[str] = []
     store.database._writer.set_trace_callback(statements.append)
     for report in ({"progress_percent": 12}, {"status": "processing"}):
-        assert store.queue.report(anna, item, report) == "processing"
+        assert store.clients.report(anna, item, report) == "processing"
     assert statements == []
     with opened(store.database.folder) as other:
         assert other.queue.items(anna)[0]["percent"] == 0
-        store.queue.report(anna, item, {"status": "completed"})
+        store.clients.report(anna, item, {"status": "completed"})
         assert other.queue.items(anna)[0]["percent"] == 12
     statements.clear()
-    store.queue.report(anna, item, {"status": "completed"})
+    store.clients.report(anna, item, {"status": "completed"})
     assert statements == []
 
 
@@ -624,33 +624,24 @@ def test_an_item_tells_of_its_entry_and_its_progress(
         "bytes_transferred": 8,
         "error_message": "no card",
     }
-    assert store.queue.report(anna, item, report) == "failed"
+    assert store.clients.report(anna, item, report) == "failed"
     assert store.queue.items(anna) == [
         {
             "id": item,
             "entry": entry,
             "name": "Celeste",
-            "type": "url",
-            "source": "http://host/Celeste",
-            "file_type": "nsp",
             "size": 7,
             "state": "here",
-            "created_at": NOW,
             "percent": 12.5,
             "bytes": 8,
             "speed": 0,
             "error": "no card",
             "ended_at": NOW,
-            "is_open": 0,
-            "place": 1,
             "status": "failed",
             "device": None,
             "freed_from": None,
             "key": None,
-            "client": None,
-            "sender": anna,
             "account": "anna",
-            "is_shared": 0,
             "is_own": True,
         }
     ]
@@ -672,10 +663,10 @@ def test_an_item_whose_file_is_offline_waits_for_it(
     known = add_file(store, "A")
     store.queue.send(anna, known.id)
     store.entries.apply(catalogd.Changes(offline=[known]))
-    assert store.queue.pending(anna) == []
+    assert store.clients.pending(anna) == []
     assert [item["state"] for item in store.queue.items(anna)] == ["offline"]
     store.entries.apply(catalogd.Changes(updated=[(known, known.file, None)]))
-    assert names(store.queue.pending(anna)) == ["A"]
+    assert names(store.clients.pending(anna)) == ["A"]
 
 
 def make(store: catalogd.Store, account: int, entry: str, status: str) -> str:
@@ -684,9 +675,9 @@ def make(store: catalogd.Store, account: int, entry: str, status: str) -> str:
     if status == "cancelled":
         store.queue.cancel(account, item)
     elif status == "offered":
-        store.queue.report(account, item, {"offered": True})
+        store.clients.report(account, item, {"offered": True})
     elif status != "pending":
-        store.queue.report(account, item, {"status": status})
+        store.clients.report(account, item, {"status": status})
     return item
 
 
@@ -733,9 +724,9 @@ def test_a_report_moves_an_item_as_decided(
     report = {"status": reported} if reported else {"bytes_transferred": 1}
     if after is None:
         with pytest.raises(catalogd.Conflict, match=f"^The item is {before}"):
-            store.queue.report(anna, item, report)
+            store.clients.report(anna, item, report)
     else:
-        assert store.queue.report(anna, item, report) == after
+        assert store.clients.report(anna, item, report) == after
     assert status(store, anna) == [after or before]
 
 
@@ -780,10 +771,10 @@ def test_the_speed_is_that_between_two_reports(
         (2, 0),  # the transfer begins again
     ]:
         clock.now += seconds
-        store.queue.report(anna, item, {"bytes_transferred": done})
+        store.clients.report(anna, item, {"bytes_transferred": done})
         speeds.append(store.queue.items(anna)[0]["speed"])
     assert speeds == [0, 2000, 2000, 2000, 0, 250, 0]
-    store.queue.report(anna, item, {"progress_percent": 1})
+    store.clients.report(anna, item, {"progress_percent": 1})
     assert store.queue.items(anna)[0]["speed"] == 0
 
 
@@ -791,8 +782,8 @@ def test_a_report_leaves_what_it_does_not_mention(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     item = send(store, anna, entry)
-    store.queue.report(anna, item, {"progress_percent": 50, "bytes_transferred": 4})
-    store.queue.report(anna, item, {"progress_percent": 60})
+    store.clients.report(anna, item, {"progress_percent": 50, "bytes_transferred": 4})
+    store.clients.report(anna, item, {"progress_percent": 60})
     (row,) = store.queue.items(anna)
     assert (row["percent"], row["bytes"]) == (60, 4)
 
@@ -808,7 +799,7 @@ def test_an_error_stays_while_an_item_has_failed_and_no_longer(
         {"status": "failed"},
         {"status": "processing"},
     ):
-        store.queue.report(anna, item, report)
+        store.clients.report(anna, item, report)
         errors.append(store.queue.items(anna)[0]["error"])
     assert errors == ["", "no card", "no card", ""]
 
@@ -820,9 +811,10 @@ def test_an_item_of_another_account_is_not_found(
     item = send(store, anna, entry)
     ben = store.accounts.add("ben", "hash")
     more = [{"status": "failed"}] if verb == "report" else []
+    calls = store.clients if verb == "report" else store.queue
     for account, identity in ((ben, item), (anna, "unknown")):
         with pytest.raises(catalogd.NotFound, match="no such item in your queue"):
-            getattr(store.queue, verb)(account, identity, *more)
+            getattr(calls, verb)(account, identity, *more)
     assert status(store, anna) == ["pending"]
 
 
@@ -835,14 +827,14 @@ def test_what_is_pending_costs_the_same_after_much_was_sent(
         steps: list[None] = []
         with store.database.reading() as db:
             db.set_progress_handler(lambda: steps.append(None), 1)
-        store.queue.pending(anna)
+        store.clients.pending(anna)
         with store.database.reading() as db:
             db.set_progress_handler(None, 1)
         return len(steps)
 
     facts = {"name": "n", "description": "", "version": ""}
     entry = store.entries.add_link("https://example.org/a", 1, "nsp", facts, "anna")
-    store.queue.pending(anna)
+    store.clients.pending(anna)
     before = cost()
     with store.database.writing() as db:
         db.executemany(
@@ -859,12 +851,12 @@ def test_an_item_that_nobody_reports_on_is_pending_again_in_its_place(
 ) -> None:
     item = send(store, anna, entry)
     store.queue.send(anna, add_link(store, "Next"))
-    store.queue.report(anna, item, {"status": "processing"})
+    store.clients.report(anna, item, {"status": "processing"})
     clock.now += 300
-    assert names(store.queue.pending(anna)) == ["Next"]
+    assert names(store.clients.pending(anna)) == ["Next"]
     clock.now += 1
-    assert names(store.queue.pending(anna)) == ["Celeste", "Next"]
-    assert {row["status"] for row in store.queue.pending(anna)} == {"pending"}
+    assert names(store.clients.pending(anna)) == ["Celeste", "Next"]
+    assert {row["status"] for row in store.clients.pending(anna)} == {"pending"}
 
 
 def test_an_offered_item_is_its_client_s_until_nobody_reports_on_it(
@@ -873,18 +865,18 @@ def test_an_offered_item_is_its_client_s_until_nobody_reports_on_it(
     one, two = keys(store, anna)
     item = send(store, anna, entry)
     offered = {"offered": True, "client": "switch", "key": one}
-    assert store.queue.report(anna, item, offered) == "offered"
+    assert store.clients.report(anna, item, offered) == "offered"
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.queue.report(anna, item, {**offered, "key": two})
-    assert store.queue.pending(anna, "switch", two) == []
-    (row,) = store.queue.pending(anna, "switch", one)
+        store.clients.report(anna, item, {**offered, "key": two})
+    assert store.clients.pending(anna, "switch", two) == []
+    (row,) = store.clients.pending(anna, "switch", one)
     assert row["status"] == "pending"
     clock.now += 300
-    assert store.queue.report(anna, item, offered) == "offered"
+    assert store.clients.report(anna, item, offered) == "offered"
     clock.now += 301
     assert status(store, anna) == ["pending"]
-    assert store.queue.report(anna, item, {**offered, "key": two}) == "offered"
-    assert store.queue.report(anna, item, {"release": True, "key": two}) == "pending"
+    assert store.clients.report(anna, item, {**offered, "key": two}) == "offered"
+    assert store.clients.report(anna, item, {"release": True, "key": two}) == "pending"
 
 
 def test_an_item_that_ended_is_not_offered(
@@ -892,17 +884,17 @@ def test_an_item_that_ended_is_not_offered(
 ) -> None:
     item = make(store, anna, entry, "failed")
     with pytest.raises(catalogd.Conflict, match="The item is failed"):
-        store.queue.report(anna, item, {"offered": True})
+        store.clients.report(anna, item, {"offered": True})
 
 
 def test_a_client_that_was_alive_after_all_takes_its_item_back(
     store: catalogd.Store, anna: int, entry: str, clock: Clock
 ) -> None:
     item = send(store, anna, entry)
-    store.queue.report(anna, item, {"status": "processing"})
+    store.clients.report(anna, item, {"status": "processing"})
     clock.now += 3600
-    assert store.queue.report(anna, item, {"bytes_transferred": 5}) == "processing"
-    assert store.queue.pending(anna) == []
+    assert store.clients.report(anna, item, {"bytes_transferred": 5}) == "processing"
+    assert store.clients.pending(anna) == []
 
 
 def keys(store: catalogd.Store, account: int) -> tuple[str, str]:
@@ -916,19 +908,19 @@ def test_the_first_key_that_reports_on_an_item_owns_it_until_it_ends(
 ) -> None:
     one, two = keys(store, anna)
     item = send(store, anna, entry)
-    store.queue.report(anna, item, {"status": "processing", "key": one})
+    store.clients.report(anna, item, {"status": "processing", "key": one})
     before = store.queue.items(anna)
     reports = [{"status": name} for name in catalogd.STATUSES]
     for report in (*reports, {"release": True}, {"progress_percent": 9}):
         with pytest.raises(catalogd.Conflict, match="Another client"):
-            store.queue.report(anna, item, {**report, "key": two})
+            store.clients.report(anna, item, {**report, "key": two})
     with pytest.raises(catalogd.Conflict, match="Another client"):
         store.addresses.add(anna, item, b"digest", two)
     assert store.queue.items(anna) == before
-    store.queue.report(anna, item, {"status": "failed", "key": one})
-    store.queue.report(anna, item, {"status": "processing", "key": two})
+    store.clients.report(anna, item, {"status": "failed", "key": one})
+    store.clients.report(anna, item, {"status": "processing", "key": two})
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.queue.report(anna, item, {"status": "completed", "key": one})
+        store.clients.report(anna, item, {"status": "completed", "key": one})
 
 
 def test_an_item_that_is_not_being_sent_gets_no_address(
@@ -943,11 +935,11 @@ def test_a_key_owns_an_item_until_it_is_stale(
 ) -> None:
     one, two = keys(store, anna)
     item = send(store, anna, entry)
-    store.queue.report(anna, item, {"progress_percent": 1, "key": one})
+    store.clients.report(anna, item, {"progress_percent": 1, "key": one})
     clock.now += 301
-    store.queue.report(anna, item, {"status": "processing", "key": two})
+    store.clients.report(anna, item, {"status": "processing", "key": two})
     with pytest.raises(catalogd.Conflict, match="Another client"):
-        store.queue.report(anna, item, {"progress_percent": 2, "key": one})
+        store.clients.report(anna, item, {"progress_percent": 2, "key": one})
 
 
 def test_an_item_that_was_lost_in_a_crash_is_shown_to_its_own_key_alone(
@@ -956,10 +948,10 @@ def test_an_item_that_was_lost_in_a_crash_is_shown_to_its_own_key_alone(
     one, two = keys(store, anna)
     item = send(store, anna, entry)
     claim = {"status": "processing", "client": "switch", "key": one}
-    store.queue.report(anna, item, claim)
-    assert names(store.queue.pending(anna, "switch", one)) == ["Celeste"]
-    assert store.queue.pending(anna, "switch", two) == []
-    assert store.queue.pending(anna, "other", one) == []
+    store.clients.report(anna, item, claim)
+    assert names(store.clients.pending(anna, "switch", one)) == ["Celeste"]
+    assert store.clients.pending(anna, "switch", two) == []
+    assert store.clients.pending(anna, "other", one) == []
 
 
 def test_a_revoked_key_frees_its_item_at_once(
@@ -969,16 +961,16 @@ def test_a_revoked_key_frees_its_item_at_once(
     item = send(store, anna, entry)
     done = send(store, anna, add_link(store, "Done"))
     report = {"status": "processing", "progress_percent": 5, "key": one}
-    store.queue.report(anna, item, report)
-    store.queue.report(anna, done, {"status": "completed", "key": one})
+    store.clients.report(anna, item, report)
+    store.clients.report(anna, done, {"status": "completed", "key": one})
     store.addresses.add(anna, item, b"address", one)
     with pytest.raises(catalogd.NotFound):
         store.accounts.revoke_key(one, anna + 1)
     assert status(store, anna) == ["processing", "completed"]
     store.accounts.revoke_key(one, anna)
     assert status(store, anna) == ["pending", "completed"]
-    assert store.queue.pending(anna)[0]["percent"] == 0
-    store.queue.report(anna, item, {"status": "processing", "key": two})
+    assert store.clients.pending(anna)[0]["percent"] == 0
+    store.clients.report(anna, item, {"status": "processing", "key": two})
     assert store.addresses.address_holder(b"address") is None
 
 
@@ -989,7 +981,7 @@ def test_a_report_of_a_key_that_was_revoked_just_now_changes_nothing(
     item = send(store, anna, entry)
     store.accounts.revoke_key(one)
     with pytest.raises(catalogd.NotFound, match="was removed just now"):
-        store.queue.report(anna, item, {"status": "processing", "key": one})
+        store.clients.report(anna, item, {"status": "processing", "key": one})
     assert status(store, anna) == ["pending"]
 
 
@@ -1045,7 +1037,7 @@ def test_an_item_that_ended_can_be_retried_in_its_old_place(
     item = make(store, anna, entry, before)
     store.queue.send(anna, add_link(store, "Next"))
     store.queue.retry(anna, item)
-    assert names(store.queue.pending(anna)) == ["Celeste", "Next"]
+    assert names(store.clients.pending(anna)) == ["Celeste", "Next"]
     (row, _) = store.queue.items(anna)
     assert (row["percent"], row["bytes"], row["error"]) == (0, 0, "")
     assert row["ended_at"] is None
@@ -1068,7 +1060,7 @@ def test_an_old_item_is_not_taken_up_beside_a_new_one_of_its_entry(
     with pytest.raises(catalogd.Conflict, match="queued again in another item"):
         store.queue.retry(anna, item)
     with pytest.raises(catalogd.Conflict, match="queued again in another item"):
-        store.queue.report(anna, item, {"status": "processing"})
+        store.clients.report(anna, item, {"status": "processing"})
     assert status(store, anna) == ["failed", "pending"]
 
 
@@ -1078,7 +1070,7 @@ def test_an_item_can_be_cancelled(
 ) -> None:
     store.queue.cancel(anna, make(store, anna, entry, before))
     assert status(store, anna) == ["cancelled"]
-    assert store.queue.pending(anna) == []
+    assert store.clients.pending(anna) == []
 
 
 @pytest.mark.parametrize("before", ENDED)
@@ -1095,9 +1087,9 @@ def test_an_item_can_be_put_before_all_others(store: catalogd.Store, anna: int) 
     items = [send(store, anna, add_link(store, name)) for name in "ABC"]
     store.queue.to_top(anna, items[2])
     store.queue.to_top(anna, items[1])
-    assert names(store.queue.pending(anna)) == ["B", "C", "A"]
+    assert names(store.clients.pending(anna)) == ["B", "C", "A"]
     store.queue.send(anna, add_link(store, "D"))
-    assert names(store.queue.pending(anna)) == ["B", "C", "A", "D"]
+    assert names(store.clients.pending(anna)) == ["B", "C", "A", "D"]
 
 
 def test_an_item_changes_places_with_the_next_one_that_waits_for_its_device(
@@ -1106,7 +1098,7 @@ def test_an_item_changes_places_with_the_next_one_that_waits_for_its_device(
     device = store.accounts.add_key(anna, "console", b"key")
     store.database.write("UPDATE keys SET is_device = 1", ())
     items = {name: send(store, anna, add_link(store, name)) for name in "ABCD"}
-    store.queue.report(anna, items["B"], {})  # it is being sent
+    store.clients.report(anna, items["B"], {})  # it is being sent
     store.devices.move(anna, items["C"], device, False)
     for name, way, order in [
         ("D", "up", "DCA"),
@@ -1172,8 +1164,8 @@ def test_a_cancelled_item_is_kept_until_its_client_has_stopped(
     store.queue.cancel(anna, item)
     store.queue.clear(anna, "9999", ())
     with pytest.raises(catalogd.Conflict):
-        store.queue.report(anna, item, {"bytes_transferred": 5})
-    store.queue.report(anna, item, {"status": "failed"})
+        store.clients.report(anna, item, {"bytes_transferred": 5})
+    store.clients.report(anna, item, {"status": "failed"})
     store.queue.clear(anna, "9999", ())
     assert store.queue.items(anna) == []
 
@@ -1195,7 +1187,7 @@ def test_what_was_sent_stays_known_when_the_queue_is_cleared(
     for _ in range(2):
         item = make(store, anna, known.id, "completed")
         clock.now += 60
-        store.queue.report(anna, item, {"status": "completed"})  # repeated
+        store.clients.report(anna, item, {"status": "completed"})  # repeated
         assert [row["entry"] for row in store.queue.sent(anna)] == [known.id]
         store.queue.clear(anna, "9999", ())
         assert store.queue.items(anna) == []
@@ -1219,7 +1211,7 @@ def test_an_item_is_dropped_ninety_days_after_it_ended(
     waiting = send(store, anna, add_link(store, "waiting"))
     again = make(store, anna, add_link(store, "again"), "failed")
     clock.now += 86400
-    store.queue.report(anna, again, {"status": "processing"})
+    store.clients.report(anna, again, {"status": "processing"})
     make(store, anna, entry, before)
     clock.now += 90 * 86400
     for seconds, left in ((0, 3), (1, 2)):
@@ -1261,7 +1253,7 @@ def test_an_item_runs_on_over_a_restart_until_its_client_is_silent(
 ) -> None:
     one, two = keys(store, anna)
     item = send(store, anna, entry)
-    store.queue.report(anna, item, {"status": "processing", "key": one})
+    store.clients.report(anna, item, {"status": "processing", "key": one})
     store.addresses.add(anna, item, b"address", one)
     clock.now += 3600
     store.close()
@@ -1270,12 +1262,12 @@ def test_an_item_runs_on_over_a_restart_until_its_client_is_silent(
         assert status(store, anna) == ["processing"]
         assert store.addresses.address_holder(b"address") is not None
         with pytest.raises(catalogd.Conflict, match="Another client"):
-            store.queue.report(anna, item, {"status": "processing", "key": two})
+            store.clients.report(anna, item, {"status": "processing", "key": two})
         clock.now += 1
         assert status(store, anna) == ["pending"]
         with pytest.raises(catalogd.NotFound, match="not being sent"):
             store.addresses.address_holder(b"address")
-        store.queue.report(anna, item, {"status": "processing", "key": two})
+        store.clients.report(anna, item, {"status": "processing", "key": two})
 
 
 def test_a_command_takes_a_running_item_for_one_that_is_sent(
@@ -1295,9 +1287,9 @@ def test_the_item_of_a_client_that_died_is_pending_although_the_clock_was_set_ba
 ) -> None:
     make(store, anna, entry, "processing")
     clock.now -= 5 * 3600
-    assert store.queue.pending(anna) == []
+    assert store.clients.pending(anna) == []
     clock.now += 301
-    assert names(store.queue.pending(anna)) == ["Celeste"]
+    assert names(store.clients.pending(anna)) == ["Celeste"]
 
 
 # A clock that is wrong
@@ -1468,7 +1460,8 @@ def test_many_reads_and_writes_at_once_lose_nothing(
 
     at_once(8, work)
     assert listed(store) == [f"{number:03}" for number in range(40)]
-    assert [item["place"] for item in store.queue.items(anna)] == list(range(1, 41))
+    places = store.database.rows("SELECT place FROM queue ORDER BY place")
+    assert [row["place"] for row in places] == list(range(1, 41))
 
 
 def test_reads_do_not_wait_for_a_write(store: catalogd.Store, entry: str) -> None:
@@ -1555,7 +1548,7 @@ def test_nothing_that_is_read_waits_for_a_writer(
     with another(store):
         began = time.monotonic()
         assert store.accounts.key_holder(b"1") is not None
-        assert (store.entries.count(), store.queue.pending(anna)) == (0, [])
+        assert (store.entries.count(), store.clients.pending(anna)) == (0, [])
         with opened(store.database.folder) as other:
             assert other.accounts.exist()
         assert time.monotonic() - began < 1.5
@@ -1568,7 +1561,7 @@ def test_figures_do_not_wait_for_a_writer(
     with another(store):
         began = time.monotonic()
         for report in ({"progress_percent": 5}, {"bytes_transferred": 7}):
-            assert store.queue.report(anna, item, report) == "processing"
+            assert store.clients.report(anna, item, report) == "processing"
         assert time.monotonic() - began < 1
         (row,) = store.queue.items(anna)
         assert (row["percent"], row["bytes"]) == (5, 7)
@@ -1585,7 +1578,7 @@ def test_a_report_with_a_status_waits_for_a_writer_and_is_then_refused(
     item = make(store, anna, entry, "processing")
     monkeypatch.setattr(catalogd, "MAX_WRITE_WAIT_SECONDS", 0.1)
     with locked(store), pytest.raises(catalogd.Busy):
-        store.queue.report(anna, item, report)
+        store.clients.report(anna, item, report)
     assert status(store, anna) == ["processing"]
 
 
@@ -1593,30 +1586,30 @@ def test_figures_beside_a_writer_are_refused_as_always(
     store: catalogd.Store, anna: int, entry: str, another: Any
 ) -> None:
     item = send(store, anna, entry)
-    store.queue.report(anna, item, {"status": "processing", "client": "one"})
+    store.clients.report(anna, item, {"status": "processing", "client": "one"})
     done = make(store, anna, add_link(store, "B"), "completed")
     gone = make(store, anna, add_link(store, "C"), "cancelled")
     with another(store):
         with pytest.raises(catalogd.NotFound):
-            store.queue.report(anna, "unknown", {"bytes_transferred": 1})
+            store.clients.report(anna, "unknown", {"bytes_transferred": 1})
         with pytest.raises(catalogd.Conflict, match="Another client"):
-            store.queue.report(anna, item, {"bytes_transferred": 1, "client": "two"})
+            store.clients.report(anna, item, {"bytes_transferred": 1, "client": "two"})
         for ended in (done, gone):
             with pytest.raises(catalogd.Conflict, match="The item is"):
-                store.queue.report(anna, ended, {"bytes_transferred": 1})
+                store.clients.report(anna, ended, {"bytes_transferred": 1})
 
 
 def test_the_last_figures_are_stored_with_the_end(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     item = make(store, anna, entry, "processing")
-    store.queue.report(anna, item, {"bytes_transferred": 7, "progress_percent": 1})
-    store.queue.report(anna, item, {"status": "failed", "progress_percent": 2})
+    store.clients.report(anna, item, {"bytes_transferred": 7, "progress_percent": 1})
+    store.clients.report(anna, item, {"status": "failed", "progress_percent": 2})
     (row,) = store.queue.items(anna)
     assert (row["status"], row["bytes"], row["percent"]) == ("failed", 7, 2)
-    store.queue.report(anna, item, {"status": "processing"})
+    store.clients.report(anna, item, {"status": "processing"})
     assert store.queue.items(anna)[0]["bytes"] == 0
-    store.queue.report(anna, item, {"bytes_transferred": 5})
+    store.clients.report(anna, item, {"bytes_transferred": 5})
     store.queue.cancel(anna, item)
     assert store.queue.items(anna)[0]["bytes"] == 5
 
@@ -1769,14 +1762,22 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
         ],
         "counts": [entries.count(), queue.count()],
         "icon": len(entries.icon(menu["id"])),
-        "items": {str(account): queue.items(account) for account in (anna, ben)},
-        "pending": {str(account): queue.pending(account) for account in (anna, ben)},
-        "pending of the client": queue.pending(anna, "switch-1"),
+        "items": {str(account): whole_items(store, account) for account in (anna, ben)},
+        "pending": {
+            str(account): store.clients.pending(account) for account in (anna, ben)
+        },
+        "pending of the client": store.clients.pending(anna, "switch-1"),
         "sent": {
             str(account): [row["entry"] for row in queue.sent(account)]
             for account in (anna, ben)
         },
     }
+
+
+def whole_items(store: catalogd.Store, account: int) -> list[dict[str, Any]]:
+    """The account's items with all that is stored of them."""
+    stored = {row["id"]: row for row in store.database.rows("SELECT * FROM items")}
+    return [{**stored[item["id"]], **item} for item in store.queue.items(account)]
 
 
 ITEM_FACTS = ("id", "entry", "name", "source", "size", "created_at", "place", "status")
@@ -1874,7 +1875,7 @@ def test_a_store_of_version_4_keeps_its_accounts_and_queues(
             "pending",  # of ben, for anna's shared device
             "processing",
         ]
-        assert names(store.queue.pending(ben)) == []
+        assert names(store.clients.pending(ben)) == []
         [sent] = store.queue.sent(anna)
         assert (sent["version"], sent["device"]) == ("0", device["id"])
 

@@ -68,8 +68,8 @@ class Titles:
         return [names[entry] for entry in done["added"]]
 
     def finish(self, account: int) -> None:
-        for item in self.store.queue.pending(account):
-            self.store.queue.report(account, item["id"], {"status": "completed"})
+        for item in self.store.clients.pending(account):
+            self.store.clients.report(account, item["id"], {"status": "completed"})
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ def test_a_title_is_sent_in_order(
     )
     done = signed_in.post_json("/web/send", {"title": BASE}).json
     assert titles.sent(done) == ["A", "A - Update 2", "A - Add-on 1", "A - Add-on 2"]
-    assert [row["name"] for row in titles.store.queue.pending(anna)] == titles.sent(
+    assert [row["name"] for row in titles.store.clients.pending(anna)] == titles.sent(
         done
     )
     assert (done["already"], done["failed"]) == ([], [])
@@ -473,12 +473,12 @@ def test_a_send_can_be_undone(
     signed_in.post_json("/web/send", {"entries": ids})
     store = titles.store
     first, second, third = store.queue.items(anna)
-    store.queue.report(anna, first["id"], {})
+    store.clients.report(anna, first["id"], {})
     signed_in.post_json("/web/send/undo", {"entries": ids[:2]})
     left = {row["id"]: row["status"] for row in store.queue.items(anna)}
     assert left == {first["id"]: "cancelled", third["id"]: "pending"}
     with pytest.raises(catalogd.Conflict):  # the client that sends it is told
-        store.queue.report(anna, first["id"], {})
+        store.clients.report(anna, first["id"], {})
 
 
 def test_what_anybody_sent_to_a_device_is_on_it(titles: Titles, anna: int) -> None:
@@ -491,7 +491,7 @@ def test_what_anybody_sent_to_a_device_is_on_it(titles: Titles, anna: int) -> No
     game, update = titles.id("A"), titles.id("A - Update 1")
     store.queue.send(anna, game, device)
     (item,) = store.queue.items(anna)
-    store.queue.report(anna, item["id"], {"status": "completed", "key": device})
+    store.clients.report(anna, item["id"], {"status": "completed", "key": device})
     assert store.queue.send_title(ben, BASE, device)["added"] == [update]
     assert store.queue.send_title(ben, BASE)["added"] == [game, update]
 
@@ -503,9 +503,9 @@ def test_all_that_waits_is_cancelled(
     store = titles.store
     store.queue.send_all(anna, [titles.id(name) for name in "ABC"], None)
     stale, sending, _ = (row["id"] for row in store.queue.items(anna))
-    store.queue.report(anna, stale, {})
+    store.clients.report(anna, stale, {})
     clock.now += 1000
-    store.queue.report(anna, sending, {})
+    store.clients.report(anna, sending, {})
     signed_in.post_json("/web/queue/cancel", {})
     items = store.queue.items(anna)
     assert [row["status"] for row in items] == ["cancelled", "processing", "cancelled"]

@@ -1448,7 +1448,7 @@ def test_an_unexpected_error_is_500_without_its_reason(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(store.queue, "pending", fail)
+    monkeypatch.setattr(store.clients, "pending", fail)
     answer = client.get("/api/send-queue", status=500)
     assert_refused(answer, "internal_error")
     assert "secret" not in answer.text
@@ -1473,7 +1473,7 @@ def test_a_full_disk_is_507(
     def full(*args: Any) -> NoReturn:
         raise catalogd.StorageFull("The disk with the data folder is full.")
 
-    monkeypatch.setattr(store.queue, "report", full)
+    monkeypatch.setattr(store.clients, "report", full)
     assert report(client, "x", expect=507)["error"] == "storage_full"
 
 

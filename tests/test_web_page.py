@@ -254,7 +254,7 @@ def test_the_page_is_sent_the_newest_finished_items(
         entry = store.entries.add_link(f"http://x/{number}", 1, "", {"name": "A"}, "")
         store.queue.send(1, entry)
         item = store.queue.items(1)[-1]["id"]
-        store.queue.report(1, item, {"status": "failed"})
+        store.clients.report(1, item, {"status": "failed"})
         clock.now += 60
     for limit, length in (("2", 2), ("", 3), ("x", 3), ("9" * 9, 3)):
         answer = signed_in.get(f"/web/changes?finished={limit}").json["queue"]
@@ -275,7 +275,7 @@ def test_an_unchanged_queue_is_not_read_again(
 ) -> None:
     entry = store.entries.add_link("http://x/a", 1, "", {"name": "A"}, "")
     store.queue.send(1, entry)
-    store.queue.report(1, store.queue.items(1)[0]["id"], {})
+    store.clients.report(1, store.queue.items(1)[0]["id"], {})
     etag = signed_in.get("/web/changes").headers["ETag"]
     with monkeypatch.context() as patch:
         patch.setattr(store.queue, "items", None)
@@ -306,7 +306,7 @@ def sent_entry(store: catalogd.Store) -> str:
     )
     store.queue.send(1, entry)
     (item,) = store.queue.items(1)
-    store.queue.report(1, item["id"], {"status": "completed"})
+    store.clients.report(1, item["id"], {"status": "completed"})
     return entry
 
 

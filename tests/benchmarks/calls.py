@@ -194,7 +194,7 @@ def fill(folder: pathlib.Path, entries: int) -> Filled:
             store.queue.send(account, known.id)
         secret = catalogd.new_key()
         store.accounts.add_session(account, catalogd.hash_token(secret), "benchmark")
-        item = str(store.queue.pending(account)[0]["id"])
+        item = str(store.clients.pending(account)[0]["id"])
         cookie = {"Cookie": f"session={secret}"}
         return Filled({"Authorization": f"Bearer {key}"}, cookie, item)
 

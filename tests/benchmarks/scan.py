@@ -87,7 +87,7 @@ class Callers:
             "http://x/y.nsp", 1, "nsp", {"name": "y"}, "bench"
         )
         store.queue.send(self.account, entry)
-        self.item = store.queue.pending(self.account)[0]["id"]
+        self.item = store.clients.pending(self.account)[0]["id"]
         self.times: dict[str, list[float]] = {"list": [], "progress": []}
         self.stop = threading.Event()
 
@@ -99,7 +99,7 @@ class Callers:
         self.store.entries.list_json()
 
     def _post(self) -> None:
-        self.store.queue.report(self.account, self.item, {"status": "processing"})
+        self.store.clients.report(self.account, self.item, {"status": "processing"})
 
     @contextlib.contextmanager
     def calling(self) -> Any:

@@ -73,7 +73,7 @@ store = catalogd.Store({data!r})
 def poll(request):
     key = request.headers["authorization"].removeprefix("Bearer ")
     caller = store.accounts.key_holder(catalogd.hash_token(key))
-    items = store.queue.pending(caller.account)
+    items = store.clients.pending(caller.account)
     return JSONResponse({{"success": True, "queue": items}})
 async def file(request):
     return FileResponse({files!r} + "/" + request.path_params["name"])
