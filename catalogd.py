@@ -529,6 +529,7 @@ PASSWORD = {"old": Field(str, required=True), "new": Field(str, required=True)}
 SIGN_OUT = {"keys": Field(bool), "devices": Field(bool), "addresses": Field(bool)}
 KEY = {"label": Field(str, required=True, max_length=100)}
 PAIR = {"code": Field(str, required=True), "name": KEY["label"]}
+PAIRING = {"name": Field(str, max_length=100)}  # that the device is to get
 CONSOLE = {
     "target": Field(str, min_length=1, max_length=500),  # its address
     "user": Field(str, max_length=100),
@@ -1034,6 +1035,7 @@ class PairingCodes:
     ends. Ten wrong ones end all that are open."""
 
     max_seconds = 600
+    min_seconds = 120  # that are left of a code which is not replaced
     max_wrong = 10
 
     def __init__(self, password_of: Callable[[str], str | None]) -> None:
@@ -1053,7 +1055,9 @@ class PairingCodes:
         }
 
     def make(self, account: int, session: str) -> None:
-        """Make a code, which replaces an earlier one of the account."""
+        """Make a code, unless the account has one that is good for long enough."""
+        if self.state(account)["expires_in"] > self.min_seconds:
+            return
         others = self._open().values()
         self._wrong = self._wrong if others else 0
         code = next(code for code in iter(new_pairing_code, "") if code not in others)
@@ -1278,6 +1282,7 @@ CREATE TABLE queue (
     key TEXT REFERENCES keys ON DELETE SET NULL, -- of the client that sends it
     device TEXT REFERENCES keys ON DELETE SET NULL, -- the only key that may send it
     freed_from TEXT,                   -- label of a device that it was for before
+    replaces INTEGER NOT NULL DEFAULT 0, -- 1: it may replace a file on the target
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT,                     -- NULL while its status is an open one
     is_open INTEGER NOT NULL GENERATED ALWAYS AS (ended_at IS NULL) VIRTUAL
@@ -1292,7 +1297,7 @@ CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
 CREATE VIEW items AS                   -- of the queue, with what they send
 SELECT queue.id, entry, entries.name, type, source, file_type, entries.size, state,
     queue.created_at, percent, bytes, speed, error, ended_at, place, status, is_open,
-    device, freed_from, queue.key, client, queue.account AS sender,
+    device, freed_from, queue.key, client, queue.account AS sender, replaces,
     accounts.name AS account,
     device IN (SELECT id FROM keys WHERE shared) AND (is_open OR status = 'failed')
         AS is_shared                   -- 1: every account may see it
@@ -1329,7 +1334,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 5  # also goes up when `derived` changes
+SCHEMA_VERSION = 6  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1355,6 +1360,7 @@ UPGRADES = {
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     3: (),
     4: (),
+    5: (),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
@@ -1634,8 +1640,8 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
     sql = (
         "UPDATE queue SET status = :status, percent = :percent, bytes = :bytes,"
         " speed = :speed, error = :error, key = :key, client = :client,"
-        " device = :device, freed_from = :freed_from, ended_at = :ended_at"
-        " WHERE id = :id"
+        " device = :device, freed_from = :freed_from, ended_at = :ended_at,"
+        " replaces = :replaces WHERE id = :id"
     )
     try:
         with storage_problems():
@@ -1687,9 +1693,10 @@ def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> Non
 def check_device_name(db: sqlite3.Connection, name: str, but: str = "") -> None:
     """:param but: the id of a device that may have the name.
     :raises Conflict: another device has it."""
+    plain = name.strip().casefold()
     for row in db.execute("SELECT id, label FROM keys WHERE is_device"):
-        if row["id"] != but and row["label"].casefold() == name.casefold():
-            raise Conflict(f"There is a device named {name} already.")
+        if row["id"] != but and row["label"].strip().casefold() == plain:
+            raise Conflict(f"There is a device named {name.strip()} already.")
 
 
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
@@ -2448,13 +2455,17 @@ class Accounts:
         """Add a key, and return its id.
 
         :param by_login: whether it ends after LOGIN_KEY_DAYS without use.
+        :raises Conflict: another device has the name of this one.
         """
         row = (new_id(), account, label, digest, self.database.time())
-        self.database.write(
-            "INSERT INTO keys (id, account, label, digest, created_at, by_login,"
-            " is_device) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*row, by_login, is_device),
-        )
+        with self.database.writing() as db:
+            if is_device:
+                check_device_name(db, label)
+            db.execute(
+                "INSERT INTO keys (id, account, label, digest, created_at, by_login,"
+                " is_device) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*row, by_login, is_device),
+            )
         return row[0]
 
     def keys(self, account: int | None = None) -> list[Row]:
@@ -2873,6 +2884,11 @@ class Devices:
         sql = "SELECT id, account, label AS name, address, user, password FROM keys"
         return self.database.rows(f"{sql} WHERE address != '' ORDER BY created_at, id")
 
+    def check_name(self, name: str) -> None:
+        """:raises Conflict: a device has this name."""
+        with self.database.reading() as db:
+            check_device_name(db, name)
+
     def add(self, account: int, device: Row) -> str:
         """Add a device that this server serves, and return its id. Its key has a random
         digest, which is that of no key.
@@ -3262,9 +3278,12 @@ class Queue:
 
     # An admin may also do these with items for shared devices.
 
-    def retry(self, account: int, item: str, admin: bool = False) -> None:
+    def retry(
+        self, account: int, item: str, admin: bool = False, way: str = "retry"
+    ) -> None:
         """Make an item that ended pending again, with its old place.
 
+        :param way: "replace" lets it replace another file on the target from now on.
         :raises NotFound: the account has no such item.
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
@@ -3272,7 +3291,8 @@ class Queue:
             row = self.clients.item_of(db, account, item, admin)
             if "retry" not in QUEUE_STATUSES[row["status"]].next:
                 raise Conflict("The item is in the queue.")
-            update_item(db, row, NEW_ITEM)
+            replaces = row["replaces"] or way == "replace"
+            update_item(db, row, {**NEW_ITEM, "replaces": replaces})
 
     def cancel(self, account: int, item: str, admin: bool = False) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
@@ -6046,8 +6066,9 @@ class DeviceCalls(Calls):
         self.codes = PairingCodes(self.accounts.session_password)
         self._lock = threading.Lock()
 
-    @route("POST /web/pairing", access="session")
-    def make_code(self, caller: Caller) -> dict[str, Any]:
+    @route("POST /web/pairing", access="session", fields=PAIRING)
+    def make_code(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        self.devices.check_name(body.get("name", ""))
         with self._lock:
             self.codes.make(caller.account, caller.credential)
         return self.code(caller)
@@ -6276,6 +6297,7 @@ class QueueCalls(Calls):
             "entry_size": row["size"],
             "status": row["status"],
             "created_at": row["created_at"],
+            **({"replace": True} if row["replaces"] else {}),
         }
 
     @route("POST /api/send-queue/update", access="key", fields=UPDATE)
@@ -6451,7 +6473,10 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("POST /web/scan", "admin", "scanner.rescan"),
     ("POST /web/queue/retry", "session", "queue.retry_failed", "account"),
     ("POST /web/queue/cancel", "session", "queue.cancel_waiting", "account"),
-    ("POST /web/queue/<item>/retry", "session", "queue.retry", "account item admin"),
+    (
+        "POST /web/queue/<item>/<way:re:retry|replace>",
+        *("session", "queue.retry", "account item admin way"),
+    ),
     ("POST /web/queue/<item>/cancel", "session", "queue.cancel", "account item admin"),
     ("POST /web/queue/<item>/top", "session", "queue.to_top", "account item admin"),
     ("GET /web/dir", "session", "addresses.browse_token", "account", "token"),
@@ -7575,7 +7600,8 @@ JS = r""""use strict";
  * }} QueueItem of the entry with the id `entry`; speed is in bytes per second, and
  * `device` null where any client of the account may take it */
 /** @typedef {{
- *   entry: string, version: string, device: string | null, sent_at: string,
+ *   entry: string, version: string, device: string | null, account: string,
+ *   sent_at: string,
  * }} Delivery of an entry; clearing the queue does not change it */
 /** @typedef {{
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
@@ -7715,7 +7741,7 @@ const WORDS = {
     failed: "failed",
     newer: "update",
   },
-  sentAt: time => `sent ${time}`,
+  sentAt: (time, by) => `sent ${time}${by && ` by ${by}`}`,
   sentOne: (name, device) => `${name}: added to the queue${device && ` of ${device}`}.`,
   sentMany: (name, count, device) =>
     `${name}: ${count} files added to the queue${device && ` of ${device}`}.`,
@@ -7820,6 +7846,7 @@ const WORDS = {
   lastSeen: time => `Last seen ${time}`,
   noAnswer: "Its console does not answer",
   retry: name => `Retry ${name}`,
+  replaceFile: name => `Replace the file of that name with ${name}?`,
   cancelName: name => `Cancel ${name}`,
   retryFailed: "Retry all failed",
   clear: "Clear finished",
@@ -7882,7 +7909,6 @@ const WORDS = {
   shareName: name => `Everyone here may send to ${name}`,
   isShared: "shared",
   rename: "Rename",
-  nameTaken: name => `There is a device named ${name} already.`,
   newName: name => `New name of ${name}`,
   removeDevice: name =>
     `Remove ${name}? The program that sends to it stops working. ` +
@@ -10860,7 +10886,7 @@ function renderPartChoice(title, part) {
     versionText(part),
     fileTypeOf(part),
     sizeOf(part),
-    sent && WORDS.sentAt(formatAge(sent.sent_at)),
+    sent && WORDS.sentAt(formatAge(sent.sent_at), isSelf(sent) ? "" : sent.account),
   ];
   const isHere = part.state === "here";
   return h.label(
@@ -10881,6 +10907,10 @@ function renderPartChoice(title, part) {
       h.span("meta", joinFacts(meta)),
     ),
   );
+}
+
+function isSelf({account}) {
+  return account === state.account.name;
 }
 
 /** @param {Entry} part */
@@ -11518,6 +11548,8 @@ function moveItemTo({id}, place) {
   return changeQueue(`${id}/device`, {device: place === "any" ? null : place});
 }
 
+const REPLACE_HINT = " Replace it with --overwrite."; // as the client reports it
+
 /** @param {QueueItem} item */
 function renderFinishedItem(item) {
   const {id, name, status, error, ended_at: endedAt} = item;
@@ -11533,12 +11565,21 @@ function renderFinishedItem(item) {
         h.span(`mark ${status}`, WORDS.states[status]),
         facts.map(fact => ` · ${fact}`),
       ),
-      status === "failed" && h.p("error", error || WORDS.noReason),
+      status === "failed" &&
+        h.p("error", error.replace(REPLACE_HINT, "") || WORDS.noReason),
     ),
     status !== "completed" &&
-      mayChange(item) &&
-      renderItemButton(item, "retry", "retry", WORDS.retry),
+      mayChange(item) && [
+        error.endsWith(REPLACE_HINT) && renderReplace(item),
+        renderItemButton(item, "retry", "retry", WORDS.retry),
+      ],
   );
+}
+
+/** @param {QueueItem} item */
+function renderReplace({id, name}) {
+  const replace = () => changeQueue(`${id}/replace`);
+  return askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace);
 }
 
 /** @param {QueueItem} item
@@ -11892,7 +11933,7 @@ function deviceRow(device) {
       mayEdit && renderShare(device),
       renderRowForm(
         formName,
-        fields => renameDevice(device, fields.name),
+        fields => changeRow("POST", `devices/${id}`, fields),
         field(WORDS.newName(name), "name", {...DEVICE_NAME, ...OPENED, default: name}),
       ),
       device.address && renderAddressForm(device),
@@ -11925,12 +11966,6 @@ function renderShare({id, name, shared}) {
     changeList("POST", `devices/${id}`, {shared: event.target.checked});
   const props = {"aria-label": WORDS.shareName(name), checked: shared, onchange};
   return h.label("check", h.input({type: "checkbox", ...props}), WORDS.shareDevice);
-}
-
-/** @param {Device} device */
-async function renameDevice({id, account}, name) {
-  if (isTaken(name, id, account)) throw new Problem(WORDS.nameTaken(name));
-  await changeRow("POST", `devices/${id}`, {name});
 }
 
 // The sheet that adds a device: a form with a step for each question
@@ -11979,11 +12014,7 @@ async function goOn({step}) {
   const filled = filledIn();
   const name = STEPS[filled.way][step];
   if (name === "console") await addConsole(filled);
-  if (name === "target") {
-    if (isTaken(filled.name)) throw new Problem(WORDS.nameTaken(filled.name.trim()));
-    const {code, expires_in: seconds} = await call("GET", "web/pairing");
-    await loadPairing(code && seconds > 120 ? "GET" : "POST");
-  }
+  if (name === "target") await loadPairing("POST", {name: filled.name});
   setDraft("adding", {...filled, password: ""}); // what is filled in stays
   changeAdding({step: step + 1});
 }
@@ -12019,23 +12050,12 @@ function filledIn() {
   return /** @type {Filled} */ (state.drafts.adding);
 }
 
-/** Whether another device of the account has this name.
- * @param {string} [id] of the device itself */
-function isTaken(name, id, account = state.account.name) {
-  const plain = name.trim().toLowerCase();
-  return (state.devices || []).some(
-    device =>
-      device.id !== id &&
-      device.account === account &&
-      device.name.toLowerCase() === plain,
-  );
-}
-
 /** Add a number to a name that a device has. */
 function freeName(name) {
+  const taken = new Set(state.devices?.map(device => device.name.toLowerCase()));
   let number = 1;
   let free = name;
-  while (isTaken(free)) free = `${name} ${++number}`;
+  while (taken.has(free.toLowerCase())) free = `${name} ${++number}`;
   return free;
 }
 
@@ -12047,10 +12067,10 @@ function closeAdding() {
   stepOutOf("adding");
 }
 
-/** Load the pairing code (GET), or make a new one (POST). */
-async function loadPairing(method) {
+/** Load the pairing code (GET), or make one that is good for a while (POST). */
+async function loadPairing(method, body) {
   /** @type {Pairing} */
-  const pairing = await call(method, "web/pairing");
+  const pairing = await call(method, "web/pairing", body);
   changeAdding({pairing, code: pairing.code || state.adding?.code});
 }
 
@@ -12337,7 +12357,7 @@ function renderPairing({code, pairing}) {
   const left = pairing.expires_in;
   const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
   const why = pairing.ended ? WORDS.codeEnded : WORDS.codeExpired;
-  const renew = () => attempt(() => loadPairing("POST"));
+  const renew = () => attempt(() => loadPairing("POST", {}));
   return h.div(
     {class: isOpen ? "pairing" : "pairing is-over", key: "pairing"},
     h.p("meta", WORDS.pairingCode),

@@ -134,6 +134,10 @@ class Cancelled(Problem):
     """The item is not, or no longer, this client's to send."""
 
 
+class Missing(Cancelled):
+    """The server does not have what is asked for, or does not know the call."""
+
+
 # Settings ---------------------------------------------------------------------
 # A field is an option of the command line, the environment and the INI file.
 
@@ -362,6 +366,7 @@ class Item(NamedTuple):
     entry_name: str
     entry_source: str
     entry_size: int  # bytes, 0 where unknown
+    replace: bool = False  # whether it may replace another file on the target
 
 
 class State:
@@ -509,7 +514,8 @@ class Server:
         if status >= 500:
             message = message.rstrip(".")
             raise ServerOffline(f"{self.address} cannot answer now: {message}.")
-        raise Cancelled(message) if status in (404, 405, 409) else Failed(message)
+        kinds = {404: Missing, 405: Missing, 409: Cancelled}
+        raise kinds.get(status, Failed)(message)
 
     def _send(self, method: str, path: str, body: Any) -> tuple[int, dict[str, Any]]:
         data = None if body is None else json.dumps(body).encode()
@@ -543,7 +549,11 @@ class Server:
         path = f"/api/send-queue?{urllib.parse.urlencode(query)}"
         try:
             rows = self.call("GET", path).get("queue") or ()
-            return [Item(*[row[key] for key in Item._fields]) for row in rows]
+            needed = Item._fields[:-1]
+            return [
+                Item._make([*(row[key] for key in needed), row.get("replace") is True])
+                for row in rows
+            ]
         except (KeyError, TypeError) as error:
             message = f"{self.address} answers with a queue of an unknown form."
             raise Problem(message) from error
@@ -582,7 +592,7 @@ class Server:
         try:
             body = {"code": code, "name": name}
             return str(self.call("POST", "/api/pair", body)["api_key"])
-        except Cancelled as problem:
+        except Missing as problem:
             hint = f"Upgrade catalogd, or use '{program()} login'."
             raise Problem(f"{self.address} knows no pairing. {hint}") from problem
 
@@ -1102,7 +1112,7 @@ class Storage(Target, abc.ABC):
         is_sent = state.sent == download.item.queue_item_id
         if is_sent and size == download.size:
             return True  # a run of the program ended before it could report that
-        if size is None or self.settings.overwrite:
+        if size is None or self.settings.overwrite or download.item.replace:
             return False
         own = state.files.get(name.casefold())
         if own is None and size != download.size:

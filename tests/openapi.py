@@ -57,13 +57,14 @@ ITEM = {
     "entry_size": int,
     "created_at": str,
     "status": Field(str, required=True, choices=("pending",)),
+    "replace": Field(bool),
 }
 ADDRESS = "/api/send-queue/<item>/address"
 ADDRESSES = "/api/send-queue/addresses"
 INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its own
     "GET /healthz": ({**DONE, "version": str, "waiting": WAITING}, []),
     "POST /api/auth/login": ({**DONE, "api_key": str}, [403, 429]),
-    "POST /api/pair": ({**DONE, "api_key": str, "device": str}, [403]),
+    "POST /api/pair": ({**DONE, "api_key": str, "device": str}, [403, 409]),
     "GET /api/list": ({"entries": [ENTRY]}, [304]),
     "GET /api/download/<entry_id>": (bytes, [206, 302, 304, 404, 412, 416]),
     "GET /api/entries/<entry_id>/info": ({**DONE, "entry": ENTRY}, [404]),

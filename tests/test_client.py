@@ -1338,6 +1338,9 @@ class Pairing:
             if self.bodies[-1]["code"] != "482915":
                 message = "This code is wrong or too old."
                 return self.reply(request, 403, success=False, message=message)
+            if self.bodies[-1]["name"] == "Den":
+                message = "There is a device named Den already."
+                return self.reply(request, 409, success=False, message=message)
             return self.reply(request, 200, success=True, api_key="k" * 9, device="d")
         assert request.headers["Authorization"] == f"Bearer {'k' * 9}"
         self.targets += urllib.parse.parse_qs(parts.query).get("target", [])
@@ -1386,6 +1389,14 @@ def test_a_wrong_pairing_code_is_a_problem(
     assert send_to_switch.main(["pair", pairing.url, "111111"]) == 1
     assert "This code is wrong or too old." in capsys.readouterr().err
     assert not os.path.exists(send_to_switch.config_path("key"))
+
+
+def test_a_name_that_another_device_has_is_a_problem(
+    pairing: Pairing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["pair", pairing.url, "482915", "--name", "Den"]
+    assert send_to_switch.main(words) != 0
+    assert capsys.readouterr().err.endswith("There is a device named Den already.\n")
 
 
 @pytest.mark.parametrize("status", [404, 405])

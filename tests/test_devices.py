@@ -513,6 +513,29 @@ def test_a_code_ends_after_ten_minutes_and_by_a_new_one(
     house.kim.post("/api/pair", expect=403, code=new, name="Den")
 
 
+def test_a_code_that_is_good_for_long_is_kept(house: Household) -> None:
+    code = house.kim.post("/web/pairing", name="Den")["code"]
+    assert house.kim.post("/web/pairing")["code"] == code
+
+
+def test_a_name_that_a_device_has_is_refused_wherever_one_is_named(
+    house: Household,
+) -> None:
+    house.kim.pair("Den")
+    code = house.robin.post("/web/pairing", name="Attic")["code"]
+    refused = {"expect": 409, "name": " den "}
+    answers = [
+        house.robin.post("/web/pairing", **refused),
+        house.robin.post("/api/pair", code=code, **refused),
+        house.robin.post("/web/devices", target="lan://10.0.0.9", **refused),
+    ]
+    attic = house.robin.post("/api/pair", code=code, name="Attic")["device"]
+    answers.append(house.robin.post(f"/web/devices/{attic}", **refused))
+    messages = {answer["message"] for answer in answers}
+    assert messages == {"There is a device named den already."}
+    house.robin.post(f"/web/devices/{attic}", name="ATTIC")
+
+
 def wrong(*codes: str) -> str:
     return next(text for text in map(str, range(100_000, 100_009)) if text not in codes)
 
@@ -531,11 +554,11 @@ def test_ten_wrong_codes_end_all_open_ones(house: Household) -> None:
 
 
 def test_a_few_wrong_codes_end_none(house: Household) -> None:
-    for _ in range(2):
+    for name in ("Den", "Attic"):
         code = house.kim.post("/web/pairing")["code"]
         for _ in range(9):
-            house.kim.post("/api/pair", expect=403, code=wrong(code), name="Den")
-        house.kim.post("/api/pair", code=code, name="Den")
+            house.kim.post("/api/pair", expect=403, code=wrong(code), name=name)
+        house.kim.post("/api/pair", code=code, name=name)
 
 
 ENDS: dict[str, Callable[[catalogd.Accounts, int, str], None]] = {

@@ -94,7 +94,9 @@ def test_it_has_every_documented_field_with_its_type() -> None:
     assert metadata["required"] == ["description", "version"]
     queue = answer_of("/api/send-queue", "get")
     assert types(queue) == {"success": "boolean", "queue": "array"}
-    assert types(queue["properties"]["queue"]["items"]) == ITEM
+    items = queue["properties"]["queue"]["items"]
+    assert types(items) == {**ITEM, "replace": "boolean"}
+    assert "replace" not in items["required"], "it is an addition to the interface"
     for path in ("/api/send-to-switch", "/api/send-queue/progress"):
         message = {"success": "boolean", "message": "string"}
         assert types(answer_of(path, "post")) == message
@@ -224,10 +226,11 @@ def foreign(client: Client) -> None:
     body = {"entry_id": "1"}
     answer = client.app.post_json(path, body, headers=site, expect_errors=True)
     client.check("post", path, answer)
-    code = client.app.post_json("/web/pairing", {}).json["code"]
+    for name in ("Switch", "Switch", "Other"):  # the second one has a name of another
+        code = client.app.post_json("/web/pairing", {}).json["code"]
+        client.call("POST", "/api/pair", {"code": code, "name": name})
     client.app.reset()
-    for typed in (code, "wrong"):
-        client.call("POST", "/api/pair", {"code": typed, "name": "Switch"})
+    client.call("POST", "/api/pair", {"code": "wrong", "name": "Switch"})
     client.call("POST", "/api/auth/login", LOGIN)
     for _ in range(7):
         client.call("POST", "/api/auth/login", {**LOGIN, "password": "wrong"})

@@ -489,6 +489,24 @@ def test_a_choice_that_is_gone_is_said_and_asked_again(
     assert [row["device"] for row in store.queue.items(ben)] == [own]
 
 
+def test_the_details_tell_who_sent_a_part(
+    visit: Visit, site: str, anna: Any, store: catalogd.Store
+) -> None:
+    add_ben(store)
+    entry = add(store, "Paper Harbor")
+    attic = add_device(store, "Attic", shared=True)
+    store.queue.send(1, entry, attic)
+    item = store.queue.items(1)[0]["id"]
+    report(store, item, 100, key=attic, status="completed")
+    page = visit(base_url=site)
+    sign_in(page, store, site, "ben")
+    page.goto(f"#title/{entry}")
+    see(page, "sent just now by anna")
+    anna.goto(f"#title/{entry}")
+    see(anna, "sent just now")
+    assert anna.get_by_text("by anna").count() == 0
+
+
 def test_two_devices_of_one_name_are_refused(anna: Any, store: catalogd.Store) -> None:
     add_device(store, "Living room")
     add_device(store, "Attic")

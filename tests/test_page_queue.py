@@ -60,6 +60,23 @@ def test_a_failed_item_shows_its_reason_and_is_retried(
     assert [row["status"] for row in store.queue.items(1)] == ["pending"]
 
 
+def test_an_item_whose_file_is_on_the_target_may_replace_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    item = sending(store)
+    why = "The target has another Paper Harbor.nsp. Replace it with --overwrite."
+    report(store, item, 0, status="failed", error_message=why)
+    anna.goto("#queue")
+    error = anna.locator(".error")
+    see(error, "The target has another Paper Harbor.nsp.")
+    assert "overwrite" not in error.inner_text(), "people have a button for that"
+    button(anna, "Replace Paper Harbor").click()
+    button(anna.get_by_role("dialog"), "Replace").click()
+    see(anna, "Waits for a device.")
+    [row] = store.queue.pending(1)
+    assert row["replaces"]
+
+
 def test_an_item_is_cancelled(anna: Any, store: catalogd.Store) -> None:
     sending(store)
     anna.goto("#queue")

@@ -144,7 +144,7 @@ GET    /web/dir                          session
 POST   /web/dir                          session
 DELETE /web/dir                          session
 GET    /web/changes                      session
-POST   /web/queue/<item>/retry           session
+POST   /web/queue/<item>/<way:re:retry|replace> session
 POST   /web/queue/<item>/cancel          session
 POST   /web/queue/<item>/top             session
 POST   /web/queue/<item>/<way:re:up|down> session

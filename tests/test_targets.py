@@ -192,6 +192,27 @@ def test_overwrite_replaces_a_file_that_is_there(
     assert (card / "game.nsp").read_bytes() == GAME
 
 
+def test_an_item_that_may_replace_does_so_also_after_a_release(
+    home: Home, card: pathlib.Path, to: str
+) -> None:
+    (card / "game.nsp").write_bytes(b"old")
+    (card / "other.nsp").write_bytes(b"old")
+    item = home.queue("game.nsp", GAME)
+    home.queue("other.nsp", GAME)
+    sender = home.sender(to)
+    while sender.send_next():
+        pass
+    home.store.queue.retry(home.anna, item, way="replace")
+    report = {"status": "processing"}
+    home.store.queue.report(home.anna, item, report)
+    home.store.queue.report(home.anna, item, {"release": True})
+    assert sender.send_next()
+    assert not sender.send_next()
+    assert home.item(item)["status"] == "completed"
+    assert (card / "game.nsp").read_bytes() == GAME
+    assert (card / "other.nsp").read_bytes() == b"old"
+
+
 def test_a_newer_version_of_the_same_size_replaces_the_file(
     home: Home, card: pathlib.Path, to: str
 ) -> None:
