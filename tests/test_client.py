@@ -334,7 +334,7 @@ def answering(
     ("status", "kind", "message"),
     [
         (401, send_to_switch.BadKey, "refuses the key"),
-        (404, send_to_switch.Cancelled, "the reason"),
+        (404, send_to_switch.Missing, "the reason"),
         (409, send_to_switch.Cancelled, "the reason"),
         (400, send_to_switch.Failed, "the reason"),
         (200, send_to_switch.Failed, "the reason"),

@@ -73,7 +73,7 @@ def test_an_item_whose_file_is_on_the_target_may_replace_it(
     button(anna, "Replace Paper Harbor").click()
     button(anna.get_by_role("dialog"), "Replace").click()
     see(anna, "Waits for a device.")
-    [row] = store.queue.pending(1)
+    [row] = store.clients.pending(1)
     assert row["replaces"]
 
 

@@ -204,8 +204,8 @@ def test_an_item_that_may_replace_does_so_also_after_a_release(
         pass
     home.store.queue.retry(home.anna, item, way="replace")
     report = {"status": "processing"}
-    home.store.queue.report(home.anna, item, report)
-    home.store.queue.report(home.anna, item, {"release": True})
+    home.store.clients.report(home.anna, item, report)
+    home.store.clients.report(home.anna, item, {"release": True})
     assert sender.send_next()
     assert not sender.send_next()
     assert home.item(item)["status"] == "completed"
