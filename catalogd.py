@@ -2069,15 +2069,15 @@ class Database:
         return next(iter((self.row(sql, values) or {}).values()), None)
 
     @contextlib.contextmanager
-    def writing(
-        self, wait: float = MAX_WRITE_WAIT_SECONDS
-    ) -> Iterator[sqlite3.Connection]:
+    def writing(self, wait: float | None = None) -> Iterator[sqlite3.Connection]:
         """Run the block as one transaction, which is on the disk when it has ended.
 
-        :param wait: seconds to wait for other writers, in this process and in others.
+        :param wait: seconds to wait for other writers, in this process and in others;
+            with None, MAX_WRITE_WAIT_SECONDS.
         :raises Busy: another one still writes then.
         """
-        with self._turn(wait), storage_problems():
+        seconds = MAX_WRITE_WAIT_SECONDS if wait is None else wait
+        with self._turn(seconds), storage_problems():
             db = self._writer
             db.execute("BEGIN IMMEDIATE")
             self._waiting.discard(threading.get_ident())

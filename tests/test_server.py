@@ -253,6 +253,14 @@ class Strangers:
             "fix_addr",
             lambda server, addr: (addr[0].replace("127.0.0.", "192.0.2."), addr[1]),
         )
+        self._channels: dict[int, catalogd.Channel] = {}  # by the client's port
+        make_room = catalogd.Server.make_room
+
+        def note(server: catalogd.Server, newcomer: catalogd.Channel) -> None:
+            self._channels[newcomer.addr[1]] = newcomer
+            make_room(server, newcomer)
+
+        monkeypatch.setattr(catalogd.Server, "make_room", note)
 
     def connect(self, number: int) -> socket.socket:
         """:param number: the last of the address, from 2 to 254."""
@@ -271,6 +279,14 @@ class Strangers:
             while not answer.endswith(b"}\n") and (part := client.recv(65536)):
                 answer += part
         return answer.startswith(b"HTTP/1.1 200 OK")
+
+    def is_noted(self, client: socket.socket) -> bool:
+        """Return whether it is answered, and wait until the server counts from that."""
+        began = time.monotonic()
+        is_alive = self.is_alive(client)
+        channel = self._channels[client.getsockname()[1]]
+        wait_for(lambda: channel.is_waiting() and channel.waiting_since > began)
+        return is_alive
 
 
 @pytest.fixture
@@ -325,8 +341,7 @@ def test_at_the_limit_the_connection_goes_that_waits_longest(
     strangers: Strangers,
 ) -> None:
     clients = [strangers.connect(number) for number in range(2, 18)]
-    assert all(map(strangers.is_alive, [*clients, clients[0]]))
-    time.sleep(0.2)  # the server counts from the end of the answer
+    assert all(map(strangers.is_noted, [*clients, clients[0]]))
     clients.append(strangers.connect(18))
     wait_for(lambda: ended(clients) == [1])
     assert strangers.is_alive(clients[0])
