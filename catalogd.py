@@ -925,17 +925,31 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
     return f"{stem}{mark}{ending}".rstrip(". ") or "_"
 
 
-def distinct_names(names: Iterable[tuple[str, str]], max_bytes: int) -> dict[str, str]:
-    """Return a safe name by id. The first of equal names is as it is, the others have
-    their id in it, so that a new entry never renames one that was there."""
+def file_name(row: Mapping[str, Any]) -> str:
+    """Return a safe name for an entry's file, with its extension."""
+    if row["type"] == "filepath":
+        return safe_name(os.path.basename(row["source"]))
+    name = row["name"].rstrip(". ")
+    ending = f".{row['file_type']}" if row["file_type"] else ""
+    return safe_name(name if name.lower().endswith(ending) else name + ending)
+
+
+def distinct_names(rows: Iterable[Mapping[str, Any]], max_bytes: int) -> dict[str, str]:
+    """Return a name for the file of each entry, by id. The first of equal names is as
+    it is, the others have their id in it, so that a new entry never renames one that
+    was there.
+
+    :param rows: the entries, the oldest first. One that `is_marked` has its id in its
+        name also when it is the first.
+    """
     taken = set()
     found = {}
-    for identity, name in names:
-        safe = safe_name(name, max_bytes)
-        if safe.casefold() in taken:
-            safe = safe_name(name, max_bytes, f" ({identity})")
+    for row in rows:
+        safe = safe_name(file_name(row), max_bytes)
+        if row["is_marked"] or safe.casefold() in taken:
+            safe = safe_name(file_name(row), max_bytes, f" ({row['id']})")
         taken.add(safe.casefold())
-        found[identity] = safe
+        found[row["id"]] = safe
     return found
 
 
@@ -1198,6 +1212,8 @@ CREATE TABLE entries (
     facts TEXT NOT NULL,               -- JSON: name and metadata that the file tells
     facts_version INTEGER NOT NULL,    -- FACTS_VERSION of the program that read them
     overrides TEXT NOT NULL DEFAULT '{}', -- JSON: what an admin put over the facts
+    is_marked INTEGER NOT NULL DEFAULT 0, -- 1: the id stays in the file's name, though
+                                       -- the older entry with that name is forgotten
     created_at TEXT NOT NULL,
     created_by TEXT NOT NULL,
     kind TEXT,                         -- one of KINDS; this and the rest: see derived
@@ -2673,8 +2689,18 @@ class Entries:
 
     def by_age(self) -> list[Row]:
         """Return all entries with their state, the oldest first."""
-        sql = "SELECT id, name, type, source, file_type, size, state FROM entries"
-        return self.database.rows(f"{sql} ORDER BY rowid")
+        return self.database.rows(
+            "SELECT id, name, type, source, file_type, size, state, is_marked"
+            " FROM entries ORDER BY rowid"
+        )
+
+    def _keep_names(self) -> None:
+        """Let the entries with their id in their file's name keep that name, also when
+        an older entry is forgotten: they may be on a card under it."""
+        names = distinct_names(self.by_age(), MAX_NAME_BYTES)
+        marked = [(entry,) for entry in names if f" ({entry})" in names[entry]]
+        with self.database.writing() as db:
+            db.executemany("UPDATE entries SET is_marked = 1 WHERE id = ?", marked)
 
     def count(self) -> int:
         """Return how many can be downloaded now."""
@@ -2766,6 +2792,8 @@ class Entries:
                 states.append((item, file, "here"))
         states += [(item, item.file, "gone") for item in changes.gone]
         states += [(item, item.file, "offline") for item in changes.offline]
+        if changes.forgotten:
+            self._keep_names()
         with self._changing() as db:
             change_entries(db, read)
             set_states(db, states, self.database.time())
@@ -2844,6 +2872,7 @@ class Entries:
 
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
+        self._keep_names()
         with self._changing() as db:
             sql = (
                 "DELETE FROM entries WHERE id = ? AND type = 'url' RETURNING plain_name"
@@ -5756,8 +5785,7 @@ class Web:
                 # The oldest are named first, also while they are away, so that names
                 # stay the same.
                 rows = self.store.entries.by_age()
-                files = [(row["id"], file_name(row)) for row in rows]
-                names = distinct_names(files, MAX_CONSOLE_NAME_BYTES)
+                names = distinct_names(rows, MAX_CONSOLE_NAME_BYTES)
                 here = [row for row in rows if row["state"] == "here"]
                 named = [{**row, "safe_name": names[row["id"]]} for row in here]
                 self._directory = Directory(version, named)
@@ -6568,15 +6596,6 @@ class Directory:
         if entry is None or folder not in ([], [entry["file_type"]], ["all"]):
             raise NotFound("There is no such file.")
         return entry
-
-
-def file_name(row: Mapping[str, Any]) -> str:
-    """Return a safe name for an entry's file, with its extension."""
-    if row["type"] == "filepath":
-        return safe_name(os.path.basename(row["source"]))
-    name = row["name"].rstrip(". ")
-    ending = f".{row['file_type']}" if row["file_type"] else ""
-    return safe_name(name if name.lower().endswith(ending) else name + ending)
 
 
 def quoted_name(name: str) -> str:

@@ -103,24 +103,51 @@ def test_a_long_name_is_cut_before_its_extension_between_characters(
     assert catalogd.safe_name(name, max_bytes=20) == short
 
 
+def file_row(entry: str, source: str) -> dict[str, Any]:
+    """Return what is stored of a file, as far as its name needs it."""
+    return {"id": entry, "type": "filepath", "source": source, "is_marked": 0}
+
+
 @pytest.mark.parametrize("max_bytes", [200, 255])
 @pytest.mark.parametrize("sign", ["a", "é", "\N{VIDEO GAME}"])
 def test_equal_long_names_stay_distinct_and_short(sign: str, max_bytes: int) -> None:
-    rows = [(catalogd.new_id(), f"{sign * 250}{last}.nsp") for last in "abc"]
-    names = catalogd.distinct_names(rows, max_bytes).values()
-    assert len(set(names)) == 3
-    assert max(len(name.encode()) for name in names) <= max_bytes
-    assert all(name.endswith(".nsp") for name in names)
+    names = [f"{sign * 250}{last}.nsp" for last in "abc"]
+    rows = [file_row(catalogd.new_id(), name) for name in names]
+    safe = catalogd.distinct_names(rows, max_bytes).values()
+    assert len(set(safe)) == 3
+    assert max(len(name.encode()) for name in safe) <= max_bytes
+    assert all(name.endswith(".nsp") for name in safe)
 
 
 def test_names_that_differ_by_unsafe_characters_stay_distinct() -> None:
-    names = [("1", "a:b.nsp"), ("2", "a?b.nsp"), ("3", "A_B.nsp"), ("4", "c.nsp")]
-    assert catalogd.distinct_names(names, 255) == {
-        "1": "a_b.nsp",
-        "2": "a_b (2).nsp",
-        "3": "A_B (3).nsp",
-        "4": "c.nsp",
-    }
+    names = ["a:b.nsp", "a?b.nsp", "A_B.nsp", "c.nsp", "d.nsp"]
+    rows = [file_row(str(number), name) for number, name in enumerate(names)]
+    rows[-1]["is_marked"] = 1
+    assert list(catalogd.distinct_names(rows, 255).values()) == [
+        "a_b.nsp",
+        "a_b (1).nsp",
+        "A_B (2).nsp",
+        "c.nsp",
+        "d (4).nsp",
+    ]
+
+
+def test_a_name_stays_when_the_older_entry_with_it_is_forgotten(
+    store: catalogd.Store, scanner: catalogd.Scanner
+) -> None:
+    web = catalogd.Web(store, catalogd.Settings(), scanner)
+    facts = {"name": "A", "description": "", "version": ""}
+    for host in ("one", "two", "three"):
+        store.entries.add_link(f"http://{host}/", 1, "nsp", facts, "anna")
+    older, *others = store.entries.by_age()
+    before = web.directory().by_id
+    assert before[others[0]["id"]]["safe_name"] == f"A ({others[0]['id']}).nsp"
+    store.entries.remove_link(older["id"])
+    after = web.directory().by_id
+    for entry in others:
+        assert after[entry["id"]]["safe_name"] == before[entry["id"]]["safe_name"]
+    store.entries.add_link("http://four/", 1, "nsp", facts, "anna")
+    assert "A.nsp" in [entry["safe_name"] for entry in web.directory().entries]
 
 
 # Browsing

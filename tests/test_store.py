@@ -1797,6 +1797,8 @@ def as_released(answers: dict[str, Any]) -> Any:
     for key in answers["keys"] or []:
         for name in ("is_device", "shared", "target"):
             key.pop(name, None)
+    for entry in answers["downloadable"]:
+        entry.pop("is_marked", 0)
     for entry in answers["list"]:
         entry["metadata"].pop("kind", "")
         entry["metadata"].pop("base_id", "")
