@@ -1,6 +1,7 @@
 """Transfers over connections that stall, break off and are slow, again and again."""
 
 import contextlib
+import hashlib
 import http.client
 import os
 import pathlib
@@ -98,9 +99,13 @@ class Flapping:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, option)
 
 
+def digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
 class Place:
-    """Where files arrive: `read` returns the file of a name, and `times` how often it
-    has arrived whole."""
+    """Where files arrive: `digest` returns that of the file of a name, and `times` how
+    often it has arrived whole."""
 
     def __init__(self, flapping: Flapping, card: pathlib.Path) -> None:
         self.flapping = flapping
@@ -111,8 +116,8 @@ class Place:
     def close(self) -> None:
         """End what was started for it."""
 
-    def read(self, name: str) -> bytes:
-        return (self.card / name).read_bytes()
+    def digest(self, name: str) -> str:
+        return digest((self.card / name).read_bytes())
 
     def watch(self) -> None:
         """Note what is there now."""
@@ -141,7 +146,7 @@ class LANPlace(Place):
         super().__init__(flapping, card)
         self.installer = Installer(self.install, is_patient=True)
         self.to = f"lan://127.0.0.1:{flapping.door(self.installer.port)}"
-        self.files: dict[str, list[bytes]] = {}  # as they were fetched whole
+        self.digests: dict[str, list[str]] = {}  # of files that were fetched whole
 
     def install(self, console: Installer, address: str) -> None:
         """Fetch a file in ranges, each as often as it takes."""
@@ -154,7 +159,7 @@ class LANPlace(Place):
                 return
             body += piece
         if size is not None:
-            self.files.setdefault(name, []).append(body)
+            self.digests.setdefault(name, []).append(digest(body))
 
     def fetch(self, console: Installer, address: str, method: str, span: str) -> Any:
         """Return the file's size or a range; None where it is not served any more."""
@@ -177,14 +182,14 @@ class LANPlace(Place):
     def close(self) -> None:
         self.installer.close()
 
-    def read(self, name: str) -> bytes:
-        return self.files[name][-1]
+    def digest(self, name: str) -> str:
+        return self.digests[name][-1]
 
     def watch(self) -> None:
         """It counts by itself."""
 
     def times(self, name: str) -> int:
-        return len(self.files[name])
+        return len(self.digests[name])
 
 
 @pytest.fixture(params=[Place, FTPPlace, LANPlace], ids=["folder", "ftp", "lan"])
@@ -198,10 +203,10 @@ def place(request: pytest.FixtureRequest, card: pathlib.Path) -> Iterator[Place]
 class Watch:
     """What the page shows, at each moment."""
 
-    def __init__(self, home: Home, place: Place, contents: dict[str, bytes]) -> None:
+    def __init__(self, home: Home, place: Place, digests: dict[str, str]) -> None:
         self.home = home
         self.place = place
-        self.contents = contents  # by file name
+        self.digests = digests  # by file name
         self.lies: list[str] = []
         self._completed: set[str] = set()
 
@@ -217,20 +222,21 @@ class Watch:
                 self.lies.append(f"{name} was completed, and is {item['status']}")
             if item["status"] == "completed" and name not in self._completed:
                 self._completed.add(name)
-                if self.place.read(name) != self.contents[name]:
+                if self.place.digest(name) != self.digests[name]:
                     self.lies.append(f"{name} is completed, and not the file")
         if sum(item["status"] == "processing" for item in items) > 1:
             self.lies.append("Two files are sent at once.")
-        return len(self._completed) == len(self.contents)
+        return len(self._completed) == len(self.digests)
 
 
-def queue(home: Home, round_: int, count: int) -> dict[str, bytes]:
-    """Queue so many new files of different sizes. Return them by name."""
+def queue(home: Home, round_: int, count: int) -> dict[str, str]:
+    """Queue so many new files of different sizes. Return their digests by name."""
     made = {}
     for number in range(count):
         name = f"{round_}-{number}.nsp"
-        made[name] = os.urandom(random.randrange(200_000, 5_000_000))
-        home.library.add(name, made[name])
+        body = os.urandom(random.randrange(200_000, 5_000_000))
+        made[name] = digest(body)
+        home.library.add(name, body)
     home.web.scanner.scan()
     for row in home.store.entries.by_age():
         if f"{row['name']}.nsp" in made:
@@ -286,18 +292,18 @@ def test_each_file_arrives_once_and_whole_and_the_page_is_true(
     home: Home, place: Place, count: int, seconds: int
 ) -> None:
     """Over each of three kinds of targets, the long form for 20 minutes each."""
-    contents = queue(home, 0, count)
-    watch = Watch(home, place, contents)
+    digests = queue(home, 0, count)
+    watch = Watch(home, place, digests)
     with sending(home, place):
         began, rounds = time.monotonic(), 1
         while time.monotonic() < began + seconds:
             if watch.look():
-                contents |= queue(home, rounds, count)
+                digests |= queue(home, rounds, count)
                 rounds += 1
             time.sleep(0.05)
         place.flapping.is_good = True
         wait_for(watch.look, PATIENCE)
     assert watch.lies == []
-    assert {place.times(name) for name in contents} == {1}
-    assert all(place.read(name) == body for name, body in contents.items())
+    assert {place.times(name) for name in digests} == {1}
+    assert {name: place.digest(name) for name in digests} == digests
     assert place.flapping.breaks
