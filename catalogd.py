@@ -1935,6 +1935,9 @@ def copy_database(path: str, copy: str) -> None:
         make_private(part)
         try:
             with connected(path) as db, connected(part) as target:
+                fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+                if fault != "ok":
+                    raise Damaged(f"{fault}.")
                 db.backup(target)
             os.replace(part, copy)
         except BaseException:
@@ -2851,6 +2854,11 @@ class Entries:
         with self._changing() as db:
             db.execute(sql, checksum._asdict())
 
+    def damaged(self, limit: int = 100) -> list[Row]:
+        """Return id and name of files that verify found to be damaged."""
+        sql = "SELECT id, name FROM entries WHERE fault = 'damaged' ORDER BY id LIMIT ?"
+        return self.database.rows(sql, (limit,))
+
     def set_fault(self, entry: str, fault: str | None) -> None:
         """Keep what verify found wrong with a file, until it is read again."""
         sql = "UPDATE entries SET fault = ? WHERE id = ? AND fault IS NOT ?"
@@ -3545,6 +3553,7 @@ JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
+MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
 ReadFiles = Callable[[Iterable[FoundFile]], dict[str, FileContent]]
 FindCopies = Callable[[Iterable[str | None]], Iterable[KnownFile]]
@@ -4188,6 +4197,8 @@ class ScanState:
     folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """The number of files by library folder; None where it is offline."""
     watched: list[str] = dataclasses.field(default_factory=list)  # library folders
+    scanned: dict[str, str] = dataclasses.field(default_factory=dict)
+    """When a library folder, or a part of it, was read last, by its path."""
 
 
 class GrowingFile(NamedTuple):
@@ -4281,9 +4292,9 @@ class Images:
             self.entries.add_icons(waiting)
 
 
-class Disk:
-    """Reads one library folder, each time in a thread of its own: a call to a disk or a
-    mount that does not answer never ends. The scanner's thread calls all but `tick`."""
+class Asker:
+    """Asks a disk or a server, each time in a thread of its own: a call to one that
+    does not answer may never end. One thread at a time calls all but `tick`."""
 
     max_silence = 30.0  # seconds without a tick, after which it does not answer
 
@@ -4297,7 +4308,7 @@ class Disk:
         self._ticked = time.monotonic()
 
     def ask(self, read: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
-        """Begin to read, unless the disk still owes another answer."""
+        """Begin to read, unless another answer is still owed."""
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         if not self._answer.done():
             answer.set_exception(TimeoutError())
@@ -4311,7 +4322,7 @@ class Disk:
 
         self._answer, self._is_silent = answer, False
         self.tick()
-        threading.Thread(target=run, name="disk", daemon=True).start()
+        threading.Thread(target=run, name="asker", daemon=True).start()
         return answer
 
     def wait(
@@ -4320,7 +4331,7 @@ class Disk:
         """Return what was read.
 
         :param check: is called now and then.
-        :raises TimeoutError: the disk does not answer.
+        :raises TimeoutError: it does not answer.
         """
         try:
             while not concurrent.futures.wait([answer], 0.1).done:
@@ -4333,6 +4344,31 @@ class Disk:
 
     def answers_again(self) -> bool:
         return self._is_silent and self._answer.done()
+
+
+class Askers:
+    """Asks several at once, and waits for none that is silent. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._askers: dict[str, Asker] = collections.defaultdict(Asker)
+        self._lock = threading.Lock()
+
+    def ask(
+        self, calls: Mapping[str, Callable[[], Any]], seconds: float
+    ) -> dict[str, Any]:
+        """Return what each call gives, by its name, or the OSError that it raises:
+        TimeoutError where it takes longer, or where the last one still does."""
+        with self._lock:
+            answers = {name: self._askers[name].ask(calls[name]) for name in calls}
+            concurrent.futures.wait(answers.values(), seconds)
+        return {name: self._outcome(answer) for name, answer in answers.items()}
+
+    @staticmethod
+    def _outcome(answer: "concurrent.futures.Future[Any]") -> Any:
+        if not answer.done():
+            return TimeoutError("no answer")
+        error = answer.exception()
+        return error if isinstance(error, OSError) else answer.result()
 
 
 class Disks:
@@ -4350,6 +4386,7 @@ class Disks:
         self.entries = entries
         self.types = settings.extensions
         self.counts, self.problems = state.folders, state.problems
+        self.scanned = state.scanned
         self.count = count
         self.folders = library_folders(settings.folders)
         self.watchers = {folder: Watcher(folder, self.types) for folder in self.folders}
@@ -4357,13 +4394,13 @@ class Disks:
         self.images = Images(entries, self.warn)
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
-        self._disks: dict[str, Disk] = {}  # by library folder
+        self._disks: dict[str, Asker] = {}  # by library folder
         self._mount_table = MountTable()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
 
-    def disk(self, folder: str) -> Disk:
-        return self._disks.setdefault(folder, Disk())
+    def disk(self, folder: str) -> Asker:
+        return self._disks.setdefault(folder, Asker())
 
     def begin_scan(self) -> None:
         """Forget what the last scan of all folders found to be wrong."""
@@ -4418,6 +4455,7 @@ class Disks:
             why = why_offline(error, self.entries.know_folder(folder))
             self._set_offline(folder, why)
             return None
+        self.scanned[folder] = self.entries.database.time()
         self._warn_of(tree)
         if tree.is_whole():
             self._note(tree)
@@ -4476,7 +4514,7 @@ class Disks:
 
     @staticmethod
     def _each(
-        disk: Disk,
+        disk: Asker,
         files: Iterable[FoundFile],
         work: Callable[[FoundFile], Any],
         found: dict[str, Any],
@@ -4873,6 +4911,138 @@ def summary(changes: Changes, growing: int = 0) -> str:
             f"{growing} file{'s are' * (growing > 1) or ' is'} still being copied"
         )
     return ", ".join(texts) or "nothing changed"
+
+
+def scan_state(scanner: Scanner) -> dict[str, Any]:
+    """Return what is known of scans and of the library folders."""
+    state = vars(scanner.state).copy()  # the scanner's thread changes it
+    watched, problems, scanned = map(state.pop, ("watched", "problems", "scanned"))
+    counts = state["folders"].copy()
+    states = {path: "offline" if n is None else "online" for path, n in counts.items()}
+    folders = [
+        {"path": path, "state": states.get(path, "unread"), "watched": path in watched}
+        | {"files": counts.get(path) or 0, "scanned_at": scanned.get(path)}
+        | {"problem": problems.get(path, "")}
+        for path in scanner.folders
+    ]
+    return {**state, "folders": folders}
+
+
+class Space(NamedTuple):
+    """The room on the disk of a folder, in bytes."""
+
+    free: int
+    used: int
+    is_writable: bool  # the folder, for this user
+
+
+def space(folder: str) -> Space:
+    """:raises OSError: the folder is not there."""
+    found = shutil.disk_usage(folder)
+    return Space(found.free, found.used, os.access(folder, os.W_OK))
+
+
+def room(found: Any) -> Row:
+    """Return what is told of a Space, or of the error in its place."""
+    free, used, _ = found if isinstance(found, Space) else (None, None, False)
+    return {"answers": not isinstance(found, TimeoutError), "free": free, "used": used}
+
+
+def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
+    """Return what is wrong with a folder that the service writes to, or "".
+    :param found: its Space, or the error in its place."""
+    if isinstance(found, OSError):
+        return f"{folder}: {found.strerror or 'it does not answer'}."
+    if not found.is_writable:
+        return f"{folder}: the service cannot write there. Allow it."
+    if found.free < min_free:
+        return f"{folder}: only {found.free / 1e6:.0f} MB are free. Make room."
+    return ""
+
+
+class Fault(NamedTuple):
+    """Something that is wrong until it is mended."""
+
+    about: str  # "folders", "files", "scan", "data", "backup" or "database"
+    of: str  # the folder's path or the file's id, "" for the others
+    message: str
+
+
+class Health:
+    """What the service has, and what is wrong with it: notices, `check`, the page and
+    GET /api/status tell this. Any thread may call."""
+
+    wait_seconds = 1.0  # for disks
+
+    def __init__(self, scanner: Scanner, backups: Backups) -> None:
+        self.scanner, self.backups = scanner, backups
+        self.database = scanner.database
+        self._askers = Askers()
+        self._full: set[str] = set()  # folders on full disks
+        self._damaged: tuple[int, list[Row]] = (
+            -1,
+            [],
+        )  # version of the database, files
+
+    def state(self) -> Row:
+        data, copies = self.database.folder, self.backups.folder
+        paths = {data, copies, *self.scanner.folders}
+        calls = {path: functools.partial(space, path) for path in paths}
+        last = {"backup": self.backups.last}
+        found = self._askers.ask({**calls, **last}, self.wait_seconds)
+        scan = scan_state(self.scanner)
+        folders = scan.pop("folders")
+        return {
+            "folders": [{**row, **room(found[row["path"]])} for row in folders],
+            "scan": scan,
+            "data": {"path": data, **room(found[data])},
+            "backup": self._backup(found["backup"]),
+            "faults": [one._asdict() for one in self._faults(found) if one.message],
+        }
+
+    def _backup(self, last: Any) -> Row:
+        file = last if isinstance(last, Checksum) else None  # its disk may be away
+        made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
+        return {"kept": self.backups.count, **made}
+
+    def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
+        """Yield a fault, with an empty message where all is well, for each subject."""
+        state, data = self.scanner.state, self.database.folder
+        for path, problem in state.problems.copy().items():
+            yield Fault("folders", path, problem)
+        yield Fault(
+            "scan", "", state.problem and f"The last scan failed: {state.problem}"
+        )
+        yield Fault("data", "", self._space_fault(data, found[data]))
+        yield Fault("backup", "", self._backup_fault(found))
+        try:
+            version = self.database.version()
+            if version != self._damaged[0]:
+                self._damaged = version, self.scanner.entries.damaged()
+        except StorageFailed as problem:
+            yield Fault("database", "", str(problem))
+        for file in self._damaged[1]:
+            message = f"{file['name']} is damaged: its content has changed."
+            yield Fault("files", file["id"], message)
+
+    def _backup_fault(self, found: Mapping[str, Any]) -> str:
+        folder, problem = self.backups.folder, self.backups.problem
+        if problem:
+            return f"No backup was made: {problem}"
+        if not self.backups.count or folder == self.backups.own_folder:
+            return ""
+        return self._space_fault(folder, found[folder])
+
+    def _space_fault(self, folder: str, found: Any) -> str:
+        """Return what is wrong there. A disk that was full needs more room than others,
+        so that it is not full again at once."""
+        fault = space_fault(
+            folder, found, MIN_FREE_BYTES * (1 + (folder in self._full))
+        )
+        self._full.discard(folder)
+        if fault:
+            self._full.add(folder)
+        return fault
 
 
 # Downloads --------------------------------------------------------------------
@@ -5763,6 +5933,7 @@ class Web:
         self.scanner = scanner
         database = store.database
         self.backups = Backups(database.path, database.clock, settings)
+        self.health = Health(scanner, self.backups)
         self.consoles = Consoles(store)
         self.token = secrets.token_urlsafe()  # of the command `check`
         self._directory = Directory(-1, [])
@@ -5842,7 +6013,7 @@ class Web:
         """:raises BadKey: the caller cannot read the file that has the token."""
         if hash_token(sent_key() or "") != hash_token(self.token):
             raise BadKey("The token is not that of this service.")
-        return Caller(0, "", False, "")
+        return Caller(0, "", True, "")  # an admin without a queue
 
     def _admit_console(self) -> Caller:
         """Return whose console address or Basic authentication this is. Other
@@ -6156,7 +6327,7 @@ class LibraryCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self.backups = web.backups
+        self.backups, self.health_state = web.backups, web.health.state
         self._lists: dict[bool, Body] = {}  # for clients, and for the page
         self._lock = threading.Lock()
 
@@ -6220,41 +6391,20 @@ class LibraryCalls(Calls):
         return scan_state(self.scanner)
 
     @route("GET /web/check", access="token")
-    def check(self, caller: Caller) -> dict[str, Any]:
-        """Answer the command `check`: which faults only the service can know."""
-        state, folders = self.scanner.state, self.scanner.folders
-        faults = {
-            "folders": [state.problems.get(folder, "") for folder in folders],
-            "scan": [state.problem and f"The last scan failed: {state.problem}"],
-            "backup": [self.backups.problem and f"Backups: {self.backups.problem}"],
-        }
-        told = {name: [*filter(None, rows)] for name, rows in faults.items()}
-        return {"folders": folders, "faults": told}
-
-    @route("GET /web/backup", access="admin")
-    def last_backup(self, caller: Caller) -> dict[str, Any]:
-        file = self.backups.last()
-        made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
-        return {"kept": self.backups.count, "problem": self.backups.problem, **made}
+    @route("GET /web/status", access="admin")
+    @route("GET /api/status", access="key")
+    def status(self, caller: Caller) -> dict[str, Any]:
+        items = self.queue.items(caller.account)
+        counts = collections.Counter(row["status"] for row in items if row["is_own"])
+        told = {"version": __version__, "entries": self.entries.count()}
+        told |= {"queue": {status: counts[status] for status in QUEUE_STATUSES}}
+        return {**told, **self.health_state()} if caller.admin else told
 
     @route("GET /web/backup/file", access="admin", runs=OWN_THREAD)
     def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
         if file := self.backups.last():
             return file_answer(file, os.path.basename(file.path))
         raise NotFound("There is no backup yet.")
-
-
-def scan_state(scanner: Scanner) -> dict[str, Any]:
-    """Return what the page shows of scans and of the library folders."""
-    state = vars(scanner.state).copy()  # the scanner's thread changes it
-    watched, problems = state.pop("watched"), state.pop("problems")
-    folders = [
-        {"path": path, "files": files or 0, "watched": path in watched}
-        | {"state": "offline" if files is None else "online"}
-        | {"problem": problems.get(path, "")}
-        for path, files in state["folders"].copy().items()
-    ]
-    return {**state, "folders": folders}
 
 
 def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
@@ -7642,11 +7792,15 @@ JS = r""""use strict";
 /** @typedef {{token: string | null}} ConsoleAddress of the account; with null it has
  * none */
 /** @typedef {{
- *   path: string, state: "online" | "offline", files: number, problem: string
- * }} Folder with why it is offline */
+ *   path: string, state: "online" | "offline" | "unread", files: number,
+ *   problem: string, free: number | null, used: number | null,
+ * }} Folder with why it is offline, and the room on its disk: that is in Health alone,
+ * and null where the disk does not tell */
+/** @typedef {{kept: number, made_at?: string, size?: number}} Backup the last one, and
+ * how many are kept */
 /** @typedef {{
- *   kept: number, problem: string, made_at?: string, size?: number
- * }} Backup the last one, and how many are kept */
+ *   version: string, folders: Folder[], backup: Backup, faults: {message: string}[],
+ * }} Health of the server */
 /** @typedef {{
  *   scanning: boolean, files: number, read: number, folders: Folder[] | null,
  *   finished: string | null, next: string | null, problem: string,
@@ -8083,8 +8237,7 @@ const WORDS = {
   endQuestion: (name, used) =>
     `End the session of ${name}, ${used}? That browser has to sign in again.`,
   folders: "Library folders",
-  noFolders: "No library folder was scanned.",
-  folderStates: {online: "online", offline: "offline"},
+  folderStates: {online: "online", offline: "offline", unread: "not scanned yet"},
   files: count => `${count} ${count === "1" ? "file" : "files"}`,
   filesKept: "Its files are listed still, and can be sent when it is back.",
   lastScan: time => `Last scan ${time}.`,
@@ -8094,11 +8247,15 @@ const WORDS = {
   scanFailed: reason => `The last scan failed. ${reason}`,
   scanNow: "Scan now",
   scanProgress: (found, read) => `${found} files found, ${read} read`,
+  health: "Health",
+  healthy: "All is well.",
+  disks: "Disks",
+  space: (free, used) => `${free} free, ${used} used`,
+  unknownSpace: "The disk does not tell.",
   backups: "Backups",
   backupsOff: "No backups are made.",
   noBackup: "No backup was made yet.",
   lastBackup: (time, size) => `Last backup ${time}, ${size}.`,
-  backupFailed: reason => `The last backup failed. ${reason}`,
   downloadBackup: "Download",
   server: "About",
   serverVersion: text => `catalogd ${text}`,
@@ -8446,8 +8603,7 @@ function initialState() {
     address: /** @type {ConsoleAddress | null} */ (null),
     sessions: /** @type {Session[] | null} */ (null),
     accounts: /** @type {ListedAccount[] | null} */ (null),
-    backup: /** @type {Backup | null} */ (null),
-    health: /** @type {{version: string} | null} */ (null),
+    status: /** @type {Health | null} */ (null),
     tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
   };
 }
@@ -8833,9 +8989,8 @@ const LOADS = {
   sessions: loadAnswer,
   accounts: loadAnswer,
   tidy: loadAnswer,
-  backup: loadAnswer,
+  status: loadAnswer,
   address: name => loadAnswer(name, "web/dir"),
-  health: name => loadAnswer(name, "healthz"),
 };
 const RETRY_PAUSE = 1500; // milliseconds between attempts to reach the server
 const BUSY_PAUSE = 2200; // between polls while something is sent or scanned
@@ -11734,9 +11889,9 @@ const TABS = {
   devices: ["address", "keys"],
   library: ["tidy"],
   people: ["accounts"],
-  server: ["backup", "health"],
+  server: ["status"],
 };
-const FOR_ADMINS = ["tidy", "accounts", "backup", "health"]; // of LOADS
+const FOR_ADMINS = ["tidy", "accounts", "status"]; // of LOADS
 
 /** What of LOADS a tab shows to the account. */
 function loadsOf(tab) {
@@ -11809,7 +11964,10 @@ function renderPeople() {
 }
 
 function renderServer() {
-  return [renderBackup(), renderAbout()];
+  return [
+    [renderHealth(), renderDisks()],
+    [renderBackup(), renderAbout()],
+  ];
 }
 
 function panel(title, ...children) {
@@ -12682,7 +12840,7 @@ function renderFolders() {
   const {folders, scanning, problem} = state.scan;
   return panel(
     WORDS.folders,
-    list("scan", folders, renderFolder, WORDS.noFolders),
+    list("scan", folders, renderFolder),
     problem && h.p({class: "problem", role: "alert"}, WORDS.scanFailed(problem)),
     h.div(
       "scan-line",
@@ -12707,12 +12865,12 @@ function scanText({scanning, files, read, finished, next}) {
 
 /** @param {Folder} folder */
 function renderFolder({path, state: place, files, problem}) {
-  const isOnline = place === "online";
+  const isOffline = place === "offline";
   return renderRow({
     id: path,
     title: path,
     mark: [`mark ${place}`, WORDS.folderStates[place]],
-    facts: [isOnline ? WORDS.files(formatNumber(files)) : WORDS.filesKept, problem],
+    facts: [isOffline ? WORDS.filesKept : WORDS.files(formatNumber(files)), problem],
   });
 }
 
@@ -12753,25 +12911,46 @@ async function addLink({size, ...fields}) {
 
 // Settings: backups and the server, for admins
 
+function renderHealth() {
+  return panel(WORDS.health, renderLoaded("status", state.status, renderFaults));
+}
+
+/** @param {Health} health */
+function renderFaults({faults}) {
+  if (!faults.length) return h.p("meta", WORDS.healthy);
+  return faults.map(({message}) =>
+    h.p({class: "problem", role: "alert", key: message}, message),
+  );
+}
+
+function renderDisks() {
+  return panel(WORDS.disks, list("status", state.status?.folders, renderDisk));
+}
+
+/** @param {Folder} folder */
+function renderDisk({path, free, used}) {
+  const room = WORDS.space(formatBytes(free), formatBytes(used));
+  const facts = [free === null ? WORDS.unknownSpace : room];
+  return renderRow({id: path, title: path, facts});
+}
+
 function renderBackup() {
-  return panel(WORDS.backups, renderLoaded("backup", state.backup, renderLastBackup));
+  const backup = state.status && state.status.backup;
+  return panel(WORDS.backups, renderLoaded("status", backup, renderLastBackup));
 }
 
 /** @param {Backup} backup */
-function renderLastBackup({kept, problem, made_at: time, size}) {
+function renderLastBackup({kept, made_at: time, size}) {
   const none = kept ? WORDS.noBackup : WORDS.backupsOff;
   const text = time ? WORDS.lastBackup(formatTime(time), formatBytes(size)) : none;
   const file = {class: "button", href: "web/backup/file", download: true};
-  return [
-    problem && h.p({class: "problem", role: "alert"}, WORDS.backupFailed(problem)),
-    h.div("scan-line", h.p("meta", text), time && h.a(file, WORDS.downloadBackup)),
-  ];
+  return h.div("scan-line", h.p("meta", text), time && h.a(file, WORDS.downloadBackup));
 }
 
 function renderAbout() {
   return panel(
     WORDS.server,
-    renderLoaded("health", state.health, ({version}) =>
+    renderLoaded("status", state.status, ({version}) =>
       h.p("meta", WORDS.serverVersion(version)),
     ),
     renderCode(WORDS.serverAddress, serverAddress(), WORDS.copyAddress),
@@ -13010,7 +13189,6 @@ NOTICES = {
 SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
-MIN_FREE_BYTES = 100_000_000  # for the database; with less, `check` finds fault
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
 MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself
 
@@ -13098,6 +13276,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
     args.config = args.config or default_config_file()
     is_there = is_named or os.path.exists(args.config)
     settings = Settings.read(args.config) if is_there else Settings()
+    args.digest = content_digest(repr(settings).encode())
     given = {name: getattr(args, name, None) for name in ("host", "port")}
     over: Any = {name: value for name, value in given.items() if value is not None}
     folders = (*settings.folders, *getattr(args, "folders", ()))
@@ -13193,7 +13372,7 @@ def serve(args: argparse.Namespace) -> None:
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web)
-            with service_file(server, web):
+            with service_file(server, web, args.digest):
                 has_ended = run(server, scanner, web, args.open)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
@@ -13202,9 +13381,10 @@ def serve(args: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def service_file(server: Server, web: Web) -> Iterator[None]:
+def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
     """While the block runs, have a file in the data folder with the address of this
-    service and the token of its call for `check`, which only its owner can read.
+    service, the token of its call for `check`, and a digest of the settings that it has
+    read, which only its owner can read.
     :raises Problem: the file cannot be written."""
     path = os.path.join(web.store.database.folder, SERVICE_FILE)
     address = own_address(web.settings.host, server.effective_port)
@@ -13213,7 +13393,8 @@ def service_file(server: Server, web: Web) -> Iterator[None]:
             os.remove(path)
         make_private(path)
         with open(path, "w") as file:
-            json.dump({"address": address, "token": web.token}, file)
+            known = {"address": address, "token": web.token, "settings": settings}
+            json.dump(known, file)
     except OSError as error:
         raise Problem(f"{path}: {reason(error)}") from error
     try:
@@ -13968,8 +14149,12 @@ class Service(NamedTuple):
     """What the running service tells the command `check`."""
 
     address: tuple[str, int]  # host and port
-    folders: list[str]
-    faults: dict[str, list[str]]  # of folders, scans and backups
+    settings: str  # a digest of the INI file as the service has read it
+    state: Row  # of its Health
+
+    def faults(self, *about: str) -> list[str]:
+        faults = self.state["faults"]
+        return [fault["message"] for fault in faults if fault["about"] in about]
 
 
 def running_service(folder: str) -> Service | None:
@@ -13988,32 +14173,13 @@ def running_service(folder: str) -> Service | None:
         return None
     except TimeoutError as error:
         raise Problem("The service runs, but does not answer.") from error
-    if not answer["success"]:  # another service has the port of one that was killed
+    if answer["success"]:
+        return Service((host, port), known["settings"], answer)
+    if (
+        answer["error"] == BadKey.code
+    ):  # another one has the port of one that was killed
         return None
-    return Service((host, port), answer["folders"], answer["faults"])
-
-
-def folder_faults(folders: Iterable[str]) -> list[str]:
-    """Return why library folders cannot be read, without waiting for those that do not
-    answer."""
-    faults = {folder: f"{folder} does not answer." for folder in folders}
-
-    def read(folder: str) -> None:
-        try:
-            os.listdir(folder)
-            del faults[folder]
-        except OSError as error:
-            faults[folder] = f"{folder} {why_offline(error, False)}"
-
-    threads = [
-        threading.Thread(target=read, args=(folder,), daemon=True) for folder in faults
-    ]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + MAX_ANSWER_SECONDS
-    for thread in threads:
-        thread.join(max(deadline - time.monotonic(), 0))
-    return [*faults.values()]
+    raise Problem(answer["message"])
 
 
 class CheckUp:
@@ -14055,6 +14221,9 @@ class CheckUp:
         text = path if os.path.exists(path) else f"the defaults, without {path}"
         hosts = [urllib.parse.urlsplit(one).hostname for one in self.found.notify]
         notified = f"; notifies {', '.join(map(str, hosts))}" if hosts else ""
+        if self.service and self.service.settings != self.args.digest:
+            why = f"The service has read other settings than {text} has"
+            raise Problem(f"{why}: restart it.")
         return f"{text}; folders: {count}{notified}"
 
     def folders(self) -> str:
@@ -14063,10 +14232,13 @@ class CheckUp:
             raise no_folder(self.args.config)
         become_owner(self.args.data_dir)
         if self.service:
-            paths = self.service.folders
-            faults = self.service.faults["folders"] + self.service.faults["scan"]
+            paths = [folder["path"] for folder in self.service.state["folders"]]
+            faults = self.service.faults("folders", "files", "scan")
         else:
-            faults = folder_faults(paths)
+            calls = {path: functools.partial(os.listdir, path) for path in paths}
+            found = Askers().ask(calls, MAX_ANSWER_SECONDS)
+            errors = [row for row in found.items() if isinstance(row[1], OSError)]
+            faults = [f"{path} {why_offline(error, False)}" for path, error in errors]
         if faults:
             raise Problem(" ".join(faults))
         return ", ".join(paths)
@@ -14075,11 +14247,11 @@ class CheckUp:
         folder = self.args.data_dir
         if not os.path.exists(folder):
             return f"{folder} does not exist yet. '{PROGRAM} serve' creates it."
-        free = shutil.disk_usage(folder).free
-        text = f"{folder}, {free / 1e9:.1f} GB free"
-        if free < MIN_FREE_BYTES or not os.access(folder, os.W_OK):
-            raise Problem(f"{text}. Make room, and let the service write there.")
-        return text
+        found = space(folder)
+        faults = self.service.faults("data") if self.service else []
+        if faults or (faults := [*filter(None, [space_fault(folder, found)])]):
+            raise Problem(*faults)
+        return f"{folder}, {found.free / 1e9:.1f} GB free"
 
     def database(self) -> str:
         try:
@@ -14091,8 +14263,8 @@ class CheckUp:
             if fault != "ok":
                 raise Damaged(f"{path}: {fault}.")
             last = Backups(path, store.database.clock, self.found).last()
-        if self.service and self.service.faults["backup"]:
-            raise Problem(*self.service.faults["backup"])
+        if self.service and (faults := self.service.faults("backup", "database")):
+            raise Problem(" ".join(faults))
         copied = os.path.basename(last.path) if last else "none yet"
         backups = copied if self.found.backup_copies else "off"
         return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"

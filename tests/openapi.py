@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -26,6 +26,54 @@ DONE = {"success": bool}
 MESSAGE = {**DONE, "message": str}
 ERROR = {**MESSAGE, "error": str}
 WAITING = {"writers": int}
+
+
+class Maybe(NamedTuple):
+    """A field that may be null, or, with `required` false, may be absent."""
+
+    type: Any
+    required: bool = True
+
+
+ROOM = {"answers": bool, "free": Maybe(int), "used": Maybe(int)}
+FOLDER = {
+    "path": str,
+    "state": Field(str, required=True, choices=("online", "offline", "unread")),
+    "watched": bool,
+    "files": int,
+    "scanned_at": Maybe(str),
+    "problem": str,
+    **ROOM,
+}
+SCAN = {
+    "scanning": bool,
+    "files": int,
+    "read": int,
+    "started": Maybe(str),
+    "finished": Maybe(str),
+    "next": Maybe(str),
+    "problem": str,
+}
+ABOUT = ("folders", "files", "scan", "data", "backup", "database")
+FAULT = {
+    "about": Field(str, required=True, choices=ABOUT),
+    "of": str,
+    "message": str,
+}
+STATUS = {
+    **DONE,
+    "version": str,
+    "entries": int,
+    "queue": dict.fromkeys(catalogd.QUEUE_STATUSES, int),
+    # With the key of an admin:
+    "folders": Maybe([FOLDER], required=False),
+    "scan": Maybe(SCAN, required=False),
+    "data": Maybe({"path": str, **ROOM}, required=False),
+    "backup": Maybe(
+        {"kept": int, "made_at": Field(str), "size": Field(int)}, required=False
+    ),
+    "faults": Maybe([FAULT], required=False),
+}
 TITLE_ID = Field(str, hex_digits=16)
 ENTRY = {
     "id": str,
@@ -62,6 +110,7 @@ ITEM = {
 ADDRESS = "/api/send-queue/<item>/address"
 ADDRESSES = "/api/send-queue/addresses"
 INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its own
+    "GET /api/status": (STATUS, []),
     "GET /healthz": ({**DONE, "version": str, "waiting": WAITING}, []),
     "POST /api/auth/login": ({**DONE, "api_key": str}, [403, 429]),
     "POST /api/pair": ({**DONE, "api_key": str, "device": str}, [403, 409]),
@@ -98,6 +147,9 @@ TEXT = r"^[^\u0000\ud800-\udfff]*$"  # what check_text takes
 
 def answer_schema(value: Any) -> dict[str, Any]:
     """Return the JSON Schema of a field, a table or a list of what is answered."""
+    if isinstance(value, Maybe):
+        found = answer_schema(value.type)
+        return {**found, "type": [found["type"], "null"]} if value.required else found
     if isinstance(value, list):
         return {"type": "array", "items": answer_schema(value[0])}
     if isinstance(value, dict):
@@ -105,7 +157,7 @@ def answer_schema(value: Any) -> dict[str, Any]:
         return object_schema(value, needed, answer_schema)
     if not isinstance(value, Field):
         return {"type": JSON_TYPES[value]}
-    found: dict[str, Any] = {"type": JSON_TYPES[value.type]}
+    found = {"type": JSON_TYPES[value.type]}
     if value.choices:
         found["enum"] = [*value.choices]
     if value.hex_digits:

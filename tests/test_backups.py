@@ -99,14 +99,14 @@ def test_with_0_copies_none_is_made(store: catalogd.Store) -> None:
 def test_admins_see_the_last_copy_and_download_it(
     signed_in: webtest.TestApp, backups: catalogd.Backups
 ) -> None:
-    state = {"success": True, "kept": 7, "problem": ""}
-    assert signed_in.get("/web/backup").json == state
+    state = {"kept": 7}
+    assert signed_in.get("/web/status").json["backup"] == state
     signed_in.get("/web/backup/file", status=404)
     backups.make()
     path = pathlib.Path(backups.folder, NIGHT)
     made_at = catalogd.stamp(path.stat().st_mtime)
     state |= {"made_at": made_at, "size": path.stat().st_size}
-    assert signed_in.get("/web/backup").json == state
+    assert signed_in.get("/web/status").json["backup"] == state
     answer = signed_in.get("/web/backup/file")
     assert answer.body == path.read_bytes()
     assert f'filename="{NIGHT}"' in answer.headers["Content-Disposition"]
@@ -118,7 +118,7 @@ def test_a_member_sees_no_backup(
     backups.make()
     store.accounts.add("ben", "hash", admin=True)
     store.accounts.change(store.accounts.id_of("anna"), admin=False)
-    for path in ("/web/backup", "/web/backup/file"):
+    for path in ("/web/status", "/web/backup/file"):
         signed_in.get(path, status=403)
 
 
@@ -140,13 +140,14 @@ def test_a_failure_is_told_until_a_copy_is_made(
     else:
         monkeypatch.setattr(catalogd, "connected", fail)
     backups.make()
-    assert signed_in.get("/web/backup").json["problem"] == problem
+    [told] = signed_in.get("/web/status").json["faults"]
+    assert told["message"] == f"No backup was made: {problem}"
     assert f"No backup was made: {problem}" in caplog.text
     if fault == "the folder":
         os.unlink(backups.folder)
     monkeypatch.undo()
     backups.make()
-    assert signed_in.get("/web/backup").json["problem"] == ""
+    assert signed_in.get("/web/status").json["faults"] == []
 
 
 def test_copies_of_a_wrong_clock_are_the_oldest(

@@ -12,6 +12,7 @@ import re
 import runpy
 import select
 import shlex
+import shutil
 import signal
 import socket
 import sqlite3
@@ -1449,9 +1450,14 @@ def check(
 ) -> Check:
     """Check a service that is well but for these lines of its settings. Return the exit
     code, and the text of each line."""
-    folders, faults = [str(library.folder)], {"folders": [], "scan": [], "backup": []}
-    service = catalogd.Service(("127.0.0.1", 6069), folders, faults)
-    monkeypatch.setattr(catalogd, "running_service", lambda folder: service)
+    state = {"folders": [{"path": str(library.folder)}], "faults": []}
+
+    def running(folder: str) -> catalogd.Service:
+        ini = str(tmp_path / "checked.ini")
+        digest = catalogd.content_digest(repr(catalogd.Settings.read(ini)).encode())
+        return catalogd.Service(("127.0.0.1", 6069), digest, state)
+
+    monkeypatch.setattr(catalogd, "running_service", running)
 
     def check(*lines: str) -> tuple[int, dict[str, str]]:
         ini = tmp_path / "checked.ini"
@@ -1526,7 +1532,8 @@ def test_a_folder_that_does_not_answer_is_told_soon(
         patch.setattr(os, "listdir", listdir)
         code, rows = unserved()
     over.set()
-    assert (code, rows["folders"]) == (1, f"{library.folder} does not answer.")
+    told = f"{library.folder} does not answer. Its entries are kept."
+    assert (code, rows["folders"]) == (1, told)
 
 
 # Check, beside a service
@@ -1543,7 +1550,8 @@ def served(anna: str, data: pathlib.Path, library: Library) -> Iterator[catalogd
         server = catalogd.listen(web)
         thread = threading.Thread(target=server.run)
         thread.start()
-        with catalogd.service_file(server, web):
+        defaults = catalogd.content_digest(repr(catalogd.Settings()).encode())
+        with catalogd.service_file(server, web, defaults):
             yield web
             server.stop()
         thread.join()
@@ -1567,16 +1575,52 @@ def test_check_asks_the_service_what_only_it_can_know(
     assert stat.S_IMODE(known.stat().st_mode) == 0o600
     _, port = json.loads(known.read_text())["address"]
     assert checked(capsys)["folders"] == f"ok: /missing, {library.folder}"
+    library.folder.rmdir()
     served.scanner.scan()
     served.scanner.state.problem = "The disk is full."
     served.backups.problem = "The second disk is away."
     rows = checked(capsys)
+    away = "does not exist yet. Create it, or connect its disk."
     assert rows["folders"] == (
-        "/missing does not exist yet. Create it, or connect its disk."
+        f"/missing {away} {library.folder} {away}"
         " The last scan failed: The disk is full."
     )
-    assert rows["database"] == "Backups: The second disk is away."
+    told = "No backup was made: The second disk is away."
+    assert rows["database"] == told
     assert rows["address"] == f"ok: port {port} answers"
+
+
+def test_check_asks_the_service_for_its_data_folder_and_its_settings(
+    served: catalogd.Web,
+    data: pathlib.Path,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text("# a remark\n[server]\nport = 6069\n")
+    args = ["check", "--config", str(ini), "/elsewhere"]
+    catalogd.main(args)
+    assert f"settings  ok: {ini}; folders: 1\n" in capsys.readouterr().out
+    ini.write_text("[server]\nport = 80\n")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert catalogd.main(args) == 1
+    rows = capsys.readouterr().out
+    told = f"The service has read other settings than {ini} has: restart it."
+    assert f"settings  {told}\n" in rows
+    told = f"{data}: the service cannot write there. Allow it."
+    assert f"data      {told}\n" in rows
+
+
+def test_a_service_whose_database_fails_says_so(
+    served: catalogd.Web, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(entries: catalogd.Entries) -> int:
+        raise catalogd.StorageFailed("The database cannot be used.")
+
+    monkeypatch.setattr(catalogd.Entries, "count", fail)
+    with pytest.raises(catalogd.Problem, match="^The database cannot be used.$"):
+        catalogd.running_service(str(data))
 
 
 def test_the_call_for_check_wants_the_token_of_the_service(
@@ -1620,13 +1664,13 @@ def test_a_service_replaces_the_file_of_one_that_was_killed(
     known = folder / "service.json"
     known.write_text("old")
     with contextlib.closing(catalogd.listen(service)) as server:
-        with catalogd.service_file(server, service):
+        with catalogd.service_file(server, service, ""):
             assert json.loads(known.read_text())["token"] == service.token
         assert not known.exists()
         known.mkdir()
         with (
             pytest.raises(catalogd.Problem) as caught,
-            catalogd.service_file(server, service),
+            catalogd.service_file(server, service, ""),
         ):
             pass
         assert str(caught.value).startswith(f"{known}: Is a directory.")
@@ -1648,12 +1692,11 @@ def test_settings_without_a_folder_are_told(run: Run, anna: str) -> None:
 
 
 def test_a_full_disk_is_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogd, "MIN_FREE_BYTES", 2**60)
+    found = shutil.disk_usage(os.curdir)._replace(free=7_000_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: found)
     code, rows = check()
     assert code == 1
-    assert rows["data"].endswith(
-        " GB free. Make room, and let the service write there."
-    )
+    assert rows["data"].endswith(": only 7 MB are free. Make room.")
 
 
 def test_a_damaged_database_is_told(

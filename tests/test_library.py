@@ -181,6 +181,7 @@ def test_the_page_sees_how_far_a_scan_is(
     after = admin.get("/web/scan").json
     # By a thread that does not run.
     online = {"state": "online", "watched": False, "problem": ""}
+    online |= {"scanned_at": "2027-01-15T08:00:00"}
     missing = "/missing does not exist yet. Create it, or connect its disk."
     assert after == {
         "success": True,
@@ -193,7 +194,7 @@ def test_the_page_sees_how_far_a_scan_is(
         "folders": [
             {**online, "path": str(library.folder), "files": 1},
             {**online, "path": "/missing", "state": "offline", "files": 0}
-            | {"problem": missing},
+            | {"problem": missing, "scanned_at": None},
         ],
         "problem": "",
     }
@@ -211,10 +212,9 @@ class Changing(dict[str, int]):
 def test_how_far_a_scan_is_can_be_asked_while_it_finds_folders(
     admin: webtest.TestApp, scanner: catalogd.Scanner
 ) -> None:
-    scanner.state.folders.update({"/a": 0, "/b": 0})
-    folders = scanner.state.folders = Changing(scanner.state.folders)
-    assert len(admin.get("/web/scan").json["folders"]) == 2
-    assert folders
+    folders = scanner.state.folders = Changing({"/a": 0, "/b": 0})
+    assert len(admin.get("/web/scan").json["folders"]) == 1
+    assert len(folders) == 2
 
 
 def test_an_admin_asks_for_a_scan(

@@ -206,6 +206,7 @@ def transfer(client: Client, entry: str, item: str, link: str) -> None:
     client.call("POST", one)
     client.call("GET", f"/api/entries/{entry}/info")
     client.call("GET", "/healthz")
+    client.call("GET", "/api/status")
 
 
 def unknown(client: Client) -> None:

@@ -16,7 +16,7 @@ from browser import (
     sign_in,
     until,
 )
-from conftest import PASSWORD, Clock, Library, Visit
+from conftest import PASSWORD, Clock, Library, Visit, add_folder
 from example import Demo
 from views import TABS, VIEWS
 
@@ -71,10 +71,28 @@ def test_an_admin_sees_the_last_backup_and_downloads_it(
     service.backups.problem = "The disk is full."
     anna.reload()
     panel.get_by_text(re.compile(r"^Last backup .*, \d+ \w+\.$")).wait_for()
-    see(panel, "The last backup failed. The disk is full.")
+    told = "No backup was made: The disk is full."
+    see(anna.get_by_role("region", name="Health"), told)
     with anna.expect_download() as download:
         panel.get_by_role("link", name="Download").click()
     assert download.value.suggested_filename.startswith("catalogd-20")
+
+
+def test_an_admin_sees_the_room_on_each_disk_and_whether_all_is_well(
+    anna: Any, scanner: catalogd.Scanner, library: Library
+) -> None:
+    add_folder(scanner, "/missing")
+    scanner.scan()
+    anna.goto("#settings/server")
+    disks = anna.get_by_role("region", name="Disks")
+    row = disks.locator(".row").filter(has_text=str(library.folder))
+    row.get_by_text(re.compile(r"^[\d.,]+ [GT]B free, [\d.,]+ [MGT]B used$")).wait_for()
+    row = disks.locator(".row").filter(has_text="/missing")
+    see(row, "The disk does not tell.")
+    see(anna.get_by_role("region", name="Health"), "/missing does not exist yet.")
+    scanner.state.problems.clear()
+    anna.reload()
+    see(anna, "All is well.")
 
 
 def test_without_a_secure_address_no_notifications_are_offered(anna: Any) -> None:
@@ -183,7 +201,7 @@ def test_each_tab_has_an_address_and_loads_what_it_shows_alone(anna: Any) -> Non
     anna.goto("#settings")
     see(anna, "this browser")
     assert tab_of(anna) == ("You", "settings/you")
-    assert {*calls}.isdisjoint({"keys", "dir", "accounts", "tidy", "backup"})
+    assert {*calls}.isdisjoint({"keys", "dir", "accounts", "tidy", "status"})
     tabs = anna.get_by_role("navigation", name="Settings").get_by_role("link")
     assert tabs.all_text_contents() == ["You", "Devices", "Library", "People", "Server"]
     tabs.nth(1).focus()

@@ -1531,7 +1531,7 @@ def two(
     settings: catalogd.Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Two:
-    monkeypatch.setattr(catalogd.Disk, "max_silence", 0.3)
+    monkeypatch.setattr(catalogd.Asker, "max_silence", 0.3)
     hanging = Library(tmp_path / "hanging")
     hanging.add("a.nsp")
     library.add("b.nsp")
@@ -1596,7 +1596,7 @@ def test_a_growing_file_that_does_not_answer_waits(
 def test_a_stop_does_not_wait_for_a_disk(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd.Disk, "max_silence", 30)
+    monkeypatch.setattr(catalogd.Asker, "max_silence", 30)
     hang = two.hang(monkeypatch, os, "scandir")
     two.scanner.start()
     assert hang.waiting.wait(20)

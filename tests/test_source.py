@@ -103,6 +103,7 @@ GET    /healthz                          open
 GET    /api/list                         key
 GET    /api/download/<entry_id>          key
 GET    /api/entries/<entry_id>/info      key
+GET    /api/status                       key
 POST   /api/send-to-switch               key or session
 GET    /api/send-queue                   key
 POST   /api/send-queue/progress          key
@@ -159,7 +160,7 @@ POST   /web/scan                         admin
 POST   /web/links                        admin
 DELETE /web/links/<entry_id>             admin
 GET    /web/tidy                         admin
-GET    /web/backup                       admin
+GET    /web/status                       admin
 GET    /web/backup/file                  admin
 GET    /web/entries/<entry_id>           session
 POST   /web/entries/<entry_id>           admin

@@ -752,6 +752,7 @@ def test_who_may_call_what() -> None:
         "GET /api/send-queue/addresses": "key",
         "POST /api/auth/login": "open",
         "POST /api/pair": "open",
+        "GET /api/status": "key",
         "GET /send_to_switch.py": "open",
         "GET /dir<path:re:(?:/.*)?>": "dir",
         "GET /": "open",

@@ -1,0 +1,252 @@
+"""What the service tells of its health: folders, disks, scans, backups and damage."""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import sqlite3
+import threading
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+from conftest import Library, add_folder
+
+ROOM = shutil._ntuple_diskusage(10**12, 7 * 10**11, 3 * 10**11)
+
+
+@pytest.fixture
+def health(service: catalogd.Web) -> catalogd.Health:
+    return service.health
+
+
+def faults(health: catalogd.Health) -> list[tuple[str, str]]:
+    """What each fault is about, and its message."""
+    return [(row["about"], row["message"]) for row in health.state()["faults"]]
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The free bytes of folders, which a test may change."""
+    known: dict[str, int] = {}
+    real = shutil.disk_usage
+
+    def disk_usage(path: str) -> Any:
+        found = real(path)
+        return found._replace(free=known.get(path, ROOM.free), used=ROOM.used)
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    return known
+
+
+# GET /api/status
+
+
+def status_of(browser: webtest.TestApp, key: str) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {key}"}
+    answer: dict[str, Any] = browser.get("/api/status", headers=headers).json
+    return answer
+
+
+def test_every_key_gets_version_entries_and_the_queue_of_its_own_account(
+    browser: webtest.TestApp, store: catalogd.Store, key: str
+) -> None:
+    ben = store.accounts.add("ben", "hash")
+    of_ben = catalogd.new_key()
+    store.accounts.add_key(ben, "phone", catalogd.hash_token(of_ben))
+    facts = {"name": "Celeste", "description": "", "version": ""}
+    entry = store.entries.add_link("http://host/x", 7, "nsp", facts, "anna")
+    store.queue.send(store.accounts.id_of("anna"), entry)
+    counts = dict.fromkeys(catalogd.QUEUE_STATUSES, 0)
+    told = {"success": True, "version": catalogd.__version__, "entries": 1}
+    assert status_of(browser, of_ben) == {**told, "queue": counts}
+    own = status_of(browser, key)["queue"]
+    assert own == {**counts, "pending": 1}
+    browser.get("/api/status", status=401)
+
+
+def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
+    browser: webtest.TestApp,
+    service: catalogd.Web,
+    scanner: catalogd.Scanner,
+    library: Library,
+    key: str,
+    free: dict[str, int],
+) -> None:
+    library.add("a.nsp")
+    add_folder(scanner, "/missing")
+    scanner.scan()
+    service.backups.make()
+    told = status_of(browser, key)
+    room = {"answers": True, "free": ROOM.free, "used": ROOM.used}
+    away = "/missing does not exist yet. Create it, or connect its disk."
+    scanned = "2027-01-15T08:00:00"
+    assert told["folders"] == [
+        {"path": str(library.folder), "state": "online", "watched": False, "files": 1}
+        | {"scanned_at": scanned, "problem": "", **room},
+        {"path": "/missing", "state": "offline", "watched": False, "files": 0}
+        | {"scanned_at": None, "problem": away, "answers": True}
+        | {"free": None, "used": None},
+    ]
+    assert told["scan"]["finished"] == scanned
+    assert told["data"] == {"path": service.store.database.folder, **room}
+    assert told["backup"]["kept"] == 7 and told["backup"]["size"] > 1000
+    assert told["faults"] == [{"about": "folders", "of": "/missing", "message": away}]
+    browser.get("/healthz")  # it answers
+
+
+def test_a_folder_is_unread_before_its_first_scan(health: catalogd.Health) -> None:
+    [folder] = health.state()["folders"]
+    assert (folder["state"], folder["scanned_at"], folder["problem"]) == (
+        *("unread", None),
+        "",
+    )
+
+
+def test_the_page_gets_the_same_as_the_command_check(
+    browser: webtest.TestApp, service: catalogd.Web, key: str, free: dict[str, int]
+) -> None:
+    login = {"username": "anna", "password": "correct horse"}
+    browser.post_json("/web/login", login)
+    page = browser.get("/web/status").json
+    token = {"Authorization": f"Bearer {service.token}"}
+    assert browser.get("/web/check", headers=token).json == page
+    assert status_of(browser, key) == page
+
+
+# Disks
+
+
+def test_a_disk_that_does_not_answer_holds_up_one_call_and_no_other(
+    health: catalogd.Health, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health.wait_seconds = 0.1
+    over, calls = threading.Event(), []
+    real = shutil.disk_usage
+
+    def disk_usage(path: str) -> Any:
+        if path != str(library.folder):
+            return real(path)
+        calls.append(path)
+        return over.wait(30) and real(path)
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    for _ in range(3):
+        [folder] = health.state()["folders"]
+        assert (folder["answers"], folder["free"]) == (False, None)
+    assert len(calls) == 1
+    over.set()
+    health.wait_seconds = 30
+    while not health.state()["folders"][0]["answers"]:
+        pass
+
+
+def test_a_full_disk_is_a_fault_until_there_is_room_to_spare(
+    health: catalogd.Health, store: catalogd.Store, free: dict[str, int]
+) -> None:
+    data = store.database.folder
+    counts = []
+    for megabytes in (101, 99, 150, 201, 150):
+        free[data] = megabytes * 10**6
+        counts.append(len(faults(health)))
+    assert counts == [0, 1, 1, 0, 0]
+    free[data] = 99 * 10**6
+    message = f"{data}: only 99 MB are free. Make room."
+    assert faults(health) == [("data", message)]
+
+
+def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
+    service: catalogd.Web,
+    scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copies = tmp_path / "copies"
+    settings = dataclasses.replace(service.settings, backup_folder=str(copies))
+    database = scanner.database
+    backups = catalogd.Backups(database.path, database.clock, settings)
+    health = catalogd.Health(scanner, backups)
+    assert faults(health) == [("backup", f"{copies}: No such file or directory.")]
+    copies.mkdir()
+    assert faults(health) == []
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(copies))
+    why = "the service cannot write there. Allow it."
+    assert faults(health) == [("backup", f"{copies}: {why}")]
+    backups.problem = "The disk is full."
+    assert faults(health) == [("backup", "No backup was made: The disk is full.")]
+    backups.count, backups.problem = 0, ""
+    assert faults(health) == []
+
+
+def test_a_data_folder_that_does_not_answer_is_a_fault() -> None:
+    fault = catalogd.space_fault("/data", TimeoutError("no answer"))
+    assert fault == "/data: it does not answer."
+
+
+# Scans and damage
+
+
+def test_a_scan_that_failed_is_a_fault(
+    health: catalogd.Health, scanner: catalogd.Scanner
+) -> None:
+    scanner.state.problem = "The disk is full."
+    assert faults(health) == [("scan", "The last scan failed: The disk is full.")]
+
+
+def test_damage_that_verify_found_is_a_fault_until_the_file_is_replaced(
+    health: catalogd.Health, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"name": "Celeste", "description": "", "version": ""}
+    entry = store.entries.add_link("http://host/x", 7, "nsp", facts, "anna")
+    store.entries.set_fault(entry, "damaged")
+    told = [("files", "Celeste is damaged: its content has changed.")]
+    assert faults(health) == told
+    monkeypatch.setattr(catalogd.Entries, "damaged", None)  # it is read once
+    assert faults(health) == told
+    monkeypatch.undo()
+    store.entries.set_fault(entry, None)
+    assert faults(health) == []
+
+
+def test_a_database_that_cannot_be_read_is_a_fault(
+    health: catalogd.Health, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(database: catalogd.Database) -> int:
+        raise catalogd.StorageFailed("The database cannot be used: disk I/O error.")
+
+    monkeypatch.setattr(catalogd.Database, "version", fail)
+    told = ("database", "The database cannot be used: disk I/O error.")
+    assert faults(health) == [told]
+
+
+def test_a_damaged_database_is_not_copied_over_a_whole_copy(
+    service: catalogd.Web, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "damaged.db"
+    catalogd.copy_database(service.store.database.path, str(path))
+    copy = tmp_path / "copy.db"
+    catalogd.copy_database(str(path), str(copy))
+    whole = copy.read_bytes()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        sql = "UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'entries'"
+        db.execute(sql)
+    db.close()
+    with pytest.raises(catalogd.Damaged) as problem:
+        catalogd.copy_database(str(path), str(copy))
+    assert str(problem.value).startswith(f"{path}: ")
+    assert copy.read_bytes() == whole
+    assert not [*tmp_path.glob("*.part*")]
+
+
+# Asking what may not answer
+
+
+def test_an_error_that_is_none_of_the_system_is_raised() -> None:
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        catalogd.Askers().ask({"one": fail}, 30)
