@@ -65,6 +65,7 @@ PROGRAM = "send-to-switch"
 POLL_SECONDS = 3.0  # between two calls for the queue
 REPORT_SECONDS = 2.0  # between two reports of progress
 TIMEOUT_SECONDS = 30.0  # that a socket may be silent
+CONNECT_SECONDS = 5.0  # that a console may take to greet
 CHUNK_BYTES = 1024 * 1024
 Address = urllib.parse.SplitResult
 Response = http.client.HTTPResponse
@@ -1222,6 +1223,13 @@ EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
 class Connection(ftplib.FTP):
     """The control connection to a console's FTP server, with what those do."""
 
+    def open(self, host: str, port: int) -> None:
+        """Connect. A console that is off is told soon; later it may be busy."""
+        self.connect(host, port, CONNECT_SECONDS)
+        assert self.sock
+        self.timeout = TIMEOUT_SECONDS  # also of the data connections
+        self.sock.settimeout(self.timeout)
+
     def getline(self) -> str:
         """Return a line of a reply. ftpsrv tells a SIZE of 2 to 4 GiB as a negative
         number, of whose sign it makes a reply of several lines."""
@@ -1264,13 +1272,16 @@ class FTP(Storage):
         """:raises TargetOffline: it takes no file now."""
         try:
             if self._ftp.sock is None:
-                self._ftp.connect(self.host, self.port, TIMEOUT_SECONDS)
+                self._ftp.open(self.host, self.port)
                 self._ftp.login(self.user, self.password)
                 self._ftp.voidcmd("TYPE I")
         except ftplib.all_errors as error:
             self.close()
             where = f"{self.host}:{self.port}"
             message = f"The FTP server at {where} is not ready: {error_text(error)}."
+            if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
+                message = f"{self.host} does not answer. Is the program open on the"
+                message += " console?"
             raise TargetOffline(message) from error
 
     def _enter(self, folder: str) -> None:

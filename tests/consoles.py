@@ -1,13 +1,12 @@
-"""Stand-ins: an FTP server and a network installer of a console, and a web server."""
+"""Stand-ins: an FTP server and a network installer of a console, and a web server.
+Another FTP server is in ftpsrv.py."""
 
 import contextlib
 import http.client
 import http.server
 import math
 import pathlib
-import shutil
 import socket
-import socketserver
 import struct
 import threading
 import time
@@ -116,154 +115,6 @@ class FTPConsole:
 
     def close(self) -> None:
         self._over = True
-        self._thread.join()
-
-
-class Session(socketserver.StreamRequestHandler):
-    """A control connection to the server below, and its data connections."""
-
-    timeout = 30
-    server: "Ftpsrv"
-
-    def handle(self) -> None:
-        self.server.sessions.append(self)
-        self.marker, self.renamed = 0, pathlib.Path()
-        self.listener = socket.socket()
-        self.place = self.server.folder
-        self.reply(220, "Service ready for new user.")
-        with contextlib.suppress(OSError):
-            for line in self.rfile:
-                word, _, argument = line.decode().strip().partition(" ")
-                self.server.commands.append(word)
-                refusals = self.server.refuses.get(word, [])
-                if refusals and (refusal := refusals.pop(0)):
-                    self.reply(*refusal.split(" ", 1))
-                else:
-                    getattr(self, f"do_{word}", self.unknown)(argument)
-
-    def reply(self, code: object, text: str) -> None:
-        """A text that begins with "-" is made a reply of several lines."""
-        line = f"{code} {text}" if text[0] != "-" else f"{code}{text}{code} END"
-        self.wfile.write(f"{line}\r\n".encode())
-
-    def unknown(self, argument: str) -> None:
-        self.reply(500, "Syntax error, command unrecognized.")
-
-    def path(self, name: str) -> pathlib.Path:
-        return self.server.folder / name[1:] if name[0] == "/" else self.place / name
-
-    def do_USER(self, argument: str) -> None:
-        self.reply(230, "User logged in, proceed.")
-
-    def do_TYPE(self, argument: str) -> None:
-        self.reply(200, "Command okay.")
-
-    def do_CWD(self, argument: str) -> None:
-        self.place = self.path(argument)
-        self.reply(250, "Requested file action okay, completed.")
-
-    def finish(self) -> None:
-        self.listener.close()
-        self.server.sessions.remove(self)
-
-    def do_PASV(self, argument: str) -> None:
-        self.listener.close()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(self.timeout)
-        port = self.server.announce(self.listener.getsockname()[1])
-        high, low = divmod(port, 256)
-        self.reply(227, f"Entering Passive Mode (127,0,0,1,{high},{low}).")
-
-    def do_SIZE(self, argument: str) -> None:
-        path, half = self.path(argument), 2 ** (self.server.bits - 1)
-        if path.is_file():
-            self.reply(213, str((path.stat().st_size + half) % (2 * half) - half))
-        else:
-            self.reply(550, "Requested action not taken, No such file or directory.")
-
-    def do_REST(self, argument: str) -> None:
-        self.marker = int(argument)
-        self.reply(350, "Requested file action pending further information.")
-
-    def do_STOR(self, argument: str) -> None:
-        self.receive(self.path(argument), "wb")
-
-    def do_APPE(self, argument: str) -> None:
-        self.receive(self.path(argument), "ab")
-
-    def receive(self, path: pathlib.Path, mode: str) -> None:
-        with open(path, mode, buffering=0) as file, self.data() as data:
-            file.seek(self.take_marker() or file.tell())
-            for block in iter(lambda: data.recv(65536), b""):
-                file.write(block)
-                if self.server.drop_at and file.tell() >= self.server.drop_at[0]:
-                    self.server.drop_at.pop(0)
-                    raise ConnectionAbortedError
-        if self.server.damages:
-            with open(path, "r+b") as part:
-                part.write(bytes(self.server.damages))
-        self.reply(226, "Closing data connection.")
-
-    def do_RETR(self, argument: str) -> None:
-        with open(self.path(argument), "rb") as file, self.data() as data:
-            file.seek(self.take_marker())
-            shutil.copyfileobj(file, data.makefile("wb", buffering=0))
-        self.reply(226, "Closing data connection.")
-
-    def take_marker(self) -> int:
-        marker, self.marker = self.marker, 0
-        return marker
-
-    @contextlib.contextmanager
-    def data(self) -> Iterator[socket.socket]:
-        self.reply(150, "File status okay; about to open data connection.")
-        with self.listener, self.listener.accept()[0] as data:
-            data.settimeout(self.timeout)
-            yield data
-
-    def do_RNFR(self, argument: str) -> None:
-        self.renamed = self.path(argument)
-        self.reply(350, "Requested file action pending further information.")
-
-    def do_RNTO(self, argument: str) -> None:
-        if self.path(argument).exists():
-            return self.reply(553, "Requested action not taken, File exists.")
-        self.renamed.rename(self.path(argument))
-        return self.reply(250, "Requested file action okay, completed.")
-
-    def do_DELE(self, argument: str) -> None:
-        self.path(argument).unlink()
-        self.reply(250, "Requested file action okay, completed.")
-
-
-class Ftpsrv(socketserver.ThreadingTCPServer):
-    """The FTP server in Sphaira, as its source is: it takes REST, also before STOR,
-    which then truncates the file and seeks; it knows no EPSV; its SIZE is a signed
-    number of `bits` bits, whose sign makes a broken reply; it renames over no file."""
-
-    allow_reuse_address = True
-    daemon_threads = False
-
-    def __init__(self, folder: pathlib.Path, bits: int = 32) -> None:
-        super().__init__(("127.0.0.1", 0), Session)
-        self.folder = folder
-        self.bits = bits
-        self.commands: list[str] = []
-        self.refuses: dict[str, list[str]] = {}  # by command: replies, "" for its own
-        self.drop_at: list[int] = []  # sizes of a file at which all connections close
-        self.announce: Callable[[int], int] = lambda port: port  # of data connections
-        self.damages = 0  # bytes at the start of each file that become zeros
-        self.url = f"ftp://127.0.0.1:{self.server_address[1]}/"
-        self.sessions: list[Session] = []  # that have not ended
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    def is_busy(self) -> bool:
-        return bool(self.sessions)
-
-    def close(self) -> None:
-        self.shutdown()
-        self.server_close()
         self._thread.join()
 
 

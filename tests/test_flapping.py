@@ -19,7 +19,8 @@ import pytest
 
 import send_to_switch
 from conftest import Home, short_and_long, wait_for
-from consoles import Ftpsrv, Installer
+from consoles import Installer
+from ftpsrv import Ftpsrv
 
 PATIENCE = 120.0  # seconds for what is left once the connections are good
 MAX_DELAY = 0.02

@@ -11,7 +11,8 @@ import pytest
 import catalogd
 from browser import PHONE, button, options, see, sign_in, until
 from conftest import Library, Visit
-from consoles import FTPConsole, Ftpsrv, Installer
+from consoles import FTPConsole, Installer
+from ftpsrv import Ftpsrv
 
 CONTENT = bytes(range(256)) * 400
 NAME = "Star Garden.nsp"

@@ -19,7 +19,8 @@ import pytest
 import catalogd
 import send_to_switch
 from conftest import Home, small_disk, wait_for
-from consoles import FTPConsole, Ftpsrv, Installer, Origin, Request, when_sent
+from consoles import FTPConsole, Installer, Origin, Request, when_sent
+from ftpsrv import Ftpsrv
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
 
@@ -669,9 +670,30 @@ def test_homebrew_goes_to_the_switch_folder(
 def test_a_console_that_is_off_is_offline(home: Home, console: FTPConsole) -> None:
     item = home.queue("game.nsp", GAME)
     console.close()
-    with pytest.raises(send_to_switch.TargetOffline, match="is not ready"):
+    with pytest.raises(send_to_switch.TargetOffline, match="127.0.0.1 does not answer"):
         home.sender(console.url()).send_next()
     assert home.item(item)["status"] == "pending"
+
+
+def test_a_console_that_accepts_and_says_nothing_is_soon_offline(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_to_switch, "CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        sender = home.sender(f"ftp://127.0.0.1:{silent.getsockname()[1]}/")
+        why = "Is the program open on the console"
+        with pytest.raises(send_to_switch.TargetOffline, match=why):
+            sender.target.check_ready(sender.state)
+
+
+def test_what_a_console_does_after_its_greeting_may_take_longer(
+    home: Home, console: FTPConsole
+) -> None:
+    target: Any = home.sender(console.url()).target
+    assert target.check_ready(home.state()) == send_to_switch.READY
+    seconds = send_to_switch.TIMEOUT_SECONDS
+    assert target._ftp.timeout == target._ftp.sock.gettimeout() == seconds
+    target.close()
 
 
 def test_a_folder_that_the_console_does_not_have_is_created(

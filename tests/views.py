@@ -229,7 +229,7 @@ def device(name: str, **facts: Any) -> dict[str, Any]:
     }
 
 
-NO_CONSOLE = "The FTP server at 192.168.1.21:5000 is not ready: no answer."
+NO_CONSOLE = "192.168.1.21 does not answer. Is the program open on the console?"
 DEVICES = [
     device("Living room", state="sending", shared=True),
     device("Bedroom", target=NO_CONSOLE),
