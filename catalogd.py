@@ -14182,6 +14182,9 @@ def running_service(folder: str) -> Service | None:
     raise Problem(answer["message"])
 
 
+UNITS_FOLDER = "/etc/systemd/system/multi-user.target.wants"  # started at boot
+
+
 class CheckUp:
     """The tests of the command `check`. Each returns what is well.
     :raises Problem, OSError: what is wrong."""
@@ -14192,8 +14195,9 @@ class CheckUp:
     def results(self) -> Iterator[bool]:
         """Print a line for each test, and yield whether all is well."""
         tests = (self.settings, self.folders, self.data, self.database, self.address)
+        more = [self.clients] if self.client_units else []
         told = set()
-        for test in (*tests, self.clock, self.versions, self.features):
+        for test in (*tests, self.clock, self.versions, self.features, *more):
             is_well = False
             try:
                 text, is_well = f"ok: {test()}", True
@@ -14214,6 +14218,12 @@ class CheckUp:
     @functools.cached_property
     def service(self) -> Service | None:
         return running_service(self.args.data_dir)
+
+    @functools.cached_property
+    def client_units(self) -> list[str]:
+        """The clients that are services of this machine, by an earlier release."""
+        found = pathlib.Path(UNITS_FOLDER).glob("send-to-switch@*.service")
+        return sorted(path.stem for path in found)
 
     def settings(self) -> str:
         count = len(self.found.folders)  # first: it finds the path of the file
@@ -14303,6 +14313,15 @@ class CheckUp:
         lacks = [] if client else [f"{CLIENT}.py for devices"]
         lacks += [] if local_name() else ["avahi-daemon for a name in .local"]
         return f"all but {' and '.join(lacks)}" if lacks else "all"
+
+    def clients(self) -> str:
+        units = self.client_units
+        return (
+            f"{', '.join(units)}: sends as before. The page can do it: remove the old"
+            " device there and add its console (Settings, Devices), then run 'sudo"
+            f" systemctl disable --now {' '.join(units)}'. For a card in a reader see"
+            " /usr/share/doc/catalogd/debian.md."
+        )
 
 
 @command("example")

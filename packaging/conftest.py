@@ -23,7 +23,7 @@ import pytest
 TOP = pathlib.Path(__file__).parent.parent
 SUITE = os.environ.get("SUITE", "bookworm")  # of Debian
 DEBIAN_PACKAGES = [
-    *("systemd-sysv", "dbus", "adduser", "avahi-daemon"),
+    *("systemd-sysv", "libpam-systemd", "dbus", "adduser", "avahi-daemon"),
     *("python3-bottle", "python3-waitress", "python3-platformdirs"),
 ]
 

@@ -45,29 +45,6 @@ for i, route in enumerate(catalogd.ROUTES):
 sys.exit(catalogd.main())
 """
 
-
-PAIR = """
-import http.server, json, urllib.parse
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
-        with open("/srv/told", "w") as file:
-            file.write(query.get("target", [""])[0])
-        self.reply({"success": True, "queue": []})
-
-    def do_POST(self):
-        self.reply({"success": True, "api_key": "k" * 9, "device": "d"})
-
-    def reply(self, answer):
-        body = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-http.server.ThreadingHTTPServer(("127.0.0.1", 6070), Handler).serve_forever()
-"""
 CLIENT = "send-to-switch@living-room.service"
 DROP_IN = "/etc/systemd/system/send-to-switch@living-room.service.d/folder.conf"
 
@@ -159,6 +136,35 @@ class Machine:
         """Return the paths of all entries."""
         body = self.call(":6069/api/list", Authorization=f"Bearer {key}")[1]
         return {entry["source"] for entry in json.loads(body)["entries"]}
+
+
+class Page:
+    """Calls of the page, in a session of anna's."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        body = {"username": "anna", "password": "correct horse"}
+        headers = machine.call(":6069/web/login", body)[0]
+        self.cookie = headers["Set-Cookie"].partition(";")[0]
+
+    def call(self, path: str, body: Any = None) -> Any:
+        return json.loads(
+            self.machine.call(f":6069{path}", body, Cookie=self.cookie)[1]
+        )
+
+    def send(self, name: str, device: str) -> None:
+        """Send the entry to the device, by their names."""
+        found = {}
+        for path in ("entries", "devices"):
+            rows = self.call(f"/web/{path}")[path]
+            found[path] = {row["name"]: row["id"] for row in rows}
+        body = {"entry_id": found["entries"][name], "device": found["devices"][device]}
+        self.call("/api/send-to-switch", body)
+
+
+@pytest.fixture
+def page(machine: Machine) -> Page:
+    return Page(machine)
 
 
 @pytest.fixture(scope="module")
@@ -321,6 +327,44 @@ def test_folders_below_srv_mnt_and_media_are_served(machine: Machine, key: str) 
     assert download[1] == "bytes"
 
 
+def test_the_service_sends_to_a_console(machine: Machine, page: Page) -> None:
+    """In its sandbox, which also allows for the search."""
+    shutil.copy(TOP / "tests/ftpsrv.py", machine.root / "srv")
+    run_console = ["python3", "/srv/ftpsrv.py", "/srv/console", "5000"]
+    machine.run("mkdir", "/srv/console")
+    machine.run("systemd-run", "--unit=console", *run_console)
+    assert page.call("/web/consoles")["consoles"] == [], "there is no network"
+    console = {"name": "Attic", "target": "ftp://127.0.0.1:5000/"}
+    page.call("/web/devices", console)
+    page.send("s", "Attic")
+    file = machine.root / "srv/console/s.nsp"
+    machine.wait_for(lambda: file.exists() and file.read_text() == "bytes")
+
+
+def test_a_user_runs_the_client_as_a_service_for_a_card(
+    machine: Machine, page: Page
+) -> None:
+    """By the lines of packaging/debian.md, with another folder."""
+    machine.run("useradd", "--create-home", "dora")
+    machine.run("install", "-d", "-o", "dora", "/srv/card")
+    code = page.call("/web/pairing", {})["code"]
+    pair, *lines, linger, enable = readme("A card in a reader is written")
+    pair = pair.replace("482-915", code).replace("/media/SDCARD", "/srv/card")
+    linger = linger.replace("sudo ", "").replace("$USER", "dora")
+    machine.run(*linger.split())
+    number = machine.run("id", "-u", "dora").strip()
+    folder = f"/run/user/{number}"
+    is_up = ["sh", "-c", f"test -S {folder}/systemd/private && echo yes"]
+    machine.wait_for(lambda: machine.does(*is_up))
+    own = f"export XDG_RUNTIME_DIR={folder}"
+    script = "; ".join(["set -e; cd", own, pair, *lines, enable])
+    machine.run("su", "dora", "-c", script)
+    page.send("s", "Card reader")
+    machine.wait_for((machine.root / "srv/card/s.nsp").exists)
+    owner = machine.run("stat", "-c", "%U", "/srv/card/s.nsp")
+    assert owner.strip() == "dora"
+
+
 def test_the_backup_and_restore_of_the_readme_work(machine: Machine, key: str) -> None:
     machine.follows(readme("**Backup**"))
     machine.run("catalogd", "user", "remove", "ben")
@@ -412,62 +456,6 @@ def test_a_service_that_hangs_is_ended_by_the_watchdog(machine: Machine) -> None
     assert "Watchdog timeout" in journal
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--service x", "is an option of 'send-to-switch pair'"),
-        ("pair http://h 482915 --service X/y --to lan://h", "lower-case letters"),
-        ("pair http://h 482915 --service x", "needs --to TARGET"),
-    ],
-)
-def test_a_wrong_service_of_the_client_is_refused(
-    machine: Machine, words: str, message: str
-) -> None:
-    printed = machine.does("send-to-switch", *words.split())
-    assert machine.status == 1
-    assert message in printed
-
-
-def test_a_paired_client_runs_as_a_service(machine: Machine) -> None:
-    machine.write("/srv/pair.py", PAIR)
-    machine.run("systemd-run", "--unit=pair", "python3", "/srv/pair.py")
-    pair = (
-        "pair http://127.0.0.1:6070 482-915 --to folder:/srv/card --service living-room"
-    )
-    up = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:6070/')"
-    machine.wait_for(lambda: machine.does("python3", "-c", up) == "")
-    printed = machine.run("send-to-switch", *pair.split())
-    assert "is running, also after a reboot" in printed
-    assert "copy and edit /usr/share/doc/catalogd/examples/" in printed
-    assert machine.run("systemctl", "is-enabled", CLIENT).strip() == "enabled"
-    for name in ("living-room.ini", "living-room.key"):
-        path = f"/etc/catalogd/send-to-switch/{name}"
-        assert machine.run("stat", "-c", "%U %a", path).strip() == "root 600"
-    owner = ["stat", "-c", "%U", f"/proc/{machine.unit('MainPID', CLIENT)}"]
-    assert machine.run(*owner).strip() == "send-to-switch"
-    journal = ["journalctl", f"--unit={CLIENT}"]
-    told = "There is no folder /srv/card. Is the card in?"
-    machine.wait_for(lambda: told in machine.run(*journal))
-    assert (machine.root / "srv/told").read_text() == told
-
-
-def test_the_drop_in_for_a_folder_opens_that_folder_alone(machine: Machine) -> None:
-    machine.run("install", "-d", "-o", "send-to-switch", "/srv/card")
-    drop_in = TOP / "packaging/debian/examples/send-to-switch-folder.conf"
-    machine.run("systemctl", "restart", CLIENT)
-    told = machine.root / "srv/told"
-    machine.wait_for(lambda: "cannot be written to" in told.read_text())
-    machine.write(DROP_IN, drop_in.read_text().replace("/media/SDCARD", "/srv/card"))
-    machine.run("systemctl", "daemon-reload")
-    machine.run("systemctl", "restart", CLIENT)
-    machine.wait_for(lambda: told.read_text().startswith("ready"))
-    enter = ["nsenter", "--mount", f"--target={machine.unit('MainPID', CLIENT)}"]
-    machine.run(*enter, "touch", "/srv/card/it")
-    for path in ("/srv/games", "/etc", "/var/lib/catalogd"):
-        printed = machine.does(*enter, "touch", f"{path}/it")
-        assert "Read-only file system" in printed
-
-
 def test_stopping_is_clean_and_quick(machine: Machine) -> None:
     machine.run("systemctl", "stop", "catalogd")
     assert machine.unit("Result") == "success"
@@ -475,22 +463,45 @@ def test_stopping_is_clean_and_quick(machine: Machine) -> None:
     machine.run("systemctl", "start", "catalogd")
 
 
+@pytest.fixture(scope="module")
+def client(machine: Machine) -> None:
+    """Make a client a service, as an earlier release of the package did."""
+    code = Page(machine).call("/web/pairing", {})["code"]
+    pair = ["pair", "http://127.0.0.1:6069", code, "--to", "folder:/srv/living"]
+    config = ["--config", "/etc/catalogd/send-to-switch/living-room.ini"]
+    machine.run("send-to-switch", *pair, "--name", "Living room", *config)
+    machine.run("systemctl", "enable", CLIENT)
+
+
 def test_an_upgrade_keeps_the_data_and_restarts(
-    machine: Machine, debs: tuple[pathlib.Path, ...], key: str
+    machine: Machine, debs: tuple[pathlib.Path, ...], key: str, client: None
 ) -> None:
-    before, client, ini = (
-        machine.unit("MainPID"),
-        machine.unit("MainPID", CLIENT),
-        machine.run("cat", "/etc/catalogd/catalogd.ini"),
-    )
+    before = machine.unit("MainPID")
+    ini = machine.run("cat", "/etc/catalogd/catalogd.ini")
     shutil.copy(debs[1], machine.root / "srv")
     printed = machine.run("apt-get", "install", "-y", f"/srv/{debs[1].name}")
     assert "setup=" not in printed, "there is an account already"
     assert machine.unit("MainPID") != before
-    assert machine.unit("MainPID", CLIENT) not in (client, "0")
+    assert machine.unit("MainPID", CLIENT) != "0"
     assert json.loads(machine.call(":6069/healthz")[1])["version"] == "99.0"
     assert len(machine.sources(key)) == 3
     assert machine.run("cat", "/etc/catalogd/catalogd.ini") == ini
+
+
+def test_a_client_that_is_a_service_goes_on(machine: Machine, page: Page) -> None:
+    """With the drop-in that its owner has for the folder."""
+    owner = ["stat", "-c", "%U", f"/proc/{machine.unit('MainPID', CLIENT)}"]
+    assert machine.run(*owner).strip() == "send-to-switch"
+    told = "There is no folder /srv/living. Is the card in?"
+    journal = ["journalctl", f"--unit={CLIENT}"]
+    machine.wait_for(lambda: told in machine.run(*journal))
+    assert f"disable --now {CLIENT[:-8]}'" in machine.run("catalogd", "check")
+    machine.run("install", "-d", "-o", "send-to-switch", "/srv/living")
+    machine.write(DROP_IN, "[Service]\nReadWritePaths=-/srv/living\n")
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "restart", CLIENT)
+    page.send("s", "Living room")
+    machine.wait_for((machine.root / "srv/living/s.nsp").exists)
 
 
 def test_removing_keeps_the_data_and_the_settings(machine: Machine) -> None:

@@ -1477,6 +1477,20 @@ def test_a_service_that_is_well_has_eight_lines_that_are_ok(check: Check) -> Non
     assert all(text.startswith("ok: ") for text in rows.values())
 
 
+def test_clients_that_are_services_are_told_how_to_move_to_the_page(
+    check: Check, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"send-to-switch@{name}.service").symlink_to("/lib/systemd/unit")
+    (tmp_path / "catalogd.service").touch()
+    monkeypatch.setattr(catalogd, "UNITS_FOLDER", str(tmp_path))
+    code, rows = check()
+    assert (code, len(rows)) == (0, 9)
+    assert rows["clients"].startswith("ok: send-to-switch@a, send-to-switch@b: sends")
+    command = "'sudo systemctl disable --now send-to-switch@a send-to-switch@b'"
+    assert command in rows["clients"]
+
+
 def test_the_lines_name_what_was_checked(
     check: Check, library: Library, data: pathlib.Path
 ) -> None:
