@@ -7061,7 +7061,7 @@ input[type="checkbox"] {
 }
 .view { max-width: 84rem; margin: 0 auto; padding: 0 2rem 6rem; }
 .view.library { max-width: 160rem; }
-.view.queue { max-width: 52rem; }
+:is(.view.queue, .view.settings) { max-width: 52rem; }
 .head {
   display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
   padding: 1.25rem 0 1rem;
@@ -7211,8 +7211,8 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 }
 .choice { display: contents; cursor: pointer; user-select: none; }
 .choice input, .part-choice input {
-  appearance: none; display: grid; place-items: center; width: 1.625rem;
-  height: 1.625rem;
+  appearance: none; display: grid; place-items: center; width: min(1.625rem, 8vw);
+  height: min(1.625rem, 8vw);
   border: 2px solid var(--edge); border-radius: 50%; padding: 0;
   background: var(--surface);
 }
@@ -7365,8 +7365,9 @@ dialog::backdrop { background: var(--veil); }
 .part dl { width: 100%; margin-bottom: 1rem; }
 .description { white-space: pre-line; overflow-wrap: break-word; max-width: 60ch; }
 dl {
-  display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr));
-  gap: .75rem 1.5rem; padding-top: .9rem; border-top: 1px solid var(--line);
+  display: grid; gap: .75rem 1.5rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(10rem, 100%), 1fr));
+  padding-top: .9rem; border-top: 1px solid var(--line);
 }
 .wide-field { grid-column: 1 / -1; }
 dt { color: var(--muted); font-size: .8125rem; }
@@ -7392,8 +7393,10 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
   border-radius: 2px; background: var(--line);
 }
 .step h3 { font-size: 1.0625rem; }
-.step.is-done { grid-template-columns: 1fr auto; align-items: baseline; }
-.step.is-done > p { font-weight: 550; overflow-wrap: anywhere; }
+.step.is-done { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 .9rem; }
+.step.is-done > p {
+  flex: 1 1 8rem; min-width: 0; font-weight: 550; overflow-wrap: break-word;
+}
 .step.is-done::before { content: "\2713"; }
 .found { display: flex; flex-wrap: wrap; align-items: center; gap: .5rem; }
 .found .note { flex-basis: 100%; }
@@ -7435,8 +7438,16 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .tick.check .glyph { color: var(--accent); }
 .tick.close, .tick.close .glyph { position: static; color: var(--bad); }
 .tick small { display: block; font-weight: 400; overflow-wrap: break-word; }
+.ready {
+  display: grid; justify-items: center; gap: .35rem; padding: 1.25rem 1rem;
+  border-radius: 16px; background: var(--soft); text-align: center;
+}
+.ready > .glyph { width: 3rem; height: 3rem; color: var(--accent); }
+.ready-word { font-size: 1.75rem; font-weight: 700; letter-spacing: -.02em; }
+.ready button { margin-top: .75rem; min-width: 9rem; }
 .numbered {
-  display: grid; gap: .75rem; padding-left: 1.25rem; margin: 0; overflow-wrap: anywhere;
+  display: grid; grid-template-columns: minmax(0, 1fr); gap: .75rem;
+  padding-left: 1.25rem; margin: 0; overflow-wrap: break-word;
 }
 .numbered .code { margin-top: .4rem; }
 .question { width: min(26rem, calc(100vw - 2rem)); }
@@ -7534,11 +7545,7 @@ button.link {
 .tabs a[aria-current] {
   color: var(--accent); text-decoration: underline 3px; text-underline-offset: .6rem;
 }
-.columns {
-  display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.25rem;
-  align-items: start;
-}
-.columns > div { display: grid; gap: 1.25rem; min-width: 0; }
+.panels { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1.25rem; }
 .signed { color: var(--muted); font-size: .9375rem; overflow-wrap: break-word; }
 .panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
 .panel, .panel form, .panel .field { grid-template-columns: minmax(0, 1fr); }
@@ -7612,7 +7619,6 @@ button.link {
 }
 
 /* Narrow screens: the menu is at the bottom, in reach of the thumb */
-@media (width < 56.25em) { .columns { grid-template-columns: minmax(0, 1fr); } }
 @media (width < 43.75em) {
   .top { display: block; padding: 0; }
   .brand, .who { display: none; }
@@ -7688,7 +7694,6 @@ button.link {
   .facts h2 { font-size: 1.375rem; padding-right: 2rem; }
   .facts .send { flex: 1; min-height: 3rem; padding: .4rem .75rem; }
   .parts { margin-right: -.6rem; }
-  dl { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
 }
@@ -8051,7 +8056,7 @@ const WORDS = {
   tabs: {
     you: "You",
     devices: "Devices",
-    library: "Library",
+    library: "Files",
     people: "People",
     server: "Server",
   },
@@ -8107,8 +8112,7 @@ const WORDS = {
   },
   findConsoles: "Find consoles",
   finding: "Looking around\u2026",
-  foundConsole: (address, isInstaller) =>
-    `${address}, ${isInstaller ? "network install" : "FTP"}`,
+  foundConsole: address => `${address}, FTP`,
   foundNone:
     "Nothing was found. Open the program on the console, or type the address that it " +
     "shows.",
@@ -11915,12 +11919,13 @@ function changeList(method, path, body) {
 }
 
 function renderSettings() {
-  const columns = {
-    you: renderYou,
-    devices: renderDevicesTab,
-    library: renderLibraryTab,
-    people: renderPeople,
-    server: renderServer,
+  const isAdmin = state.account.admin;
+  const panels = {
+    you: () => [renderAccountPanel(), renderPassword(), renderSessions()],
+    devices: () => [renderDevices(), renderConsole(), renderKeys()],
+    library: () => [renderFolders(), isAdmin && [renderAddLink(), renderTidy()]],
+    people: () => [renderAccounts(), renderAddAccount()],
+    server: () => [renderHealth(), renderDisks(), renderBackup(), renderAbout()],
   };
   return [
     h.div("head", h.h1(null, WORDS.settings)),
@@ -11937,36 +11942,7 @@ function renderSettings() {
         ),
       ),
     ),
-    h.div(
-      {class: "columns", key: state.settings.tab},
-      columns[state.settings.tab]().map(panels => h.div(null, panels)),
-    ),
-  ];
-}
-
-// Each tab returns the panels of its columns.
-
-function renderYou() {
-  return [[renderAccountPanel(), renderPassword()], renderSessions()];
-}
-
-function renderDevicesTab() {
-  return [renderDevices(), [renderConsole(), renderKeys()]];
-}
-
-function renderLibraryTab() {
-  if (!state.account.admin) return [renderFolders()];
-  return [[renderFolders(), renderAddLink()], renderTidy()];
-}
-
-function renderPeople() {
-  return [renderAccounts(), renderAddAccount()];
-}
-
-function renderServer() {
-  return [
-    [renderHealth(), renderDisks()],
-    [renderBackup(), renderAbout()],
+    h.div({class: "panels", key: state.settings.tab}, panels[state.settings.tab]()),
   ];
 }
 
@@ -12420,7 +12396,7 @@ function renderConsoleStep({found, note}, {program}) {
       {class: "found", key: "found", role: "status"},
       button(WORDS.findConsoles, findConsoles, {disabled: note === WORDS.finding}),
       (found || []).map(place =>
-        button(WORDS.foundConsole(place.address, false), () => choose(place), {
+        button(WORDS.foundConsole(place.address), () => choose(place), {
           key: `${place.address}:${place.port}`,
           class: "plain",
         }),
@@ -12448,24 +12424,25 @@ function isInstaller({address = ""}) {
 function renderReadyStep(adding) {
   const device = deviceOf(adding.device);
   if (!device) return renderLoading();
-  const {name, target} = device;
-  const isReady = isTargetReady(target) || isInstaller(device);
-  const why = isReady ? "" : target;
+  if (isTargetReady(device.target) || isInstaller(device)) return renderReady(device);
   return [
-    h.div(
-      {role: "status", key: "ticks"},
-      h.ul(
-        "ticks",
-        renderTick(isReady ? WORDS.connects.ready : WORDS.calling(name), isReady, why),
-      ),
-    ),
-    h.p(
-      "lead",
-      isInstaller(device) ? WORDS.notTried : isReady ? "" : WORDS.keepsTrying,
-    ),
-    isReady && h.p("lead", WORDS.readyText(name)),
+    renderTicks(renderTick(WORDS.calling(device.name), false, device.target)),
+    h.p("lead", WORDS.keepsTrying),
     h.div("actions", button(WORDS.done, closeAdding, {class: "primary"})),
   ];
+}
+
+/** It takes the focus, so that it is in sight.
+ * @param {Device} device */
+function renderReady(device) {
+  const text = isInstaller(device) ? WORDS.notTried : WORDS.readyText(device.name);
+  return h.div(
+    {class: "ready", key: "ready", role: "status"},
+    glyph("check"),
+    h.p("ready-word", WORDS.connects.ready),
+    h.p("lead", text),
+    button(WORDS.done, closeAdding, {class: "primary", ...OPENED}),
+  );
 }
 
 /** Radio buttons for a field of the form.
@@ -12555,30 +12532,20 @@ function renderConnectStep({pairing}, {kind, name}) {
   const hasCalled = device !== undefined && device.state !== "new";
   const {target = ""} = device || {};
   const isReady = hasCalled && (isTargetReady(target) || kind === "lan");
-  const {paired, called, ready, ...answers} = WORDS.connects;
+  const {paired, called, ...answers} = WORDS.connects;
   const why = hasCalled && !isReady ? target : "";
   return [
-    h.div(
-      {role: "status", key: "ticks"},
-      h.ul(
-        "ticks",
-        renderTick(paired, Boolean(pairing?.device)),
-        renderTick(
-          called(device?.name || name.trim() || WORDS.exampleDevice),
-          hasCalled,
-        ),
-        renderTick(answers[kind], isReady, why),
-        renderTick(ready, isReady),
-      ),
+    renderTicks(
+      renderTick(paired, Boolean(pairing?.device)),
+      renderTick(called(device?.name || name.trim() || WORDS.exampleDevice), hasCalled),
+      renderTick(answers[kind], isReady, why),
     ),
-    device &&
-      isReady &&
-      h.div(
-        {class: "actions", key: "ready"},
-        button(WORDS.done, closeAdding, {class: "primary"}),
-        h.p("lead", WORDS.readyText(device.name)),
-      ),
+    device && isReady && renderReady(device),
   ];
+}
+
+function renderTicks(...ticks) {
+  return h.div({role: "status", key: "ticks"}, h.ul("ticks", ticks));
 }
 
 function renderTick(text, isDone, why = "") {

@@ -430,7 +430,7 @@ def test_over_http_on_the_lan_the_console_stays_empty(
         page.get_by_role("link", name="Queue").click()
         page.get_by_role("heading", name="Queue", level=1).wait_for()
         page.get_by_role("link", name="Settings").click()
-        for tab in ("Devices", "Library", "Server", "You", "People"):
+        for tab in ("Devices", "Files", "Server", "You", "People"):
             page.locator("main").get_by_role("link", name=tab, exact=True).click()
             page.get_by_text("Loading").first.wait_for(state="detached")
         button(page, "Set password ben").click()

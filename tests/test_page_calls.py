@@ -404,7 +404,7 @@ def test_an_action_is_disabled_until_it_was_answered(
 
     click_twice("Create key")
     assert anna.locator("form[aria-busy]").count() == 1
-    anna.get_by_role("link", name="Library").last.click()
+    anna.get_by_role("link", name="Files").click()
     click_twice("Scan now")
     assert button(anna, "Scan now").get_attribute("aria-busy") == "true"
     for calls in (held, scan):

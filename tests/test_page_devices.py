@@ -19,6 +19,7 @@ from browser import (
     choose_computer,
     choose_way,
     fill_folder,
+    focused,
     line_of,
     pair,
     report,
@@ -215,7 +216,8 @@ def test_the_sheet_ticks_by_itself_within_two_seconds(anna: Any) -> None:
     ):
         ticks.get_by_text(text).wait_for(timeout=CI_FACTOR * 2000)
         poll(anna, key, target)
-    ticks.get_by_text("Ready", exact=True).wait_for(timeout=CI_FACTOR * 2000)
+    anna.get_by_text("Ready", exact=True).wait_for(timeout=CI_FACTOR * 2000)
+    assert focused(anna) == "Done", "so that it is in sight"
 
 
 def test_the_sheet_shows_why_a_console_does_not_answer(anna: Any) -> None:

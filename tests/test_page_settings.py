@@ -203,7 +203,7 @@ def test_each_tab_has_an_address_and_loads_what_it_shows_alone(anna: Any) -> Non
     assert tab_of(anna) == ("You", "settings/you")
     assert {*calls}.isdisjoint({"keys", "dir", "accounts", "tidy", "status"})
     tabs = anna.get_by_role("navigation", name="Settings").get_by_role("link")
-    assert tabs.all_text_contents() == ["You", "Devices", "Library", "People", "Server"]
+    assert tabs.all_text_contents() == ["You", "Devices", "Files", "People", "Server"]
     tabs.nth(1).focus()
     anna.keyboard.press("Enter")
     see(anna, "There is no device yet.")
@@ -225,7 +225,7 @@ def test_a_member_sees_no_tab_for_admins(kim: Any) -> None:
     see(kim, "Signed in as kim2")
     assert tab_of(kim) == ("You", "settings/you")
     tabs = kim.get_by_role("navigation", name="Settings").get_by_role("link")
-    assert tabs.all_text_contents() == ["You", "Devices", "Library"]
+    assert tabs.all_text_contents() == ["You", "Devices", "Files"]
     tabs.last.click()
     kim.get_by_role("region", name="Library folders").get_by_text("online").wait_for()
     assert kim.get_by_role("region").count() == 1
@@ -237,7 +237,7 @@ def test_the_texts_of_a_tab_are_no_wall(visit: Visit, demo: Demo) -> None:
     sign_in(page, demo.store, demo.address, "Robin")
     for tab in TABS:
         VIEWS[f"settings_{tab}"](page, demo.address)
-        words = re.findall(r"\w[\w']*", page.locator(".columns").inner_text())
+        words = re.findall(r"\w[\w']*", page.locator(".panels").inner_text())
         assert len(words) < 100, tab
 
 

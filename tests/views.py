@@ -356,7 +356,6 @@ def view_add_device_ready(page: Any, address: str) -> None:
     view_add_device_lines(page, address)
     page.route("**/web/pairing", lambda route: route.fulfill(json=used))
     see(page, "Send puts your games on Bedroom now.")
-    page.locator(".step .actions").scroll_into_view_if_needed()
 
 
 def view_add_device_ended(page: Any, address: str) -> None:
