@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
+from ftpsrv import Ftpsrv
+
 TOP = pathlib.Path(__file__).parent.parent
 SUITE = os.environ.get("SUITE", "bookworm")  # of Debian
 DEBIAN_PACKAGES = [
@@ -157,10 +159,11 @@ class Answer(NamedTuple):
 
 
 def call(url: str, key: str, fields: Any = None, **headers: str) -> Answer:
-    """Return the answer to a call with an API key, also one with an error. With fields
-    it is a POST."""
+    """Return the answer to a call with an API key, "" for none, also one with an error.
+    With fields it is a POST."""
     headers = {name.replace("_", "-"): text for name, text in headers.items()}
-    headers["Authorization"] = f"Bearer {key}"
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
     body = None
     if fields is not None:
         headers["Content-Type"] = "application/json"
@@ -230,7 +233,43 @@ def entries(url: str, key: str) -> dict[str, str]:
     return {row["source"].rpartition("/")[2]: row["id"] for row in rows}
 
 
+def arrives(url: str, folder: pathlib.Path, name: str, content: bytes) -> bool:
+    """As anna, add a console, and send an entry to it from the page. Tell whether it
+    arrives there.
+
+    :param folder: for the files of the console.
+    """
+
+    def page(path: str, fields: Any = None) -> Any:
+        return json.loads(call(f"{url}/{path}", "", fields, Cookie=cookie).body)
+
+    login = {"username": "anna", "password": "correct horse"}
+    headers = call(f"{url}/web/login", "", login).headers
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    folder.mkdir()
+    with contextlib.closing(Ftpsrv(folder)) as console:
+        device = page("web/devices", {"name": "Attic", "target": console.url})["device"]
+        rows = wait_for(lambda: page("web/entries")["entries"])
+        ids = {row["name"]: row["id"] for row in rows}
+        page("api/send-to-switch", {"entry_id": ids[name], "device": device})
+        found = wait_for(lambda: [*folder.glob(f"{name}.nsp")])
+    return bool(found[0].read_bytes() == content)
+
+
 LOOPBACK = ["--host", "127.0.0.1", "--port", "0"]
+
+
+def at_home(folder: pathlib.Path) -> dict[str, str]:
+    """Return an environment in which a folder is the user's home."""
+    home = {"HOME": str(folder), "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
+    home |= {"XDG_CONFIG_HOME": "", "CATALOGD_DATA_DIR": str(folder / "data")}
+    return {**os.environ, **home}
+
+
+def add_anna(command: list[Any], folder: pathlib.Path) -> None:
+    """Have a program whose home is a folder create her account."""
+    words = [*command, "user", "add", "anna", "--password-stdin"]
+    run(*words, input="correct horse", env=at_home(folder))
 
 
 @contextlib.contextmanager
@@ -238,11 +277,9 @@ def started(
     command: list[Any], folder: pathlib.Path, **environment: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a program with `folder` as its home; yield it and its address."""
-    home = {"HOME": str(folder), "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
-    home |= {"XDG_CONFIG_HOME": "", "CATALOGD_DATA_DIR": str(folder / "data")}
     process = subprocess.Popen(
         [str(word) for word in command],
-        env={**os.environ, **home, **environment},
+        env={**at_home(folder), **environment},
         cwd=TOP,
         text=True,
         stdout=subprocess.PIPE,

@@ -13,7 +13,9 @@ import pytest
 from conftest import (
     LOOPBACK,
     TOP,
+    add_anna,
     answers,
+    arrives,
     free_port,
     need,
     run,
@@ -74,8 +76,10 @@ def test_a_folder_that_is_dropped_on_the_program_is_served(
     ini = tmp_path / "catalogd.ini"
     ini.write_text("[server]\nhost = 127.0.0.1\nport = 0\n")
     environment = {"BROWSER": "true", "CATALOGD_CONFIG": str(ini)}
-    with started([program, games], tmp_path, **environment) as (process, address):
+    add_anna([program], tmp_path)
+    with started([program, games], tmp_path, **environment) as (_, address):
         assert answers(address)
+        assert arrives(address, tmp_path / "console", "Celeste", b"bytes")
 
 
 def test_the_archive_needs_nothing_but_python(
@@ -83,9 +87,11 @@ def test_the_archive_needs_nothing_but_python(
 ) -> None:
     run(sys.executable, TOP / "packaging/build.py", "pyz", "--to", tmp_path)
     archive = tmp_path / "catalogd.pyz"
-    command = [sys.executable, "-I", "-S", archive, "serve", games, *LOOPBACK]
-    with started(command, tmp_path) as (_, address):
+    command = [sys.executable, "-I", "-S", archive]
+    add_anna(command, tmp_path)
+    with started([*command, "serve", games, *LOOPBACK], tmp_path) as (_, address):
         assert answers(address)
+        assert arrives(address, tmp_path / "console", "Celeste", b"bytes")
     assert (
         subprocess.run([sys.executable, archive, "no"], capture_output=True).returncode
         == 2

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import TOP, Debian, call, entries, get, need, run, skip, wait_for
+from conftest import TOP, Debian, arrives, call, entries, get, need, run, skip, wait_for
 
 URL = "http://127.0.0.1:6069"
 OWNER = 1234  # of the data folder, instead of the 1000 of the example
@@ -135,6 +135,10 @@ def test_it_lists_and_serves_the_games(container: Container, key: str) -> None:
     assert call(path, key).body == CONTENT
     part = call(path, key, Range="bytes=1000-1999")
     assert (part.status, part.body) == (206, CONTENT[1000:2000])
+
+
+def test_it_sends_to_a_console(container: Container, key: str) -> None:
+    assert arrives(URL, container.folder / "console", "large", CONTENT)
 
 
 def test_it_writes_to_its_volume_alone_and_as_its_user(container: Container) -> None:
