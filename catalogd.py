@@ -188,12 +188,16 @@ def is_web_address(text: str) -> bool:
     return has_host and printable and parts.scheme in ("http", "https")
 
 
+NOTICE_WORD = re.compile(r"^(discord|gotify|json|ntfy)\+")  # the form of a notice
+
+
 def secret_addresses(text: str) -> tuple[str, ...]:
     """Return addresses, one on each line. :raises ValueError: one is mistyped."""
     found = tuple(text.split())
     for one in found:
         has_name = "@" in one.partition("://")[2].partition("/")[0]
-        if not is_web_address(one) or not one.isascii() or has_name:
+        address = NOTICE_WORD.sub("", one)
+        if not is_web_address(address) or not one.isascii() or has_name:
             raise ValueError("is not like https://ntfy.sh/my-topic")
     return found
 
@@ -301,7 +305,8 @@ class Settings:
         "queue",
         (),
         "Addresses, such as https://ntfy.sh/my-topic, one on each line, that are told\n"
-        "when items were sent, have failed, or have waited an hour for a device.",
+        "when items were sent, have failed, or have waited an hour for a device, and\n"
+        "when something is wrong with the service.",
         secret_addresses,
     )
     backup_folder: str = option(
@@ -4361,14 +4366,13 @@ class Askers:
         with self._lock:
             answers = {name: self._askers[name].ask(calls[name]) for name in calls}
             concurrent.futures.wait(answers.values(), seconds)
-        return {name: self._outcome(answer) for name, answer in answers.items()}
-
-    @staticmethod
-    def _outcome(answer: "concurrent.futures.Future[Any]") -> Any:
-        if not answer.done():
-            return TimeoutError("no answer")
-        error = answer.exception()
-        return error if isinstance(error, OSError) else answer.result()
+        found: dict[str, Any] = {}
+        for name, answer in answers.items():
+            try:
+                found[name] = answer.result(0)
+            except OSError as error:
+                found[name] = error
+        return found
 
 
 class Disks:
@@ -4928,35 +4932,26 @@ def scan_state(scanner: Scanner) -> dict[str, Any]:
     return {**state, "folders": folders}
 
 
-class Space(NamedTuple):
-    """The room on the disk of a folder, in bytes."""
-
-    free: int
-    used: int
-    is_writable: bool  # the folder, for this user
+NO_SPACE = {"free": None, "used": None, "writable": False}
 
 
-def space(folder: str) -> Space:
-    """:raises OSError: the folder is not there."""
+def space(folder: str) -> Row:
+    """Return the bytes on the disk of a folder, and whether this user may write there.
+    :raises OSError: it is not there."""
     found = shutil.disk_usage(folder)
-    return Space(found.free, found.used, os.access(folder, os.W_OK))
-
-
-def room(found: Any) -> Row:
-    """Return what is told of a Space, or of the error in its place."""
-    free, used, _ = found if isinstance(found, Space) else (None, None, False)
-    return {"answers": not isinstance(found, TimeoutError), "free": free, "used": used}
+    writable = os.access(folder, os.W_OK)
+    return {"free": found.free, "used": found.used, "writable": writable}
 
 
 def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
     """Return what is wrong with a folder that the service writes to, or "".
-    :param found: its Space, or the error in its place."""
+    :param found: its space, or the error in the place of it."""
     if isinstance(found, OSError):
         return f"{folder}: {found.strerror or 'it does not answer'}."
-    if not found.is_writable:
+    if not found["writable"]:
         return f"{folder}: the service cannot write there. Allow it."
-    if found.free < min_free:
-        return f"{folder}: only {found.free / 1e6:.0f} MB are free. Make room."
+    if found["free"] < min_free:
+        return f"{folder}: only {found['free'] / 1e6:.0f} MB are free. Make room."
     return ""
 
 
@@ -4965,7 +4960,7 @@ class Fault(NamedTuple):
 
     about: str  # "folders", "files", "scan", "data", "backup" or "database"
     of: str  # the folder's path or the file's id, "" for the others
-    message: str
+    message: str  # empty where all is well
 
 
 class Health:
@@ -4976,7 +4971,7 @@ class Health:
 
     def __init__(self, scanner: Scanner, backups: Backups) -> None:
         self.scanner, self.backups = scanner, backups
-        self.database = scanner.database
+        self.data, self.copies = scanner.database.folder, backups.folder
         self._askers = Askers()
         self._full: set[str] = set()  # folders on full disks
         self._damaged: tuple[int, list[Row]] = (
@@ -4985,38 +4980,38 @@ class Health:
         )  # version of the database, files
 
     def state(self) -> Row:
-        data, copies = self.database.folder, self.backups.folder
-        paths = {data, copies, *self.scanner.folders}
+        paths = {self.data, self.copies, *self.scanner.folders}
         calls = {path: functools.partial(space, path) for path in paths}
-        last = {"backup": self.backups.last}
+        last = {"last": self.backups.last}
         found = self._askers.ask({**calls, **last}, self.wait_seconds)
-        scan = scan_state(self.scanner)
-        folders = scan.pop("folders")
+        scan, room = scan_state(self.scanner), {}
+        for path in paths:
+            known = NO_SPACE if isinstance(found[path], OSError) else found[path]
+            room[path] = {**known, "answers": not isinstance(found[path], TimeoutError)}
+        file = found["last"] if isinstance(found["last"], Checksum) else None
+        made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
         return {
-            "folders": [{**row, **room(found[row["path"]])} for row in folders],
+            "folders": [{**row, **room[row["path"]]} for row in scan.pop("folders")],
             "scan": scan,
-            "data": {"path": data, **room(found[data])},
-            "backup": self._backup(found["backup"]),
+            "data": {"path": self.data, **room[self.data]},
+            "backup": {"kept": self.backups.count, **made},
             "faults": [one._asdict() for one in self._faults(found) if one.message],
         }
 
-    def _backup(self, last: Any) -> Row:
-        file = last if isinstance(last, Checksum) else None  # its disk may be away
-        made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
-        return {"kept": self.backups.count, **made}
-
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
-        """Yield a fault, with an empty message where all is well, for each subject."""
-        state, data = self.scanner.state, self.database.folder
+        state, backups = self.scanner.state, self.backups
         for path, problem in state.problems.copy().items():
             yield Fault("folders", path, problem)
         yield Fault(
             "scan", "", state.problem and f"The last scan failed: {state.problem}"
         )
-        yield Fault("data", "", self._space_fault(data, found[data]))
-        yield Fault("backup", "", self._backup_fault(found))
+        yield Fault("data", "", self._space_fault(self.data, found))
+        if backups.problem:
+            yield Fault("backup", "", f"No backup was made: {backups.problem}")
+        elif backups.count and backups.folder != backups.own_folder:
+            yield Fault("backup", "", self._space_fault(self.copies, found))
         try:
-            version = self.database.version()
+            version = self.scanner.database.version()
             if version != self._damaged[0]:
                 self._damaged = version, self.scanner.entries.damaged()
         except StorageFailed as problem:
@@ -5025,23 +5020,12 @@ class Health:
             message = f"{file['name']} is damaged: its content has changed."
             yield Fault("files", file["id"], message)
 
-    def _backup_fault(self, found: Mapping[str, Any]) -> str:
-        folder, problem = self.backups.folder, self.backups.problem
-        if problem:
-            return f"No backup was made: {problem}"
-        if not self.backups.count or folder == self.backups.own_folder:
-            return ""
-        return self._space_fault(folder, found[folder])
-
-    def _space_fault(self, folder: str, found: Any) -> str:
+    def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
         """Return what is wrong there. A disk that was full needs more room than others,
         so that it is not full again at once."""
-        fault = space_fault(
-            folder, found, MIN_FREE_BYTES * (1 + (folder in self._full))
-        )
-        self._full.discard(folder)
-        if fault:
-            self._full.add(folder)
+        min_free = MIN_FREE_BYTES * (1 + (folder in self._full))
+        fault = space_fault(folder, found[folder], min_free)
+        self._full = self._full - {folder} | ({folder} if fault else set())
         return fault
 
 
@@ -13148,10 +13132,14 @@ NOTICE_CHECK_SECONDS = 5.0
 CONSOLE_CHECK_SECONDS = 0.25  # between looks at what the database says of consoles
 NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
 MAX_NOTICE_LINES = 10
+MAX_NOTICE_BYTES = 1800  # less than Discord and ntfy take
+MAX_NOTICE_ANSWER = 200  # bytes of an answer that are told
 NOTICES = {
     "completed": "{name} was sent ({account}).",
     "failed": "{name} has failed ({account}): {error:.200}",
     "waiting": "{name} has waited an hour for a device ({account}).",
+    "problem": "{name}",
+    "solved": "Solved: {name}",
 }
 SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -13581,7 +13569,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     host, port = own_address(web.settings.host, server.effective_port)
     web.consoles.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     if web.settings.notify:
-        notices = Notices(web.store, web.settings.notify)
+        notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
     scanner.start()
     for thread in threads:
@@ -13645,47 +13633,133 @@ class Repeated(threading.Thread):
         return not self.is_alive()
 
 
-class Notices:
-    """What the addresses of the setting `notify` are told of all queues."""
+# How servers take a title and a text, by the word before an address: the pattern of the
+# addresses that need no word, without their scheme, and what is sent, as JSON if it is
+# no text. The first one that fits counts. Sources: docs.ntfy.sh/publish, the source of
+# gotify/server (api/message.go), and "Execute Webhook" in Discord's documentation.
+NOTICE_FORMS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "discord": (
+        r"(\w+\.)?discord(app)?\.com/api/.+",
+        lambda title, text: {
+            "content": f"**{title}**\n{text}",
+            "allowed_mentions": {"parse": []},
+        },
+    ),
+    "gotify": (
+        r"[^?]+/message\?(.*&)?token=.+",
+        lambda title, text: {"title": title, "message": text},
+    ),
+    "ntfy": (r"[^/]+/[\w-]+/?(\?.*)?", lambda title, text: text),
+    "json": (r".*", lambda title, text: {"title": title, "text": text}),
+}
 
-    def __init__(self, store: Store, addresses: Iterable[str]) -> None:
-        self.store = store
-        self.addresses = addresses
+
+def notice_form(address: str) -> tuple[str, str]:
+    """Return the word for an address of the setting `notify`, and its URL."""
+    if word := NOTICE_WORD.match(address):
+        return word[1], address[word.end() :]
+    place, forms = address.partition("://")[2], NOTICE_FORMS.items()
+    return next(word for word, row in forms if re.fullmatch(row[0], place)), address
+
+
+def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
+    """Send a notice. Return whether it was taken, and the status and the first words of
+    the answer, or what went wrong, with nothing secret in it."""
+    word, url = notice_form(address)
+    parts = urllib.parse.urlsplit(url)
+    body, kind = NOTICE_FORMS[word][1](title, text), "text/plain"
+    if not isinstance(body, str):
+        body, kind = json.dumps(body), "application/json"
+    headers = {"Title": title, "Content-Type": kind, "Connection": "close"}
+    is_https = parts.scheme == "https"
+    connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
+    place = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    try:
+        call = connect(parts.netloc, timeout=MAX_ANSWER_SECONDS)
+        with contextlib.closing(call):
+            call.request("POST", place, body.encode(), headers)
+            answer = call.getresponse()
+            words = answer.read(MAX_NOTICE_ANSWER).decode(errors="replace")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return False, without_secrets(str(error), parts)
+    told = f"{answer.status} {without_secrets(words, parts)}".rstrip()
+    return 200 <= answer.status < 300, told
+
+
+def without_secrets(text: str, parts: urllib.parse.SplitResult) -> str:
+    """Return a text as one line without what the path and the query of an address have
+    in them, which an answer may quote."""
+    names = re.split("[/&]", f"{parts.path}&{parts.query}")
+    values = {name.rpartition("=")[2] for name in names} - {""}
+    for value in sorted({*values, *map(urllib.parse.unquote, values)}, key=len)[::-1]:
+        text = text.replace(value, "...")
+    return printable(" ".join(text.split()))
+
+
+def post_notices(
+    addresses: Iterable[str], title: str, text: str, askers: Askers
+) -> dict[str, tuple[bool, str]]:
+    """Send a notice to all addresses at once, and return what `post_notice` does."""
+    post = functools.partial(post_notice, title=title, text=text)
+    calls = {address: functools.partial(post, address) for address in addresses}
+    found, late = askers.ask(calls, MAX_ANSWER_SECONDS), (False, "timed out")
+    return {
+        name: found[name] if isinstance(found[name], tuple) else late for name in found
+    }
+
+
+class Notices:
+    """What the addresses of the setting `notify` are told of all queues, and of the
+    service's health."""
+
+    def __init__(self, store: Store, addresses: Iterable[str], health: Health) -> None:
+        self.store, self.addresses, self.health = store, addresses, health
+        self._askers = Askers()
         self._failed: set[str] = set()  # addresses, at the last try
         self._known: set[tuple[str, str]] = set()
+        self._faults: dict[tuple[str, str], str] = {}  # messages that were told
         self._new()  # what ended before is no news
 
     def send(self) -> None:
         """Send what is new as one message, so that 300 items are one."""
-        if rows := self._new():
-            counts = collections.Counter(row["status"] for row in rows)
-            title = ", ".join(f"{count} {status}" for status, count in counts.items())
-            lines = [NOTICES[row["status"]].format_map(row) for row in rows]
-            more = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
-            lines[MAX_NOTICE_LINES:] = more * (len(lines) > MAX_NOTICE_LINES)
-            text = "\n".join(map(printable, lines))
-            for address in self.addresses:
-                self._post(address, f"catalogd: {title}", text)
+        rows = self._changed_faults()
+        with logged_problems("The news could not be read"):
+            rows += self._new()
+        if not rows:
+            return
+        counts = collections.Counter(row["status"] for row in rows)
+        titles = [
+            f"{count} {status}{'s' * (status == 'problem' and count > 1)}"
+            for status, count in counts.items()
+        ]
+        lines = [NOTICES[row["status"]].format_map(row) for row in rows]
+        more = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
+        lines[MAX_NOTICE_LINES:] = more * (len(lines) > MAX_NOTICE_LINES)
+        text = "\n".join(map(printable, lines)).encode()[:MAX_NOTICE_BYTES]
+        self._post(f"catalogd: {', '.join(titles)}", text.decode(errors="ignore"))
 
     def _new(self) -> list[Row]:
         rows = self.store.news(NEWS_SECONDS / 86400)
         known, self._known = self._known, {(row["id"], row["time"]) for row in rows}
         return [row for row in rows if (row["id"], row["time"]) not in known]
 
-    def _post(self, address: str, title: str, text: str) -> None:
-        parts = urllib.parse.urlsplit(address)
-        body, headers = text.encode(), {"Title": title, "Content-Type": "text/plain"}
-        if not re.fullmatch(r"/[\w-]+", parts.path):  # not a topic of ntfy
-            body = json.dumps({"title": title, "text": text}).encode()
-            headers = {"Content-Type": "application/json"}
-        try:
-            request = urllib.request.Request(address, body, headers, method="POST")
-            urllib.request.urlopen(request, timeout=MAX_ANSWER_SECONDS).close()
-            self._failed.discard(address)
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            if address not in self._failed:  # the rest of the address is a secret
-                log.warning("%s was not notified: %s.", parts.hostname, error)
-            self._failed.add(address)
+    def _changed_faults(self) -> list[Row]:
+        """Return the faults that have begun since the last call, or have ended. One
+        goes on where only its message changes."""
+        faults = self.health.state()["faults"]
+        now = {(fault["about"], fault["of"]): fault["message"] for fault in faults}
+        before, self._faults = self._faults, now
+        begun = [("problem", now[key]) for key in now if key not in before]
+        ended = [("solved", before[key]) for key in before if key not in now]
+        return [{"status": status, "name": name} for status, name in (*begun, *ended)]
+
+    def _post(self, title: str, text: str) -> None:
+        answers = post_notices(self.addresses, title, text, self._askers)
+        for address, (is_taken, told) in answers.items():
+            if not is_taken and address not in self._failed:
+                host = urllib.parse.urlsplit(address).hostname
+                log.warning("%s was not notified: %s.", host, told)
+        self._failed = {name for name, (is_taken, _) in answers.items() if not is_taken}
 
 
 def status(web: Web) -> str:
@@ -14105,6 +14179,22 @@ def restore_backup(args: argparse.Namespace) -> None:
     print(f"Restored {path}." + (f" The old database is {kept}." if kept else ""))
 
 
+@command(
+    "notify",
+    argument("--test", "send a test message to each address", required=True, **FLAG),
+)
+def notify_test(args: argparse.Namespace) -> int:
+    """Print what each address of [queue] notify answers to a message."""
+    addresses = read_settings(args).notify
+    if not addresses:
+        raise Problem(f"{args.config}: [queue] notify has no addresses.")
+    answers = post_notices(addresses, "catalogd: test", "This is a test.", Askers())
+    for address, (_, told) in answers.items():
+        host = urllib.parse.urlsplit(address).hostname
+        print(f"{host} ({notice_form(address)[0]}): {told}")
+    return 0 if all(is_taken for is_taken, _ in answers.values()) else 1
+
+
 @command("check", FOLDERS)
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and network, and print what to do."""
@@ -14228,7 +14318,7 @@ class CheckUp:
         faults = self.service.faults("data") if self.service else []
         if faults or (faults := [*filter(None, [space_fault(folder, found)])]):
             raise Problem(*faults)
-        return f"{folder}, {found.free / 1e9:.1f} GB free"
+        return f"{folder}, {found['free'] / 1e9:.1f} GB free"
 
     def database(self) -> str:
         try:

@@ -35,7 +35,7 @@ class Maybe(NamedTuple):
     required: bool = True
 
 
-ROOM = {"answers": bool, "free": Maybe(int), "used": Maybe(int)}
+ROOM = {"answers": bool, "writable": bool, "free": Maybe(int), "used": Maybe(int)}
 FOLDER = {
     "path": str,
     "state": Field(str, required=True, choices=("online", "offline", "unread")),

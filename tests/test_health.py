@@ -80,7 +80,7 @@ def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
     scanner.scan()
     service.backups.make()
     told = status_of(browser, key)
-    room = {"answers": True, "free": ROOM.free, "used": ROOM.used}
+    room = {"answers": True, "writable": True, "free": ROOM.free, "used": ROOM.used}
     away = "/missing does not exist yet. Create it, or connect its disk."
     scanned = "2027-01-15T08:00:00"
     assert told["folders"] == [
@@ -88,7 +88,7 @@ def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
         | {"scanned_at": scanned, "problem": "", **room},
         {"path": "/missing", "state": "offline", "watched": False, "files": 0}
         | {"scanned_at": None, "problem": away, "answers": True}
-        | {"free": None, "used": None},
+        | {"free": None, "used": None, "writable": False},
     ]
     assert told["scan"]["finished"] == scanned
     assert told["data"] == {"path": service.store.database.folder, **room}

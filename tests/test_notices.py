@@ -1,10 +1,12 @@
 """Notifications that leave the service: what is news, and how addresses get it."""
 
+import contextlib
 import http.server
 import json
 import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +21,7 @@ Calls = list[tuple[str, str, str, str]]  # path, type, title, text
 class Receiver(http.server.BaseHTTPRequestHandler):
     calls: Calls = []
     status = 200
+    answer = b""
 
     def do_POST(self) -> None:
         text = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -26,8 +29,10 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         kind = self.headers["Content-Type"]
         self.calls.append((self.path, kind, title, text))
         self.send_response(self.status)
-        self.send_header("Content-Length", "0")
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", str(len(self.answer)))
         self.end_headers()
+        self.wfile.write(self.answer)
 
     def log_message(self, *words: Any) -> None:
         pass
@@ -37,7 +42,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a server that keeps what it is told."""
     monkeypatch.setattr(Receiver, "calls", [])
-    with http.server.HTTPServer(("127.0.0.1", 0), Receiver) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -48,10 +53,14 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 class Queued:
     """Anna's queue, and what is told of it."""
 
-    def __init__(self, store: catalogd.Store, address: str) -> None:
-        self.store = store
-        self.account = store.accounts.add("anna", "hash")
-        self.notices = catalogd.Notices(store, [f"{address}/topic"])
+    def __init__(self, web: catalogd.Web, address: str) -> None:
+        self.web = web
+        self.store = web.store
+        self.account = self.store.accounts.add("anna", "hash")
+        self.notices = self.notices_to(f"{address}/topic")
+
+    def notices_to(self, *addresses: str) -> catalogd.Notices:
+        return catalogd.Notices(self.store, addresses, self.web.health)
 
     def send(self, name: str) -> str:
         """Queue a new entry; the item's id."""
@@ -72,8 +81,8 @@ class Queued:
 
 
 @pytest.fixture
-def queued(store: catalogd.Store, address: str) -> Queued:
-    return Queued(store, address)
+def queued(service: catalogd.Web, address: str) -> Queued:
+    return Queued(service, address)
 
 
 def test_what_was_sent_or_has_failed_is_told_once(queued: Queued) -> None:
@@ -103,7 +112,7 @@ def test_an_item_that_fails_again_is_told_again(queued: Queued, clock: Clock) ->
 
 def test_what_ended_before_the_start_is_no_news(queued: Queued, address: str) -> None:
     queued.report(queued.send("Celeste"), status="completed")
-    queued.notices = catalogd.Notices(queued.store, [address])
+    queued.notices = queued.notices_to(address)
     assert queued.told() == []
 
 
@@ -146,24 +155,90 @@ def test_a_long_error_is_cut_and_a_key_in_it_is_hidden(queued: Queued) -> None:
     assert "catalogd_...\\nxxx" in text and len(text) < 300
 
 
-@pytest.mark.parametrize("path", ["/api/webhook/of-mine", "/services/T0/B0?x=y", ""])
-def test_other_addresses_than_topics_get_json(
-    queued: Queued, address: str, path: str
+def test_a_message_fits_into_those_of_discord_and_ntfy(queued: Queued) -> None:
+    for number in range(12):
+        item = queued.send(str(number) + "\u6e38" * 200)
+        queued.report(item, status="failed", error_message="x" * 200)
+    [(_, text)] = queued.told()
+    assert 1700 < len(text.encode()) <= 1800
+
+
+# The forms
+
+
+TITLE, TEXT = "catalogd: 1 completed", "Celeste was sent (anna)."
+JSON = {"title": TITLE, "text": TEXT}
+GOTIFY = {"title": TITLE, "message": TEXT}
+DISCORD = {"content": f"**{TITLE}**\n{TEXT}", "allowed_mentions": {"parse": []}}
+
+
+@pytest.mark.parametrize(
+    ("url", "fields"),
+    [
+        ("http://HOST/message?token=AbC", GOTIFY),
+        ("http://HOST/gotify/message?x=1&token=AbC", GOTIFY),
+        ("gotify+http://HOST/push?token=AbC", GOTIFY),
+        ("discord+http://HOST/api/webhooks/1/secret", DISCORD),
+        ("http://HOST/api/webhook/of-mine", JSON),
+        ("http://HOST/services/T0/B0?x=y", JSON),
+        ("http://HOST", JSON),
+        ("json+http://HOST/topic", JSON),
+    ],
+)
+def test_other_addresses_than_topics_get_json_of_their_form(
+    queued: Queued, address: str, url: str, fields: Any
 ) -> None:
-    queued.notices.addresses = [address + path]
+    queued.notices = queued.notices_to(
+        url.replace("HOST", address.removeprefix("http://"))
+    )
     queued.report(queued.send("Celeste"), status="completed")
     queued.notices.send()
     [(called, kind, _, body)] = Receiver.calls
-    assert (called, kind) == (path or "/", "application/json")
-    text = "Celeste was sent (anna)."
-    assert json.loads(body) == {"title": "catalogd: 1 completed", "text": text}
+    path = url.partition("HOST")[2] or "/"
+    assert (called, kind) == (path, "application/json")
+    assert json.loads(body) == fields
+
+
+@pytest.mark.parametrize("path", ["topic", "topic?auth=x", "my_Topic-1/"])
+def test_a_topic_of_ntfy_gets_the_text_and_the_title_in_a_header(
+    queued: Queued, address: str, path: str
+) -> None:
+    below = f"ntfy+{address}/ntfy/{path}"
+    queued.notices = queued.notices_to(f"{address}/{path}", below)
+    queued.report(queued.send("Celeste"), status="completed")
+    queued.notices.send()
+    calls = [(called, *rest) for called, *rest in Receiver.calls]
+    told = ("text/plain", TITLE, TEXT)
+    assert sorted(calls) == sorted([(f"/{path}", *told), (f"/ntfy/{path}", *told)])
+
+
+@pytest.mark.parametrize(
+    ("address", "form"),
+    [
+        ("https://discord.com/api/webhooks/1/abc", "discord"),
+        ("https://ptb.discord.com/api/webhooks/1/abc?wait=true", "discord"),
+        ("https://discordapp.com/api/v10/webhooks/1/abc", "discord"),
+        ("https://discord.example.org/api/webhooks/1/abc", "json"),
+        ("https://ntfy.sh/message", "ntfy"),
+        ("https://push.example.org/message?token=abc", "gotify"),
+    ],
+)
+def test_an_address_tells_its_form(address: str, form: str) -> None:
+    assert catalogd.notice_form(address) == (form, address)
+
+
+# What addresses answer
 
 
 def test_a_failure_is_logged_once_without_the_secret_and_others_are_told(
     queued: Queued, address: str, caplog: pytest.LogCaptureFixture, monkeypatch: Any
 ) -> None:
-    queued.notices.addresses = [f"{address}/secret/topic?key=secret", f"{address}/two"]
+    queued.notices = queued.notices_to(
+        f"{address}/secret/topic?key=se%63ret&x=secret2", f"{address}/two"
+    )
     monkeypatch.setattr(Receiver, "status", 403)
+    answer = b"No key secret for secret2 in /secret/topic?key=se%63ret,\n try two."
+    monkeypatch.setattr(Receiver, "answer", answer)
     warnings = []
     for name in ("one", "two", "three"):
         queued.report(queued.send(name), status="completed")
@@ -171,14 +246,73 @@ def test_a_failure_is_logged_once_without_the_secret_and_others_are_told(
         warnings.append(caplog.text.count("127.0.0.1 was not notified"))
     assert warnings == [2, 2, 2]
     assert len(Receiver.calls) == 6
-    assert "HTTP Error 403" in caplog.text and "secret" not in caplog.text
-    monkeypatch.setattr(Receiver, "status", 200)
+    told = "not notified: 403 No key ... for ... in /.../...?key=..., try two."
+    assert told in caplog.text
+    assert "403 No key secret for secret2 in /secret/topic" in caplog.text  # of /two
+    caplog.clear()
+    monkeypatch.setattr(Receiver, "status", 204)
+    monkeypatch.setattr(Receiver, "answer", b"")
     queued.report(queued.send("four"), status="completed")
     queued.notices.send()
+    assert caplog.text == ""
     monkeypatch.setattr(Receiver, "status", 500)
     queued.report(queued.send("five"), status="completed")
     queued.notices.send()
-    assert caplog.text.count("127.0.0.1 was not notified") == 4
+    assert caplog.text.count("127.0.0.1 was not notified: 500") == 2
+
+
+def test_no_redirect_is_followed(
+    queued: Queued, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Receiver, "status", 307)
+    queued.report(queued.send("Celeste"), status="completed")
+    queued.notices.send()
+    assert [path for path, *_ in Receiver.calls] == ["/topic"]
+    assert "127.0.0.1 was not notified: 307" in caplog.text
+
+
+@pytest.fixture
+def trickling() -> Iterator[str]:
+    """The address of a server that sends a byte of its answer now and then."""
+    over = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError), listener.accept()[0] as client:
+                calls.append(1)
+                while not over.wait(0.02):
+                    client.sendall(b"H")
+
+    calls: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,))
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+        over.set()
+        socket.create_connection(listener.getsockname()).close()
+        thread.join()
+    assert len(calls) <= 2  # with the last one: none while an answer is owed
+
+
+def test_a_slow_address_keeps_no_other_waiting_and_has_one_deadline(
+    queued: Queued,
+    address: str,
+    trickling: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 0.3)
+    queued.notices = queued.notices_to(trickling, f"{address}/topic")
+    for name in ("one", "two"):
+        queued.report(queued.send(name), status="completed")
+        began = time.monotonic()
+        queued.notices.send()
+        assert time.monotonic() - began < 5
+    assert [text for *_, text in Receiver.calls] == [
+        "one was sent (anna).",
+        "two was sent (anna).",
+    ]
+    assert caplog.text.count("127.0.0.1 was not notified: timed out.") == 1
 
 
 def test_an_address_that_is_silent_is_given_up(
@@ -186,7 +320,8 @@ def test_an_address_that_is_silent_is_given_up(
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        queued.notices.addresses = [f"http://127.0.0.1:{silent.getsockname()[1]}/x"]
+        port = silent.getsockname()[1]
+        queued.notices = queued.notices_to(f"http://127.0.0.1:{port}/x")
         queued.report(queued.send("Celeste"), status="completed")
         queued.notices.send()
     assert "127.0.0.1 was not notified: timed out." in caplog.text
@@ -199,6 +334,8 @@ def test_an_address_that_is_silent_is_given_up(
         "https://ntfy.sh/mein-gerät",
         "https://anna:secret@ntfy.sh/my-topic",
         "https://ntfy.sh/a\nftp://host/b",
+        "pager+https://ntfy.sh/my-topic",
+        "ntfy+ftp://ntfy.sh/my-topic",
     ],
 )
 def test_a_mistyped_address_is_named_by_its_option_without_the_secret(
@@ -217,12 +354,94 @@ def test_check_names_the_hosts(
     store: catalogd.Store, tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ini = tmp_path / "catalogd.ini"
-    ini.write_text("[queue]\nnotify =\n  https://ntfy.sh/secret\n  http://ha:8123/x/y")
+    ini.write_text("[queue]\nnotify =\n  ntfy+https://ntfy.sh/secret\n  http://ha:81/x")
     folder = store.database.folder
     catalogd.main(["check", "--config", str(ini), "--data-dir", folder])
     printed = capsys.readouterr().out
     assert f"ok: {ini}; folders: 0; notifies ntfy.sh, ha\n" in printed
     assert "secret" not in printed
+
+
+def test_a_test_message_tells_what_each_address_answered(
+    address: str,
+    tmp_path: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text(f"[queue]\nnotify =\n  {address}/secret\n  json+{address}/y")
+    command = ["notify", "--test", "--config", str(ini)]
+    monkeypatch.setattr(Receiver, "answer", b'{"id": "1"}')
+    assert catalogd.main(command) == 0
+    told = '127.0.0.1 (ntfy): 200 {"id": "1"}\n127.0.0.1 (json): 200 {"id": "1"}\n'
+    assert capsys.readouterr().out == told
+    assert len(Receiver.calls) == 2
+    monkeypatch.setattr(Receiver, "status", 404)
+    monkeypatch.setattr(Receiver, "answer", b"no topic secret")
+    assert catalogd.main(command) == 1
+    assert "(ntfy): 404 no topic ...\n" in capsys.readouterr().out
+    ini.write_text("")
+    assert catalogd.main(command) == 2
+    told = f"catalogd: {ini}: [queue] notify has no addresses.\n"
+    assert capsys.readouterr().err == told
+    assert catalogd.main(["notify"]) == 2
+
+
+def test_an_address_without_a_server_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    ini = tmp_path / "catalogd.ini"
+    ini.write_text(f"[queue]\nnotify = https://127.0.0.1:{port}/topic")
+    assert catalogd.main(["notify", "--test", "--config", str(ini)]) == 1
+    assert "127.0.0.1 (ntfy): " in (printed := capsys.readouterr().out)
+    assert "refused" in printed
+
+
+# Health
+
+
+def test_a_fault_is_told_once_when_it_begins_and_once_when_it_ends(
+    queued: Queued,
+) -> None:
+    state, backups = queued.web.scanner.state, queued.web.backups
+    told = []
+    for problem in ("", "/usb is offline.", "/usb does not answer.", ""):
+        state.problems.clear()
+        if problem:
+            state.problems["/usb"] = problem
+        for _ in range(2):
+            told += queued.told()
+    assert told == [
+        ("catalogd: 1 problem", "/usb is offline."),
+        ("catalogd: 1 solved", "Solved: /usb does not answer."),
+    ]
+    backups.problem = "The disk is full."
+    state.problem = "Busy."
+    queued.report(queued.send("Celeste"), status="completed")
+    lines = [
+        "The last scan failed: Busy.",
+        "No backup was made: The disk is full.",
+        TEXT,
+    ]
+    told = queued.told()
+    assert told == [("catalogd: 2 problems, 1 completed", "\n".join(lines))]
+
+
+def test_a_database_that_fails_is_told(
+    queued: Queued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*words: Any) -> Any:
+        raise catalogd.Damaged("The database cannot be used: malformed.")
+
+    for name in ("rows", "version"):
+        monkeypatch.setattr(catalogd.Database, name, fail)
+    told = "The database cannot be used: malformed."
+    assert queued.told() == [("catalogd: 1 problem", told)]
+    assert queued.told() == []
+    monkeypatch.undo()
+    assert queued.told() == [("catalogd: 1 solved", f"Solved: {told}")]
 
 
 def test_a_running_service_tells(
