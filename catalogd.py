@@ -31,6 +31,7 @@ import collections
 import concurrent.futures
 import configparser
 import contextlib
+import copy
 import ctypes
 import dataclasses
 import datetime
@@ -71,10 +72,11 @@ import time
 import unicodedata
 import urllib.parse
 import urllib.request
+import weakref
 import webbrowser
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, NamedTuple, NoReturn, TextIO
+from typing import IO, Any, ClassVar, NamedTuple, NoReturn, TextIO
 
 for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
     # One that the caller has closed, as by ">&-". Other files would get its number,
@@ -252,6 +254,21 @@ class Settings:
         30.0,
         "Days that a deleted file is remembered, in case it comes back.",
         number(float, 0, 36500),
+    )
+    inbox: str = option(
+        "library",
+        "",
+        "Folder, in one of them, to add files to from the page.",
+        folder_path,
+    )
+    inbox_for: str = option(
+        "library",
+        "admins",
+        "Who may: admins, or everyone.",
+        matching("admins|everyone", "one of admins, everyone"),
+    )
+    keep_free: float = option(
+        "library", 1.0, "Gigabytes that added files leave free.", number(float, 0, 1e6)
     )
     host: str = option("server", "", "Address to listen on; empty for all interfaces.")
     port: int = option("server", 6069, "TCP port to listen on.", number(int, 0, 65535))
@@ -443,6 +460,14 @@ class Conflict(Problem):
     status, code = 409, "conflict"
 
 
+class WrongOffset(Conflict):
+    """A piece of an upload does not begin where the one before it ends."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"The next piece of the upload begins at byte {offset}.")
+        self.offset = offset
+
+
 class NoSuchRange(Problem):
     status, code = 416, "range_not_satisfiable"
 
@@ -566,6 +591,8 @@ LINK = {
     **ENTRY_TEXTS,
     "name": Field(str, required=True, max_length=500),
 }
+UPLOAD = {"name": LINK["name"], "size": Field(int, required=True, low=1)}
+UPLOAD |= {"modified": Field(int)}  # milliseconds
 
 
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
@@ -1347,6 +1374,17 @@ CREATE TABLE scan_request (            -- at most one row, of the command scan
     id INTEGER PRIMARY KEY,
     state TEXT NOT NULL CHECK (state IN ('asked', 'running', 'done')),
     report TEXT NOT NULL               -- how far the service is, or what changed
+) STRICT;
+
+CREATE TABLE uploads (                 -- to the inbox, that are not whole yet
+    id TEXT PRIMARY KEY,               -- see PART
+    account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
+    name TEXT NOT NULL,                -- of the file, if it is free
+    size INTEGER NOT NULL,             -- bytes
+    modified INTEGER NOT NULL,         -- milliseconds, 0 where unknown
+    reserved TEXT,                     -- name of the empty file that the upload will
+    inode INTEGER,                     -- replace, and its inode
+    UNIQUE (account, name, size, modified)
 ) STRICT;
 
 CREATE TABLE counters (
@@ -3478,6 +3516,38 @@ class ConsoleAddresses:
         return caller(row)
 
 
+class Uploads:
+    """The files that are being added to the inbox, until they are whole."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def begin(self, *file: Any) -> str:
+        """Return the id of the upload of this file, which may be a new one.
+        :param file: account, name, size and time of the last change"""
+        sql = "INSERT OR IGNORE INTO uploads VALUES (?, ?, ?, ?, ?, NULL, NULL)"
+        self.database.write(sql, (new_id(), *file))
+        sql = "SELECT id FROM uploads WHERE (account, name, size, modified) ="
+        return str(self.database.value(f"{sql} (?, ?, ?, ?)", file))
+
+    def all(self) -> list[Row]:
+        return self.database.rows("SELECT * FROM uploads")
+
+    def get(self, account: int, upload: str) -> Row:
+        """:raises NotFound: the account has no such upload."""
+        sql = "SELECT * FROM uploads WHERE account = ? AND id = ?"
+        if row := self.database.row(sql, (account, upload)):
+            return row
+        raise NotFound("There is no such upload.")
+
+    def reserve(self, upload: str, name: str | None, inode: int | None) -> None:
+        sql = "UPDATE uploads SET reserved = ?, inode = ? WHERE id = ?"
+        self.database.write(sql, (name, inode, upload))
+
+    def remove(self, upload: str) -> None:
+        self.database.write("DELETE FROM uploads WHERE id = ?", (upload,))
+
+
 class Store:
     """The database of one data folder, and what is kept in it."""
 
@@ -3950,11 +4020,11 @@ def open_file(path: str, folder: str, kind: type[io.FileIO] = io.FileIO) -> Any:
     """Open a regular file below a library folder, as an object of this kind. Below that
     folder it follows no link, and it waits for no pipe.
     :raises OSError: it is none, or cannot be read."""
-    file = kind(open_below(folder, path[len(folder) :].lstrip(os.sep)), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    opened = open_below(folder, path[len(folder) :].lstrip(os.sep))
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
         raise OSError(f"{path} is not a file")
-    return file
+    return kind(opened, "rb")
 
 
 def open_below(folder: str, path: str) -> int:
@@ -3962,10 +4032,7 @@ def open_below(folder: str, path: str) -> int:
     in the one before: any part may be replaced by a link at any time.
     :raises OSError: a part is a link, or cannot be read."""
     if os.open not in os.supports_dir_fd:  # Windows
-        for part in itertools.accumulate(path.split(os.sep), os.path.join):
-            if is_link(os.path.join(folder, part)):
-                raise OSError(f"{part} is a link")
-        return os.open(os.path.join(folder, path), OPEN_FLAGS)
+        return os.open(unlinked_path(folder, path), OPEN_FLAGS)
     opened = os.open(folder, os.O_RDONLY)  # it may be a link itself
     for name in path.split(os.sep):
         above = opened
@@ -3974,6 +4041,14 @@ def open_below(folder: str, path: str) -> int:
         finally:
             os.close(above)
     return opened
+
+
+def unlinked_path(folder: str, path: str) -> str:
+    """Return the whole of a relative path. :raises OSError: a part is a link."""
+    for part in itertools.accumulate(path.split(os.sep), os.path.join):
+        if is_link(os.path.join(folder, part)):
+            raise OSError(f"{part} is a link")
+    return os.path.join(folder, path)
 
 
 def is_link(path: str) -> bool:
@@ -4014,6 +4089,287 @@ def spare_memory() -> None:
     if hasattr(library, "malloc_trim"):
         library.mallopt(ctypes.c_int(-8), ctypes.c_int(1))  # M_ARENA_MAX
         library.malloc_trim(ctypes.c_size_t(0))
+
+
+MAX_UPLOADS_AT_ONCE = 2  # of one account, whose pieces are being written
+UPLOAD_DAYS = 3  # that an unfinished upload is kept for
+PART = ".catalogd-{}.part"  # has what came of the upload with this id
+IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
+MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
+
+
+class WritableFolder(contextlib.ExitStack):
+    """A folder below a library folder, opened to write files in it, whatever becomes of
+    its path meanwhile. On Windows, which has no such calls, it is checked for links."""
+
+    def __init__(self, folder: str, path: str) -> None:
+        """:raises OSError: a part of the path is a link, or cannot be read."""
+        super().__init__()
+        below, self._before = os.path.relpath(path, folder), ""
+        self._opened: int | None = None
+        if os.open in os.supports_dir_fd:
+            self._opened = open_below(folder, below)
+            self.callback(os.close, self._opened)
+        else:
+            self._before = os.path.join(unlinked_path(folder, below), "")
+
+    def __call__(self, call: Callable[..., Any], name: str, *args: Any) -> Any:
+        """Call a function of the system, such as os.unlink, for a file in it."""
+        more = {"follow_symlinks": False} if call in os.supports_follow_symlinks else {}
+        return call(self._before + name, *args, dir_fd=self._opened, **more)
+
+    def stat(self, name: str) -> os.stat_result | None:
+        with contextlib.suppress(FileNotFoundError):
+            found: os.stat_result = self(os.stat, name)
+            return found
+        return None
+
+    def make(self, name: str, flags: int = 0) -> io.FileIO:
+        """Open a file to write, and make it first if it is not there. It has the group
+        of the folder, which may write to it, whatever the umask."""
+        made = self(os.open, name, MAKE | flags, 0o664)
+        try:
+            if self._opened is not None:
+                os.fchmod(made, 0o664)
+                group = os.fstat(self._opened).st_gid
+                if os.fstat(made).st_gid != group:
+                    os.fchown(made, -1, group)
+                os.fsync(self._opened)
+            return io.FileIO(made, "rb+")
+        except BaseException:
+            os.close(made)
+            raise
+
+    def replace(self, part: str, name: str) -> None:
+        """Rename a file over another one, and have that on the disk."""
+        above = {"src_dir_fd": self._opened, "dst_dir_fd": self._opened}
+        os.replace(self._before + part, self._before + name, **above)
+        if self._opened is not None:
+            os.fsync(self._opened)
+
+
+def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
+    """Write a body at the end of a file, have it on the disk, and return where it ends.
+    What cannot be written whole is taken back."""
+    try:
+        while block := body.read(MAX_READ_BYTES):
+            while block:
+                block = block[file.write(block) :]
+        os.fsync(file.fileno())
+        return file.tell()
+    except OSError:
+        with contextlib.suppress(OSError):  # its disk may be away
+            file.truncate(offset)
+        raise
+
+
+def are_equal(paths: Iterable[str], folder: str) -> bool:
+    """Return whether files can be read, and are the same in every byte."""
+    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+        files = [opened.enter_context(open_file(path, folder)) for path in paths]
+        reads = [functools.partial(file.read, MAX_READ_BYTES) for file in files]
+        blocks = itertools.zip_longest(*(iter(read, b"") for read in reads))
+        return all(len({*block}) == 1 for block in blocks)
+    return False
+
+
+class Inbox:
+    """The folder that people may add files to, from the page. Threads of calls use it,
+    the scanner's, and for `tidy` that of the disk.
+
+    A file grows as a hidden .part, whose size is the offset of the next piece. When it
+    is whole, an empty file reserves its name, and the .part replaces that."""
+
+    def __init__(
+        self, entries: Entries, settings: Settings, problems: Mapping[str, str]
+    ) -> None:
+        """:param problems: why library folders are offline, by path.
+        :raises BadSetting: no scan would find what is in the inbox."""
+        self.path = path = absolute(settings.inbox) if settings.inbox else ""
+        folders = library_folders(settings.folders)
+        self.folder = next((top for top in folders if is_below(path, top)), "")
+        is_hidden = re.search(r"[\\/][.~]", path[len(self.folder) :])
+        if path and (is_hidden or not self.folder):
+            why = "is in no library folder, or is hidden."
+            raise BadSetting(f"[library] inbox: {path} {why}")
+        self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
+        self.settings, self._problems = settings, problems
+        self.has_changed = False  # since the last scan
+        self._ended: dict[str, Row] = {}  # what the last piece was answered, by id
+        self._running: dict[str, int] = {}  # accounts by id of what is written now
+        self._lock = threading.Lock()  # of `_running`
+
+    def facts(self, caller: Caller) -> Row:
+        """Return which files a caller may add. :raises NotFound, Forbidden: none."""
+        if not self.path:
+            raise NotFound("No files can be added: no inbox is set.")
+        if not caller.admin and self.settings.inbox_for == "admins":
+            raise Forbidden("Only an admin may add files.")
+        return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[WritableFolder]:
+        """:raises StorageFull, StorageFailed: the block could not use the disk."""
+        try:
+            with WritableFolder(self.folder, self.path) as inbox:
+                yield inbox
+        except OSError as error:
+            kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
+            why = error.strerror or "It is no plain folder"
+            raise kind(f"The inbox cannot be written: {why}.") from error
+
+    def fault(self) -> str:
+        """Return why no file can be added, or "" where one can, or no inbox is set."""
+        is_well = not self.path or os.access(self.path, os.W_OK | os.X_OK)
+        return "" if is_well else f"{self.path}: The inbox cannot be written."
+
+    def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
+        """Return id and offset of an upload: of that which this account has begun for
+        this file, or of a new one. :raises Problem: the file cannot be added."""
+        name = safe_name(name)
+        is_cover = name.lower().endswith(COVERS) and size <= MAX_COVER_BYTES
+        is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
+        if name.startswith(HIDDEN) or not (is_cover or is_listed):
+            raise Problem(
+                "Only the library's types of files, and covers, can be added."
+            )
+        with self._open() as inbox:
+            if self.folder in self._problems:
+                raise StorageFailed("The disk of the inbox is offline.")
+            upload = self.uploads.begin(account, name, size, modified)
+            wanted = 0
+            for row in self.uploads.all():
+                found = inbox.stat(PART.format(row["id"]))
+                if found or row["id"] == upload:
+                    wanted += row["size"] - (found.st_size if found else 0)
+            self._check_space(wanted)
+            with inbox.make(PART.format(upload)) as part:
+                return {"id": upload, "offset": part.seek(0, os.SEEK_END)}
+
+    def _check_space(self, wanted: int) -> None:
+        """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
+        free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
+        if wanted > free:
+            room = f"{max(free, 0) / 1e9:.1f} GB, and {wanted / 1e9:.1f} are wanted"
+            raise StorageFull(f"The disk of the inbox has room for {room}.")
+
+    @contextlib.contextmanager
+    def _turn(self, account: int, upload: str) -> Iterator[Row]:
+        """Let one call at a time change an upload. :raises Busy, NotFound:"""
+        with self._lock:
+            count = [*self._running.values()].count(account)
+            if upload in self._running or count >= MAX_UPLOADS_AT_ONCE:
+                raise Busy("Another piece is being written. Try again.")
+            self._running[upload] = account
+        try:
+            yield self.uploads.get(account, upload)
+        finally:
+            del self._running[upload]
+
+    def append(self, account: int, upload: str, offset: int, body: IO[bytes]) -> Row:
+        """Write a piece of an upload, and return the offset of the next one. The last
+        piece gives the file its name, or drops it where an equal file has that: the
+        answer tells the name then. What is answered is on the disk.
+
+        :raises WrongOffset: the piece does not begin where the one before it ends.
+        :raises Problem: it cannot be written.
+        """
+        if upload in self._ended:
+            return self._ended[upload]
+        with self._turn(account, upload) as row, self._open() as inbox:
+            if not inbox.stat(PART.format(upload)):
+                raise NotFound("What was uploaded is gone.")
+            with inbox.make(PART.format(upload)) as part:
+                length, begun = body.seek(0, os.SEEK_END), part.seek(0, os.SEEK_END)
+                body.seek(0)
+                if offset != begun:
+                    raise WrongOffset(begun)
+                if offset + length > row["size"]:
+                    raise Problem("The body is longer than was announced.")
+                self._check_space(length)
+                offset = write_piece(part, offset, body)
+            return {"offset": offset} if offset < row["size"] else self._end(inbox, row)
+
+    def _end(self, inbox: WritableFolder, row: Row) -> Row:
+        """Give a whole file its name, or drop it where an equal file has that."""
+        upload, part = row["id"], PART.format(row["id"])
+        self._free_name(inbox, row)
+        name, inode = self._reserve(inbox, row["name"], part)
+        if inode is None:
+            inbox(os.unlink, part)
+        else:
+            try:
+                self.uploads.reserve(upload, name, inode)
+                quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
+                modified = min(row["modified"] / 1000 or quiet, quiet)
+                inbox(os.utime, part, (modified, modified))
+                inbox.replace(part, name)
+            except BaseException:
+                self._free_name(inbox, {**row, "reserved": name, "inode": inode})
+                raise
+            self.has_changed = True
+        ended = {"offset": row["size"], "name": name, "is_equal": inode is None}
+        self._ended[upload] = ended
+        self.uploads.remove(upload)
+        return ended
+
+    def _reserve(self, inbox: WritableFolder, wanted: str, part: str) -> Any:
+        """Return the first free name, and the inode of an empty file that has it now;
+        or the name that an equal file has, and None."""
+        names = (safe_name(wanted, mark=f" ({n})") for n in itertools.count(2))
+        name = wanted
+        while True:
+            try:
+                with inbox.make(name, os.O_EXCL) as file:
+                    return name, os.fstat(file.fileno()).st_ino & MAX_INTEGER
+            except FileExistsError:
+                paths = [os.path.join(self.path, one) for one in (part, name)]
+                if are_equal(paths, self.folder):
+                    return name, None
+            name = next(names)
+
+    def _free_name(self, inbox: WritableFolder, row: Row) -> None:
+        """Remove the empty file that reserves a name, unless somebody has replaced it
+        or written to it."""
+        if name := row["reserved"]:
+            found = inbox.stat(name)
+            if found and (found.st_size, found.st_ino & MAX_INTEGER) == (
+                0,
+                row["inode"],
+            ):
+                inbox(os.unlink, name)
+            self.uploads.reserve(row["id"], None, None)
+
+    def drop(self, account: int, upload: str) -> None:
+        """Remove an upload that is not whole. :raises Problem:"""
+        with self._turn(account, upload) as row, self._open() as inbox:
+            self._free_name(inbox, row)
+            self._remove(inbox, upload)
+
+    def _remove(self, inbox: WritableFolder, upload: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            inbox(os.unlink, PART.format(upload))
+        self.uploads.remove(upload)
+
+    def tidy(self, folder: str) -> None:
+        """Before a scan of a library folder, remove what a crash has left in the inbox,
+        and uploads that were not continued for days, if the clock is right."""
+        if not self.path or folder != self.folder:
+            return
+        with contextlib.suppress(Problem), self._open() as inbox, self._lock:
+            for row in self.uploads.all():
+                if row["id"] not in self._running:
+                    self._free_name(inbox, row)
+            for part in filter(None, map(IS_PART, os.listdir(self.path))):
+                if self.clock.is_believed() and part[1] not in self._running:
+                    self._drop_old(inbox, part[0], part[1])
+
+    def _drop_old(self, inbox: WritableFolder, part: str, upload: str) -> None:
+        now, changed = self.clock(), inbox(os.stat, part).st_mtime
+        if not RELEASED <= stamp(min(changed, now + 1)) <= stamp(now):
+            inbox(os.utime, part, (now, now))  # a wrong clock's time counts as now
+        elif changed < now - UPLOAD_DAYS * 86400:
+            self._remove(inbox, upload)
 
 
 LOCAL_FILE_SYSTEMS = {
@@ -4398,6 +4754,7 @@ class Disks:
         self.images = Images(entries, self.warn)
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
+        self.inbox = Inbox(entries, settings, self.problems)
         self._disks: dict[str, Asker] = {}  # by library folder
         self._mount_table = MountTable()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
@@ -4441,6 +4798,7 @@ class Disks:
 
         if watch:
             watcher.start()
+            self.inbox.tidy(folder)
         own = self.entries.database.folder
         try:
             return walk(folder, self.types, tick, watcher.add, tops, own)
@@ -4535,6 +4893,8 @@ class Disks:
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)
         self.unreadable.pop(file.path, None)
+        if not file.size and os.path.dirname(file.path) == self.inbox.path:
+            return None  # it may reserve the name of an upload
         try:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
@@ -4560,6 +4920,9 @@ class Disks:
         :param is_due: whether a scan is due of what is not watched."""
         found: set[str] = set()
         has_mounted = self._mount_table.has_changed()
+        if self.inbox.has_changed:
+            self.inbox.has_changed = False
+            found.add(self.inbox.path)
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
             is_mounted = has_mounted and watcher.is_mounted_otherwise()
@@ -4982,7 +5345,7 @@ class Health:
     def state(self) -> Row:
         paths = {self.data, self.copies, *self.scanner.folders}
         calls = {path: functools.partial(space, path) for path in paths}
-        last = {"last": self.backups.last}
+        last = {"last": self.backups.last, "inbox": self.scanner.disks.inbox.fault}
         found = self._askers.ask({**calls, **last}, self.wait_seconds)
         scan, room = scan_state(self.scanner), {}
         for path in paths:
@@ -5006,6 +5369,7 @@ class Health:
             "scan", "", state.problem and f"The last scan failed: {state.problem}"
         )
         yield Fault("data", "", self._space_fault(self.data, found))
+        yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
         if backups.problem:
             yield Fault("backup", "", f"No backup was made: {backups.problem}")
         elif backups.count and backups.folder != backups.own_folder:
@@ -5185,6 +5549,9 @@ THREAD_GROUPS = {  # number of threads
     "passwords": 1,  # one costly hash at a time
     "writes": 8,  # calls that may wait for the database's write lock
 }
+MAX_LONG_BODY_BYTES = 8 * 1024 * 1024  # of a piece of an upload
+MAX_LONG_BODIES = 3  # at once, in memory; beyond, pieces are as short as other bodies
+MAX_RECEIVED_BYTES = 64 * 1024  # by one call
 MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
@@ -5196,7 +5563,9 @@ PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-
 
 
 class RequestParser(waitress.parser.HTTPRequestParser):
+    adj: Any
     command = path = ""  # also of a request whose head is malformed
+    long_bodies: ClassVar[weakref.WeakSet[Any]] = weakref.WeakSet()  # while in memory
 
     def received(self, data: bytes) -> int:
         consumed: int = super().received(data)
@@ -5209,6 +5578,12 @@ class RequestParser(waitress.parser.HTTPRequestParser):
             self.path.encode("latin-1").decode("utf-8")
         except ValueError as error:  # int() and urlsplit() raise it too
             raise waitress.parser.ParsingError(str(error)) from error
+        is_piece = self.command == "PATCH" and self.body_rcv is not None
+        if is_piece and len(self.long_bodies) < MAX_LONG_BODIES:
+            self.long_bodies.add(self)
+            self.adj = copy.copy(self.adj)
+            self.adj.max_request_body_size = MAX_LONG_BODY_BYTES + 1
+            self.body_rcv.getbuf().overflow = UNLIMITED
 
 
 class ErrorTask(waitress.task.ErrorTask):
@@ -5376,6 +5751,7 @@ class Server(waitress.server.TcpWSGIServer):
                 max_request_header_size=MAX_HEAD_BYTES,
                 outbuf_overflow=UNLIMITED,  # never into a file
                 outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
+                recv_bytes=MAX_RECEIVED_BYTES,
                 channel_timeout=settings.timeout,
                 clear_untrusted_proxy_headers=True,
                 trusted_proxy=settings.trusted_proxy or "none",
@@ -5915,6 +6291,7 @@ class Web:
         self.store = store
         self.settings = settings
         self.scanner = scanner
+        self.inbox = scanner.disks.inbox
         database = store.database
         self.backups = Backups(database.path, database.clock, settings)
         self.health = Health(scanner, self.backups)
@@ -6081,6 +6458,7 @@ class Calls:
         self.directory = web.directory
         self.settings = web.settings
         self.scanner = web.scanner
+        self.inbox = web.inbox
 
     def content(
         self, entry: Row, served: Served | None = None, accel: str = ""
@@ -6114,7 +6492,11 @@ class SignInCalls(Calls):
     @route("GET /web/me", access="open")
     def me(self) -> dict[str, Any]:
         caller = session_holder(self.accounts)
-        account = {"name": caller.name, "admin": caller.admin} if caller else None
+        account: Row | None = None
+        if caller:
+            account = {"name": caller.name, "admin": caller.admin}
+            with contextlib.suppress(NotFound, Forbidden):
+                account["inbox"] = self.inbox.facts(caller)
         needs_setup = not caller and not self.accounts.exist()
         client = importlib.util.find_spec(CLIENT) is not None
         return {"account": account, "needs_setup": needs_setup, "client": client}
@@ -6389,6 +6771,35 @@ class LibraryCalls(Calls):
         if file := self.backups.last():
             return file_answer(file, os.path.basename(file.path))
         raise NotFound("There is no backup yet.")
+
+
+class UploadCalls(Calls):
+    """Files that are added to the inbox, in pieces."""
+
+    @route("POST /web/uploads", access="session", fields=UPLOAD, runs=OWN_THREAD)
+    def begin(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        self.inbox.facts(caller)
+        return self.inbox.begin(caller.account, **body)
+
+    @route("PATCH /web/uploads/<upload>", access="session", runs=OWN_THREAD)
+    def append(self, caller: Caller, upload: str) -> Any:
+        self.inbox.facts(caller)
+        if bottle.request.content_type != FILE_HEADERS["Content-Type"]:
+            raise bottle.HTTPError(415)
+        offset = request_header("Upload-Offset")
+        if not re.fullmatch("[0-9]{1,18}", offset):
+            raise Problem("The header Upload-Offset is not a whole number from 0.")
+        body = bottle.request.environ["wsgi.input"]  # bottle would copy it
+        try:
+            return self.inbox.append(caller.account, upload, int(offset), body)
+        except WrongOffset as problem:
+            fields = {"message": str(problem), "offset": problem.offset}
+            return json_answer(json_body(False, error=problem.code, **fields), 409)
+
+    @route("DELETE /web/uploads/<upload>", access="session", runs=OWN_THREAD)
+    def drop(self, caller: Caller, upload: str) -> None:
+        self.inbox.facts(caller)
+        self.inbox.drop(caller.account, upload)
 
 
 def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
@@ -14298,17 +14709,20 @@ class CheckUp:
         if not paths:
             raise no_folder(self.args.config)
         become_owner(self.args.data_dir)
+        inbox = self.found.inbox
         if self.service:
             paths = [folder["path"] for folder in self.service.state["folders"]]
-            faults = self.service.faults("folders", "files", "scan")
+            faults = self.service.faults("folders", "files", "inbox", "scan")
         else:
             calls = {path: functools.partial(os.listdir, path) for path in paths}
             found = Askers().ask(calls, MAX_ANSWER_SECONDS)
             errors = [row for row in found.items() if isinstance(row[1], OSError)]
             faults = [f"{path} {why_offline(error, False)}" for path, error in errors]
+            if inbox and not os.access(inbox, os.W_OK):
+                faults.append(f"{inbox}: The inbox cannot be written.")
         if faults:
             raise Problem(" ".join(faults))
-        return ", ".join(paths)
+        return ", ".join(paths) + (f"; files may be added to {inbox}" if inbox else "")
 
     def data(self) -> str:
         folder = self.args.data_dir

@@ -1532,6 +1532,19 @@ def test_folders_that_are_not_there_are_told(
     assert (code, rows["folders"]) == (1, told)
 
 
+def test_an_inbox_that_cannot_be_written_is_told(
+    unserved: Check, library: Library
+) -> None:
+    inbox = library.folder / "Inbox"
+    told = f"{inbox}: The inbox cannot be written."
+    code, rows = unserved(f"inbox = {inbox}")
+    assert (code, rows["folders"]) == (1, told)
+    inbox.mkdir()
+    code, rows = unserved(f"inbox = {inbox}")
+    found = f"ok: {library.folder}; files may be added to {inbox}"
+    assert (code, rows["folders"]) == (0, found)
+
+
 def test_a_folder_that_does_not_answer_is_told_soon(
     unserved: Check, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:

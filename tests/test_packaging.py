@@ -151,7 +151,7 @@ def test_the_service_notifies_and_restarts() -> None:
     assert float(dict(service)["WatchdogSec"]) >= 3 * catalogd.MAX_ANSWER_SECONDS
 
 
-@pytest.mark.parametrize("name", ["home.conf", "port-80.conf"])
+@pytest.mark.parametrize("name", ["home.conf", "inbox.conf", "port-80.conf"])
 def test_a_drop_in_changes_the_service_section_only(name: str) -> None:
     assert set(unit(f"examples/{name}")) == {"Service"}
 
@@ -245,6 +245,8 @@ POSIX_ONLY = {
 # What happens on Windows instead.
 FALLBACKS = {
     "os.geteuid": "a Windows folder has no owner to become",
+    "os.fchmod": "Windows has neither modes nor groups of files",
+    "os.fchown": "as fchmod",
     "os.getgrouplist": "as geteuid",
     "os.setgroups": "as geteuid",
     "os.setgid": "as geteuid",

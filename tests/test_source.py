@@ -166,6 +166,9 @@ GET    /web/entries/<entry_id>           session
 POST   /web/entries/<entry_id>           admin
 POST   /web/entries/<entry_id>/undo      admin
 GET    /web/icons/<entry_id>             session
+POST   /web/uploads                      session
+PATCH  /web/uploads/<upload>             session
+DELETE /web/uploads/<upload>             session
 """
 
 
@@ -183,6 +186,9 @@ GET    /api/download/<entry_id>          own thread
 GET    /web/download/<entry_id>          own thread
 GET    /web/backup/file                  own thread
 GET    /web/consoles                     own thread
+POST   /web/uploads                      own thread
+PATCH  /web/uploads/<upload>             own thread
+DELETE /web/uploads/<upload>             own thread
 GET    /dir<path:re:(?:/.*)?>            own thread
 POST   /api/auth/login                   passwords
 POST   /web/setup                        passwords

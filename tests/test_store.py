@@ -1883,6 +1883,18 @@ def test_a_store_of_version_4_keeps_its_accounts_and_queues(
         assert (sent["version"], sent["device"]) == ("0", device["id"])
 
 
+def test_an_upgrade_of_version_5_makes_room_for_uploads(tmp_path: pathlib.Path) -> None:
+    opened(str(tmp_path)).thing.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "catalogd.db")) as db, db:
+        db.execute("DROP TABLE uploads")
+        db.execute("PRAGMA user_version = 5")
+    upgraded(tmp_path).thing.close()
+    fresh = tmp_path / "fresh"
+    opened(str(fresh)).thing.close()
+    made = tables(str(tmp_path / "catalogd.db"))
+    assert dict(made) == dict(tables(str(fresh / "catalogd.db")))
+
+
 def test_an_upgrade_tells_when_items_ended_and_which_keys_a_login_made(
     released: pathlib.Path,
 ) -> None:

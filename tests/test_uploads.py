@@ -1,0 +1,994 @@
+"""Files that people add to the inbox from the page: the calls, and the disk."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import errno
+import gc
+import http.client
+import io
+import json
+import os
+import pathlib
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+from conftest import PASSWORD, Clock, Library, small_disk, wait_for
+from example import session
+
+KIB = 1024
+MIB = 1024 * KIB
+OCTETS = "application/octet-stream"
+HERE = os.path.dirname(catalogd.__file__)
+
+
+@pytest.fixture
+def folder(library: Library) -> pathlib.Path:
+    """The inbox."""
+    folder = library.folder / "Inbox"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def settings(library: Library, folder: pathlib.Path) -> catalogd.Settings:
+    return catalogd.Settings(
+        folders=(str(library.folder),),
+        inbox=str(folder),
+        keep_free=0,
+        host="127.0.0.1",
+        port=0,
+    )
+
+
+@pytest.fixture
+def inbox(service: catalogd.Web) -> catalogd.Inbox:
+    return service.inbox
+
+
+@pytest.fixture
+def anna(browser: webtest.TestApp, key: str) -> webtest.TestApp:
+    """The browser of an admin."""
+    browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    return browser
+
+
+@pytest.fixture
+def ben(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.TestApp:
+    """The browser of a member."""
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
+    app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
+    return app
+
+
+def begin(app: webtest.TestApp, name: str, size: int, **more: Any) -> dict[str, Any]:
+    fields = {"name": name, "size": size}
+    answer: dict[str, Any] = app.post_json("/web/uploads", fields, **more).json
+    return answer
+
+
+def piece(
+    app: webtest.TestApp, upload: str, offset: object, body: bytes, **more: Any
+) -> dict[str, Any]:
+    answer: dict[str, Any] = app.patch(
+        f"/web/uploads/{upload}",
+        body,
+        headers={"Upload-Offset": str(offset)},
+        content_type=more.pop("content_type", OCTETS),
+        **more,
+    ).json
+    return answer
+
+
+def add(app: webtest.TestApp, name: str, content: bytes) -> dict[str, Any]:
+    """Upload a file in one piece."""
+    begun = begin(app, name, len(content))
+    return piece(app, begun["id"], begun["offset"], content)
+
+
+def names(folder: pathlib.Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def listed(scanner: catalogd.Scanner) -> list[str]:
+    """The names of the files that a scan finds."""
+    scanner.scan()
+    known = scanner.entries.files()
+    return sorted(os.path.basename(row.file.path) for row in known)
+
+
+# Who may
+
+
+def test_without_an_inbox_there_are_no_such_calls(
+    store: catalogd.Store, settings: catalogd.Settings, key: str
+) -> None:
+    settings = dataclasses.replace(settings, inbox="")
+    web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+    app = webtest.TestApp(web.app, extra_environ={"REMOTE_ADDR": "192.168.1.9"})
+    app.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    begin(app, "a.nsp", 1, status=404)
+    piece(app, "1", 0, b"", status=404)
+    app.delete("/web/uploads/1", status=404)
+    assert "inbox" not in app.get("/web/me").json["account"]
+    assert web.inbox.fault() == ""
+
+
+def test_members_add_files_where_the_settings_let_everyone(
+    ben: webtest.TestApp, service: catalogd.Web, folder: pathlib.Path
+) -> None:
+    begin(ben, "a.nsp", 1, status=403)
+    assert "inbox" not in ben.get("/web/me").json["account"]
+    everyone = dataclasses.replace(service.inbox.settings, inbox_for="everyone")
+    service.inbox.settings = everyone
+    assert add(ben, "a.nsp", b"x")["name"] == "a.nsp"
+    told = ben.get("/web/me").json["account"]["inbox"]
+    assert told["types"] == [*everyone.extensions]
+    assert told["max_cover_bytes"] == catalogd.MAX_COVER_BYTES
+
+
+def test_nobody_adds_files_without_a_session_or_from_another_site(
+    anna: webtest.TestApp, service: catalogd.Web, key: str
+) -> None:
+    stranger = webtest.TestApp(service.app)
+    begin(stranger, "a.nsp", 1, status=403)
+    headers = {"Authorization": f"Bearer {key}"}
+    stranger.post_json("/web/uploads", {}, headers=headers, status=403)
+    begin(anna, "a.nsp", 1, headers={"Origin": "https://evil.example"}, status=403)
+
+
+def test_an_upload_of_another_account_is_not_to_be_had(
+    anna: webtest.TestApp, ben: webtest.TestApp, inbox: catalogd.Inbox
+) -> None:
+    inbox.settings = dataclasses.replace(inbox.settings, inbox_for="everyone")
+    upload = begin(anna, "a.nsp", 2)["id"]
+    piece(ben, upload, 0, b"x", status=404)
+    ben.delete(f"/web/uploads/{upload}", status=404)
+    assert begin(ben, "a.nsp", 2)["id"] != upload
+
+
+def test_a_session_that_ends_leaves_what_was_written(
+    anna: webtest.TestApp, store: catalogd.Store, folder: pathlib.Path
+) -> None:
+    upload = begin(anna, "a.nsp", 4)["id"]
+    piece(anna, upload, 0, b"ab")
+    anna.post_json("/web/logout", {})
+    piece(anna, upload, 2, b"cd", status=403)
+    anna.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    assert begin(anna, "a.nsp", 4) == {"success": True, "id": upload, "offset": 2}
+    assert piece(anna, upload, 2, b"cd")["name"] == "a.nsp"
+    assert (folder / "a.nsp").read_bytes() == b"abcd"
+
+
+def test_the_inbox_must_be_where_a_scan_finds_what_is_in_it(
+    store: catalogd.Store, settings: catalogd.Settings, tmp_path: pathlib.Path
+) -> None:
+    for inbox in (str(tmp_path), f"{settings.folders[0]}/.hidden/Inbox"):
+        wrong = dataclasses.replace(settings, inbox=inbox)
+        with pytest.raises(catalogd.BadSetting, match="in no library folder, or is"):
+            catalogd.Scanner(store, wrong)
+
+
+# Pieces
+
+
+@pytest.mark.parametrize("system", ["dir_fd", "no dir_fd"])
+def test_a_file_is_added_in_pieces_and_is_listed_when_it_is_whole(
+    anna: webtest.TestApp,
+    folder: pathlib.Path,
+    scanner: catalogd.Scanner,
+    system: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if system == "no dir_fd":  # as Windows
+        monkeypatch.setattr(os, "supports_dir_fd", set())
+    begun = begin(anna, "Celeste.nsp", 6)
+    assert begun["offset"] == 0
+    assert piece(anna, begun["id"], 0, b"abc") == {"success": True, "offset": 3}
+    assert begin(anna, "Celeste.nsp", 6) == {**begun, "offset": 3}
+    assert names(folder) == [f".catalogd-{begun['id']}.part"]
+    assert listed(scanner) == []
+    ended = piece(anna, begun["id"], 3, b"def")
+    assert ended["name"] == "Celeste.nsp" and ended["is_equal"] is False
+    assert names(folder) == ["Celeste.nsp"]
+    assert (folder / "Celeste.nsp").read_bytes() == b"abcdef"
+    assert listed(scanner) == ["Celeste.nsp"]  # at once: it need not settle
+
+
+def test_the_library_folder_itself_can_be_the_inbox(
+    store: catalogd.Store, settings: catalogd.Settings, library: Library, key: str
+) -> None:
+    settings = dataclasses.replace(settings, inbox=str(library.folder))
+    scanner = catalogd.Scanner(store, settings)
+    inbox = catalogd.Web(store, settings, scanner).inbox
+    account = store.accounts.id_of("anna")
+    upload = inbox.begin(account, "a.nsp", 1)["id"]
+    assert inbox.append(account, upload, 0, io.BytesIO(b"x"))["name"] == "a.nsp"
+    assert listed(scanner) == ["a.nsp"]
+
+
+def test_a_piece_that_begins_elsewhere_is_told_where_to_begin(
+    anna: webtest.TestApp,
+) -> None:
+    upload = begin(anna, "a.nsp", 10)["id"]
+    piece(anna, upload, 0, b"abc")
+    for offset in (0, 2, 4, 10**17):
+        answer = piece(anna, upload, offset, b"def", status=409)
+        assert (answer["error"], answer["offset"]) == ("conflict", 3)
+    assert piece(anna, upload, 3, b"def")["offset"] == 6
+
+
+@pytest.mark.parametrize("offset", ["-1", "", "x", "1.0", "9" * 19, "٣", "0x1"])
+def test_an_offset_that_is_no_number_is_refused(
+    anna: webtest.TestApp, offset: str
+) -> None:
+    upload = begin(anna, "a.nsp", 10)["id"]
+    path, body = f"/web/uploads/{upload}", b"abc"
+    headers = {"Upload-Offset": offset.encode().decode("latin-1")}
+    anna.patch(path, body, headers=headers, content_type=OCTETS, status=400)
+    anna.patch(path, body, content_type=OCTETS, status=400)
+    piece(anna, upload, 0, body, content_type="application/json", status=415)
+    assert begin(anna, "a.nsp", 10)["offset"] == 0
+
+
+def test_a_body_longer_than_announced_is_refused(
+    anna: webtest.TestApp, folder: pathlib.Path
+) -> None:
+    upload = begin(anna, "a.nsp", 4)["id"]
+    piece(anna, upload, 0, b"abc")
+    piece(anna, upload, 3, b"de", status=400)
+    assert piece(anna, upload, 3, b"")["offset"] == 3
+    assert piece(anna, upload, 3, b"d")["name"] == "a.nsp"
+    assert (folder / "a.nsp").read_bytes() == b"abcd"
+
+
+def test_a_piece_is_answered_again_after_the_file_has_its_name(
+    anna: webtest.TestApp,
+) -> None:
+    """The answer may have got lost, or another browser was faster."""
+    upload = begin(anna, "a.nsp", 3)["id"]
+    ended = piece(anna, upload, 0, b"abc")
+    assert piece(anna, upload, 0, b"abc") == ended
+    begin(anna, "a.nsp", 3)  # it is another one
+    piece(anna, "0" * 16, 0, b"abc", status=404)
+
+
+def test_an_upload_is_dropped(anna: webtest.TestApp, folder: pathlib.Path) -> None:
+    upload = begin(anna, "a.nsp", 3)["id"]
+    piece(anna, upload, 0, b"ab")
+    anna.delete(f"/web/uploads/{upload}")
+    assert names(folder) == []
+    anna.delete(f"/web/uploads/{upload}", status=404)
+    piece(anna, upload, 2, b"c", status=404)
+
+
+def test_an_upload_whose_part_somebody_deleted_begins_anew(
+    anna: webtest.TestApp, folder: pathlib.Path
+) -> None:
+    upload = begin(anna, "a.nsp", 3)["id"]
+    piece(anna, upload, 0, b"ab")
+    (folder / names(folder)[0]).unlink()
+    piece(anna, upload, 2, b"c", status=404)
+    assert begin(anna, "a.nsp", 3)["offset"] == 0
+    (folder / names(folder)[0]).unlink()
+    anna.delete(f"/web/uploads/{upload}")
+
+
+def test_two_pieces_of_an_account_are_written_at_once(
+    anna: webtest.TestApp,
+    store: catalogd.Store,
+    inbox: catalogd.Inbox,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor are two of one upload."""
+    account = store.accounts.id_of("anna")
+    one, two, three = (begin(anna, f"{n}.nsp", 3)["id"] for n in "abc")
+    busy, plain = [], catalogd.write_piece
+
+    def write(*given: Any) -> int:
+        if not busy:
+            busy.append(one)
+            piece(anna, one, 0, b"x", status=503)
+            inbox.append(account, two, 0, io.BytesIO(b"x"))
+        else:
+            piece(anna, three, 0, b"x", status=503)
+        return plain(*given)
+
+    with monkeypatch.context() as writing:
+        writing.setattr(catalogd, "write_piece", write)
+        inbox.append(account, one, 0, io.BytesIO(b"y"))
+    assert piece(anna, three, 0, b"x")["offset"] == 1
+    assert begin(anna, "a.nsp", 3)["offset"] == 1
+
+
+def test_two_browsers_add_the_same_file(
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    store: catalogd.Store,
+    folder: pathlib.Path,
+    key: str,
+) -> None:
+    """Each goes on where the other was, and both are told its end."""
+    content = os.urandom(300_001)
+    client = Client(serve(service), cookie(store, "anna"))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        uploads = [
+            pool.submit(client.upload, "Same.nsp", content, 16 * KIB) for _ in range(2)
+        ]
+        ended = [upload.result(timeout=60) for upload in uploads]
+    assert names(folder) == ["Same.nsp"]
+    assert (folder / "Same.nsp").read_bytes() == content
+    assert {answer["name"] for answer in ended} == {"Same.nsp"}
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("a/../b\\c:d*.nsp", "a_.._b_c_d_.nsp"),
+        ("a\nb\x1b[2J.nsp", "a_b_[2J.nsp"),
+        ("CON.nsp", "_CON.nsp"),
+        ("<img src=x onerror=alert(1)>.nsp", "_img src=x onerror=alert(1)_.nsp"),
+        ("Cafe\u0301.NSP", "Café.NSP"),
+        ("é" * 200 + ".nsp", "é" * 125 + ".nsp"),
+        ("a.nsp. . ", "a.nsp"),
+        ("a\ud800.nsp", None),
+        ("a\0.nsp", None),
+        ("../../etc/passwd.nsp", None),
+        (".hidden.nsp", None),
+        ("~a.nsp", None),
+        ("..", None),
+        ("a", None),
+        ("nsp", None),
+        ("a.exe", None),
+        ("a.nsp.part", None),
+        ("", None),
+    ],
+)
+def test_a_name_is_one_safe_component_that_is_listed(
+    anna: webtest.TestApp, folder: pathlib.Path, name: str, made: str | None
+) -> None:
+    if made is None:
+        begin(anna, name, 1, status=400)
+        assert names(folder) == []
+        return
+    assert add(anna, name, b"x")["name"] == made
+    assert names(folder) == [made]
+
+
+def test_an_unfinished_file_of_another_program_is_no_type_to_add(
+    inbox: catalogd.Inbox, store: catalogd.Store, key: str
+) -> None:
+    both = dataclasses.replace(inbox.settings, extensions=("nsp", "part"))
+    inbox.settings = both
+    with pytest.raises(catalogd.Problem, match="Only the library's types"):
+        inbox.begin(store.accounts.id_of("anna"), "a.part", 1)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, None, "1", True, 2**63])
+def test_a_size_must_be_one_of_a_file(anna: webtest.TestApp, size: Any) -> None:
+    anna.post_json("/web/uploads", {"name": "a.nsp", "size": size}, status=400)
+
+
+def test_a_cover_is_small(anna: webtest.TestApp, folder: pathlib.Path) -> None:
+    begin(anna, "a.jpg", catalogd.MAX_COVER_BYTES + 1, status=400)
+    for name in ("a.JPG", "a.jpeg", "a.png"):
+        begin(anna, name, catalogd.MAX_COVER_BYTES)
+    add(anna, "b.png", b"x")
+    assert "b.png" in names(folder)
+
+
+def test_no_file_is_written_over(anna: webtest.TestApp, folder: pathlib.Path) -> None:
+    (folder / "a (2).nsp").mkdir()
+    (folder / "b.nsp").symlink_to("a.nsp")
+    assert add(anna, "a.nsp", b"one")["name"] == "a.nsp"
+    assert add(anna, "a.nsp", b"two")["name"] == "a (3).nsp"
+    assert add(anna, "a.nsp", b"three")["name"] == "a (4).nsp"
+    assert add(anna, "b.nsp", b"one")["name"] == "b (2).nsp"
+    assert (folder / "a.nsp").read_bytes() == b"one"
+
+
+def test_a_long_name_that_is_taken_stays_short_enough(
+    anna: webtest.TestApp, folder: pathlib.Path
+) -> None:
+    name = "é" * 125 + ".nsp"
+    add(anna, name, b"one")
+    other = add(anna, name, b"two")["name"]
+    assert other.endswith(" (2).nsp") and len(other.encode()) <= 255
+
+
+def test_an_equal_file_is_told_and_dropped(
+    anna: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_READ_BYTES", 2)
+    add(anna, "a.nsp", b"abcde")
+    add(anna, "a.nsp", b"abcdx")
+    for content, name in ((b"abcde", "a.nsp"), (b"abcdx", "a (2).nsp")):
+        ended = add(anna, "a.nsp", content)
+        assert (ended["name"], ended["is_equal"]) == (name, True)
+    assert names(folder) == ["a (2).nsp", "a.nsp"]
+
+
+# The disk
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_a_file_has_the_group_of_the_inbox_and_is_writable_for_it(
+    anna: webtest.TestApp, folder: pathlib.Path
+) -> None:
+    groups = [group for group in (*os.getgroups(), 1) if group != os.getgid()]
+    with contextlib.suppress(PermissionError):
+        os.chown(folder, -1, groups[0])
+    before = os.umask(0o077)
+    try:
+        add(anna, "a.nsp", b"x")
+    finally:
+        os.umask(before)
+    found = (folder / "a.nsp").stat()
+    assert stat.S_IMODE(found.st_mode) == 0o664
+    assert found.st_gid == folder.stat().st_gid
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no groups")
+def test_a_file_that_cannot_have_the_group_of_the_inbox_is_refused(
+    anna: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    why = "The inbox cannot be written: Operation not permitted."
+    assert begin(anna, "a.nsp", 1, status=503)["message"] == why
+
+
+def test_a_file_keeps_its_time_unless_that_is_in_the_future(
+    inbox: catalogd.Inbox,
+    store: catalogd.Store,
+    key: str,
+    folder: pathlib.Path,
+    clock: Clock,
+) -> None:
+    account = store.accounts.id_of("anna")
+    for name, modified in (("a.nsp", 10**12), ("b.nsp", 2**62), ("c.nsp", 0)):
+        upload = inbox.begin(account, name, 1, modified)["id"]
+        inbox.append(account, upload, 0, io.BytesIO(b"x"))
+    assert (folder / "a.nsp").stat().st_mtime == 10**9
+    assert (folder / "b.nsp").stat().st_mtime < clock.now
+    assert (folder / "c.nsp").stat().st_mtime == (folder / "b.nsp").stat().st_mtime
+
+
+@pytest.mark.parametrize("system", ["dir_fd", "no dir_fd"])
+def test_an_inbox_that_was_swapped_for_a_link_is_not_written(
+    anna: webtest.TestApp,
+    folder: pathlib.Path,
+    tmp_path: pathlib.Path,
+    system: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if system == "no dir_fd":
+        monkeypatch.setattr(os, "supports_dir_fd", set())
+    upload = begin(anna, "a.nsp", 2)["id"]
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    before = names(tmp_path / "elsewhere")
+    assert "/" not in begin(anna, "b.nsp", 1, status=503)["message"]
+    piece(anna, upload, 0, b"x", status=503)
+    assert names(tmp_path / "elsewhere") == before
+
+
+def test_a_disk_that_was_pulled_out_loses_nothing(
+    anna: webtest.TestApp,
+    library: Library,
+    folder: pathlib.Path,
+    scanner: catalogd.Scanner,
+) -> None:
+    library.add("a.nsp")
+    scanner.scan()
+    upload = begin(anna, "b.nsp", 4)["id"]
+    piece(anna, upload, 0, b"ab")
+    aside = library.folder.rename(library.folder.with_name("pulled"))
+    piece(anna, upload, 2, b"cd", status=503)
+    begin(anna, "c.nsp", 4, status=503)
+    library.folder.mkdir()  # what it was mounted over
+    folder.mkdir()
+    scanner.scan()
+    assert "offline" in begin(anna, "c.nsp", 4, status=503)["message"]
+    piece(anna, upload, 2, b"cd", status=404)
+    assert names(folder) == []
+    folder.rmdir()
+    library.folder.rmdir()
+    aside.rename(library.folder)
+    scanner.scan()
+    assert begin(anna, "b.nsp", 4)["offset"] == 2
+    assert piece(anna, upload, 2, b"cd")["name"] == "b.nsp"
+
+
+def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
+    anna: webtest.TestApp,
+    inbox: catalogd.Inbox,
+    folder: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = 3_000_000_000
+    monkeypatch.setattr(
+        catalogd.shutil, "disk_usage", lambda path: type("Usage", (), {"free": free})
+    )
+    inbox.settings = dataclasses.replace(inbox.settings, keep_free=1)
+    begin(anna, "a.nsp", 2_000_000_001, status=507)
+    assert names(folder) == []
+    upload = begin(anna, "b.nsp", 1_500_000_000)["id"]
+    begin(anna, "c.nsp", 500_000_001, status=507)
+    begin(anna, "c.nsp", 500_000_000)
+    free = 1_000_000_001
+    assert piece(anna, upload, 0, b"x")["offset"] == 1
+    free = 999_999_999
+    answer = piece(anna, upload, 1, b"x", status=507)
+    assert answer["message"].startswith("The disk of the inbox has room for 0.0 GB")
+    begin(anna, "b.nsp", 1_500_000_000, status=507)
+    free = 3_000_000_000
+    assert begin(anna, "b.nsp", 1_500_000_000)["offset"] == 1
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_what_cannot_be_written_whole_is_taken_back(
+    anna: webtest.TestApp, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = begin(anna, "a.nsp", 9)["id"]
+    piece(anna, upload, 0, b"abc")
+
+    def fail(file: int) -> None:
+        raise OSError(code, "It failed")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(catalogd.os, "fsync", fail)
+        kind = 507 if code == errno.ENOSPC else 503
+        piece(anna, upload, 3, b"def", status=kind)
+    assert begin(anna, "a.nsp", 9)["offset"] == 3
+
+
+def test_a_full_disk_takes_back_what_it_could_not_write(
+    anna: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small one, that others fill meanwhile."""
+    with small_disk(folder, MIB):
+        upload = begin(anna, "a.nsp", 900 * KIB)["id"]
+        assert piece(anna, upload, 0, bytes(256 * KIB))["offset"] == 256 * KIB
+        begin(anna, "b.nsp", 500 * KIB, status=507)
+        (folder / "others.txt").write_bytes(bytes(300 * KIB))
+        with monkeypatch.context() as believing:  # they are faster than the check
+            believing.setattr(catalogd.Inbox, "_check_space", lambda *given: None)
+            piece(anna, upload, 256 * KIB, bytes(644 * KIB), status=507)
+        (part,) = folder.glob(".*.part")
+        assert part.stat().st_size == 256 * KIB
+        (folder / "others.txt").unlink()
+        ended = piece(anna, upload, 256 * KIB, bytes(644 * KIB))
+        assert ended["name"] == "a.nsp"
+        assert names(folder) == ["a.nsp"]
+
+
+def test_a_file_beyond_2_gib_is_added(
+    anna: webtest.TestApp, folder: pathlib.Path
+) -> None:
+    size = 2**31 + 5
+    upload = begin(anna, "a.nsp", size)["id"]
+    (part,) = folder.glob(".*.part")
+    os.truncate(part, size - 2)  # sparse
+    assert begin(anna, "a.nsp", size)["offset"] == size - 2
+    piece(anna, upload, 2**31 - 1, b"xy", status=409)
+    assert piece(anna, upload, size - 2, b"xy")["offset"] == size
+    assert (folder / "a.nsp").stat().st_size == size
+
+
+# Names that are reserved
+
+
+def stop_before(
+    call: str, inbox: catalogd.Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let a call to the system or the store fail as if the process ended there."""
+
+    def die(*given: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    owner: Any = catalogd.Uploads if call == "reserve" else catalogd.os
+    monkeypatch.setattr(owner, call, die)
+
+
+@pytest.mark.parametrize("call", ["reserve", "replace"])
+def test_a_name_is_free_again_if_the_file_cannot_get_it(
+    inbox: catalogd.Inbox,
+    store: catalogd.Store,
+    key: str,
+    folder: pathlib.Path,
+    call: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    account = store.accounts.id_of("anna")
+    upload = inbox.begin(account, "a.nsp", 1)["id"]
+    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
+        stop_before(call, inbox, dying)
+        inbox.append(account, upload, 0, io.BytesIO(b"x"))
+    assert names(folder) == [f".catalogd-{upload}.part"]
+    assert inbox.append(account, upload, 1, io.BytesIO())["name"] == "a.nsp"
+
+
+@pytest.fixture
+def killed(
+    inbox: catalogd.Inbox,
+    store: catalogd.Store,
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """The id of an upload whose server was killed after its name was reserved."""
+    account = store.accounts.id_of("anna")
+    upload = inbox.begin(account, "a.nsp", 1)["id"]
+    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
+        stop_before("replace", inbox, dying)
+        dying.setattr(catalogd.Inbox, "_free_name", lambda *given: None)
+        inbox.append(account, upload, 0, io.BytesIO(b"x"))
+    return str(upload)
+
+
+def test_an_empty_file_that_reserves_a_name_is_never_listed(
+    killed: str, folder: pathlib.Path, scanner: catalogd.Scanner, clock: Clock
+) -> None:
+    clock.now += 10**6
+    assert names(folder) == [f".catalogd-{killed}.part", "a.nsp"]
+    assert listed(scanner) == []
+
+
+def test_the_empty_file_of_a_killed_server_goes_before_the_first_scan(
+    killed: str,
+    inbox: catalogd.Inbox,
+    store: catalogd.Store,
+    folder: pathlib.Path,
+    scanner: catalogd.Scanner,
+) -> None:
+    inbox.tidy("/elsewhere")
+    assert len(names(folder)) == 2
+    scanner.disks.trees(scanner.folders, watch=True)
+    scanner.disks.unwatch()
+    assert names(folder) == [f".catalogd-{killed}.part"]
+    account = store.accounts.id_of("anna")
+    assert inbox.append(account, killed, 1, io.BytesIO())["name"] == "a.nsp"
+    assert listed(scanner) == ["a.nsp"]
+
+
+@pytest.mark.parametrize("change", ["written", "replaced", "deleted"])
+def test_another_file_of_the_reserved_name_stays(
+    killed: str,
+    inbox: catalogd.Inbox,
+    store: catalogd.Store,
+    folder: pathlib.Path,
+    library: Library,
+    change: str,
+) -> None:
+    """The upload takes the next free name."""
+    file = folder / "a.nsp"
+    if change == "written":
+        file.write_bytes(b"theirs")
+    elif change == "replaced":
+        (folder / "b").touch()
+        (folder / "b").rename(file)
+    else:
+        file.unlink()
+    inbox.tidy(str(library.folder))
+    assert file.exists() == (change != "deleted")
+    account = store.accounts.id_of("anna")
+    ended = inbox.append(account, killed, 1, io.BytesIO())
+    assert ended["name"] == ("a.nsp" if change == "deleted" else "a (2).nsp")
+    assert not list(folder.glob(".*"))
+
+
+def test_a_running_upload_is_left_alone_when_the_inbox_is_tidied(
+    killed: str, inbox: catalogd.Inbox, library: Library, folder: pathlib.Path
+) -> None:
+    inbox._running[killed] = 1
+    inbox.tidy(str(library.folder))
+    assert "a.nsp" in names(folder)
+
+
+def test_an_inbox_that_is_away_is_not_tidied(
+    inbox: catalogd.Inbox, library: Library, folder: pathlib.Path
+) -> None:
+    folder.rmdir()
+    inbox.tidy(str(library.folder))
+
+
+KILLED = """
+import catalogd, io, os, signal, sys
+data, folder, owner, call = sys.argv[1:]
+store = catalogd.Store(data)
+settings = catalogd.Settings(folders=(folder,), inbox=folder, keep_free=0)
+inbox = catalogd.Inbox(store.entries, settings, {})
+upload = inbox.begin(1, "a.nsp", 1)["id"]
+def die(*given, **more):
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(getattr(catalogd, owner), call, die)
+inbox.append(1, upload, 0, io.BytesIO(b"x"))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+@pytest.mark.parametrize(
+    ("owner", "call", "offset"),
+    [
+        ("Inbox", "_end", 1),  # when all bytes are written
+        ("Uploads", "reserve", 1),
+        ("os", "replace", 1),
+        ("Uploads", "remove", 0),  # when the file has its name
+    ],
+)
+def test_an_upload_goes_on_after_a_kill_at_any_moment(
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    folder: pathlib.Path,
+    key: str,
+    owner: str,
+    call: str,
+    offset: int,
+) -> None:
+    """Nothing half is listed, and what is there has all bytes."""
+    command = [sys.executable, "-c", KILLED, store.database.folder, str(folder)]
+    killed = subprocess.run([*command, owner, call], cwd=HERE)
+    assert killed.returncode == -signal.SIGKILL
+    settings = dataclasses.replace(settings, folders=(str(folder),))
+    scanner = catalogd.Scanner(store, settings)
+    inbox, done = scanner.disks.inbox, call == "remove"
+    inbox.tidy(inbox.folder)
+    assert listed(scanner) == ["a.nsp"] * done
+    begun = inbox.begin(1, "a.nsp", 1)
+    assert begun["offset"] == offset
+    ended = inbox.append(1, begun["id"], offset, io.BytesIO(b"x"[offset:]))
+    assert ended["is_equal"] == done
+    assert listed(scanner) == [ended["name"]]
+    assert (folder / ended["name"]).read_bytes() == b"x"
+    assert not list(folder.glob(".*"))
+
+
+# What is old
+
+
+def test_what_was_not_continued_for_three_days_goes(
+    anna: webtest.TestApp,
+    inbox: catalogd.Inbox,
+    library: Library,
+    folder: pathlib.Path,
+    clock: Clock,
+) -> None:
+    old, fresh, early, late = (begin(anna, f"{n}.nsp", 2)["id"] for n in "abcd")
+    orphan = folder / ".catalogd-00ff.part"
+    theirs = [folder / name for name in (".catalogd.part", ".a.part", "b.part")]
+    for path in (orphan, *theirs):
+        path.touch()
+    days = {old: 3.1, fresh: 2.9, early: 9999, late: -30, "00ff": 3.1}
+    for upload, ago in days.items():
+        at = clock.now - ago * 86400
+        os.utime(folder / f".catalogd-{upload}.part", (at, at))
+    for path in theirs:
+        os.utime(path, (0, 0))
+    inbox.tidy(str(library.folder))  # the clock is not believed yet
+    assert len(names(folder)) == 8
+    clock.now += 3601
+    inbox._running["00ff"] = 1
+    inbox.tidy(str(library.folder))
+    assert orphan.exists()
+    del inbox._running["00ff"]
+    inbox.tidy(str(library.folder))
+    kept = {f".catalogd-{upload}.part" for upload in (fresh, early, late)}
+    assert {*names(folder)} == kept | {path.name for path in theirs}
+    piece(anna, old, 0, b"x", status=404)
+    for upload in (early, late):  # times of a wrong clock count as now
+        assert (folder / f".catalogd-{upload}.part").stat().st_mtime == clock.now
+
+
+# Scans
+
+
+def test_a_scan_lists_a_file_within_three_seconds(
+    anna: webtest.TestApp,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also of a folder that cannot be watched, by the default settings."""
+    monkeypatch.setattr(catalogd, "LOCAL_FILE_SYSTEMS", set())
+    scanner.start()
+    try:
+        wait_for(lambda: scanner.state.finished)
+        add(anna, "a.nsp", b"x")
+        wait_for(lambda: store.entries.count() == 1, 3)
+    finally:
+        scanner.stop()
+
+
+def test_check_and_the_page_are_told_whether_the_inbox_can_be_written(
+    service: catalogd.Web, folder: pathlib.Path
+) -> None:
+    assert service.health.state()["faults"] == []
+    folder.rmdir()
+    told = {"message": f"{folder}: The inbox cannot be written."}
+    about = {"about": "inbox", "of": str(folder)}
+    assert service.health.state()["faults"] == [about | told]
+
+
+# Real servers
+
+
+def cookie(store: catalogd.Store, name: str) -> str:
+    return session(store, store.accounts.id_of(name))
+
+
+class Client:
+    """A browser's calls to a real server."""
+
+    def __init__(self, address: str, session: str) -> None:
+        self.place = address.removeprefix("http://")
+        self.session = session
+
+    def call(
+        self, method: str, path: str, body: bytes, **headers: str
+    ) -> tuple[int, dict[str, Any]]:
+        connection = http.client.HTTPConnection(self.place, timeout=60)
+        with contextlib.closing(connection):
+            given = {name.replace("_", "-"): value for name, value in headers.items()}
+            given["Cookie"] = f"session={self.session}"
+            connection.request(method, path, body, given)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    def begin(self, name: str, size: int) -> dict[str, Any]:
+        body = json.dumps({"name": name, "size": size}).encode()
+        kind = "application/json"
+        status, answer = self.call("POST", "/web/uploads", body, Content_Type=kind)
+        assert status == 200, answer
+        return answer
+
+    def piece(
+        self, upload: str, offset: int, body: bytes
+    ) -> tuple[int, dict[str, Any]]:
+        headers = {"Content_Type": OCTETS, "Upload_Offset": str(offset)}
+        return self.call("PATCH", f"/web/uploads/{upload}", body, **headers)
+
+    def upload(self, name: str, content: bytes, length: int) -> dict[str, Any]:
+        """Upload a file as the page does, and return the last answer."""
+        answer = self.begin(name, len(content))
+        upload = answer["id"]
+        while "name" not in answer:
+            offset = answer["offset"]
+            status, answer = self.piece(
+                upload, offset, content[offset : offset + length]
+            )
+            if status == 503:
+                answer = {"offset": offset}
+            else:
+                assert status in (200, 409), answer
+        return answer
+
+
+def test_few_long_bodies_are_in_memory_at_once(
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    store: catalogd.Store,
+    key: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beyond, a piece must be as short as any other body."""
+    temporary: list[Any] = []
+    buffers = sys.modules["waitress.buffers"]
+    plain = buffers.TempfileBasedBuffer
+    monkeypatch.setattr(
+        buffers,
+        "TempfileBasedBuffer",
+        lambda *given: temporary.append(given) or plain(*given),
+    )
+    client = Client(serve(service), cookie(store, "anna"))
+    upload = client.begin("a.nsp", 20 * MIB)["id"]
+    long = catalogd.MAX_LONG_BODY_BYTES
+    assert client.piece(upload, 0, bytes(long)) == (
+        200,
+        {"success": True, "offset": long},
+    )
+    assert client.piece(upload, long, bytes(long + 1))[0] == 413
+    gc.collect()
+    host, _, port = client.place.partition(":")
+    head = f"PATCH /web/uploads/{upload} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(catalogd.MAX_LONG_BODIES):
+            slow = socket.create_connection((host, int(port)))
+            stack.enter_context(slow)
+            slow.sendall(f"{head}\r\n".encode())
+        wait_for(lambda: len(catalogd.RequestParser.long_bodies) == 3)
+        assert client.piece(upload, long, bytes(MIB))[0] == 413
+        assert temporary == []
+        short = catalogd.MAX_BODY_BYTES
+        assert client.piece(upload, long, bytes(short))[0] == 200
+        assert len(temporary) == 1
+    wait_for(lambda: not catalogd.RequestParser.long_bodies)
+    assert client.piece(upload, long + short, bytes(MIB))[0] == 200
+
+
+class Killable:
+    """The command serve in a process of its own, which can be killed."""
+
+    def __init__(self, tmp_path: pathlib.Path, settings: catalogd.Settings) -> None:
+        self.ini = tmp_path / "catalogd.ini"
+        self.ini.write_text(
+            f"[library]\nfolders = {settings.folders[0]}\ninbox = {settings.inbox}\n"
+            "keep_free = 0\n"
+        )
+        self.data = tmp_path / "data"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [sys.executable, "catalogd.py", "serve", "--config", str(self.ini)]
+        command += ["--data-dir", str(self.data), "--host", "127.0.0.1"]
+        self.process = subprocess.Popen(
+            [*command, "--port", str(self.port)],
+            cwd=HERE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for(self.answers, 60)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port)).close()
+            return True
+        return False
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def killable(
+    tmp_path: pathlib.Path, settings: catalogd.Settings, store: catalogd.Store, key: str
+) -> Iterator[Killable]:
+    server = Killable(tmp_path, settings)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_server_that_is_killed_at_66_of_75_mb_goes_on(
+    killable: Killable, store: catalogd.Store, folder: pathlib.Path
+) -> None:
+    """It is killed in the midst of a piece, and nothing acknowledged is lost."""
+    content = os.urandom(75_000_000)
+    client = Client(killable.address, cookie(store, "anna"))
+    begun = client.begin("Big.nsp", len(content))
+    upload, offset = begun["id"], 0
+    while offset < 66_000_000:
+        status, answer = client.piece(upload, offset, content[offset:][: 6 * MIB])
+        assert status == 200
+        offset = answer["offset"]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        last = pool.submit(client.piece, upload, offset, content[offset:][: 6 * MIB])
+        killable.kill()
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            offset = last.result(timeout=60)[1]["offset"]
+    assert [name for name in names(folder) if not name.startswith(".")] == []
+    killable.start()
+    again = client.begin("Big.nsp", len(content))
+    assert again["id"] == upload and again["offset"] >= offset
+    assert client.upload("Big.nsp", content, 6 * MIB)["name"] == "Big.nsp"
+    assert names(folder) == ["Big.nsp"]
+    assert (folder / "Big.nsp").read_bytes() == content
+    wait_for(lambda: store.entries.count() == 1, 20)
