@@ -710,6 +710,8 @@ UNFINISHED = ("part", "tmp", "crdownload")  # extensions that are never listed
 TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
 NACP_VERSION = slice(0x3060, 0x3070)  # this and the next: see nacp_facts
 NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
+FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers SOFn of a JPEG
+MAX_IMAGE_SIDE = 4096  # pixels
 IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 
 
@@ -724,6 +726,26 @@ def image_type(image: bytes) -> str:
     """Return the media type that the first bytes tell, "" if it is not one of ours."""
     types = (IMAGE_TYPES[start] for start in IMAGE_TYPES if image.startswith(start))
     return next(types, "")
+
+
+def image_sides(image: bytes) -> tuple[int, int]:
+    """Return width and height in pixels, as the header of a PNG or JPEG tells; zeros
+    where it does not. Sources: the PNG specification, 11.2.2; ITU-T T.81, B.1.1."""
+    if image.startswith(b"\x89PNG") and len(image) >= 24:
+        width, height = struct.unpack_from(">II", image, 16)
+        return width, height
+    at = 2
+    while at + 9 <= len(image) and image[at] == 0xFF:
+        marker, length, height, width = struct.unpack_from(">xBHxHH", image, at)
+        if marker in FRAME_HEADERS:
+            return width, height
+        at += 1 if marker == 0xFF else 2 + length
+    return 0, 0
+
+
+def is_picture(image: bytes) -> bool:
+    """Return whether a browser can show an image without much memory."""
+    return image_type(image) != "" and max(image_sides(image)) <= MAX_IMAGE_SIDE
 
 
 def file_type(path: str) -> str:
@@ -1267,8 +1289,18 @@ CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
     WHERE facts ->> 'icon' IS NOT NULL;
 
+CREATE TABLE title_images (            -- images that have a title id in their names
+    path TEXT PRIMARY KEY,
+    folder TEXT NOT NULL,              -- library folder that the image is in
+    volume TEXT NOT NULL,
+    title TEXT NOT NULL,
+    cover TEXT NOT NULL                -- digest of path, size and mtime
+) STRICT;
+
+CREATE INDEX title_images_title ON title_images (title, path);
+
 CREATE TABLE icons (
-    digest TEXT PRIMARY KEY,           -- of a file's icon, or entries.cover
+    digest TEXT PRIMARY KEY,           -- of a file's icon, or of an image as `cover`
     image BLOB NOT NULL                -- a JPEG or PNG
 ) STRICT;
 
@@ -1279,7 +1311,10 @@ CREATE TABLE icons (
 CREATE VIEW parts AS SELECT *,
     iif(title = id, NULL, title) AS base_id,
     coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,
-    coalesce((SELECT digest FROM icons WHERE digest = cover), facts ->> 'icon') AS icon,
+    coalesce((SELECT digest FROM icons WHERE digest = cover), (
+        SELECT digest FROM title_images JOIN icons ON digest = title_images.cover
+        WHERE title_images.title = entries.title ORDER BY path LIMIT 1
+    ), facts ->> 'icon') AS icon,
     iif((sha256_size, sha256_mtime) = (size, mtime), sha256, NULL) AS checksum,
     CASE WHEN kind = 'update' AND EXISTS (
         SELECT 1 FROM entries AS other WHERE other.title = entries.title
@@ -1393,7 +1428,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 6  # also goes up when `derived` changes
+SCHEMA_VERSION = 7  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1420,6 +1455,7 @@ UPGRADES = {
     3: (),
     4: (),
     5: (),
+    6: (),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
@@ -1513,6 +1549,16 @@ class FoundFile(NamedTuple):
     inode: int
     volume: str
     cover: str | None = None  # digest of path, size and mtime of the image beside it
+
+
+class TitleImage(NamedTuple):
+    """An image that has the id of a title in its name."""
+
+    path: str
+    folder: str  # library folder
+    volume: str
+    title: str
+    cover: str  # digest of path, size and mtime
 
 
 class FileContent(NamedTuple):
@@ -2846,14 +2892,42 @@ class Entries:
             sql = "DELETE FROM entries WHERE id = ?"
             db.executemany(sql, [(item.id,) for item in changes.forgotten])
 
-    def drop_icons(self) -> None:
-        """Drop the icons that no entry has, neither as its cover nor in its facts."""
+    def title_images(self) -> dict[str, TitleImage]:
+        """Return the images with a title id, by path."""
+        rows = self.database.rows("SELECT * FROM title_images")
+        return {row["path"]: TitleImage(**row) for row in rows}
+
+    def change_title_images(
+        self, gone: Iterable[str], found: Iterable[TitleImage]
+    ) -> None:
+        """:param gone: paths."""
+        with self.database.writing() as db:
+            sql = "DELETE FROM title_images WHERE path = ?"
+            db.executemany(sql, [(path,) for path in gone])
+            sql = "INSERT OR REPLACE INTO title_images VALUES (?, ?, ?, ?, ?)"
+            db.executemany(sql, found)
+
+    def unread_images(self) -> list[TitleImage]:
+        """Return the images of titles that are here, without those that were read."""
+        rows = self.database.rows(
+            "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
+            " AND title IN (SELECT title FROM entries WHERE state = 'here')"
+        )
+        return [TitleImage(**row) for row in rows]
+
+    def drop_icons(self, listed: bool) -> None:
+        """Drop the icons that no entry and no title has.
+
+        :param listed: whether the list has changed by its icons.
+        """
         sql = """
             DELETE FROM icons
             WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
             AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
+            AND digest NOT IN (SELECT cover FROM title_images)
         """
-        self.database.write(sql, ())
+        with self._changing(listed) as db:
+            db.execute(sql)
 
     def add_icons(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
@@ -3626,6 +3700,7 @@ class Store:
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
+TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
 MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
@@ -3642,15 +3717,16 @@ class Tree:
     tops: Sequence[str]  # the folders that were read with all that is below them
     files: list[FoundFile] = dataclasses.field(default_factory=list)
     volumes: dict[int, str] = dataclasses.field(default_factory=dict)  # names by device
-    unreadable: list[str] = dataclasses.field(default_factory=list)  # paths
+    unreadable: set[str] = dataclasses.field(default_factory=set)  # paths
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
     covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
+    title_images: list[TitleImage] = dataclasses.field(default_factory=list)
     tick: Callable[[int], None] = lambda count: None
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
-        facts = (*self.volumes.values(), *self.unreadable, *self.tops)
-        return hash((*self.files, *facts))
+        facts = (*self.volumes.values(), *sorted(self.unreadable), *self.tops)
+        return hash((*self.files, *self.title_images, *facts))
 
     def is_whole(self) -> bool:
         return self.library_folder in self.tops
@@ -3667,7 +3743,7 @@ class Tree:
             if is_top:
                 raise
             if not self._was_removed(path, error):
-                self.unreadable.append(path)
+                self.unreadable.add(path)
             return []
 
     def _was_removed(self, path: str, error: OSError) -> bool:
@@ -3698,6 +3774,7 @@ class Tree:
         rows = {row.name.lower(): row for row in shown}
         if images := {name: rows[name] for name in rows if name.endswith(COVERS)}:
             self.files[first:] = self._with_covers(self.files[first:], images)
+            self._add_title_images(images, volume)
         return folders
 
     def _with_covers(
@@ -3711,6 +3788,16 @@ class Tree:
             names = [name + end for name in (stem, *shared) for end in COVERS]
             covers = (self._cover(images[name]) for name in names if name in images)
             yield file._replace(cover=next(filter(None, covers), None))
+
+    def _add_title_images(
+        self, images: Mapping[str, "os.DirEntry[str]"], volume: str
+    ) -> None:
+        for name, row in images.items():
+            found = TITLE_IMAGE.search(name)
+            if found and is_text(name) and (cover := self._cover(row)):
+                title = found[1].upper()
+                facts = row.path, self.library_folder, volume, title, cover
+                self.title_images.append(TitleImage(*facts))
 
     def _cover(self, image: "os.DirEntry[str]") -> str | None:
         """Return the `cover` of files with this image, or None if it cannot be one."""
@@ -3733,7 +3820,7 @@ class Tree:
         except FileNotFoundError:
             return  # it was removed just now
         except OSError:
-            self.unreadable.append(row.path)
+            self.unreadable.add(row.path)
             return
         inode = now.st_ino & MAX_INTEGER
         facts = self.library_folder, now.st_size, stored_mtime(now), inode, volume
@@ -3835,6 +3922,28 @@ def is_unchanged(item: KnownFile, file: FoundFile) -> bool:
     return item.state == "here" and file._replace(cover=item.file.cover) == item.file
 
 
+def is_away(path: str, volume: str, tree: Tree | None) -> bool:
+    """Return whether a file that was not found is on a disk that is not connected, or
+    cannot be read.
+
+    :param volume: that it was on, "" where that has another name now.
+    """
+    if tree is None:
+        return True
+    if not tree.files and tree.is_whole():  # perhaps its disk is not mounted
+        return True
+    if volume and volume not in tree.volumes.values():
+        return True
+    above = map(str, pathlib.PurePath(path).parents)
+    return not tree.unreadable.isdisjoint([path, *above])
+
+
+def is_lost(image: TitleImage, tree: Tree | None) -> bool:
+    """Return whether an image that was not found was looked for, and is gone."""
+    is_read = tree and any(is_below(image.path, top) for top in tree.tops)
+    return bool(is_read) and not is_away(image.path, image.volume, tree)
+
+
 class Comparison:
     """Pairs known files with found ones, by one likeness after another: the known
     files that are left are lost, the found ones are new."""
@@ -3851,9 +3960,6 @@ class Comparison:
         self.contents: dict[str, FileContent] = {}  # by path
         self.updated: list[tuple[KnownFile, FoundFile, FileContent | None]] = []
         self.offline: list[KnownFile] = []
-        self.unreadable = {
-            path for tree in trees.values() if tree for path in tree.unreadable
-        }
 
     def pair_unchanged(self, known: Iterable[KnownFile]) -> None:
         """Pair the files that have not changed, without opening them."""
@@ -3931,17 +4037,10 @@ class Comparison:
         if file.folder not in self.trees:  # it is no library folder any more
             return False
         tree = self.trees[file.folder]
-        if tree is None:
-            return True
-        if not tree.is_whole() and item.state == "gone":  # perhaps from elsewhere
-            return False
-        if not tree.files and tree.is_whole():  # perhaps its disk is not mounted
-            return True
+        if tree and not tree.is_whole() and item.state == "gone":
+            return False  # perhaps from elsewhere
         is_renamed = (file.folder, file.volume) in renamed
-        if file.volume not in tree.volumes.values() and not is_renamed:
-            return True
-        above = map(str, pathlib.PurePath(file.path).parents)
-        return not self.unreadable.isdisjoint([file.path, *above])
+        return is_away(file.path, "" if is_renamed else file.volume, tree)
 
     def move_to_copies(self, copies: FindCopies) -> None:
         """Let an entry whose file is lost go on with a younger copy of the file, and
@@ -4621,9 +4720,10 @@ class Images:
     def __init__(self, entries: Entries, warn: Callable[[str, str], None]) -> None:
         self.entries, self.warn = entries, warn
         self.covers: dict[str, str] = {}  # paths of those to be read, by digest
+        self.refused: set[str] = set()  # digests of files that are no pictures
         self._waiting: dict[str, bytes] = {}  # by digest
 
-    def add_cover(self, file: FoundFile) -> None:
+    def add_cover(self, file: FoundFile | TitleImage) -> None:
         """Read a file's cover, unless it was read for another file."""
         path = self.covers.pop(file.cover or "", None)
         if path is None:
@@ -4634,12 +4734,13 @@ class Images:
         except OSError as error:
             self.warn(path, f"is not shown: {error.strerror or error}.")
         else:
-            self.add(image if image_type(image) else b"", file.cover)
+            if not self.add(image, file.cover):
+                self.refused.add(file.cover or "")
 
     def add(self, image: bytes, cover: str | None = None) -> dict[str, str]:
-        """Return the metadata of an image; nothing for an empty one.
+        """Return the metadata of an image; nothing for what is no picture.
         :param cover: its digest, where that is not of the content."""
-        if not image:
+        if not is_picture(image):
             return {}
         digest = cover or content_digest(image)
         self._waiting[digest] = image
@@ -4854,13 +4955,11 @@ class Disks:
             log.warning("%s", message)
         self._warnings.add(message)
 
-    def each(
-        self, files: Iterable[FoundFile], work: Callable[[FoundFile], Any]
-    ) -> dict[str, Any]:
+    def each(self, files: Iterable[Any], work: Callable[[Any], Any]) -> dict[str, Any]:
         """Return what the work gives for each file, by path, but for those of disks
-        that do not answer."""
+        that do not answer. A file has a path and a folder."""
         found: dict[str, Any] = {}
-        by_folder: dict[str, list[FoundFile]] = {}
+        by_folder: dict[str, list[Any]] = {}
         for file in files:
             by_folder.setdefault(file.folder, []).append(file)
         for folder, group in by_folder.items():
@@ -4877,8 +4976,8 @@ class Disks:
     @staticmethod
     def _each(
         disk: Asker,
-        files: Iterable[FoundFile],
-        work: Callable[[FoundFile], Any],
+        files: Iterable[Any],
+        work: Callable[[Any], Any],
         found: dict[str, Any],
     ) -> None:
         for file in files:
@@ -4908,7 +5007,7 @@ class Disks:
         self.has_skipped = True
         return None
 
-    def read_covers(self, files: Iterable[FoundFile]) -> None:
+    def read_covers(self, files: Iterable[FoundFile | TitleImage]) -> None:
         """Read the covers of these files that no other file has, and write them with
         the icons that were read."""
         wanted = [file for file in files if file.cover in self.images.covers]
@@ -5052,6 +5151,9 @@ class Scanner:
         copies = self.entries.copies
         read = self.disks.read
         changes = self._write(compare(known, trees, read, forget_before, copies))
+        has_images = self._write_title_images(trees)
+        if has_images or any(changes):
+            self.entries.drop_icons(listed=has_images)
         if not self.disks.has_skipped:
             self._compared = (found, self.entries.version())
             self._compared_at = now
@@ -5084,9 +5186,32 @@ class Scanner:
             added += [(file, None) for file, _ in self._store(write, rows)]
             if is_due:
                 self._listed = time.monotonic()
-        if any(changes):
-            self.entries.drop_icons()
         return changes._replace(added=added)
+
+    def _write_title_images(self, trees: Mapping[str, Tree | None]) -> bool:
+        """Write which images have a title id, and read those of titles that are here.
+        Return whether anything has changed. What is on a disk that is away stays."""
+        known = self.entries.title_images()
+        trees = {**dict.fromkeys(self.folders), **trees}
+        images = [
+            image for tree in trees.values() if tree for image in tree.title_images
+        ]
+        found = {image.path: image for image in images}
+        gone = [
+            path
+            for path, image in known.items()
+            if path not in found
+            and (image.folder not in trees or is_lost(image, trees[image.folder]))
+        ]
+        changed = [image for image in images if known.get(image.path) != image]
+        if gone or changed:
+            self.entries.change_title_images(gone, changed)
+        refused = self.disks.images.refused
+        known_unread = self.entries.unread_images()
+        unread = [image for image in known_unread if image.cover not in refused]
+        self.disks.images.covers |= {image.cover: image.path for image in unread}
+        self.disks.read_covers(unread)
+        return bool(gone or changed or unread)
 
     def _store(
         self, write: Callable[[Sequence[Any]], None], rows: Sequence[Any]

@@ -132,7 +132,7 @@ class World:
         volume = self.volume[disk]
         tree = catalogd.Tree(root, [root], volumes={0: volume})
         if self.broken and self.broken.startswith(root):
-            tree.unreadable.append(self.broken)
+            tree.unreadable.add(self.broken)
         for name, content in self.disks[disk].items():
             path = f"{root}/{name}"
             if os.path.dirname(path) != self.broken:
@@ -184,7 +184,7 @@ class World:
             return now
         changed = {*old.files} ^ {*now.files}
         tops = catalogd.outermost(os.path.dirname(file.path) for file in changed)
-        part = dataclasses.replace(now, tops=tops, unreadable=[])
+        part = dataclasses.replace(now, tops=tops, unreadable=set())
         part.files = [file for file in now.files if is_read(part, file.path)]
         return part
 

@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import stat
+import struct
 import sys
 import threading
 import time
@@ -51,7 +52,7 @@ def tree(
 ) -> catalogd.Tree:
     """A snapshot that has these files; a folder is there even if it is empty."""
     volumes = dict(enumerate({volume, *(file.volume for file in files)}))
-    return catalogd.Tree(root, [root], [*files], volumes, [*unreadable])
+    return catalogd.Tree(root, [root], [*files], volumes, {*unreadable})
 
 
 def compare(
@@ -495,7 +496,7 @@ def test_a_folder_that_cannot_be_read_is_logged(
     library.add("good/c.nsp")
     fail_in(monkeypatch, "bad")
     found = catalogd.walk(str(library.folder), ["nsp"])
-    assert found.unreadable == [str(library.folder / "bad")]
+    assert found.unreadable == {str(library.folder / "bad")}
     assert len(found.files) == 2
 
 
@@ -525,10 +526,10 @@ class Row:
 
 @pytest.mark.parametrize(
     ("problem", "unreadable"),
-    [(FileNotFoundError(2, "gone"), []), (OSError(5, "broken"), ["/games/a.nsp"])],
+    [(FileNotFoundError(2, "gone"), set()), (OSError(5, "broken"), {"/games/a.nsp"})],
 )
 def test_a_file_that_cannot_be_measured_is_logged_unless_it_is_gone(
-    problem: OSError, unreadable: list[str]
+    problem: OSError, unreadable: set[str]
 ) -> None:
     tree = catalogd.Tree("/games", ["/games"])
     tree._add_file(Row(problem), "disk")  # type: ignore[arg-type]
@@ -1235,6 +1236,120 @@ def images_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         return real(path, folder)
 
     return lambda: monkeypatch.setattr(catalogd, "open_file", open_image)
+
+
+def picture(kind: str, width: int, height: int) -> bytes:
+    """Return the header of an image with these sides."""
+    if kind == "png":
+        chunk = b"\0\0\0\rIHDR" + struct.pack(">II", width, height)
+        return b"\x89PNG\r\n\x1a\n" + chunk + b"rest"
+    filled = b"\xff\xe0\x00\x05abc\xff"  # a segment, and a byte that fills
+    sides = struct.pack(">BHBHHB", 0xC2, 11, 8, height, width, 3)
+    return b"\xff\xd8" + filled + b"\xff" + sides + b"rest of it"
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+@pytest.mark.parametrize(
+    ("sides", "is_shown"),
+    [((4096, 4096), True), ((4097, 1), False), ((1, 4097), False)],
+)
+def test_a_cover_of_too_many_pixels_is_none(
+    kind: str,
+    sides: tuple[int, int],
+    is_shown: bool,
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+) -> None:
+    library.add("a.nsp")
+    image = picture(kind, *sides)
+    library.add(f"a.{kind}", image)
+    scanner.scan()
+    assert icon(store, "a.nsp") == (image if is_shown else None)
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        ({"0100ABCD00010000.jpg": JPEG}, JPEG),
+        ({"0100abcd00010000.PNG": PNG}, PNG),
+        ({"A (2020) [0100ABCD00010000] front.jpg": JPEG}, JPEG),
+        ({"b/0100ABCD00010000.png": PNG, "a/0100ABCD00010000.jpg": JPEG}, JPEG),
+        ({"0100ABCD00010000.jpg": JPEG, f"{BASE[:-4]}.png": PNG}, PNG),
+        ({"a/0100ABCD00010000.jpg": b"no image", "b/[0100ABCD00010000].png": PNG}, PNG),
+        ({"0100ABCD00010000 front.jpg": JPEG}, None),
+        ({"0100ABCD00010800.jpg": JPEG}, None),
+        ({"0100ABCD00030000.jpg": JPEG}, None),
+        ({".0100ABCD00010000.jpg": JPEG}, None),
+    ],
+)
+def test_an_image_named_by_a_title_id_is_the_cover_of_the_title(
+    images: dict[str, bytes],
+    expected: bytes | None,
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+) -> None:
+    library.add(f"games/{BASE}")
+    for name, content in images.items():
+        library.add(f"games/{name}" if name[:3] == BASE[:3] else f"x/{name}", content)
+    scanner.scan()
+    assert icon(store, BASE) == expected
+
+
+def test_covers_of_titles_come_change_and_go(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    """Also where the images and the files are not scanned at the same time."""
+    games, images = str(library.folder / "games"), str(library.folder / "images")
+    library.add(f"games/{BASE}")
+    library.add("images/other.txt")
+    scanner.scan()
+    before = store.entries.list_json()
+    path = library.add("images/[0100ABCD00010000].jpg", JPEG)
+    for number in range(50):
+        library.add(f"images/01000000000{number:02}000.jpg", JPEG)
+    scanner.scan(tops=[images])
+    assert icon(store, BASE) == JPEG
+    scanner.scan(tops=[games])
+    library.add(f"games/{UPDATE}")
+    scanner.scan(tops=[games])
+    assert icon(store, UPDATE) == JPEG
+    assert len(store.database.rows("SELECT * FROM icons")) == 1, "others are not read"
+    library.add("images/[0100ABCD00010000].jpg", JPEG + b"!")
+    scanner.scan(tops=[images])
+    assert icon(store, BASE) == JPEG + b"!"
+    os.remove(path)
+    os.remove(library.folder / "games" / UPDATE)
+    scanner.scan()
+    assert store.entries.list_json() == before
+    assert store.database.rows("SELECT * FROM icons") == []
+
+
+def test_covers_of_titles_stay_while_their_disk_is_away(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    tmp_path: pathlib.Path,
+) -> None:
+    library.add(BASE)
+    other = Library(tmp_path / "other")
+    other.add("c.nsp")
+    other.add("0100ABCD00010000.png", PNG)
+    add_folder(scanner, str(other.folder))
+    scanner.scan()
+    away = other.folder.with_name("away")
+    os.rename(other.folder, away)
+    scanner.scan()
+    assert icon(store, BASE) == PNG
+    other.folder.mkdir()
+    library.add("d.nsp")
+    scanner.scan()
+    assert icon(store, BASE) == PNG, "an empty folder is a disk that is not mounted"
+    scanner.folders.remove(str(other.folder))
+    library.add("e.nsp")
+    scanner.scan()
+    assert icon(store, BASE) is None
 
 
 def test_covers_come_change_and_go_while_their_files_are_not_opened(

@@ -640,7 +640,6 @@ def test_an_item_tells_of_its_entry_and_its_progress(
             "status": "failed",
             "device": None,
             "freed_from": None,
-            "replaces": 0,
             "key": None,
             "account": "anna",
             "is_own": True,
