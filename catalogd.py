@@ -180,14 +180,19 @@ def web_address(text: str) -> str:
     return text.rstrip("/")
 
 
-def is_web_address(text: str) -> bool:
+def address_parts(text: str) -> urllib.parse.SplitResult | None:
+    """Return the parts of an address with a host, None for any other text."""
     try:
         parts = urllib.parse.urlsplit(text)
-        has_host = bool(parts.hostname) and parts.port != 0
+        return parts if parts.hostname and parts.port != 0 else None
     except ValueError:  # a broken IPv6 address, or a port that is not a number
-        return False
-    printable = text.isprintable() and " " not in text
-    return has_host and printable and parts.scheme in ("http", "https")
+        return None
+
+
+def is_web_address(text: str) -> bool:
+    parts = address_parts(text)
+    is_printable = text.isprintable() and " " not in text
+    return bool(parts and is_printable and parts.scheme in ("http", "https"))
 
 
 NOTICE_WORD = re.compile(r"^(discord|gotify|json|ntfy)\+")  # the form of a notice
@@ -1159,6 +1164,9 @@ class PairingCodes:
         self.results[account] = {"device": device}
 
 
+Now = Callable[[], float]  # a clock, in seconds
+
+
 class Throttle:
     """Delays for wrong passwords: the first are free, then each doubles the wait. A
     subject is an account or an address. Not thread-safe."""
@@ -1167,7 +1175,7 @@ class Throttle:
     max_seconds = 300.0
     memory_seconds = 3600.0
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Now = time.monotonic) -> None:
         self.clock = clock
         self.wrong: dict[str, tuple[int, float]] = {}  # subject: count, time of last
 
@@ -1863,6 +1871,13 @@ def adopt_schema(db: sqlite3.Connection) -> None:
             db.execute(sql)
 
 
+def check_content(db: sqlite3.Connection) -> None:
+    """:raises Damaged: SQLite finds a fault in the file."""
+    fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if fault != "ok":
+        raise Damaged(f"{fault}.")
+
+
 def check_version(db: sqlite3.Connection, path: str) -> int:
     """Return the version of a database's schema, 0 of a new file. :raises Problem: it
     is another program's, or that of a newer catalogd."""
@@ -2024,9 +2039,7 @@ def copy_database(path: str, copy: str) -> None:
         make_private(part)
         try:
             with connected(path) as db, connected(part) as target:
-                fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-                if fault != "ok":
-                    raise Damaged(f"{fault}.")
+                check_content(db)
                 db.backup(target)
             os.replace(part, copy)
         except BaseException:
@@ -2042,7 +2055,8 @@ def is_copy(copy: str, path: str) -> bool:
     if os.path.samefile(copy, path):
         return False
     with open(copy, "rb") as file:
-        return schema_version(file) > 0
+        head = file.read(72)  # see "The Database Header" on sqlite.org
+    return head[68:] == APPLICATION_ID.to_bytes(4, "big")
 
 
 class Clock:
@@ -2053,9 +2067,7 @@ class Clock:
     max_jump_seconds = 600
     doubt_seconds = 3600
 
-    def __init__(
-        self, wall: Callable[[], float], monotonic: Callable[[], float]
-    ) -> None:
+    def __init__(self, wall: Now = time.time, monotonic: Now = time.monotonic) -> None:
         self._wall, self._monotonic = wall, monotonic
         self._ahead = wall() - monotonic()
         self._doubted_at = monotonic()
@@ -2085,7 +2097,7 @@ class Database:
         """:raises Problem: the folder or its database cannot be used."""
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
-        self.clock = clock or Clock(time.time, time.monotonic)
+        self.clock = clock or Clock()
         self._lock = threading.Lock()  # held by the thread that writes
         self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
@@ -2136,7 +2148,7 @@ class Database:
             message = f"{self.path}: was made by an older catalogd."
             raise Problem(f"{message} Restart the service: it upgrades the database.")
         # SQLite itself does not wait there for a lock.
-        with self.exclusive("upgrade", wait=60):
+        with exclusive(self.folder, "upgrade", wait=60):
             self._writer.execute("PRAGMA journal_mode = WAL")
             with self.writing() as db:
                 set_schema(db)
@@ -2222,37 +2234,19 @@ class Database:
         """Return how many threads wait to write."""
         return len(self._waiting)
 
-    def exclusive(
-        self, work: str, wait: float = 0
-    ) -> contextlib.AbstractContextManager[None]:
-        """Let one process at a time do this work on the folder: see `exclusive`."""
-        return exclusive(self.folder, work, wait)
-
     def is_served(self) -> bool:
         """Return whether a service runs with this database."""
         try:
-            with self.exclusive("serve"):
+            with exclusive(self.folder, "serve"):
                 return False
         except Conflict:
             return True
-
-    def fault(self) -> str:
-        """Return "ok", or what is wrong in the file."""
-        return str(self.value("PRAGMA quick_check(1)"))
 
     def shrink(self) -> None:
         """Give back the memory, and the disk space in the WAL, of a large write."""
         with contextlib.suppress(Busy), self._turn(0.1), storage_problems():
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._writer.execute("PRAGMA shrink_memory")
-
-
-def schema_version(file: IO[bytes]) -> int:
-    """Return that of a database of ours, 0 for any other file, from its first bytes:
-    see "The Database Header" on sqlite.org."""
-    head = file.read(72)
-    is_ours = head[68:] == APPLICATION_ID.to_bytes(4, "big")
-    return int.from_bytes(head[60:64], "big") if is_ours else 0
 
 
 class Backups:
@@ -2335,9 +2329,9 @@ def check_backup(copy: str, name: str) -> None:
     try:
         with connected(copy) as db:
             version = check_version(db, name)
-            fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            check_content(db)
             find = "SELECT 1 FROM sqlite_schema WHERE name = 'entries'"
-            if not version or fault != "ok" or not db.execute(find).fetchone():
+            if not version or not db.execute(find).fetchone():
                 raise Problem(message)
     except Damaged as problem:
         raise Problem(message) from problem
@@ -2709,16 +2703,14 @@ class Entries:
             if listed:
                 db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
 
-    def list_json(
-        self, before: str = "", after: str = "", for_page: bool = False
-    ) -> bytes:
-        """Return the entries that can be downloaded now, by name, as a JSON array
-        between these texts. SQLite makes all of it, while other threads go on.
+    def list_json(self, for_page: bool = False) -> bytes:
+        """Return the entries that can be downloaded now, by name, as a JSON array.
+        SQLite makes all of it, while other threads go on.
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        array = self.database.value(PAGE_LIST if for_page else LIST)
-        return b"%b[%b]%b" % (before.encode(), array or b"", after.encode())
+        entries = self.database.value(PAGE_LIST if for_page else LIST)
+        return b"[%b]" % (entries or b"")
 
     def get(self, entry: str) -> dict[str, Any]:
         """Return the Entry of the interface.
@@ -2999,10 +2991,8 @@ class Entries:
         """:raises NotFound: there is no url entry with this id."""
         self._keep_names()
         with self._changing() as db:
-            sql = (
-                "DELETE FROM entries WHERE id = ? AND type = 'url' RETURNING plain_name"
-            )
-            row = db.execute(sql, (entry,)).fetchone()
+            sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
+            row = db.execute(f"{sql} RETURNING plain_name", (entry,)).fetchone()
             if row is None:
                 raise NotFound(f"There is no link {entry}.")
             tell_apart(db, [row["plain_name"]])
@@ -3050,21 +3040,17 @@ class Devices:
         :param device: name and target, perhaps shared, user and password.
         :raises Conflict: the name is taken.
         """
-        row = {
-            "id": new_id(),
-            "account": account,
-            "now": self.database.time(),
-            **device,
-        }
+        row = {"shared": False, "user": "", "password": "", **device}
+        row |= {"id": new_id(), "account": account, "now": self.database.time()}
         with self.database.writing() as db:
-            check_device_name(db, device["name"])
+            check_device_name(db, row["name"])
             db.execute(
                 "INSERT INTO keys (id, account, label, digest, created_at, is_device,"
                 " shared, address, user, password) VALUES (:id, :account, :name,"
                 " randomblob(32), :now, 1, :shared, :target, :user, :password)",
-                {"shared": False, "user": "", "password": "", **row},
+                row,
             )
-        return row["id"]
+        return str(row["id"])
 
     def change(self, device: str, changes: Row, account: int | None = None) -> None:
         """Change a device of the account, or with None of any: "name", "shared" and, of
@@ -3124,7 +3110,7 @@ class Progress:
     """What clients last reported on the items that they send. It is news, not state: in
     memory alone, so that a running transfer writes nothing. Any thread may call."""
 
-    def __init__(self, stale_after: float, clock: Callable[[], float]) -> None:
+    def __init__(self, stale_after: float, clock: Now) -> None:
         """:param stale_after: seconds of silence that make an item pending again."""
         self._stale_after, self._clock = stale_after, clock
         self._reports: dict[str, Row] = {}  # figures and time, by item
@@ -3954,9 +3940,8 @@ class Comparison:
         self.trees = trees
         self.read = read
         self.lost: dict[str, KnownFile] = {}  # by id
-        self.new = {
-            file.path: file for tree in trees.values() if tree for file in tree.files
-        }
+        found = [tree for tree in trees.values() if tree]
+        self.new = {file.path: file for tree in found for file in tree.files}
         self.contents: dict[str, FileContent] = {}  # by path
         self.updated: list[tuple[KnownFile, FoundFile, FileContent | None]] = []
         self.offline: list[KnownFile] = []
@@ -4672,7 +4657,7 @@ class GrowingFile(NamedTuple):
 class GrowingFiles:
     """The files that have changed lately: they are not read before they are quiet."""
 
-    def __init__(self, settle: float, clock: Callable[[], float]) -> None:
+    def __init__(self, settle: float, clock: Now) -> None:
         """:param settle: seconds without a change, after which a file is quiet."""
         self.settle, self.clock = settle, clock
         self.files: dict[str, GrowingFile] = {}  # by path
@@ -4754,6 +4739,9 @@ class Images:
             self.entries.add_icons(waiting)
 
 
+Answer = concurrent.futures.Future[Any]  # which is owed, or was given
+
+
 class Asker:
     """Asks a disk or a server, each time in a thread of its own: a call to one that
     does not answer may never end. One thread at a time calls all but `tick`."""
@@ -4761,7 +4749,7 @@ class Asker:
     max_silence = 30.0  # seconds without a tick, after which it does not answer
 
     def __init__(self) -> None:
-        self._answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._answer = Answer()
         self._answer.set_result(None)
         self._ticked = 0.0  # monotonic seconds
         self._is_silent = False
@@ -4769,9 +4757,9 @@ class Asker:
     def tick(self) -> None:
         self._ticked = time.monotonic()
 
-    def ask(self, read: Callable[[], Any]) -> "concurrent.futures.Future[Any]":
+    def ask(self, read: Callable[[], Any]) -> Answer:
         """Begin to read, unless another answer is still owed."""
-        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        answer = Answer()
         if not self._answer.done():
             answer.set_exception(TimeoutError())
             return answer
@@ -4787,9 +4775,7 @@ class Asker:
         threading.Thread(target=run, name="asker", daemon=True).start()
         return answer
 
-    def wait(
-        self, answer: "concurrent.futures.Future[Any]", check: Callable[[], None]
-    ) -> Any:
+    def wait(self, answer: Answer, check: Callable[[], None]) -> Any:
         """Return what was read.
 
         :param check: is called now and then.
@@ -4875,20 +4861,13 @@ class Disks:
         :param watch: whether to watch the folders that are read whole."""
         if watch:
             self._mount_table.open()
-        folders = {
-            folder: [top for top in tops if is_below(top, folder)]
-            for folder in self.folders
-        }
-        answers = {
-            folder: self.disk(folder).ask(
-                functools.partial(self._walk, folder, tops, watch and folder in tops)
-            )
-            for folder, tops in folders.items()
-            if tops
-        }
-        return {
-            folder: self._tree(folder, answer) for folder, answer in answers.items()
-        }
+        answers = {}
+        for folder in self.folders:
+            if below := [top for top in tops if is_below(top, folder)]:
+                is_watched = watch and folder in below
+                walk = functools.partial(self._walk, folder, below, is_watched)
+                answers[folder] = self.disk(folder).ask(walk)
+        return {folder: self._tree(folder, answers[folder]) for folder in answers}
 
     def _walk(self, folder: str, tops: Sequence[str], watch: bool) -> Tree:
         disk, watcher = self.disk(folder), self.watchers[folder]
@@ -4907,9 +4886,7 @@ class Disks:
             watcher.await_folder()
             raise
 
-    def _tree(
-        self, folder: str, answer: "concurrent.futures.Future[Any]"
-    ) -> Tree | None:
+    def _tree(self, folder: str, answer: Answer) -> Tree | None:
         try:
             tree: Tree = self.disk(folder).wait(answer, self.count)
         except OSError as error:
@@ -4942,10 +4919,9 @@ class Disks:
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
             first, *more = sorted(tree.unreadable)
-            also = f", nor can {len(more)} more in {tree.library_folder}"
-            self.warn(
-                first, f"cannot be read{also * bool(more)}. The entries in it wait."
-            )
+            others = f", nor can {len(more)} more in {tree.library_folder}"
+            also = others if more else ""
+            self.warn(first, f"cannot be read{also}. The entries in it wait.")
         for path in tree.misnamed:
             self.warn(path, "is not served: its name is not valid UTF-8. Rename it.")
 
@@ -5093,14 +5069,12 @@ class Scanner:
         :raises Conflict: another process scans, and does not end in a minute.
         """
         tops = tops or self.folders
-        with self.database.exclusive("scan", wait=60):
+        with exclusive(self.database.folder, "scan", wait=60):
             self._tick = tick
             if self._is_whole(tops):
                 self.disks.begin_scan()
-            started = self.database.time()
-            self.state = dataclasses.replace(
-                self.state, scanning=True, files=0, read=0, started=started
-            )
+            self.state.scanning, self.state.started = True, self.database.time()
+            self.state.files = self.state.read = 0
             try:
                 changes = self._compare(self._trees(tops), tops)
             finally:
@@ -5302,9 +5276,8 @@ class Scanner:
             if is_asked:
                 self.store.set_scan_request("done", result)
         if any(changes):
-            self._log(
-                changes, f"Scanned in {time.monotonic() - began:.1f} s: {result}."
-            )
+            seconds = time.monotonic() - began
+            self._log(changes, f"Scanned in {seconds:.1f} s: {result}.")
             self.database.shrink()
 
     def _log(self, changes: Changes, text: str) -> None:
@@ -5344,7 +5317,7 @@ class Scanner:
         """Read some of the files again whose facts an older program read. Each is read
         once after a start, so that one that cannot be read holds up no others."""
         self._outdated_due = time.monotonic() + self.outdated_seconds
-        with self.database.exclusive("scan", wait=60):
+        with exclusive(self.database.folder, "scan", wait=60):
             known = self.entries.outdated(self._outdated_after, self.outdated_batch)
             if not known:
                 self._outdated_due = math.inf
@@ -5399,9 +5372,7 @@ def summary(changes: Changes, growing: int = 0) -> str:
     """
     texts = [f"{len(rows)} {what}" for what, rows in changes._asdict().items() if rows]
     if growing:
-        texts.append(
-            f"{growing} file{'s are' * (growing > 1) or ' is'} still being copied"
-        )
+        texts.append(f"{growing} still being copied")
     return ", ".join(texts) or "nothing changed"
 
 
@@ -5462,10 +5433,7 @@ class Health:
         self.data, self.copies = scanner.database.folder, backups.folder
         self._askers = Askers()
         self._full: set[str] = set()  # folders on full disks
-        self._damaged: tuple[int, list[Row]] = (
-            -1,
-            [],
-        )  # version of the database, files
+        self._damaged: tuple[int, list[Row]] = (-1, [])  # database's version, files
 
     def state(self) -> Row:
         paths = {self.data, self.copies, *self.scanner.folders}
@@ -6041,14 +6009,10 @@ TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
 def check_console(values: Row) -> Row:
     """Return the fields of CONSOLE. :raises Problem: one of them is wrong."""
     target = values.get("target", "lan://console")
-    try:
-        parts = urllib.parse.urlsplit(target)
-        has_host = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a broken IPv6 address, or a port that is not a number
-        has_host = False
+    parts = address_parts(target)
     if target.startswith("folder:"):
         raise Problem("The target is a folder: pair the computer that has the card.")
-    if not has_host or parts.scheme not in ("ftp", "lan"):
+    if parts is None or parts.scheme not in ("ftp", "lan"):
         raise Problem(f"The target must be {TARGET_FORMS}.")
     if "@" in parts.netloc:
         raise Problem("The target has a user in it. Use the field user.")
@@ -6838,8 +6802,7 @@ class LibraryCalls(Calls):
             tag = f"{PROCESS}-{self.entries.version():x}"
             body = self._lists.get(for_page)
             if body is None or body.tag != tag:
-                before = '{"success": true, "entries": ' if for_page else '{"entries": '
-                content = self.entries.list_json(before, "}\n", for_page)
+                content = b'{"entries": %b}\n' % self.entries.list_json(for_page)
                 body = self._lists[for_page] = Body(content, tag, level=1)
         return body.answer(JSON_HEADERS)
 
@@ -13794,8 +13757,7 @@ def open_store(
 def restore_advice(args: argparse.Namespace, settings: Settings) -> str:
     """Return what to do where the database is damaged."""
     path = os.path.join(args.data_dir, "catalogd.db")
-    clock = Clock(time.time, time.monotonic)
-    if last := Backups(path, clock, settings).last():
+    if last := Backups(path, Clock(), settings).last():
         return f"Stop the service and run '{PROGRAM} restore {last.path}'."
     return "There is no backup of it: move it away, and start again."
 
@@ -13859,7 +13821,7 @@ def serve(args: argparse.Namespace) -> None:
     check_data_folder(args.data_dir, settings.folders)
     with stopped_with_its_window(), log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
-        with store.database.exclusive("serve"):
+        with exclusive(args.data_dir, "serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web)
@@ -14768,9 +14730,7 @@ def running_service(folder: str) -> Service | None:
         raise Problem("The service runs, but does not answer.") from error
     if answer["success"]:
         return Service((host, port), known["settings"], answer)
-    if (
-        answer["error"] == BadKey.code
-    ):  # another one has the port of one that was killed
+    if answer["error"] == BadKey.code:  # another service has the port of a killed one
         return None
     raise Problem(answer["message"])
 
@@ -14798,9 +14758,8 @@ class CheckUp:
                 text = str(problem)
             except OSError as error:
                 text = f"{error.filename or self.found.base_url}: {reason(error)}"
-            print(
-                f"{test.__name__:10}{'as above' if text in told else printable(text)}"
-            )
+            shown = "as above" if text in told else printable(text)
+            print(f"{test.__name__:10}{shown}")
             told.add(text)
             yield is_well
 
@@ -14865,9 +14824,9 @@ class CheckUp:
         except FileNotFoundError:
             return f"none yet. '{PROGRAM} serve' creates it."
         with open_store(self.args, self.found) as store:
-            path, fault = store.database.path, store.database.fault()
-            if fault != "ok":
-                raise Damaged(f"{path}: {fault}.")
+            path = store.database.path
+            with connected(path) as db:
+                check_content(db)
             last = Backups(path, store.database.clock, self.found).last()
         if self.service and (faults := self.service.faults("backup", "database")):
             raise Problem(" ".join(faults))
@@ -14887,9 +14846,8 @@ class CheckUp:
                 urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
             except http.client.HTTPException as error:
                 raise Problem(f"{public} does not answer as HTTP does.") from error
-        return (
-            f"port {port} {'answers' if self.service else 'is free'} {public}".rstrip()
-        )
+        state = "answers" if self.service else "is free"
+        return f"port {port} {state} {public}".rstrip()
 
     def clock(self) -> str:
         now = stamp(time.time())

@@ -25,6 +25,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -743,9 +744,9 @@ def test_a_scan_tells_of_files_that_are_still_being_copied(
     config = ini_for(tmp_path, str(library.folder))
     library.add("a.nsp")
     library.add("b.nsp", mtime=time.time())
-    assert run("scan", *config) == "1 added, 1 file is still being copied.\n"
+    assert run("scan", *config) == "1 added, 1 still being copied.\n"
     library.add("c.nsp", mtime=time.time())
-    assert run("scan", *config) == "2 files are still being copied.\n"
+    assert run("scan", *config) == "2 still being copied.\n"
 
 
 class Terminal(io.StringIO):
@@ -1019,7 +1020,7 @@ def test_a_scan_by_the_service_shows_how_far_it_is(
     reports = iter([("running", "3 files found, 1 read"), ("done", "1 added")])
     monkeypatch.setattr(store, "scan_request", lambda: next(reports))
     monkeypatch.setattr(catalogd.time, "monotonic", itertools.count(0, 0.25).__next__)
-    with store.database.exclusive("serve"):
+    with catalogd.exclusive(store.database.folder, "serve"):
         result = catalogd.scan_by_service(store, catalogd.ProgressLine(stream))
     assert result == "1 added"
     assert "3 files found, 1 read" in stream.getvalue()
@@ -1123,7 +1124,7 @@ def test_a_signal_ends_the_scanner_and_the_server(
     monkeypatch.setattr(catalogd, "listen", lambda web: server)
     assert catalogd.main(["serve", str(library.folder)]) == 0
     assert server.stopped
-    with opened(data) as store, store.database.exclusive("serve"):
+    with opened(data) as store, catalogd.exclusive(store.database.folder, "serve"):
         pass
 
 
@@ -1164,7 +1165,7 @@ def test_a_signal_while_it_starts_ends_it(
     with pytest.raises(SystemExit) as end:
         catalogd.main(["serve", str(library.folder)])
     assert end.value.code == 0
-    with opened(data) as store, store.database.exclusive("serve"):
+    with opened(data) as store, catalogd.exclusive(store.database.folder, "serve"):
         pass
 
 
@@ -1729,7 +1730,8 @@ def test_a_full_disk_is_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_damaged_database_is_told(
     check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd.Database, "fault", lambda database: "row 1 missing")
+    fault = Mock(side_effect=catalogd.Damaged("row 1 missing."))
+    monkeypatch.setattr(catalogd, "check_content", fault)
     code, rows = check()
     assert code == 1
     assert rows["database"].endswith(

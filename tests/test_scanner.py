@@ -1479,9 +1479,9 @@ def test_a_scan_by_another_process_waits_or_is_refused(
     store: catalogd.Store, scanner: catalogd.Scanner
 ) -> None:
     with (
-        store.database.exclusive("scan"),
+        catalogd.exclusive(store.database.folder, "scan"),
         pytest.raises(catalogd.Conflict),
-        store.database.exclusive("scan"),
+        catalogd.exclusive(store.database.folder, "scan"),
     ):
         pass
     scanner.scan()

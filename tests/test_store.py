@@ -1671,13 +1671,11 @@ def test_one_process_at_a_time_prepares_a_new_folder(
 ) -> None:
     alone = []
 
-    def exclusive(
-        store: catalogd.Store, work: str, wait: float
-    ) -> contextlib.nullcontext[None]:
+    def exclusive(folder: str, work: str, wait: float) -> contextlib.nullcontext[None]:
         alone.append((work, wait))
         return contextlib.nullcontext()
 
-    monkeypatch.setattr(catalogd.Database, "exclusive", exclusive)
+    monkeypatch.setattr(catalogd, "exclusive", exclusive)
     for _ in range(2):
         catalogd.Store(str(tmp_path)).close()
     assert alone == [("upgrade", 60)]
@@ -2017,8 +2015,8 @@ def test_there_is_an_upgrade_from_each_version() -> None:
 # Work of one process alone
 
 HOLDER = """
-import catalogd, contextlib, sys, time
-with contextlib.closing(catalogd.Database(sys.argv[1])) as it, it.exclusive("serve"):
+import catalogd, sys, time
+with catalogd.exclusive(sys.argv[1], "serve"):
     print("holds it", flush=True)
     time.sleep(600)
 """
@@ -2040,9 +2038,9 @@ def test_work_of_another_process_is_a_conflict(
     store: catalogd.Store, holder: subprocess.Popen[str]
 ) -> None:
     refused = pytest.raises(catalogd.Conflict, match=r"another catalogd .*\(serve\)")
-    with refused, store.database.exclusive("serve", wait=0.05):
+    with refused, catalogd.exclusive(store.database.folder, "serve", wait=0.05):
         pass
-    with store.database.exclusive("scan"):
+    with catalogd.exclusive(store.database.folder, "scan"):
         pass  # other work is not held up
 
 
@@ -2052,20 +2050,26 @@ def test_a_killed_process_works_no_more(
 ) -> None:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with store.database.exclusive("serve"):
+    with catalogd.exclusive(store.database.folder, "serve"):
         pass
 
 
 def test_work_ends_with_its_block_also_by_an_error(store: catalogd.Store) -> None:
-    with pytest.raises(ZeroDivisionError), store.database.exclusive("serve"):
+    with (
+        pytest.raises(ZeroDivisionError),
+        catalogd.exclusive(store.database.folder, "serve"),
+    ):
         raise ZeroDivisionError
-    with store.database.exclusive("serve"):
+    with catalogd.exclusive(store.database.folder, "serve"):
         pass
 
 
 def test_work_that_cannot_be_noted_is_a_problem(store: catalogd.Store) -> None:
     os.mkdir(os.path.join(store.database.folder, "serve.lock"))
-    with pytest.raises(catalogd.StorageFailed), store.database.exclusive("serve"):
+    with (
+        pytest.raises(catalogd.StorageFailed),
+        catalogd.exclusive(store.database.folder, "serve"),
+    ):
         pass
 
 
