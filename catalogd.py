@@ -7367,7 +7367,7 @@ HTML = r"""<!doctype html>
 <meta name="theme-color" content="#131716" media="(prefers-color-scheme: dark)">
 <title>catalogd</title>
 <link rel="icon" href="icon.svg">
-<link rel="apple-touch-icon" href="touch-icon.png">
+<link rel="apple-touch-icon" href="icon-192.png">
 <link rel="manifest" href="manifest.webmanifest">
 <link rel="stylesheet" href="style.css">
 <script src="script.js" defer></script>
@@ -13574,20 +13574,52 @@ ICON = r"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64">
 </svg>
 """
 
-# ICON without round corners, as a PNG of 180 x 180 pixels: iOS takes no SVG.
-TOUCH_ICON = base64.b64decode("""
-iVBORw0KGgoAAAANSUhEUgAAALQAAAC0BAMAAADP4xsBAAAAG1BMVEUPa1xIjYCCrqS70Mj08uxI
-fliAklS5pU/yuEviq4vxAAACCklEQVR42u3WP05CYRAE8EfkAaVHQLyAkSt4ACqlpDFSUhFKG+A7
-tvz7TIxxd5jZFxKz071AfiFhmKVpMplMJpPJZDKZTCbzb9N7npzyOI6nXy55SvrmdPs264h+3ZRF
-J/QBLmXVAd1+lGO28fQZLmUXT1/kso+gew/nX/3k9NKm2hF0vz7cH19aVnoWQN/9oOeVXoTTo0qv
-wulhpT/D6UGlt+F0W7RiG/R3+/bxtNg+ixbbZ9Fi+yxabJ9Fi+2zaLF9Fi3Oqklrs2rSWrFNWiu2
-SQ+lYpu01j6T1tpn0lr7bFpqn01L7bNpqX02Lc2qTUuzatOtUmyQ3oXT0lF3aKV9Dq20z6GV9jm0
-0j6HVmbVoZX2ObTSPpQu8fScL7ZHj/hie7Rw1D1aaJ9HC+3zaOGouzTfPpfmZ9Wl+Vl1ab59Lj2g
-Z9Wl+aPu0g1dbJ+mZ9Wn6fb5NN0+n6aPuk/TR92n6Vn1aXpWfZpuH0AvyVkFaPaoAzR71AGanVWA
-ZtsH0Gz7AJo96ghNHnWEJmcVoclZRWiyfQhNHnWEJo86QpNHHaK5WYVorn0QzbUPormjDtHcUYdo
-blYhmptViObah9HUUcdo6qhjNHXUMZqaVYym2ofRbXd0ndV1/Nd4LvZaOLv9P+lDsffv1/5TnV4y
-Pn7q+vDrbfOrYTjtrMlkMplMJpPJZDKZzM3zBRiVcPIBSeUdAAAAAElFTkSuQmCC
-""")
+# ICON without round corners, as PNGs of so many pixels a side: iOS takes no SVG, and
+# Android crops the corners itself.
+PNG_ICONS = {
+    192: """
+iVBORw0KGgoAAAANSUhEUgAAAMAAAADABAMAAACg8nE0AAAAIVBMVEUPa1w9hnlroZaYvLLG18/0
+8uw8ellqilWXmVLFqU7yuEsAJUjXAAACEUlEQVR42u3WsU5CQRSE4dsI6NPZ0NNpqKhMtKLSYEWn
+obJS3Kc0Che6PZP99yQmzHSE5H4JmTucYXAcx3Ecx3Ecx3Ec5xJyNT/m1sAlA9NNKjB5LGWVCNzv
+SinrNODu9/GlbJOAyaYc8pkEPB2fX76SgOUI7LsB44f533fXI1CSgNkJWOQAkxOwygGGE7BNAnYj
+8JEE9OhpFejR0ypw6ul3EtCjp1Vg2qGnVeD8IqxzgB49rQOvBQ92HVjyF6EO3PCe1oEOg10HOvS0
+DnToaR0493SbBPCeBgAf7ADggx0AvKcBwAc7APhhEQD8sIgAPNgRgHsaAbinEYAPiwjAPY0APNgR
+gAc7AnBPQ4AOdgjQwyIE6GERAnSwQ4D2NARoT0OAHhYxAHsaA3CwYwAOdgzAnsYAHOwYgIdFDMDD
+QgDYYAsA66kAsJ4KADssBID1VADYYAsAG2wBYD1VADTYCoAOCwVAh4UCoMFWANRTBUA9VQB0WEgA
+6akEkMGWADLYEkB6KgFksCWAHBYSQA4LDQCDrQGgpxoAeqoB4LDQANBTDQCDrQFgsDUA9FQE2gdb
+BNoPCxFoPyxEoH2wRaC9pyLQ3lMRaD8sVKC5pyrQPNgq0DzYKtDcUxVoHmwVaD4sVKD5sJCB8UV4
+SfqJjj19T/rLPPZ0/5B0mx56+v08ZGb2thgcx3Ecx3Ecx3Ecx/kX+QGB7ttuTWv4JwAAAABJRU5E
+rkJggg==
+""",
+    512: """
+iVBORw0KGgoAAAANSUhEUgAAAgAAAAIABAMAAAAGVsnJAAAAFVBMVEUPa1xbmIyoxbz08uxbhVam
+nlHyuEvvsixmAAAFY0lEQVR42u3YMY7sBBCEYQf2XIgLOGAcv2BxvMGs738EAhB6oB0Jia52Ff3/
+N/AnWdX2shARERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERERER
+ERERERHR/7Jf3gQAAAAAAAAAAAAAAAAAAADAf2jdZwM8rx+TAZ7XdX3OBVjP67qu11SAPx5/LMD6
+vP7sayTAX49/XddAgOf50/Nf+zSA9W+Pf7nvYDXAPx/ffgeLAZ7XNRngm8e338FCgF/P757ffQfr
+AL5/fPsdbADYhwAcALzpxxCAxzuAzyEA2zuAVzzAv0Na3wF8DQFYrsgdLAQ4AUjcwUKAzB0sBMjc
+wUKAzB0sBFgBSDwECgEyD4FKgMgdrASI3MFKgMgdrATYAAjcwUqAyB2sBIjcwVKAxB0sBTgAyDsE
+SgESD4FSgMQdLAVI3MFSgMQdrAU4AYjbwVqAwB2sBQjcwVqAwB2sBVgBiDsEagECD4FigLwdLAbI
+28FigLwdLAbYAEjbwWKAvB0sBsjbwWqAuB2sBjgACDsEqgHiDoFqgLgdrAaI28FqgLgdLAc4Acja
+wXKAtB0sB0jbwXKAtB0sB1gByDoEygHSDoF6gLAdrAcI28F6gLAdrAfYAIjawXqAsB2sBwjbQQFA
+1g4KAA4Akg4BAUDWISAAyNpBAUDWDgoAsnZQAXACELSDCoCoHVQARO2gAiBqBxUAKwBBh4ACIOoQ
+kAAk7aAEIGkHJQCP6QBJP4Z7AV5DAJJ2UAKQtIMagKAd1AAcAMTsoAYg6INYAxC0gxqAoB3UACzj
+AXJ+DHcD7EMAcnZQBJCzgyKAnB0UAawApOygCCDng1gFELODKoCYHVQBPKYDxPwYbgd4DQGI2UEV
+QMwOygBSdlAGcEwHSNnBfoDPIQApOygDSNlBGcAyHiDkx/ANAPsQgJAPYh1AyA7qAEJ2UAewTgcI
+2cEbAK4pABk7KATI2EEhwGM6QMaP4TsAXkMAMj6IhQAZO6gEiNhBJcAxHSBiB28B+BwCELGDSoCI
+HVQCLOMBEn4M3wOwDwFI+CCWAiTsoBQgYQelAOt0gIQdvAfgmgIQsINagIAd1AI8pgME/Bi+CeA1
+BCDgg1gLELCDYgD/HRQDHAC476AYwP+DWAzgv4NiAP8dFAMs4wHsfwzfBrAPAbDfQTWA/Q6qAex3
+UA2wAmC+g2oA+w9iOYD7DsoB3HdQDuC+g3KADQDvHZQDuO+gHMB9B/UA5juoBzgAsD4E9ADmh4Ae
+wHwH9QDmO6gHMN/BBoATAOcdbADw3sEGAO8dbADw3sEGgBUA50OgAcD7EOgAsN7BDgDrHewAsN7B
+DoANAOMd7ACw3sEOAOsdbAFw3sEWgAMA30OgBcD5EGgBcN7BFgDnHWwBcN7BHoATANsd7AEw3sEe
+AOMd7AEw3sEegBUA20OgB8D4EGgC8N3BJgDfHWwC8N3BJoANANcdbALw3cEmAN8d7AKw3cEugAMA
+00OgC8D2EOgCsN3BLgDbHewCsN3BNoATAM8dbANw3cE2ANcdbANw3cE2gBUAz0OgDcD1EOgDMN3B
+PgDTHewDMN3BPoANAMsd7AMw3cE+ANMdbATw3MFGgAMAx0OgEcDzEGgE8NzBRgDPHWwE8NzBToAT
+gDevwD4E4M0Ofky5BL/fwXsfvxfgmx38bV8GAaxWL//9AF8fyzILYLF6+e8A+GkHP/ZlIMDh9PLf
+AfCwe/xmgM3p5b+jbfbjL8tqcPjc2/DHJyIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIi
+IiIiIiIiIiIiIiIiIiIiIiIiIiKiGf0Ol0aBX/w2gVIAAAAASUVORK5CYII=
+""",
+}
 
 MANIFEST = r"""{
   "name": "catalogd",
@@ -13599,8 +13631,10 @@ MANIFEST = r"""{
   "background_color": "#f4f2ec",
   "theme_color": "#0f6b5c",
   "icons": [
-    {"src": "icon.svg", "sizes": "any", "type": "image/svg+xml", "purpose": "any"},
-    {"src": "icon.svg", "sizes": "any", "purpose": "maskable"}
+    {"src": "icon.svg", "sizes": "any", "type": "image/svg+xml"},
+    {"src": "icon-192.png", "sizes": "192x192", "type": "image/png"},
+    {"src": "icon-512.png", "sizes": "512x512", "type": "image/png"},
+    {"src": "icon-512.png", "sizes": "512x512", "purpose": "maskable"}
   ]
 }
 """
@@ -13610,7 +13644,10 @@ ASSETS = {
     "style.css": ("text/css; charset=utf-8", CSS.encode()),
     "script.js": ("text/javascript; charset=utf-8", JS.encode()),
     "icon.svg": ("image/svg+xml", ICON.encode()),
-    "touch-icon.png": ("image/png", TOUCH_ICON),
+    **{
+        f"icon-{side}.png": ("image/png", base64.b64decode(text))
+        for side, text in PNG_ICONS.items()
+    },
     "manifest.webmanifest": ("application/manifest+json", MANIFEST.encode()),
 }
 for name, asset in ASSETS.items():

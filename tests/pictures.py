@@ -1,6 +1,6 @@
 """Pictures of the page.
 
-`python3 tests/pictures.py` writes the two pictures of the README into packaging/;
+`python3 tests/pictures.py` writes the three pictures of the README into packaging/;
 with a folder as its argument it writes every view into that folder: 390, 1280 and 2560
 pixels wide, light, dark, with forced colors, and with a font of 200 %. Names of views
 after the folder choose among them.
@@ -128,6 +128,8 @@ def readme_pictures(browser: Any, server: Demo) -> None:
         picture(page, f"{folder}/page.png")
     with visiting(browser, server, "queue", "dark", PHONE) as page:
         picture(page, f"{folder}/page-phone.png")
+    with visiting(browser, server, "add_console", "light", PHONE) as page:
+        picture(page, f"{folder}/page-device.png")
 
 
 FONTS = """<?xml version="1.0"?>

@@ -250,7 +250,7 @@ def test_the_scheme_is_that_of_the_system(visit: Visit, site: str) -> None:
     assert page.evaluate(paint) != light
 
 
-DIFFERENCE = """async () => {
+DIFFERENCE = """async png => {
   const draw = async (address) => {
     const image = new Image(180, 180);
     image.src = address;
@@ -259,7 +259,7 @@ DIFFERENCE = """async () => {
     canvas.drawImage(image, 0, 0, 180, 180);
     return canvas.getImageData(0, 0, 180, 180).data;
   };
-  const [one, other] = [await draw("icon.svg"), await draw("touch-icon.png")];
+  const [one, other] = [await draw("icon.svg"), await draw(png)];
   let sum = 0;
   const middle = [45 * 180 * 4, 135 * 180 * 4];  // without the round corners
   for (let i = middle[0]; i < middle[1]; i++) sum += Math.abs(one[i] - other[i]);
@@ -267,10 +267,11 @@ DIFFERENCE = """async () => {
 }"""
 
 
-def test_both_icons_look_the_same(visit: Visit, site: str) -> None:
+@pytest.mark.parametrize("side", catalogd.PNG_ICONS)
+def test_all_icons_look_the_same(visit: Visit, site: str, side: int) -> None:
     page = visit()
     page.goto(site)
-    assert page.evaluate(DIFFERENCE) < 1  # of 255
+    assert page.evaluate(DIFFERENCE, f"icon-{side}.png") < 1  # of 255
 
 
 def test_reduced_motion_turns_animations_off(visit: Visit, demo: Demo) -> None:

@@ -98,7 +98,8 @@ GET    /style.css                        open
 GET    /script.js                        open
 GET    /icon.svg                         open
 GET    /manifest.webmanifest             open
-GET    /touch-icon.png                   open
+GET    /icon-192.png                     open
+GET    /icon-512.png                     open
 GET    /healthz                          open
 GET    /api/list                         key
 GET    /api/download/<entry_id>          key

@@ -760,7 +760,8 @@ def test_who_may_call_what() -> None:
         "GET /script.js": "open",
         "GET /icon.svg": "open",
         "GET /manifest.webmanifest": "open",
-        "GET /touch-icon.png": "open",
+        "GET /icon-192.png": "open",
+        "GET /icon-512.png": "open",
         "GET /healthz": "open",
     }
 
@@ -1331,7 +1332,7 @@ def test_a_queue_that_changed_is_sent_again(
         ("/style.css", "text/css"),
         ("/script.js", "text/javascript"),
         ("/icon.svg", "image/svg+xml"),
-        ("/touch-icon.png", "image/png"),
+        ("/icon-192.png", "image/png"),
     ],
 )
 def test_the_page_is_open_to_all(

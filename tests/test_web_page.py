@@ -348,7 +348,11 @@ def test_the_manifest_lets_the_page_be_installed(browser: webtest.TestApp) -> No
     manifest = json.loads(answer.text)
     assert (manifest["start_url"], manifest["display"]) == ("./", "standalone")
     for icon in manifest["icons"]:
-        browser.get(f"/{icon['src']}")
+        image = browser.get(f"/{icon['src']}").body
+        if icon["src"].endswith(".png"):
+            assert "{}x{}".format(*catalogd.image_sides(image)) == icon["sizes"]
+    sizes = {icon["sizes"] for icon in manifest["icons"]}
+    assert {"192x192", "512x512"} <= sizes, "Chrome on Android asks for both"
 
 
 @pytest.mark.parametrize("part", ["HTML", "CSS", "JS", "ICON", "MANIFEST"])
