@@ -555,8 +555,10 @@ PROGRESS = {
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
     "offered": Field(bool),  # the item is in an installer's list, and not begun
+    "number": Field(int),  # of the client's call: see Clients.check_order
 }
-OFFER = {"queue_item_ids": Field(list, required=True), "client": PROGRESS["client"]}
+OFFER = {"queue_item_ids": Field(list, required=True)}
+OFFER |= {name: PROGRESS[name] for name in ("client", "number")}
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
 SETUP = {"code": Field(str, required=True), **LOGIN}
@@ -1470,6 +1472,7 @@ SESSION_DAYS = 30
 LOGIN_KEY_DAYS = 90  # without use
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
+MAX_CLIENTS = 1000  # whose calls are numbered
 CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
@@ -3177,8 +3180,27 @@ class Clients:
         """:param stale_after: see Progress."""
         self.database = database
         self.progress = Progress(stale_after, database.clock)
+        self._numbers: dict[tuple[Any, Any], int] = {}  # by key and client
         for item in self.running():
             self.progress.note(item, {})  # as if it was reported just now
+
+    def check_order(self, report: Mapping[str, Any]) -> None:
+        """Note the number of a client's call. A network may deliver a call late, when
+        the client has given it up and has made others: it must not undo them.
+
+        :raises Conflict: the client has made a later call.
+        """
+        if (number := report.get("number")) is not None:
+            who = report.get("key"), report.get("client")
+            if number < self._numbers.get(who, number):
+                raise Conflict("A later report of this client was here before.")
+            self.begin(*who, number)
+
+    def begin(self, key: str | None, client: str | None, number: int) -> None:
+        """Let the numbers of a client's calls count from this one on."""
+        if len(self._numbers) >= MAX_CLIENTS:
+            self._numbers.clear()
+        self._numbers[key, client] = number
 
     def running(self) -> dict[str, str | None]:
         """Return the items that clients send now, each with its client's key."""
@@ -3219,6 +3241,7 @@ class Clients:
         :raises Conflict: the item's status does not allow it, or another key owns it,
             or another client, which names itself as this one does, sends it.
         """
+        self.check_order(report)
         with self.database.reading() as db:
             row = self.item_of(db, account, item)
         status = next_status(row, report)
@@ -3233,6 +3256,7 @@ class Clients:
 
     def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
         """Write what `report` takes, and return the item after it."""
+        self.check_order(report)
         row = self.item_of(db, account, item)
         status, now = next_status(row, report), self.database.time()
         to = QUEUE_STATUSES[status]
@@ -6940,7 +6964,9 @@ class QueueCalls(Calls):
         query = bottle.request.query
         target = query.getunicode("target") or ""
         self.accounts.uses.set_target(caller.credential, target[:200])
-        client = query.get("client")
+        client, number = query.get("client"), query.get("number", "")
+        if re.fullmatch("[0-9]{1,18}", number):
+            self.clients.begin(caller.credential, client, int(number))
         rows = self.clients.pending(caller.account, client, caller.credential)
         return conditional(json_body(True, queue=[self._item(row) for row in rows]))
 
@@ -7062,7 +7088,7 @@ class ConsoleCalls(Calls):
             raise Problem(f"queue_item_ids has more than {MAX_OFFERED} ids.")
         tokens = {item: new_token() for item in body["queue_item_ids"]}
         digests = {item: hash_token(token) for item, token in tokens.items()}
-        report = {"key": caller.credential, "client": body.get("client")}
+        report = {**body, "key": caller.credential}
         offered = self.addresses.offer(caller.account, digests, report)
         return {
             "addresses": {

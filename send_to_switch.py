@@ -478,6 +478,12 @@ def connection(parts: Address) -> http.client.HTTPConnection:
     return kinds[parts.scheme](host, parts.port, timeout=TIMEOUT_SECONDS)
 
 
+def call_number() -> int:
+    """Return a number that grows from call to call, also over runs of the program: a
+    call that the network delivers late must not undo a later one."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class Server:
     """catalogd, for the calls of one thread."""
 
@@ -546,7 +552,8 @@ class Server:
 
     def queue(self, client: str, target: str = "") -> list[Item]:
         """Return the queue items to send, and tell the target's state, if known."""
-        query = {"client": client, **({"target": target[:200]} if target else {})}
+        query = {"client": client, "number": call_number()}
+        query |= {"target": target[:200]} if target else {}
         path = f"/api/send-queue?{urllib.parse.urlencode(query)}"
         try:
             rows = self.call("GET", path).get("queue") or ()
@@ -562,13 +569,14 @@ class Server:
     def report(self, item: Item, client: str, **fields: Any) -> None:
         """:raises Cancelled: the item is not this client's to send."""
         body = {"queue_item_id": item.queue_item_id, "client": client, **fields}
+        body["number"] = call_number()
         self.call("POST", "/api/send-queue/progress", body)
 
     def offer(self, items: Sequence[Item], client: str) -> dict[str, str | None]:
         """Claim items for an installer. Return by item the address of its file, None
         where it has none that a console can fetch, without the items of others."""
         ids = [item.queue_item_id for item in items]
-        body = {"queue_item_ids": ids, "client": client}
+        body = {"queue_item_ids": ids, "client": client, "number": call_number()}
         return dict(self._addresses("POST", "", body)["addresses"])
 
     def served(self, client: str) -> dict[str, int]:

@@ -1599,6 +1599,55 @@ def test_figures_beside_a_writer_are_refused_as_always(
                 store.clients.report(anna, ended, {"bytes_transferred": 1})
 
 
+@pytest.mark.parametrize("late", [{"bytes_transferred": 7}, {"status": "processing"}])
+def test_a_report_that_arrives_after_a_later_one_changes_nothing(
+    store: catalogd.Store, anna: int, entry: str, late: dict[str, Any]
+) -> None:
+    item = send(store, anna, entry)
+    other = send(store, anna, add_link(store, "B"))
+    client = {"client": "one", "key": None}
+    claim = {"status": "processing", **client}
+    store.clients.report(anna, item, {**claim, "number": 20})
+    store.clients.report(anna, item, {"release": True, **client, "number": 22})
+    store.clients.report(anna, other, {**claim, "number": 23})
+    with pytest.raises(catalogd.Conflict, match="later report"):
+        store.clients.report(anna, item, {**late, **client, "number": 21})
+    assert status(store, anna) == ["pending", "processing"]
+    store.clients.begin(None, "one", 3)  # its computer was started again
+    store.clients.report(anna, item, {**claim, "number": 4})
+    assert status(store, anna) == ["processing", "processing"]
+
+
+def test_a_report_that_waits_to_be_written_does_not_undo_a_later_one(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    item = send(store, anna, entry)
+    claim = {"status": "processing", "client": "one", "number": 1}
+    with locked(store):
+        thread = threading.Thread(target=suppressed, args=(store, anna, item, claim))
+        thread.start()
+        wait_for(store.database.waiting)
+        store.clients.begin(None, "one", 2)
+    thread.join()
+    assert status(store, anna) == ["pending"]
+
+
+def suppressed(
+    store: catalogd.Store, anna: int, item: str, report: dict[str, Any]
+) -> None:
+    with contextlib.suppress(catalogd.Conflict):
+        store.clients.report(anna, item, report)
+
+
+def test_the_numbers_of_few_clients_are_remembered(
+    store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_CLIENTS", 2)
+    for name in ("one", "two", "three"):
+        store.clients.begin(None, name, 1)
+    assert len(store.clients._numbers) == 1
+
+
 def test_the_last_figures_are_stored_with_the_end(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
