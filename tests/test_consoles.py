@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -159,6 +160,24 @@ def test_a_bundled_program_runs_itself_as_the_client(
 def sign_in(browser: webtest.TestApp) -> None:
     login = {"username": "anna", "password": "correct horse"}
     browser.post_json("/web/login", login)
+
+
+def test_on_windows_the_client_has_no_window(
+    home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: list[dict[str, Any]] = []
+
+    def start(command: list[str], **given: Any) -> None:
+        options.append(given)
+        raise OSError
+
+    monkeypatch.setattr(subprocess, "CREATE_NO_WINDOW", 1 << 27, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", start)
+    add(home, "ftp://127.0.0.1:1")
+    consoles.update()
+    wait_for(lambda: options)
+    assert options[0]["creationflags"] == 1 << 27
+    assert options[0]["stdin"] == subprocess.PIPE  # at whose end it ends
 
 
 # Sending

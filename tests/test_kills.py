@@ -1,0 +1,315 @@
+"""What the server itself sends to consoles, while the server, its clients and the
+consoles are killed, or hang."""
+
+import contextlib
+import functools
+import http.client
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import catalogd
+import ftpsrv
+from conftest import Library, short_and_long, wait_for
+from consoles import Installer, Remote
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+ROOT = os.path.dirname(catalogd.__file__)
+PATIENCE = 60.0  # seconds for what is left when nothing is killed any more
+FILES = 20
+CLIENT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import send_to_switch
+send_to_switch.POLL_SECONDS = send_to_switch.CHECK_SECONDS = 0.05
+send_to_switch.SERVED_POLL_SECONDS = 0.05
+send_to_switch.MAX_ORPHAN_SECONDS = 0.5
+sys.exit(send_to_switch.run_by_server())
+"""
+SERVER = f"""
+import sys
+import catalogd
+catalogd.CLIENT_CODE = {CLIENT!r}
+catalogd.MIN_RESTART_SECONDS = 0.05
+sys.exit(catalogd.main())
+"""  # both as they are, but for shorter pauses
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+class FTPProcess:
+    """An FTP server of a console, in a process of its own."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.port = free_port()
+        self.url = f"ftp://127.0.0.1:{self.port}/"
+        self.log = folder.with_suffix(".log")
+        self.inodes: dict[str, set[int]] = {}
+        self.again: set[str] = set()  # none may come twice
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, ftpsrv.__file__, str(self.folder), str(self.port)]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log)
+
+    def restart(self) -> None:
+        self.close()
+        self.start()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def send_signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def commands(self) -> list[str]:
+        return self.log.read_text().split()
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each file, also of unfinished ones."""
+        rows = list(os.scandir(self.folder))
+        return {row.name: row.stat().st_size for row in rows}
+
+    def watch(self) -> None:
+        """Note which files are there now."""
+        for row in os.scandir(self.folder):
+            if not row.name.endswith(".part"):
+                self.inodes.setdefault(row.name, set()).add(row.inode())
+
+    def check(self, contents: dict[str, bytes]) -> None:
+        """Assert that each file is there, and came once."""
+        found = {path.name: path.read_bytes() for path in self.folder.iterdir()}
+        assert found == contents
+        self.watch()
+        assert {
+            name for name, inodes in self.inodes.items() if len(inodes) > 1
+        } == set()
+
+
+class LANThread:
+    """An installer of a console. One that is killed loses what it does."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.files: dict[str, list[bytes]] = {}  # as they were fetched whole
+        self.again: set[str] = set()  # which may come twice
+        self._killed = 0
+        self.installer = Installer(self.install, is_patient=True)
+        self.url = self.installer.url
+
+    def install(self, console: Installer, address: str) -> None:
+        killed = self._killed
+        name = urllib.parse.unquote(address.rpartition("/")[2])
+        try:
+            with console.file(address) as file:
+                body = b"".join(self.pieces(file, killed))
+        except (OSError, http.client.HTTPException) as error:
+            console.reset()
+            raise ConnectionAbortedError from error
+        self.files.setdefault(name, []).append(body)
+
+    def pieces(self, file: Remote, killed: int) -> Iterator[bytes]:
+        """:raises OSError: the console or the server is killed meanwhile."""
+        size = int(file.ask("HEAD")[1]["Content-Length"])
+        for start in range(0, size, 100_000):
+            if killed != self._killed:
+                raise ConnectionAbortedError
+            stop = min(start + 100_000, size)
+            yield file.ask("GET", f"bytes={start}-{stop - 1}")[2]
+
+    def restart(self) -> None:
+        self._killed += 1
+
+    def close(self) -> None:
+        self.installer.close()
+
+    def watch(self) -> None:
+        """It counts by itself."""
+
+    def check(self, contents: dict[str, bytes]) -> None:
+        assert {name: bodies[-1] for name, bodies in self.files.items()} == contents
+        twice = {name for name, bodies in self.files.items() if len(bodies) > 1}
+        assert twice <= self.again
+
+
+Console = FTPProcess | LANThread
+
+
+class Serving:
+    """A server with files to send, as a process that may be killed."""
+
+    def __init__(self, store: catalogd.Store, library: Library) -> None:
+        self.store = store
+        self.library = library
+        self.account = store.accounts.id_of("anna")
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = library.folder.with_suffix(".log")
+
+    def add(self, scanner: catalogd.Scanner, count: int) -> None:
+        for number in range(count):
+            size = random.randrange(500_000, 3_000_000)
+            self.library.add(f"{number:04}.nsp", os.urandom(size))
+        scanner.scan()
+        self.ids = {row["name"]: row["id"] for row in self.store.entries.by_age()}
+
+    def start(self) -> None:
+        words = ["serve", "--host", "127.0.0.1", "--port", str(self.port)]
+        words += ["--data-dir", self.store.database.folder, str(self.library.folder)]
+        command = [sys.executable, "-c", SERVER, *words]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+
+    def clients(self) -> list[int]:
+        found: list[str] = []
+        for path in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += path.read_text().split()  # unless that thread has ended
+        return list(map(int, found))
+
+    def kill(self) -> None:
+        """Kill the server, and wait until what it has started has ended."""
+        clients = self.clients()
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        wait_for(lambda: not any(map(is_alive, clients)))
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def device(self, name: str, target: str) -> str:
+        fields = {"name": name, "target": target}
+        return self.store.devices.add(self.account, fields)
+
+    def send(self, names: list[str], device: str) -> dict[str, bytes]:
+        """Queue files, and return their contents by name."""
+        for name in names:
+            self.store.queue.send(self.account, self.ids[name], device)
+        paths = [self.library.folder / f"{name}.nsp" for name in names]
+        return {path.name: path.read_bytes() for path in paths}
+
+    def statuses(self) -> dict[str, str]:
+        items = self.store.queue.items(self.account)
+        return {f"{item['name']}.nsp": item["status"] for item in items}
+
+    def in_flight(self) -> set[str]:
+        statuses = self.statuses().items()
+        return {
+            name for name, status in statuses if status in ("offered", "processing")
+        }
+
+    def has_sent(self, count: int, retries: bool = False) -> bool:
+        if retries:
+            self.store.queue.retry_failed(self.account)
+        return [*self.statuses().values()].count("completed") == count
+
+    def answers(self) -> bool:
+        with urllib.request.urlopen(f"{self.url}/healthz", timeout=PATIENCE) as answer:
+            return bool(json.load(answer)["success"])
+
+
+def is_alive(process: int) -> bool:
+    """A zombie waits for its parent alone."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.fixture
+def serving(
+    store: catalogd.Store, library: Library, scanner: catalogd.Scanner, key: str
+) -> Iterator[Serving]:
+    serving = Serving(store, library)
+    yield serving
+    serving.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [FTPProcess, LANThread])
+@short_and_long(rounds=(1, 20), kills=(4, 20))
+def test_each_file_arrives_once_and_whole_whatever_is_killed(
+    serving: Serving,
+    scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    kind: Any,
+    rounds: int,
+    kills: int,
+) -> None:
+    """But for the files that an installer was fetching: it fetches them again."""
+    serving.add(scanner, rounds * FILES)
+    names, contents = sorted(serving.ids), {}
+    with contextlib.closing(kind(tmp_path / "console")) as console:
+        device = serving.device("Attic", console.url)
+        serving.start()
+        for number in range(rounds):
+            batch = names[number * FILES : (number + 1) * FILES]
+            contents |= serving.send(batch, device)
+            for _ in range(kills):
+                time.sleep(random.uniform(0.1, 1.0))
+                console.watch()
+                console.again |= serving.in_flight()
+                random.choice([serving, console]).restart()
+            fails = kind is LANThread  # what a console had begun: somebody retries it
+            sent = functools.partial(serving.has_sent, len(contents), fails)
+            wait_for(sent, PATIENCE)
+        console.check(contents)
+
+
+@pytest.mark.slow
+@short_and_long(seconds=(20, 2))
+def test_a_console_that_hangs_holds_up_nothing_and_goes_on_at_its_byte(
+    serving: Serving, scanner: catalogd.Scanner, tmp_path: pathlib.Path, seconds: int
+) -> None:
+    """Neither another console, nor an answer, nor a stop.
+
+    :param seconds: that a stop may take, on a machine with nothing else to do.
+    """
+    serving.add(scanner, 2)
+    with (
+        contextlib.closing(FTPProcess(tmp_path / "attic")) as hung,
+        contextlib.closing(FTPProcess(tmp_path / "cellar")) as well,
+    ):
+        serving.library.add("0000.nsp", os.urandom(100_000_000))
+        scanner.scan()
+        first = serving.device("Attic", hung.url)
+        second = serving.device("Cellar", well.url)
+        serving.start()
+        contents = serving.send(["0000"], first)
+        wait_for(lambda: hung.sizes().get("0000.nsp.part"))
+        hung.send_signal(signal.SIGSTOP)
+        size = hung.sizes()["0000.nsp.part"]
+        serving.send(["0001"], second)
+        wait_for(lambda: well.sizes().get("0001.nsp"))
+        assert serving.answers()
+        clients = serving.clients()
+        serving.process.send_signal(signal.SIGTERM)
+        assert serving.process.wait(seconds) == 0
+        assert len(clients) == 2 and not any(map(is_alive, clients))
+        hung.send_signal(signal.SIGCONT)
+        serving.start()
+        wait_for(lambda: serving.has_sent(2), PATIENCE)
+        hung.watch()
+        hung.check(contents)
+        assert size < len(contents["0000.nsp"])
+        assert hung.commands().count("STOR") == hung.commands().count("APPE") == 1
