@@ -2101,6 +2101,7 @@ class Database:
         self.folder = folder
         self.path = os.path.join(folder, "catalogd.db")
         self.clock = clock or Clock()
+        self.written = threading.Event()  # set by each transaction of this process
         self._lock = threading.Lock()  # held by the thread that writes
         self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
@@ -2207,6 +2208,7 @@ class Database:
             try:
                 yield db
                 db.execute("COMMIT")
+                self.written.set()
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
@@ -6770,9 +6772,7 @@ class DeviceCalls(Calls):
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         client_command()  # this server has the client
-        device = self.devices.add(caller.account, check_console(body))
-        self.consoles.update()
-        return {"device": device}
+        return {"device": self.devices.add(caller.account, check_console(body))}
 
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
@@ -6780,12 +6780,10 @@ class DeviceCalls(Calls):
             raise Forbidden("Only an admin may change the address of a console.")
         account = None if caller.admin else caller.account
         self.devices.change(device, check_console(body), account)
-        self.consoles.update()
 
     @route("DELETE /web/devices/<device>", access="session")
     def revoke(self, caller: Caller, device: str) -> None:
         self.devices.remove(device, None if caller.admin else caller.account)
-        self.consoles.update()
 
     @route("GET /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
@@ -13691,7 +13689,7 @@ WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed 
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
 BACKUP_CHECK_SECONDS = 600.0  # between checks of whether a backup is due
 NOTICE_CHECK_SECONDS = 5.0
-CONSOLE_CHECK_SECONDS = 0.25  # between looks at what the database says of consoles
+CONSOLE_CHECK_SECONDS = 10.0  # between checks for devices that a command has changed
 NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
 MAX_NOTICE_LINES = 10
 MAX_NOTICE_BYTES = 1800  # less than Discord and ntfy take
@@ -14126,7 +14124,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         signal.signal(number, lambda number, frame: server.stop())
     threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
     threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
-    threads += [Repeated("consoles", web.consoles.update, CONSOLE_CHECK_SECONDS)]
+    update, written = web.consoles.update, web.store.database.written
+    threads += [Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written)]
     host, port = own_address(web.settings.host, server.effective_port)
     web.consoles.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     if web.settings.notify:
@@ -14174,22 +14173,31 @@ def heartbeat(server: Server, web: Web) -> Iterator[None]:
 
 
 class Repeated(threading.Thread):
-    """Calls `work` again and again until it is stopped, with a pause in seconds."""
+    """Calls `work` again and again until it is stopped, with a pause in seconds that
+    `wake` ends: no other thread clears that event."""
 
-    def __init__(self, name: str, work: Callable[[], None], pause: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], None],
+        pause: float,
+        wake: threading.Event | None = None,
+    ) -> None:
         super().__init__(name=name, daemon=True)
-        self._work, self._pause = work, pause
-        self._over = threading.Event()
+        self._work, self._pause, self._wake = work, pause, wake or threading.Event()
+        self._is_stopping = False
 
     def run(self) -> None:
-        while not self._over.is_set():
+        while not self._is_stopping:
             with logged_problems(f"The thread {self.name} failed"):
                 self._work()
-            self._over.wait(self._pause)
+            self._wake.wait(self._pause)
+            self._wake.clear()
 
     def stop(self, wait: float | None = None) -> bool:
         """Return whether it has ended after `wait` seconds."""
-        self._over.set()
+        self._is_stopping = True
+        self._wake.set()
         self.join(wait)
         return not self.is_alive()
 

@@ -83,6 +83,20 @@ def test_user_and_password_may_have_any_letter() -> None:
     assert catalogd.client_target({**device, "user": ""}) == "ftp://console/games"
 
 
+def test_what_the_service_writes_ends_the_pause_of_its_thread(
+    store: catalogd.Store,
+) -> None:
+    done, written = threading.Semaphore(0), store.database.written
+    written.clear()
+    thread = catalogd.Repeated("trial", done.release, 600, written)
+    thread.start()
+    for state in ("asked", "done"):
+        assert done.acquire(timeout=20)
+        store.set_scan_request(state)
+    assert done.acquire(timeout=20)
+    assert thread.stop(20)
+
+
 # Adding and changing
 
 
