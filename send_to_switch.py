@@ -173,13 +173,9 @@ class Settings:
             name = f"SEND_TO_SWITCH_{field.name.upper()}"
             if value := options.get(field.name) or os.environ.get(name):
                 values[field.name] = value
+        words = configparser.ConfigParser.BOOLEAN_STATES  # such as "yes"
         for name in ("verify", "overwrite"):
-            values[name] = str(values.get(name, "")).lower() in (
-                "true",
-                "yes",
-                "on",
-                "1",
-            )
+            values[name] = words.get(str(values.get(name)).lower(), False)
         return cls(**values)
 
 
@@ -997,6 +993,10 @@ class Target:
         :raises TargetOffline, Interrupted: another attempt may succeed.
         """
 
+    def take(self, sender: "Sender", items: Sequence[Item]) -> bool:
+        """Take what it can of the queue. Return False if there is nothing."""
+        return sender.send_first(items)
+
     def discard(self, name: str) -> None:
         """Remove what there is of a file that will not be completed."""
 
@@ -1466,6 +1466,9 @@ class LAN(Target):
             self._sock.close()
         self._sock = None
 
+    def take(self, sender: "Sender", items: Sequence[Item]) -> bool:
+        return sender.offer_all(self, items)
+
     def push(self, addresses: Sequence[str]) -> None:
         """Give the console all addresses, after `check_ready`."""
         assert self._sock
@@ -1797,8 +1800,10 @@ class Sender:
         """
         items = self.server.queue(self.state.client, self.target_state)
         items.sort(key=lambda item: item.queue_item_id in self._put_back)
-        if isinstance(self.target, LAN):
-            return self._offer(self.target, items)
+        return self.target.take(self, items)
+
+    def send_first(self, items: Sequence[Item]) -> bool:
+        """Send the first of these items that can be claimed, as `send_next` does."""
         problems: list[TargetOffline] = []
         with contextlib.closing(self.target):
             for item in items:
@@ -1813,7 +1818,7 @@ class Sender:
             raise problems[-1]
         return False
 
-    def _offer(self, target: LAN, items: Sequence[Item]) -> bool:
+    def offer_all(self, target: LAN, items: Sequence[Item]) -> bool:
         """Give an installer all items at once. Return False if there are none.
 
         :raises TargetOffline: it has fetched nothing.
@@ -1875,10 +1880,7 @@ class Sender:
     def _end_offered(self, file: Offered, problem: Problem | None) -> None:
         item, done = file.item, file.progress.done
         if problem is None:
-            took = time.monotonic() - file.began if file.began else 0.0
-            fields = {"progress_percent": 100, "bytes_transferred": done}
-            text = f"sent, {size_text(done)} in {duration_text(took)}."
-            self._end(item, "", text, status="completed", **fields)
+            self._complete(item, "", done, file.began or time.monotonic())
         elif isinstance(problem, TargetOffline):
             self._release(item)
         else:
@@ -1920,11 +1922,7 @@ class Sender:
         try:
             transfer.run()
             size = transfer.progress.size or transfer.progress.done
-            took = duration_text(time.monotonic() - began)
-            fields = {"progress_percent": 100, "bytes_transferred": size}
-            text = f"sent, {size_text(size)} in {took}."
-            name = transfer.download.name
-            self._end(item, name, text, status="completed", **fields)
+            self._complete(item, transfer.download.name, size, began)
         except TargetOffline:
             self._put_back.add(item.queue_item_id)
             self._release(item)
@@ -1938,6 +1936,12 @@ class Sender:
             self._release_now(item)
             raise
 
+    def _complete(self, item: Item, name: str, size: int, began: float) -> None:
+        fields = {"progress_percent": 100, "bytes_transferred": size}
+        took = duration_text(time.monotonic() - began)
+        text = f"sent, {size_text(size)} in {took}."
+        self._end(item, name, text, status="completed", **fields)
+
     def _fail(self, item: Item, name: str, problem: Problem) -> None:
         """:param name: of the file on the target, "" if it has none."""
         if name:
@@ -1950,26 +1954,24 @@ class Sender:
     def _end(
         self, item: Item, name: str, text: str, status: str, **fields: Any
     ) -> None:
-        """Report how the item ended, as soon as the server can be reached."""
-
-        def report() -> None:
-            with contextlib.suppress(Cancelled):  # it is no longer in the queue
-                self.server.report(item, self.state.client, status=status, **fields)
-
-        Retry(time.sleep, say=self.screen.say).call(report)
+        """Report how the item ended, and go on to the next."""
+        self._report_at_last(item, status=status, **fields)
         self.state.forget(name)
         self.screen.say(f"{item.entry_name}: {text}")
         self._run_command(item, status)
 
-    def _release(self, item: Item) -> None:
-        """Put the item back into the queue, as soon as the server can be reached: until
-        then it would count as being sent."""
+    def _report_at_last(self, item: Item, **fields: Any) -> None:
+        """Report on an item, as soon as the server can be reached."""
 
         def report() -> None:
             with contextlib.suppress(Cancelled):  # it is no longer in the queue
-                self.server.report(item, self.state.client, release=True)
+                self.server.report(item, self.state.client, **fields)
 
         Retry(time.sleep, say=self.screen.say).call(report)
+
+    def _release(self, item: Item) -> None:
+        """Put the item back into the queue: until then it counts as being sent."""
+        self._report_at_last(item, release=True)
         self.screen.say(f"{item.entry_name}: put back into the queue.")
 
     def _release_now(self, item: Item) -> None:
@@ -2012,16 +2014,12 @@ class Sender:
 # The command line. A problem is one line on standard error, and an exit code.
 
 
-def is_option(word: str) -> bool:
-    return word.startswith("-")
-
-
 class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         kind, mark, words = message.partition("unrecognized arguments: ")
-        if mark:  # without their values: one may be a key
-            names = [word.partition("=")[0] for word in words.split()]
-            message = f"unknown option {next(filter(is_option, names), '')}"
+        if mark:  # without its value: that may be a key
+            found = re.search(r"(?<!\S)-[^\s=]*", words)
+            message = f"unknown option {found[0] if found else ''}"
         raise Problem(f"{message}. See '{self.prog} --help'.")
 
 
