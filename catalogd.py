@@ -8631,7 +8631,8 @@ const WORDS = {
     "catalogd lacks its part for sending. Copy send_to_switch.py into the folder of " +
     "catalogd.py, and come back.",
   readyStep: "Is it ready?",
-  notTried: "Not known until something is sent.",
+  added: "Added",
+  notTried: "Whether it is ready is not known until something is sent.",
   calling: name => `Trying ${name}\u2026`,
   keepsTrying: "catalogd goes on trying. You can close this.",
   changeAddress: "Address",
@@ -12606,7 +12607,7 @@ function renderAddressForm({id, address = ""}) {
   const text = {...PLAIN_TEXT, autocomplete: "off"};
   const save = ({target, user, password}) =>
     changeRow("POST", `devices/${id}`, {
-      target: target.trim(),
+      target: /\//.test(target) ? target.trim() : atHost(address, target.trim()),
       ...(user && {user: user.trim(), password}),
     });
   return renderRowForm(
@@ -12618,6 +12619,11 @@ function renderAddressForm({id, address = ""}) {
       field(WORDS.ftpPassword, "password", {...text, type: "password"}),
     ],
   );
+}
+
+/** The same place at another host and port, which is all that a console shows. */
+function atHost(address, host) {
+  return address.replace(/(?<=:\/\/)[^/]*/, () => host);
 }
 
 /** @param {Device} device */
@@ -12894,7 +12900,8 @@ function renderConsoleStep({found, note}, {program}) {
   const choose = ({address, port}) =>
     setDraft("adding", {
       ...state.drafts.adding,
-      host: port === 5000 ? address : `${address}:${port}`,
+      // An installer on that console has a port of its own.
+      host: port === 5000 || !(program in PROGRAMS) ? address : `${address}:${port}`,
     });
   return [
     renderChoices("program", WORDS.program, WORDS.programs),
@@ -12942,11 +12949,13 @@ function renderReadyStep(adding) {
 /** It takes the focus, so that it is in sight.
  * @param {Device} device */
 function renderReady(device) {
-  const text = isInstaller(device) ? WORDS.notTried : WORDS.readyText(device.name);
+  const [word, text] = isInstaller(device)
+    ? [WORDS.added, WORDS.notTried]
+    : [WORDS.connects.ready, WORDS.readyText(device.name)];
   return h.div(
     {class: "ready", key: "ready", role: "status"},
     glyph("check"),
-    h.p("ready-word", WORDS.connects.ready),
+    h.p("ready-word", word),
     h.p("lead", text),
     button(WORDS.done, closeAdding, {class: "primary", ...OPENED}),
   );

@@ -137,6 +137,29 @@ def test_a_console_is_found_and_it_is_said_when_it_is_ready(
         see(page, f"ftp://127.0.0.1:{console.port}")
 
 
+def test_an_installer_is_not_said_to_be_ready_before_something_is_sent(
+    phone: Phone,
+    sending: catalogd.Consoles,
+    card: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is found is the FTP server of its console, at another port."""
+    page = phone.page
+    with contextlib.closing(FTPConsole(card)) as console:
+        monkeypatch.setattr(catalogd, "FTP_PORTS", [console.port])
+        page.goto("#settings/devices")
+        phone.tap("Add a device")
+        phone.tap("Next")
+        phone.choose("Awoo")
+        phone.tap("Find consoles")
+        phone.tap("127.0.0.1, FTP")
+        place = page.get_by_label("Address of the console")
+        assert place.input_value() == "127.0.0.1"
+        phone.tap("Add")
+        see(page, "Whether it is ready is not known until something is sent.")
+        assert page.get_by_text("Ready", exact=True).count() == 0
+
+
 def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
     phone: Phone,
     sending: catalogd.Consoles,
@@ -157,7 +180,9 @@ def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
     phone.tap("Done")
     with contextlib.closing(FTPConsole(card)) as console:
         button(page, "Address Living room").click()
-        page.get_by_label("Address of the console").fill(console.url())
+        place = page.get_by_label("Address of the console")
+        assert place.input_value() == "ftp://127.0.0.1:1"
+        place.fill(f"127.0.0.1:{console.port}")
         phone.tap("Save")
         page.get_by_text("Its console does not answer").wait_for(state="hidden")
         see(page, "Idle")
