@@ -22,7 +22,7 @@ from conftest import Home, short_and_long, wait_for
 from consoles import Installer
 from ftpsrv import Ftpsrv
 
-PATIENCE = 120.0  # seconds for what is left once the connections are good
+PATIENCE = 600.0  # seconds for what is left once the connections are good
 MAX_DELAY = 0.02
 MAX_STALL = 1.2  # longer than the client waits for an answer
 MEAN_BYTES = 700_000  # that a connection carries before it breaks
