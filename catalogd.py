@@ -7426,8 +7426,10 @@ CSS = r""":root {
 #app * { unicode-bidi: plaintext; } /* each by its own text, as <bdi> is */
 body {
   min-height: 100vh; margin: 0; background: var(--ground); color: var(--ink);
-  text-align: left;
+  text-align: left; /* by the page's direction, not by that of each name */
 }
+:dir(rtl) > body { text-align: right; }
+:dir(rtl) :is(.progress, .cover-progress) span { transform-origin: 100% 50%; }
 h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
@@ -7494,7 +7496,8 @@ input[type="checkbox"] {
 .field { display: grid; gap: .3rem; align-content: end; min-width: 0; }
 .field span { font-size: .875rem; font-weight: 550; }
 .field small {
-  margin-left: .5rem; font-weight: 400; font-size: .8125rem; color: var(--muted);
+  margin-inline-start: .5rem; font-weight: 400; font-size: .8125rem;
+  color: var(--muted);
 }
 .check {
   display: flex; align-items: center; gap: .6rem; min-height: 2rem; font-size: .9375rem;
@@ -7503,9 +7506,9 @@ input[type="checkbox"] {
 .problem:empty { display: none; }
 .actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
 .spinner {
-  display: inline-block; width: 1em; height: 1em; margin-right: .6em;
+  display: inline-block; width: 1em; height: 1em; margin-inline-end: .6em;
   vertical-align: -.12em; border: 2px solid currentColor;
-  border-right-color: transparent; border-radius: 50%;
+  border-inline-end-color: transparent; border-radius: 50%;
   animation: turn .9s linear infinite;
 }
 @keyframes turn { to { transform: rotate(1turn); } }
@@ -7532,8 +7535,9 @@ input[type="checkbox"] {
 
 /* Around the views */
 .skip {
-  position: fixed; z-index: 9; top: -6rem; left: 1rem; padding: .75rem 1rem;
-  border-radius: 10px; background: var(--accent); color: var(--on-accent);
+  position: fixed; z-index: 9; top: -6rem; inset-inline-start: 1rem;
+  padding: .75rem 1rem; border-radius: 10px; background: var(--accent);
+  color: var(--on-accent);
 }
 .skip:focus { top: 1rem; }
 .bar { position: sticky; z-index: 6; top: 0; }
@@ -7551,7 +7555,7 @@ input[type="checkbox"] {
 }
 .logo { display: block; width: 2rem; height: 2rem; border-radius: 8px; }
 .who {
-  margin-left: auto; color: var(--muted); font-size: .875rem; overflow: hidden;
+  margin-inline-start: auto; color: var(--muted); font-size: .875rem; overflow: hidden;
   text-overflow: ellipsis; white-space: nowrap;
 }
 .top nav { display: flex; gap: .25rem; }
@@ -7573,10 +7577,10 @@ input[type="checkbox"] {
   display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
   padding: 1.25rem 0 1rem;
 }
-.head > :first-child { margin-right: auto; }
+.head > :first-child { margin-inline-end: auto; }
 .starting { padding: 30vh 1rem 0; text-align: center; color: var(--muted); }
 .now {
-  position: fixed; z-index: 4; right: 2rem; bottom: 1.5rem;
+  position: fixed; z-index: 4; inset-inline-end: 2rem; bottom: 1.5rem;
   width: min(24rem, calc(100vw - 2rem)); display: flex; flex-wrap: wrap;
   justify-content: space-between; gap: .5rem 1rem; padding: .8rem 1rem;
   border: 1px solid var(--line);
@@ -7590,12 +7594,13 @@ input[type="checkbox"] {
 .now-facts { color: var(--muted); font-variant-numeric: tabular-nums; }
 .now .progress { flex-basis: 100%; height: .35rem; }
 .toasts {
-  position: fixed; z-index: 8; left: 2rem; bottom: 1.5rem; display: grid; gap: .5rem;
+  position: fixed; z-index: 8; inset-inline-start: 2rem; bottom: 1.5rem;
+  display: grid; gap: .5rem;
   width: min(26rem, calc(100vw - 2rem));
 }
 .toast {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
-  gap: 0 .5rem; padding: .25rem .25rem .25rem 1rem; border-radius: 12px;
+  gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem; border-radius: 12px;
   background: var(--ink); color: var(--ground);
   font-size: .9375rem; animation: rise .18s ease-out;
 }
@@ -7642,18 +7647,18 @@ input[type="checkbox"] {
 .tools-row { display: flex; align-items: center; gap: .5rem; min-width: 0; }
 .search { position: relative; flex: 1; max-width: 34rem; min-width: 0; }
 .search .glyph {
-  position: absolute; left: .8rem; top: .8rem; color: var(--muted);
+  position: absolute; inset-inline-start: .8rem; top: .8rem; color: var(--muted);
   pointer-events: none;
 }
-.search input { padding-left: 2.6rem; border-radius: 99px; }
+.search input { padding-inline-start: 2.6rem; border-radius: 99px; }
 .search kbd {
-  position: absolute; right: .7rem; top: .7rem; width: 1.35rem; border-radius: 5px;
-  border: 1px solid var(--line); color: var(--muted); font: .75rem/1.3rem system-ui;
-  text-align: center; pointer-events: none;
+  position: absolute; inset-inline-end: .7rem; top: .7rem; width: 1.35rem;
+  border-radius: 5px; border: 1px solid var(--line); color: var(--muted);
+  font: .75rem/1.3rem system-ui; text-align: center; pointer-events: none;
 }
 .search input:not(:placeholder-shown) + kbd, .search :focus + kbd { display: none; }
 .filter {
-  display: flex; gap: .35rem; min-width: 0; padding: .3rem; margin-left: -.3rem;
+  display: flex; gap: .35rem; min-width: 0; padding: .3rem; margin-inline-start: -.3rem;
   overflow-x: auto; scrollbar-width: none;
 }
 .chip {
@@ -7665,7 +7670,7 @@ input[type="checkbox"] {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
 }
 .chip-count {
-  margin-left: .15rem; color: var(--muted); font-weight: 450;
+  margin-inline-start: .15rem; color: var(--muted); font-weight: 450;
   font-variant-numeric: tabular-nums;
 }
 .chip[aria-pressed="true"] .chip-count { color: inherit; }
@@ -7673,7 +7678,7 @@ input[type="checkbox"] {
 .summary { display: flex; align-items: center; gap: 1rem; min-height: 2.75rem; }
 .scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
 .sort {
-  width: auto; min-height: 2.25rem; padding: .2rem .4rem; margin: 0 -.4rem 0 auto;
+  width: auto; min-height: 2.25rem; padding: .2rem .4rem; margin-inline: auto -.4rem;
   border-color: transparent; background: var(--ground); color: var(--muted);
   font-size: .8125rem; font-weight: 550;
 }
@@ -7796,9 +7801,10 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .skeleton.rows .ghost { height: 3.5rem; aspect-ratio: auto; }
 @keyframes breathe { to { opacity: .25; } }
 .selection {
-  position: fixed; z-index: 5; left: 50%; bottom: 1.25rem; transform: translateX(-50%);
-  display: flex; align-items: center; gap: .5rem; max-width: calc(100vw - 1rem);
-  padding: .6rem .75rem .6rem 1.25rem; border: 1px solid var(--line);
+  position: fixed; z-index: 5; inset-inline: 0; bottom: 1.25rem; width: fit-content;
+  margin: 0 auto; display: flex; align-items: center; gap: .5rem;
+  max-width: calc(100vw - 1rem);
+  padding: .6rem .75rem; padding-inline-start: 1.25rem; border: 1px solid var(--line);
   border-radius: 16px; background: var(--surface); box-shadow: 0 8px 30px #0003;
   white-space: nowrap;
 }
@@ -7817,7 +7823,7 @@ dialog::backdrop { background: var(--veil); }
   overflow-y: auto;
 }
 .sheet article { position: relative; padding: 1.75rem; min-height: 12rem; }
-.sheet .close { position: absolute; z-index: 2; top: .6rem; right: .6rem; }
+.sheet .close { position: absolute; z-index: 2; top: .6rem; inset-inline-end: .6rem; }
 .glow {
   --cover: 52rem;
   position: absolute; inset: 0 0 auto; height: 20rem; overflow: hidden; opacity: .35;
@@ -7843,7 +7849,8 @@ dialog::backdrop { background: var(--veil); }
 .facts .send span { text-wrap: balance; }
 .facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
-  padding-right: 2.5rem; font-size: 1.75rem; letter-spacing: -.025em; line-height: 1.15;
+  padding-inline-end: 2.5rem; font-size: 1.75rem; letter-spacing: -.025em;
+  line-height: 1.15;
   overflow-wrap: break-word; text-wrap: balance;
 }
 .parts { position: relative; margin-top: 1.5rem; }
@@ -7887,17 +7894,18 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
   display: grid; gap: 1.75rem; padding: 0; margin: 1.5rem 0 0; list-style: none;
 }
 .step {
-  position: relative; display: grid; gap: .9rem; min-width: 0; padding-left: 2.75rem;
+  position: relative; display: grid; gap: .9rem; min-width: 0;
+  padding-inline-start: 2.75rem;
   counter-increment: step;
 }
 .step::before {
-  content: counter(step); position: absolute; left: 0; top: -.2rem; width: 1.75rem;
-  border-radius: 50%; background: var(--soft); color: var(--accent); font-weight: 700;
-  font-size: .875rem; line-height: 1.75rem; text-align: center;
+  content: counter(step); position: absolute; inset-inline-start: 0; top: -.2rem;
+  width: 1.75rem; border-radius: 50%; background: var(--soft); color: var(--accent);
+  font-weight: 700; font-size: .875rem; line-height: 1.75rem; text-align: center;
 }
 .step:not(:last-child)::after {
-  content: ""; position: absolute; left: .85rem; top: 2rem; bottom: -1.3rem; width: 2px;
-  border-radius: 2px; background: var(--line);
+  content: ""; position: absolute; inset-inline-start: .85rem; top: 2rem;
+  bottom: -1.3rem; width: 2px; border-radius: 2px; background: var(--line);
 }
 .step h3 { font-size: 1.0625rem; }
 .step.is-done { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 .9rem; }
@@ -7954,7 +7962,7 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .ready button { margin-top: .75rem; min-width: 9rem; }
 .numbered {
   display: grid; grid-template-columns: minmax(0, 1fr); gap: .75rem;
-  padding-left: 1.25rem; margin: 0; overflow-wrap: break-word;
+  padding-inline-start: 1.25rem; margin: 0; overflow-wrap: break-word;
 }
 .numbered .code { margin-top: .4rem; }
 .question { width: min(26rem, calc(100vw - 2rem)); }
@@ -7990,10 +7998,10 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
   margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: break-word;
 }
 .device-group > .head { padding-bottom: .15rem; border-bottom: 1px solid var(--line); }
-.items > .head > .glyph { margin-right: -.4rem; color: var(--muted); }
-.items > .head > h2:not(:has(+ .totals)), .totals { margin-right: auto; }
+.items > .head > .glyph { margin-inline-end: -.4rem; color: var(--muted); }
+.items > .head > h2:not(:has(+ .totals)), .totals { margin-inline-end: auto; }
 .nothing, .items > .waits { padding: .75rem 0; }
-.cancel-all { margin: -.5rem 0 1rem; text-align: right; }
+.cancel-all { display: flex; justify-content: end; margin: -.5rem 0 1rem; }
 .cancel-all:empty { display: none; }
 button.link {
   display: inline; min-height: 0; padding: 0; border: 0; background: none;
@@ -8021,7 +8029,7 @@ button.link {
   width: auto; max-width: min(11rem, 100%); padding: .3rem .6rem; font-size: .875rem;
   font-weight: 550;
 }
-.menus { display: flex; gap: .75rem; min-width: 0; margin-left: auto; }
+.menus { display: flex; gap: .75rem; min-width: 0; margin-inline-start: auto; }
 .to-device {
   width: auto; max-width: 14rem; min-width: 0; min-height: 2.25rem;
   padding: .2rem .4rem; border-color: transparent; background: var(--soft);
@@ -8036,7 +8044,8 @@ button.link {
 }
 .hint > p:first-child { font-weight: 600; color: var(--warn); }
 .code {
-  display: flex; align-items: center; gap: .5rem; padding: .35rem .35rem .35rem .8rem;
+  display: flex; align-items: center; gap: .5rem; padding: .35rem;
+  padding-inline-start: .8rem;
   border: 1px solid var(--line); border-radius: 10px; background: var(--surface);
 }
 .code p { display: grid; flex: 1; min-width: 0; }
@@ -8076,7 +8085,7 @@ button.link {
 .row > form { width: 100%; padding: .5rem 0; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
 .row-title { font-weight: 550; font-size: .9375rem; overflow-wrap: break-word; }
-.row-actions { display: flex; flex-wrap: wrap; margin-left: -.7rem; }
+.row-actions { display: flex; flex-wrap: wrap; margin-inline-start: -.7rem; }
 .new-key {
   display: grid; gap: .7rem; justify-items: start; padding: 1rem; border-radius: 12px;
   background: var(--soft);
@@ -8091,7 +8100,7 @@ button.link {
 .tidy summary::before { content: "›"; transition: rotate .15s; }
 .tidy[open] summary::before { rotate: 90deg; }
 .tidy summary .row-title { flex: 1; }
-.tidy .row { padding-left: 1.2rem; }
+.tidy .row { padding-inline-start: 1.2rem; }
 .tidy .meta { overflow-wrap: break-word; }
 .tidy-sum { font-size: 1.25rem; font-weight: 700; letter-spacing: -.02em; }
 .scan-line {
@@ -8130,7 +8139,7 @@ button.link {
   .top { display: block; padding: 0; }
   .brand, .who { display: none; }
   .top nav {
-    position: fixed; z-index: 5; right: 0; bottom: 0; left: 0;
+    position: fixed; z-index: 5; inset-inline: 0; bottom: 0;
     justify-content: space-around; gap: 0;
     padding: .25rem 0 calc(.25rem + env(safe-area-inset-bottom));
     border-top: 1px solid var(--line); background: var(--surface);
@@ -8142,15 +8151,15 @@ button.link {
   }
   .top nav a[aria-current] { background: none; }
   .top nav .glyph { width: 1.5rem; height: 1.5rem; }
-  .count { position: absolute; top: .15rem; left: calc(50% + .35rem); }
+  .count { position: absolute; top: .15rem; inset-inline-start: calc(50% + .35rem); }
   .view { padding: 0 min(1rem, 4vw) calc(8.5rem + env(safe-area-inset-bottom)); }
   .tools { margin: 0 max(-1rem, -4vw); padding: .6rem min(1rem, 4vw) .25rem; }
   .tools-row { gap: .25rem; }
   .search kbd { display: none; }
-  .filter { margin: 0 -.25rem 0 max(-1rem, -4vw); padding: .3rem min(1rem, 4vw); }
-  .filter + .icon-button { margin-right: -.5rem; }
+  .filter { margin-inline: max(-1rem, -4vw) -.25rem; padding: .3rem min(1rem, 4vw); }
+  .filter + .icon-button { margin-inline-end: -.5rem; }
   .now, .toasts {
-    right: .5rem; left: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
+    inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
@@ -8159,7 +8168,7 @@ button.link {
   .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
   .rows .mark { font-size: .6875rem; line-height: 1.15rem; white-space: nowrap; }
   .selection {
-    right: 0; bottom: 0; left: 0; transform: none; max-width: none; flex-wrap: wrap;
+    bottom: 0; width: auto; max-width: none; flex-wrap: wrap;
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
     border-width: 1px 0 0; border-radius: 16px 16px 0 0;
   }
@@ -8167,7 +8176,7 @@ button.link {
   .selection .primary { flex: 1; }
   .adding { width: 100%; }
   .totals { order: 1; width: 100%; }
-  .items > .head > h2 { margin-right: auto; }
+  .items > .head > h2 { margin-inline-end: auto; }
   .waiting { grid-auto-rows: 5.25rem; }
   .waiting:has(.choose) { grid-auto-rows: 8.25rem; }
   .waiting .item { flex-wrap: wrap; align-content: center; gap: .3rem .5rem; }
@@ -8175,13 +8184,13 @@ button.link {
     display: -webkit-box; white-space: normal; -webkit-box-orient: vertical;
     -webkit-line-clamp: 2;
   }
-  .waiting .item-text { margin-left: .375rem; }
+  .waiting .item-text { margin-inline-start: .375rem; }
   .choose {
     --indent: calc(var(--cover) + .875rem);
-    order: 1; margin-left: var(--indent); max-width: calc(100% - var(--indent));
+    order: 1; margin-inline-start: var(--indent); max-width: calc(100% - var(--indent));
   }
-  .step { padding-left: 0; }
-  .step h3, .step.is-done { padding-left: 2.4rem; }
+  .step { padding-inline-start: 0; }
+  .step h3, .step.is-done { padding-inline-start: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
   .to-device { max-width: 9.5rem; }
   .selection p { flex: 1 0 50%; }
@@ -8198,9 +8207,9 @@ button.link {
       / var(--cover) minmax(0, 1fr);
     --cover: min(7rem, 30vw);
   }
-  .facts h2 { font-size: 1.375rem; padding-right: 2rem; }
+  .facts h2 { font-size: 1.375rem; padding-inline-end: 2rem; }
   .facts .send { flex: 1; min-height: 3rem; padding: .4rem .75rem; }
-  .parts { margin-right: -.6rem; }
+  .parts { margin-inline-end: -.6rem; }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
 }
@@ -8212,7 +8221,7 @@ button.link {
   .waiting .item { justify-content: end; }
   .waiting .meta { white-space: normal; }
   .waiting .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
-  .choose { margin-left: 0; }
+  .choose { margin-inline-start: 0; }
   .sending { flex-wrap: wrap; justify-content: space-between; }
   .sending .item-text { order: 1; flex-basis: 100%; }
 }
@@ -8323,6 +8332,7 @@ JS = r""""use strict";
 
 const WORDS = {
   product: "catalogd",
+  direction: "ltr",
   language: "en-GB", // of these texts; numbers and times follow the browser's region
   skip: "Skip to the content",
   menu: "Main",
@@ -13583,6 +13593,8 @@ async function setPassword({id, name}, fields) {
 
 // Go
 
+document.documentElement.lang = WORDS.language;
+document.documentElement.dir = WORDS.direction;
 history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
 addEventListener("popstate", closeLeftDialogs);

@@ -456,3 +456,20 @@ def test_every_class_of_the_style_is_used() -> None:
     styled = set(re.findall(r"\.([a-z][\w-]*)(?=[^{}]*\{)", catalogd.CSS))
     words = set(re.findall(r"[a-z][\w-]*", catalogd.JS))
     assert styled - words == set()
+
+
+def test_language_and_direction_come_from_the_table_of_words(
+    visit: Visit, demo: Demo
+) -> None:
+    page = visit()
+    script = catalogd.JS.replace('direction: "ltr"', 'direction: "rtl"')
+    script = script.replace('language: "en-GB"', 'language: "he"')
+    page.route("**/script.js", lambda route: route.fulfill(body=script))
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["queue"](page, demo.address)
+    assert page.locator("html").get_attribute("lang") == "he"
+    cover = page.locator(".item .entry-cover").first.bounding_box()
+    text = page.locator(".item .item-text").first.bounding_box()
+    assert cover["x"] > text["x"]
+    sides = r"(?<!-)\b(left|right)\s*:|(margin|padding|border)-(left|right)\b"
+    assert re.search(sides, catalogd.CSS) is None
