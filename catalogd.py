@@ -1415,12 +1415,6 @@ CREATE TABLE addresses (
 
 CREATE UNIQUE INDEX addresses_to_browse ON addresses (account) WHERE item IS NULL;
 
-CREATE TABLE scan_request (            -- at most one row, of the command scan
-    id INTEGER PRIMARY KEY,
-    state TEXT NOT NULL CHECK (state IN ('asked', 'running', 'done')),
-    report TEXT NOT NULL               -- how far the service is, or what changed
-) STRICT;
-
 CREATE TABLE uploads (                 -- to the inbox, that are not whole yet
     id TEXT PRIMARY KEY,               -- see PART
     account INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
@@ -1465,7 +1459,7 @@ UPGRADES = {
     3: (),
     4: (),
     5: (),
-    6: (),
+    6: ("DROP TABLE IF EXISTS scan_request",),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
@@ -2238,14 +2232,6 @@ class Database:
     def waiting(self) -> int:
         """Return how many threads wait to write."""
         return len(self._waiting)
-
-    def is_served(self) -> bool:
-        """Return whether a service runs with this database."""
-        try:
-            with exclusive(self.folder, "serve"):
-                return False
-        except Conflict:
-            return True
 
     def shrink(self) -> None:
         """Give back the memory, and the disk space in the WAL, of a large write."""
@@ -3652,15 +3638,6 @@ class Store:
         self.devices = Devices(self.accounts, self.clients)
         self.addresses = ConsoleAddresses(self.clients)
 
-    def scan_request(self) -> tuple[str, str]:
-        """Return state and report of the scan that a command last asked for."""
-        row = self.database.row("SELECT state, report FROM scan_request")
-        return (row["state"], row["report"]) if row else ("done", "")
-
-    def set_scan_request(self, state: str, report: str = "") -> None:
-        sql = "INSERT OR REPLACE INTO scan_request VALUES (1, ?, ?)"
-        self.database.write(sql, (state, report))
-
     def news(self, since: float, hour: float = 1 / 24) -> list[Row]:
         """Return the items of all accounts that were completed or have failed `since`
         so many days ago, or have waited for an hour since then, in order of `time`."""
@@ -4662,6 +4639,7 @@ class ScanState:
     started: str | None = None
     finished: str | None = None
     next: str | None = None  # when the next one begins, if nobody asks before
+    result: str = ""  # what the last one changed, see summary
     problem: str = ""  # why the last one failed, if it did
     problems: dict[str, str] = dataclasses.field(default_factory=dict)
     """Why a library folder is offline, by its path."""
@@ -5060,7 +5038,7 @@ class Scanner:
     compare_seconds = 3600  # after which it compares even if the folders look the same
     outdated_batch = 100  # files that are read again at once, and
     outdated_seconds = 60  # between two batches
-    tell_seconds = 0.5  # between checks for events and requests, and between answers
+    check_seconds = 0.5  # between checks for events of the system
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -5079,7 +5057,8 @@ class Scanner:
         self._outdated_after = ""  # the last entry that was read again
         self._tops = self.folders  # below which the next scan reads
         self._has_caught_up = threading.Event()
-        self._wake = threading.Event()
+        self._wake = threading.Event()  # set: a scan is asked for
+        self._is_answering = False  # the scan that runs was asked for
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="scanner")
 
@@ -5250,6 +5229,10 @@ class Scanner:
         """Scan now, without waiting for it."""
         self._wake.set()
 
+    def is_asked(self) -> bool:
+        """Return whether a scan that was asked for has not ended."""
+        return self._wake.is_set() or self._is_answering
+
     def catch_up(self) -> bool:
         """Wait until the changes that the system has reported are in the store. Return
         False where it reports none, or it takes too long."""
@@ -5282,28 +5265,19 @@ class Scanner:
         return len(self.state.watched) == len(self.folders)
 
     def _scan_and_log(self) -> None:
-        began = told = time.monotonic()
-        is_asked, result = self._is_asked(), "The scan failed"
-
-        def tick(state: ScanState) -> None:
-            nonlocal told
-            if is_asked and time.monotonic() - told >= self.tell_seconds:
-                told = time.monotonic()
-                self.store.set_scan_request("running", progress(state))
-
+        began = time.monotonic()
         try:
-            changes = self.scan(tick, self._tops)
-            result = summary(changes, len(self.disks.growing.files))
+            changes = self.scan(tops=self._tops)
+            self.state.result = summary(changes, len(self.disks.growing.files))
         except BaseException as error:
             self.state.problem = str(error) or type(error).__name__
             self.disks.unwatch()  # all is read when the next scan is due
             raise
         finally:
-            if is_asked:
-                self.store.set_scan_request("done", result)
+            self._is_answering = False
         if any(changes):
             seconds = time.monotonic() - began
-            self._log(changes, f"Scanned in {seconds:.1f} s: {result}.")
+            self._log(changes, f"Scanned in {seconds:.1f} s: {self.state.result}.")
             self.database.shrink()
 
     def _log(self, changes: Changes, text: str) -> None:
@@ -5325,8 +5299,8 @@ class Scanner:
             if now >= self._outdated_due:
                 return False
             pause = min(self._scan_due - now, self._outdated_due - now)
-            is_woken = self._wake.wait(min(max(pause, 0), self.tell_seconds))
-            if is_woken or self._is_asked():
+            if self._wake.wait(min(max(pause, 0), self.check_seconds)):
+                self._is_answering = True
                 self._wake.clear()
                 self._tops = self.folders
                 return True
@@ -5354,12 +5328,6 @@ class Scanner:
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
         self._outdated_after = known[-1].id
 
-    def _is_asked(self) -> bool:
-        """Return whether another process asks for a scan."""
-        with contextlib.suppress(Problem):  # the database may be well again later
-            return self.store.scan_request()[0] == "asked"
-        return False
-
 
 def why_offline(error: OSError, is_known: bool) -> str:
     """Return what is wrong with a library folder.
@@ -5374,8 +5342,8 @@ def why_offline(error: OSError, is_known: bool) -> str:
     return f"is offline: {error.strerror}. {advice}"
 
 
-def progress(state: ScanState) -> str:
-    return f"{state.files} files found, {state.read} read"
+def progress(state: Mapping[str, Any]) -> str:
+    return f"{state['files']} files found, {state['read']} read"
 
 
 @contextlib.contextmanager
@@ -5404,6 +5372,7 @@ def summary(changes: Changes, growing: int = 0) -> str:
 
 def scan_state(scanner: Scanner) -> dict[str, Any]:
     """Return what is known of scans and of the library folders."""
+    is_asked = scanner.is_asked()  # first: what it has found is there then
     state = vars(scanner.state).copy()  # the scanner's thread changes it
     watched, problems, scanned = map(state.pop, ("watched", "problems", "scanned"))
     counts = state["folders"].copy()
@@ -5414,7 +5383,7 @@ def scan_state(scanner: Scanner) -> dict[str, Any]:
         | {"problem": problems.get(path, "")}
         for path in scanner.folders
     ]
-    return {**state, "folders": folders}
+    return {**state, "asked": is_asked, "folders": folders}
 
 
 NO_SPACE = {"free": None, "used": None, "writable": False}
@@ -6863,6 +6832,7 @@ class LibraryCalls(Calls):
         return {"id": make_link(self.entries, caller.name, body)}
 
     @route("GET /web/scan", access="session")
+    @route("GET /web/check/scan", access="token")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         return scan_state(self.scanner)
 
@@ -7156,6 +7126,7 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("POST /web/entries/<entry_id>/undo", "admin", "entries.edit", "entry_id", "edits"),
     ("DELETE /web/links/<entry_id>", "admin", "entries.remove_link", "entry_id"),
     ("POST /web/scan", "admin", "scanner.rescan"),
+    ("POST /web/check/scan", "token", "scanner.rescan"),
     ("POST /web/queue/retry", "session", "queue.retry_failed", "account"),
     ("POST /web/queue/cancel", "session", "queue.cancel_waiting", "account"),
     (
@@ -14449,28 +14420,30 @@ def scan(args: argparse.Namespace) -> None:
     with open_store(args, settings) as store, contextlib.ExitStack() as stack:
         line = ProgressLine(sys.stderr)
         stack.callback(line.end)
-        if store.database.is_served():
-            result = scan_by_service(store, line)
+        if service := running_service(args.data_dir):
+            result = scan_by_service(service, line)
         elif settings.folders:
             scanner = Scanner(store, settings)
-            changes = scanner.scan(lambda it: line.draw(progress(it)))
+            changes = scanner.scan(lambda state: line.draw(progress(vars(state))))
             result = summary(changes, len(scanner.disks.growing.files))
         else:
             raise no_folder(args.config)
     print(f"{result}.")
 
 
-def scan_by_service(store: Store, line: "ProgressLine") -> str:
+def scan_by_service(service: "Service", line: "ProgressLine") -> str:
     """Have the running service scan: it alone knows its folders and what it can read.
-    Return what changed. :raises Problem: the service ended."""
-    store.set_scan_request("asked", "waiting for the service")
-    while store.database.is_served():
-        state, report = store.scan_request()
-        if state == "done":
-            return report
-        line.draw(report)
-        time.sleep(0.1)
-    raise Problem("The service ended before its scan did.")
+    Return what changed. :raises Problem: the scan failed, or the service ended."""
+    try:
+        service.call("POST", "/web/check/scan")
+        while (state := service.call("GET", "/web/check/scan"))["asked"]:
+            line.draw(progress(state))
+            time.sleep(0.1)
+    except (OSError, http.client.HTTPException) as error:
+        raise Problem("The service ended before its scan did.") from error
+    if state["problem"]:
+        raise Problem(f"The scan failed: {state['problem']}")
+    return str(state["result"])
 
 
 class ProgressLine:
@@ -14793,9 +14766,10 @@ def check_up(args: argparse.Namespace) -> int:
 
 
 class Service(NamedTuple):
-    """What the running service tells the command `check`."""
+    """The running service of a data folder, for commands."""
 
     address: tuple[str, int]  # host and port
+    token: str
     settings: str  # a digest of the INI file as the service has read it
     state: Row  # of its Health
 
@@ -14803,28 +14777,29 @@ class Service(NamedTuple):
         faults = self.state["faults"]
         return [fault["message"] for fault in faults if fault["about"] in about]
 
+    def call(self, method: str, path: str) -> Row:
+        """Return what it answers. :raises Problem, OSError: it does not answer."""
+        key = {"Authorization": f"Bearer {self.token}"}
+        call = http.client.HTTPConnection(*self.address, timeout=MAX_ANSWER_SECONDS)
+        try:
+            with contextlib.closing(call):
+                call.request(method, path, headers=key)
+                answer: Row = json.load(call.getresponse())
+        except TimeoutError as error:
+            raise Problem("The service runs, but does not answer.") from error
+        if answer["success"]:
+            return answer
+        raise BadKey if answer["error"] == BadKey.code else Problem(answer["message"])
+
 
 def running_service(folder: str) -> Service | None:
-    """Return what the service of this data folder tells, None where none runs.
-    :raises Problem, OSError: it does not answer."""
+    """Return the service of this data folder, None where none runs."""
     try:
         with open(os.path.join(folder, SERVICE_FILE)) as file:
-            known = json.load(file)
-        host, port = known["address"]
-        call = http.client.HTTPConnection(host, port, timeout=MAX_ANSWER_SECONDS)
-        with contextlib.closing(call):
-            token = {"Authorization": f"Bearer {known['token']}"}
-            call.request("GET", "/web/check", headers=token)
-            answer = json.load(call.getresponse())
-    except (FileNotFoundError, ConnectionRefusedError):  # it may have been killed
-        return None
-    except TimeoutError as error:
-        raise Problem("The service runs, but does not answer.") from error
-    if answer["success"]:
-        return Service((host, port), known["settings"], answer)
-    if answer["error"] == BadKey.code:  # another service has the port of a killed one
-        return None
-    raise Problem(answer["message"])
+            service = Service(**json.load(file), state={})
+        return service._replace(state=service.call("GET", "/web/check"))
+    except (FileNotFoundError, ConnectionRefusedError, BadKey):
+        return None  # it was killed, and another one may have its port
 
 
 UNITS_FOLDER = "/etc/systemd/system/multi-user.target.wants"  # started at boot

@@ -47,6 +47,8 @@ FOLDER = {
 }
 SCAN = {
     "scanning": bool,
+    "asked": bool,
+    "result": str,
     "files": int,
     "read": int,
     "started": Maybe(str),

@@ -771,7 +771,7 @@ def test_a_problem_is_one_line_whatever_is_in_it(
 def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
     stream = Terminal()
     line = catalogd.ProgressLine(stream, total=60_000_000)
-    line.draw(catalogd.progress(catalogd.ScanState(files=3, read=1)))
+    line.draw(catalogd.progress({"files": 3, "read": 1}))
     line.read(15_000_000, "a.nsp")
     line.end()
     assert stream.getvalue().split("\r\x1b[K") == [
@@ -1013,22 +1013,30 @@ def test_a_running_service_scans_for_the_command(
     assert run("scan") == "1 added.\n"
 
 
-def test_a_scan_by_the_service_shows_how_far_it_is(
-    store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scan_by_the_service_shows_how_far_it_is(ticking: None) -> None:
     stream = Terminal()
-    reports = iter([("running", "3 files found, 1 read"), ("done", "1 added")])
-    monkeypatch.setattr(store, "scan_request", lambda: next(reports))
-    monkeypatch.setattr(catalogd.time, "monotonic", itertools.count(0, 0.25).__next__)
-    with catalogd.exclusive(store.database.folder, "serve"):
-        result = catalogd.scan_by_service(store, catalogd.ProgressLine(stream))
+    running = {"asked": True, "files": 3, "read": 1}
+    ended = {"asked": False, "problem": "", "result": "1 added"}
+    service = Mock(call=Mock(side_effect=[{}, running, ended]))
+    result = catalogd.scan_by_service(service, catalogd.ProgressLine(stream))
     assert result == "1 added"
     assert "3 files found, 1 read" in stream.getvalue()
 
 
-def test_a_service_that_ends_before_its_scan_is_one_line(store: catalogd.Store) -> None:
-    with pytest.raises(catalogd.Problem, match="The service ended before its scan"):
-        catalogd.scan_by_service(store, catalogd.ProgressLine(io.StringIO()))
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (ConnectionResetError(), "The service ended before its scan did."),
+        ({"asked": False, "problem": "No."}, "The scan failed: No."),
+    ],
+)
+def test_a_scan_by_the_service_that_does_not_end_well_is_one_line(
+    answer: Any, message: str
+) -> None:
+    service = Mock(call=Mock(side_effect=[{}, answer]))
+    with pytest.raises(catalogd.Problem) as caught:
+        catalogd.scan_by_service(service, catalogd.ProgressLine(io.StringIO()))
+    assert str(caught.value) == message
 
 
 def test_a_new_data_folder_in_a_library_folder_is_refused(
@@ -1456,7 +1464,7 @@ def check(
     def running(folder: str) -> catalogd.Service:
         ini = str(tmp_path / "checked.ini")
         digest = catalogd.content_digest(repr(catalogd.Settings.read(ini)).encode())
-        return catalogd.Service(("127.0.0.1", 6069), digest, state)
+        return catalogd.Service(("127.0.0.1", 6069), "", digest, state)
 
     monkeypatch.setattr(catalogd, "running_service", running)
 
@@ -1678,7 +1686,7 @@ def test_a_service_that_does_not_answer_is_told(
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        known = {"address": silent.getsockname(), "token": ""}
+        known = {"address": silent.getsockname(), "token": "", "settings": ""}
         (data / "service.json").write_text(json.dumps(known))
         with pytest.raises(catalogd.Problem) as caught:
             catalogd.running_service(str(data))

@@ -197,6 +197,8 @@ def test_the_page_sees_how_far_a_scan_is(
             | {"problem": missing, "scanned_at": None},
         ],
         "problem": "",
+        "result": "",
+        "asked": False,
     }
 
 

@@ -870,47 +870,27 @@ def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
     )
 
 
-def test_a_command_that_asks_for_a_scan_is_told_how_far_it_is(
-    library: Library,
-    store: catalogd.Store,
-    scanner: catalogd.Scanner,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    told = Mock()
-    library.add("a.nsp")
-    store.set_scan_request("asked")
-    monkeypatch.setattr(store, "set_scan_request", told)
-    monkeypatch.setattr(scanner, "tell_seconds", 0)
-    scanner._scan_and_log()
-    reports = [call.args for call in told.call_args_list]
-    assert reports[-2:] == [("running", "1 files found, 1 read"), ("done", "1 added")]
-
-
-def test_a_scan_that_a_command_asks_for_begins_at_once(
-    store: catalogd.Store, scanner: catalogd.Scanner
+def test_a_scan_that_is_asked_for_begins_at_once_and_tells_what_has_changed(
+    library: Library, scanner: catalogd.Scanner
 ) -> None:
     scanner.start()
     wait_for(lambda: scanner.state.finished)
-    store.set_scan_request("asked")
-    wait_for(lambda: store.scan_request() == ("done", "nothing changed"))
+    library.add("a.nsp")
+    scanner.rescan()
+    assert scanner.is_asked()
+    wait_for(lambda: not scanner.is_asked())
+    assert scanner.state.result == "1 added"
     scanner.stop()
 
 
-def test_a_scan_that_fails_tells_the_command_so(
-    store: catalogd.Store, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+def test_a_scan_that_is_asked_for_has_ended_where_it_fails(
+    scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scanner, "scan", Mock(side_effect=catalogd.Busy("busy")))
-    store.set_scan_request("asked")
+    scanner._is_answering = True
     with pytest.raises(catalogd.Busy):
         scanner._scan_and_log()
-    assert store.scan_request() == ("done", "The scan failed")
-
-
-def test_a_database_that_fails_for_a_moment_asks_for_no_scan(
-    store: catalogd.Store, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store, "scan_request", Mock(side_effect=catalogd.Busy("busy")))
-    assert not scanner._is_asked()
+    assert (scanner.is_asked(), scanner.state.problem) == (False, "busy")
 
 
 def test_a_scan_leaves_no_long_wal(

@@ -116,6 +116,8 @@ GET    /api/send-queue/addresses         key
 POST   /api/auth/login                   open
 GET    /dir<path:re:(?:/.*)?>            dir
 GET    /web/check                        token
+GET    /web/check/scan                   token
+POST   /web/check/scan                   token
 GET    /web/me                           open
 POST   /web/setup                        open
 POST   /web/login                        open

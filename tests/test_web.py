@@ -786,7 +786,7 @@ def test_of_the_page_s_own_endpoints_few_are_open() -> None:
     opened = {route.path for route in web if route.access == "open"}
     assert opened == {"/web/me", "/web/setup", "/web/login"}
     others = {route.path for route in web if route.access == "token"}
-    assert others == {"/web/check"}
+    assert others == {"/web/check", "/web/check/scan"}
     assert {route.access for route in web} == {"open", "session", "admin", "token"}
 
 
