@@ -8605,7 +8605,8 @@ const WORDS = {
     "Nothing was found. Open the program on the console, or type the address that it " +
     "shows.",
   onlyContainer:
-    "catalogd runs in a container, and sees only the container\u2019s network.",
+    "Nothing was found. catalogd runs in a container, which may see its own network " +
+    "alone: type the address that the program shows.",
   ftpUser: "Name, if you set one there",
   ftpPassword: "Password, if you set one there",
   cannotSend:
@@ -12681,9 +12682,8 @@ function findConsoles() {
   return attempt(async () => {
     changeAdding({found: [], note: WORDS.finding});
     const answer = await call("GET", "web/consoles");
-    const empty = answer.consoles.length ? "" : WORDS.foundNone;
-    const note = answer.in_container ? WORDS.onlyContainer : empty;
-    changeAdding({found: answer.consoles, note});
+    const none = answer.in_container ? WORDS.onlyContainer : WORDS.foundNone;
+    changeAdding({found: answer.consoles, note: answer.consoles.length ? "" : none});
   });
 }
 

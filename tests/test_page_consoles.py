@@ -124,11 +124,13 @@ def test_a_console_is_found_and_it_is_said_when_it_is_ready(
     page = phone.page
     with contextlib.closing(FTPConsole(card)) as console:
         monkeypatch.setattr(catalogd, "FTP_PORTS", [console.port])
+        monkeypatch.setenv("CATALOGD_CONTAINER", "1")  # with the host's network
         page.goto("#settings/devices")
         phone.tap("Add a device")
         phone.tap("Next")
         phone.tap("Find consoles")
         phone.tap("127.0.0.1, FTP")
+        assert page.get_by_text("in a container").count() == 0
         place = page.get_by_label("Address of the console")
         assert place.input_value() == f"127.0.0.1:{console.port}"
         phone.tap("Add")
@@ -172,7 +174,10 @@ def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
     phone.tap("Add a device")
     phone.tap("Next")
     phone.tap("Find consoles")
-    see(page, "Nothing was found.")
+    see(page, "Nothing was found. Open the program")
+    monkeypatch.setenv("CATALOGD_CONTAINER", "1")
+    phone.tap("Find consoles")
+    see(page, "Nothing was found. catalogd runs in a container")
     page.get_by_label("Address of the console").fill("127.0.0.1:1")
     phone.tap("Add")
     see(page, "catalogd goes on trying.")
