@@ -509,8 +509,25 @@ class StorageFull(Problem):
 
 def reason(error: OSError) -> str:
     """Return why the system refused a file, and what to do without permission."""
-    can_be_root = error.errno == errno.EACCES and sys.platform != "win32"
-    return f"{error.strerror or error}.{' Run it with sudo.' if can_be_root else ''}"
+    text = refusal(error)
+    can_be_root = "the user" in text and "SUDO_USER" not in os.environ
+    return f"{text}.{' Run it with sudo.' if can_be_root else ''}"
+
+
+def refusal(error: OSError) -> str:
+    """Return why the system refused something, and to whom."""
+    text = str(error.strerror or error)
+    try:
+        import pwd
+    except ImportError:  # Windows
+        return text
+    if error.errno != errno.EACCES:
+        return text
+    user = str(os.geteuid())
+    with contextlib.suppress(KeyError):  # it has no name, as in a container
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    whose = "container's user" if os.environ.get("CATALOGD_CONTAINER") else "user"
+    return f"{text} for the {whose} {user}"
 
 
 # Fields -----------------------------------------------------------------------
@@ -2043,7 +2060,7 @@ def copy_database(path: str, copy: str) -> None:
             os.unlink(part)
             raise
     except OSError as error:
-        raise Problem(f"{copy}: cannot be written: {error.strerror}.") from error
+        raise Problem(f"{copy}: cannot be written: {refusal(error)}.") from error
 
 
 def is_copy(copy: str, path: str) -> bool:
@@ -4721,7 +4738,7 @@ class Images:
             with open_file(path, file.folder) as opened:
                 image = opened.read(MAX_COVER_BYTES)
         except OSError as error:
-            self.warn(path, f"is not shown: {error.strerror or error}.")
+            self.warn(path, f"is not shown: {refusal(error)}.")
         else:
             if not self.add(image, file.cover):
                 self.refused.add(file.cover or "")
@@ -4982,7 +4999,7 @@ class Disks:
                     facts |= self.images.add(icon)
                     return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
-            self.warn(file.path, f"is not served: {error.strerror or error}.")
+            self.warn(file.path, f"is not served: {refusal(error)}.")
             self.unreadable[file.path] = file.size
         self.has_skipped = True
         return None
@@ -5339,7 +5356,7 @@ def why_offline(error: OSError, is_known: bool) -> str:
         return f"does not answer. {advice}"
     if isinstance(error, PermissionError):
         advice = "Let the service read it; below /home, see the drop-in home.conf."
-    return f"is offline: {error.strerror}. {advice}"
+    return f"is offline: {refusal(error)}. {advice}"
 
 
 def progress(state: Mapping[str, Any]) -> str:
@@ -5816,6 +5833,8 @@ class Channel(waitress.channel.HTTPChannel):
 class Server(waitress.server.TcpWSGIServer):
     """The service at its address, from `run` until `stop`."""
 
+    _door: socket.socket | None = None  # that listens at another port
+
     channel_class = Channel
 
     def __init__(
@@ -5848,6 +5867,7 @@ class Server(waitress.server.TcpWSGIServer):
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
             bind_socket=False,
         )
+        self.shown_port = int(self.effective_port)
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._lock = threading.Lock()  # of _own_threads
         self._own_threads: dict[threading.Thread, Channel] = {}
@@ -5862,6 +5882,8 @@ class Server(waitress.server.TcpWSGIServer):
         while not self._is_stopping:
             waitress.wasyncore.loop(1, use_poll=True, map=self._map, count=1)
         self._trigger_pulled.wait()  # it must not be pulled after it is closed
+        if self._door:
+            self._door.close()
         self.socket.close()  # for the next catalogd: a thread may wait for a disk
         if has_ended := self._end_threads():
             waitress.wasyncore.close_all(self._map)
@@ -5937,6 +5959,18 @@ class Server(waitress.server.TcpWSGIServer):
     def fix_addr(self, addr: Any) -> Any:
         return (addr[0].removeprefix("::ffff:"), *addr[1:])  # IPv4 as such
 
+    def also_listen(self, sock: socket.socket) -> None:
+        """Accept what comes at another port, which is the one to show to people."""
+        sock.setblocking(False)
+        self._door, self.shown_port = sock, sock.getsockname()[1]
+        self._map[sock.fileno()] = self
+
+    def accept(self) -> Any:
+        if found := super().accept():
+            return found
+        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+            return self._door and self._door.accept()
+
     def handle_accept(self) -> None:
         """Accept what waits, not one connection alone: before each round, the main loop
         asks every open one what it waits for."""
@@ -5998,6 +6032,9 @@ SEARCH_THREADS = 254
 MAX_NETWORKS = 4
 MAX_INTERFACES = 100
 SIOCGIFCONF = 0x8912  # see netdevice(7)
+IPV6_ADDRESSES = "/proc/self/net/if_inet6"
+IPV6_PASSING = 0x69  # temporary, failed, deprecated or tentative: see rtnetlink(7)
+BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]{12}$")
 TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
 
 
@@ -6218,18 +6255,22 @@ def greets(place: tuple[str, int]) -> bool:
 
 def own_networks() -> list[ipaddress.IPv4Network]:
     """Return the 256 addresses around each private address of this machine."""
-    found = [ipaddress.IPv4Address(address) for address in own_addresses()]
+    found = [one for one in own_addresses() if one.version == 4]
     private = [one for one in found if one.is_private and not one.is_loopback]
     networks = [ipaddress.IPv4Network((int(one), 24), strict=False) for one in private]
     return [*dict.fromkeys(networks)][:MAX_NETWORKS]
 
 
-def own_addresses() -> list[str]:
-    """Return the IPv4 addresses of this machine: on Linux those of all interfaces, see
-    netdevice(7), elsewhere that of the default route. It needs no netlink socket, which
-    the service's sandbox forbids."""
+def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """Return the addresses of this machine: on Linux those of all interfaces but the
+    bridges to its containers, see netdevice(7), elsewhere those of its name. No netlink
+    socket is needed, which the service's sandbox forbids."""
     if sys.platform != "linux":
-        return [lan_address()]
+        try:
+            rows = socket.getaddrinfo(socket.gethostname(), None)
+        except OSError:  # the name has none
+            rows = []
+        return [*dict.fromkeys(ipaddress.ip_address(row[4][0]) for row in rows)]
     import fcntl
 
     is_64_bit = struct.calcsize("P") == 8
@@ -6238,8 +6279,14 @@ def own_addresses() -> list[str]:
     request = struct.pack("iP", len(rows), ctypes.addressof(rows))  # struct ifconf
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         length, _ = struct.unpack("iP", fcntl.ioctl(sock, SIOCGIFCONF, request))
-    found = row.iter_unpack(bytes(rows)[:length])
-    return [socket.inet_ntoa(address) for _, address in found]
+    found = [*row.iter_unpack(bytes(rows)[:length])]
+    with contextlib.suppress(FileNotFoundError), open(IPV6_ADDRESSES) as file:
+        for line in file:
+            digits, _, _, _, flags, name = line.split()
+            if not int(flags, 16) & IPV6_PASSING:
+                found.append((name.encode(), bytes.fromhex(digits)))
+    own = [address for name, address in found if not BRIDGE.match(name.rstrip(b"\0"))]
+    return [*map(ipaddress.ip_address, own)]
 
 
 # Web --------------------------------------------------------------------------
@@ -13673,6 +13720,7 @@ for name, asset in ASSETS.items():
 # Commands ---------------------------------------------------------------------
 # The command line. A Problem becomes one line on standard error and exit code 2.
 
+WILDCARDS = {"": (4, 6), "0.0.0.0": (4,), "::": (6,)}  # hosts, with versions of IP
 LISTEN_HINTS = {
     errno.EADDRINUSE: "Another catalogd? Try --port 8080.",
     errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
@@ -13862,6 +13910,7 @@ FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar=
     argument(
         "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
     ),
+    argument("--also", "a second TCP port, such as 80 (default: none)", type=PORT),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
 )
 def serve(args: argparse.Namespace) -> None:
@@ -13878,6 +13927,8 @@ def serve(args: argparse.Namespace) -> None:
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web)
+            if args.also:
+                server.also_listen(open_socket(settings.host, args.also))
             with service_file(server, web, args.digest):
                 has_ended = run(server, scanner, web, args.open)
         if not has_ended:
@@ -13900,7 +13951,8 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
         make_private(path)
         with open(path, "w") as file:
             known = {"address": address, "token": web.token, "settings": settings}
-            json.dump(known, file)
+            ports = sorted({int(server.effective_port), server.shown_port})
+            json.dump({**known, "ports": ports}, file)
     except OSError as error:
         raise Problem(f"{path}: {reason(error)}") from error
     try:
@@ -14118,8 +14170,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
     update, written = web.consoles.update, web.store.database.written
     threads += [Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written)]
-    host, port = own_address(web.settings.host, server.effective_port)
-    web.consoles.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    own = own_address(web.settings.host, server.effective_port)
+    web.consoles.address = http_address(*own).rstrip("/")
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
@@ -14231,20 +14283,13 @@ def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
     body, kind = NOTICE_FORMS[word][1](title, text), "text/plain"
     if not isinstance(body, str):
         body, kind = json.dumps(body), "application/json"
-    headers = {"Title": title, "Content-Type": kind, "Connection": "close"}
-    is_https = parts.scheme == "https"
-    connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
-    place = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    headers = {"Title": title, "Content-Type": kind}
     try:
-        call = connect(parts.netloc, timeout=MAX_ANSWER_SECONDS)
-        with contextlib.closing(call):
-            call.request("POST", place, body.encode(), headers)
-            answer = call.getresponse()
-            words = answer.read(MAX_NOTICE_ANSWER).decode(errors="replace")
+        status, words = fetch(url, body.encode(), headers, size=MAX_NOTICE_ANSWER)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return False, without_secrets(str(error), parts)
-    told = f"{answer.status} {without_secrets(words, parts)}".rstrip()
-    return 200 <= answer.status < 300, told
+    told = without_secrets(words.decode(errors="replace"), parts)
+    return 200 <= status < 300, f"{status} {told}".rstrip()
 
 
 def without_secrets(text: str, parts: urllib.parse.SplitResult) -> str:
@@ -14332,15 +14377,33 @@ def status(web: Web) -> str:
 
 
 def answers(address: tuple[str, int], timeout: float) -> bool:
-    """Return whether the service at a host and port answers `GET /healthz` with 200.
-    The timeout is in seconds, for the connection and for each part of the answer."""
-    call = http.client.HTTPConnection(*address, timeout=timeout)
-    with contextlib.closing(call):
-        try:
-            call.request("GET", "/healthz")
-            return call.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
+    """Return whether the service at a host and port answers `GET /healthz` with 200."""
+    try:
+        return fetch(f"{http_address(*address)}healthz", timeout=timeout)[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def fetch(
+    url: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = MAX_ANSWER_SECONDS,
+    size: int | None = None,
+) -> tuple[int, bytes]:
+    """Return status and body of an answer: of a GET, or of a POST with a body. It
+    follows no redirect. The timeout is in seconds, for the connection and for each part
+    of the answer, of which at most `size` bytes are read.
+    :raises OSError, http.client.HTTPException, ValueError:"""
+    parts = urllib.parse.urlsplit(url)
+    is_https = parts.scheme == "https"
+    connect = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
+    place = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    with contextlib.closing(connect(parts.netloc, timeout=timeout)) as call:
+        method = "GET" if body is None else "POST"
+        call.request(method, place, body, {**(headers or {}), "Connection": "close"})
+        answer = call.getresponse()
+        return answer.status, answer.read(size)
 
 
 def notify(*states: str) -> None:
@@ -14374,17 +14437,31 @@ def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
     """Yield the addresses that people on the LAN can open, the most likely first."""
     if settings.base_url:
         yield f"{settings.base_url}/"
-    port = server.effective_port
+    port = server.shown_port
     if os.environ.get("CATALOGD_CONTAINER"):  # whose own addresses lead nowhere
         if not settings.base_url:
-            yield f"http://ADDRESS:{port}/"
-    elif settings.host not in ("", "0.0.0.0", "::"):
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        yield f"http://{host}:{port}/"
+            yield http_address("ADDRESS", port)
+    elif settings.host not in WILDCARDS:
+        yield http_address(settings.host, port)
     else:
-        yield f"http://{lan_address()}:{port}/"
-        if name := local_name():
-            yield f"http://{name}:{port}/"
+        for host in filter(None, [*lan_hosts(WILDCARDS[settings.host]), local_name()]):
+            yield http_address(host, port)
+
+
+def http_address(host: str, port: int) -> str:
+    host = f"[{host}]" if ":" in host else host
+    return f"http://{host}/" if port == 80 else f"http://{host}:{port}/"
+
+
+def lan_hosts(versions: Sequence[int]) -> list[str]:
+    """Return the own addresses, of these versions of IP, that others can open: those of
+    version 6, or of a network that assigns none, where there are no better ones."""
+    found: dict[tuple[bool, bool, int], list[str]] = {}
+    for one in own_addresses():
+        rank = (one.is_loopback, one.is_link_local, one.version)
+        if one.version in versions:
+            found.setdefault(rank, []).append(str(one))
+    return found[min(found)] if found else ["localhost"]
 
 
 def local_name() -> str:
@@ -14400,17 +14477,6 @@ def own_address(host: str, port: int) -> tuple[str, int]:
     """Return the host and port at which this machine itself reaches the service."""
     everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
     return everywhere.get(host, host), port
-
-
-def lan_address() -> str:
-    """Return the address of this machine on its network. No packet is sent: to connect
-    a UDP socket only chooses the interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # reserved for documentation
-            return str(probe.getsockname()[0])
-        except OSError:  # no network
-            return "127.0.0.1"
 
 
 @command("scan")
@@ -14769,6 +14835,7 @@ class Service(NamedTuple):
     """The running service of a data folder, for commands."""
 
     address: tuple[str, int]  # host and port
+    ports: list[int]
     token: str
     settings: str  # a digest of the INI file as the service has read it
     state: Row  # of its Health
@@ -14780,11 +14847,10 @@ class Service(NamedTuple):
     def call(self, method: str, path: str) -> Row:
         """Return what it answers. :raises Problem, OSError: it does not answer."""
         key = {"Authorization": f"Bearer {self.token}"}
-        call = http.client.HTTPConnection(*self.address, timeout=MAX_ANSWER_SECONDS)
+        url = http_address(*self.address) + path.lstrip("/")
         try:
-            with contextlib.closing(call):
-                call.request(method, path, headers=key)
-                answer: Row = json.load(call.getresponse())
+            found = fetch(url, b"" if method == "POST" else None, key)
+            answer: Row = json.loads(found[1])
         except TimeoutError as error:
             raise Problem("The service runs, but does not answer.") from error
         if answer["success"]:
@@ -14902,11 +14968,10 @@ class CheckUp:
         return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"
 
     def address(self) -> str:
-        host, port, public = self.found.host, self.found.port, self.found.base_url
-        if self.service:
-            _, port = self.service.address
-        else:
-            open_socket(host, port).close()
+        port, public = self.found.port, self.found.base_url
+        ports = self.service.ports if self.service else [port]
+        if not self.service:
+            open_socket(self.found.host, port).close()
         if public:
             page = f"{public}/healthz"
             try:
@@ -14914,7 +14979,7 @@ class CheckUp:
             except http.client.HTTPException as error:
                 raise Problem(f"{public} does not answer as HTTP does.") from error
         state = "answers" if self.service else "is free"
-        return f"port {port} {state} {public}".rstrip()
+        return f"port {' and '.join(map(str, ports))} {state} {public}".rstrip()
 
     def clock(self) -> str:
         now = stamp(time.time())

@@ -400,9 +400,34 @@ def test_the_drop_in_for_home_makes_it_readable(machine: Machine, key: str) -> N
     assert machine.run("find", "/var/lib/catalogd", "!", "-user", "catalogd") == ""
 
 
+def test_check_names_what_the_sandbox_hides_and_what_is_missing(
+    machine: Machine,
+) -> None:
+    machine.run("useradd", "--create-home", "dora")
+    machine.run("su", "dora", "-c", "mkdir ~/games; chmod o+x ~; touch ~/games/h.nsp")
+    ini = machine.root / "etc/catalogd/catalogd.ini"
+    before = ini.read_text()
+    ini.write_text(f"{before}    /home/dora/games\n    /mnt/none\n")
+    printed = machine.does("catalogd", "check")
+    assert "The service has read other settings than" in printed
+    machine.run("systemctl", "restart", "catalogd")
+    hidden = "/home/dora/games is offline: Permission denied for the user catalogd."
+    missing = "/mnt/none does not exist yet."
+
+    def is_told() -> bool:
+        [line] = re.findall("(?m)^folders .*", machine.does("catalogd", "check"))
+        return hidden in line and missing in line
+
+    machine.wait_for(is_told)
+    ini.write_text(before)
+    machine.run("systemctl", "restart", "catalogd")
+
+
 def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
-    machine.follows(readme("listen on port 80,"))
-    assert "catalogd" in machine.call("/")[1]
+    machine.follows(readme("listen on port 80 too,"))
+    for address in ("/", ":6069/"):
+        assert "catalogd" in machine.call(address)[1]
+    assert "address   ok: port 80 and 6069 answers" in machine.run("catalogd", "check")
     owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
     assert owner.strip() == "catalogd"
     machine.run("rm", "/etc/systemd/system/catalogd.service.d/port-80.conf")

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import io
+import ipaddress
 import itertools
 import json
 import logging
@@ -1096,7 +1097,7 @@ def test_an_address_that_cannot_be_bound_has_a_hint(
 class Ending:
     """A server to which a signal is sent as soon as it runs."""
 
-    effective_port = 6069
+    effective_port = shown_port = 6069
 
     def __init__(self, number: int, has_ended: bool = True) -> None:
         self.number = number
@@ -1188,39 +1189,54 @@ def test_with_an_account_no_setup_link_is_printed(
 
 
 @pytest.mark.parametrize(
-    ("options", "addresses"),
+    ("host", "own", "hosts"),
     [
-        ({"host": "10.0.0.2"}, ["http://10.0.0.2:6069/"]),
-        ({"host": "fd00::2"}, ["http://[fd00::2]:6069/"]),
-        ({"host": ""}, ["http://10.0.0.9:6069/", "http://pi.local:6069/"]),
-        ({"host": "0.0.0.0"}, ["http://10.0.0.9:6069/", "http://pi.local:6069/"]),
-        ({"host": "::"}, ["http://10.0.0.9:6069/", "http://pi.local:6069/"]),
-        (
-            {"host": "::1", "base_url": "https://example.org/games"},
-            ["https://example.org/games/", "http://[::1]:6069/"],
-        ),
+        ("10.0.0.2", "10.0.0.9", ["10.0.0.2"]),
+        ("fd00::2", "10.0.0.9", ["[fd00::2]"]),
+        ("", "127.0.0.1 10.0.0.9 ::1 fd00::9", ["10.0.0.9"]),
+        ("0.0.0.0", "127.0.0.1 10.0.0.9 ::1 fd00::9", ["10.0.0.9"]),
+        ("::", "127.0.0.1 10.0.0.9 ::1 fd00::9 fe80::1", ["[fd00::9]"]),
+        # Behind a VPN, and with two networks:
+        ("", "10.8.0.2 192.168.1.7 10.0.0.9", ["10.8.0.2", "192.168.1.7", "10.0.0.9"]),
+        # With IPv6 alone:
+        ("", "127.0.0.1 ::1 2001:db8::9 fe80::1", ["[2001:db8::9]"]),
+        # With a cable between two machines, and without any network:
+        ("", "127.0.0.1 169.254.7.7 fe80::1", ["169.254.7.7"]),
+        ("", "127.0.0.1 ::1", ["127.0.0.1"]),
+        ("", "", ["localhost"]),
     ],
 )
 def test_the_addresses_are_those_that_people_can_open(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], addresses: list[str]
+    monkeypatch: pytest.MonkeyPatch, host: str, own: str, hosts: list[str]
 ) -> None:
-    monkeypatch.setattr(catalogd, "lan_address", lambda: "10.0.0.9")
-    monkeypatch.setattr(socket, "gethostname", lambda: "pi.home")
-    monkeypatch.setattr(socket, "getaddrinfo", lambda name, port: [name])
-    settings = catalogd.Settings(**options)
-    assert [*catalogd.page_addresses(Ending(0), settings)] == addresses
+    addresses = [ipaddress.ip_address(one) for one in own.split()]
+    monkeypatch.setattr(catalogd, "own_addresses", lambda: addresses)
+    monkeypatch.setattr(catalogd, "local_name", lambda: "pi.local")
+    for port, shown in ((6069, ":6069"), (80, "")):
+        server: Any = Ending(0)
+        server.shown_port = port
+        settings = catalogd.Settings(host=host, base_url="https://example.org/games")
+        first, *others = catalogd.page_addresses(server, settings)
+        assert first == "https://example.org/games/"
+        named = ["pi.local"] * (host in catalogd.WILDCARDS)
+        assert others == [f"http://{one}{shown}/" for one in (*hosts, *named)]
 
 
 def test_a_name_that_does_not_resolve_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "pi.home")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda name, port: [name])
+    assert catalogd.local_name() == "pi.local"
+
     def fail(name: str, port: None) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(catalogd, "lan_address", lambda: "10.0.0.9")
     monkeypatch.setattr(socket, "getaddrinfo", fail)
-    addresses = catalogd.page_addresses(Ending(0), catalogd.Settings())
-    assert [*addresses] == ["http://10.0.0.9:6069/"]
+    assert catalogd.local_name() == ""
+    server: Any = Ending(0)
+    addresses = catalogd.page_addresses(server, catalogd.Settings())
+    assert ".local" not in "".join(addresses)
 
 
 @pytest.mark.parametrize("base_url", ["", "https://example.org/games"])
@@ -1240,20 +1256,35 @@ def test_a_container_prints_its_base_url_or_says_to_set_it(
     assert printed.count("//") == 2  # the address of the page, and that of the setup
 
 
-def test_the_address_of_this_machine_is_one_it_can_listen_on() -> None:
-    with socket.create_server((catalogd.lan_address(), 0)):
-        pass
+def test_the_addresses_of_this_machine_are_some_it_can_listen_on() -> None:
+    for host in catalogd.lan_hosts((4, 6)):
+        with catalogd.open_socket(host, 0):
+            pass
 
 
-def test_without_a_network_it_is_the_loopback_address(
-    monkeypatch: pytest.MonkeyPatch,
+def test_another_port_is_served_too_and_is_the_one_that_is_shown(
+    service: catalogd.Web, scanner: catalogd.Scanner, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class NoNetwork(socket.socket):
-        def connect(self, address: Any) -> None:
-            raise OSError(errno.ENETUNREACH, "Network is unreachable")
-
-    monkeypatch.setattr(socket, "socket", NoNetwork)
-    assert catalogd.lan_address() == "127.0.0.1"
+    server = catalogd.listen(service)
+    server.also_listen(catalogd.open_socket("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    assert server.effective_port != server.shown_port
+    ports = sorted([int(server.effective_port), server.shown_port])
+    try:
+        for port in ports * 3:
+            assert b'"success": true' in get(f"http://127.0.0.1:{port}/healthz")
+        with catalogd.service_file(server, service, ""):
+            known = catalogd.running_service(service.store.database.folder)
+        assert known and known.ports == ports
+        first = catalogd.welcome(server, scanner, service)
+        assert first.startswith(f"http://127.0.0.1:{server.shown_port}/#setup=")
+    finally:
+        server.stop()
+        thread.join()
+    for port in ports:
+        with pytest.raises(OSError):
+            get(f"http://127.0.0.1:{port}/healthz")
 
 
 # Root
@@ -1464,7 +1495,8 @@ def check(
     def running(folder: str) -> catalogd.Service:
         ini = str(tmp_path / "checked.ini")
         digest = catalogd.content_digest(repr(catalogd.Settings.read(ini)).encode())
-        return catalogd.Service(("127.0.0.1", 6069), "", digest, state)
+        address = ("127.0.0.1", 6069)
+        return catalogd.Service(address, [6069], "", digest, state)
 
     monkeypatch.setattr(catalogd, "running_service", running)
 
@@ -1686,7 +1718,12 @@ def test_a_service_that_does_not_answer_is_told(
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        known = {"address": silent.getsockname(), "token": "", "settings": ""}
+        known = {
+            "ports": [],
+            "address": silent.getsockname(),
+            "token": "",
+            "settings": "",
+        }
         (data / "service.json").write_text(json.dumps(known))
         with pytest.raises(catalogd.Problem) as caught:
             catalogd.running_service(str(data))

@@ -488,7 +488,8 @@ def test_it_looks_around_each_private_address_at_most_four(
 ) -> None:
     own = ["127.0.0.1", "8.8.8.8", "192.168.1.7", "192.168.1.9", "10.0.0.1"]
     own += ["172.16.0.1", "10.1.1.1", "10.2.2.2"]
-    monkeypatch.setattr(catalogd, "own_addresses", lambda: own)
+    found = [ipaddress.ip_address(one) for one in [*own, "fd00::2"]]
+    monkeypatch.setattr(catalogd, "own_addresses", lambda: found)
     assert list(map(str, catalogd.own_networks())) == [
         "192.168.1.0/24",
         "10.0.0.0/24",
@@ -499,15 +500,41 @@ def test_it_looks_around_each_private_address_at_most_four(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
 def test_linux_tells_the_addresses_of_all_interfaces() -> None:
-    assert "127.0.0.1" in catalogd.own_addresses()
+    assert ipaddress.ip_address("127.0.0.1") in catalogd.own_addresses()
 
 
-def test_elsewhere_the_address_of_the_default_route_counts(
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+def test_linux_tells_lasting_addresses_of_ipv6_and_none_of_bridges_to_containers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    ini = tmp_path / "if_inet6"
+    rows = [("fd00", 2, "80", "eth0"), ("fd00", 3, "01", "eth0")]
+    rows += [("fd00", 4, "80", "docker0"), ("fd00", 5, "80", "br-0123456789ab")]
+    rows += [("fd00", 6, "80", "br-lan"), ("fd00", 7, "20", "wlan0")]
+    lines = [f"{a}{n:028x} 02 40 00 {flags} {name}" for a, n, flags, name in rows]
+    ini.write_text("\n".join(lines))
+    monkeypatch.setattr(catalogd, "IPV6_ADDRESSES", str(ini))
+    own = [str(one) for one in catalogd.own_addresses() if one.version == 6]
+    assert own == ["fd00::2", "fd00::6"]
+    ini.unlink()  # a system without IPv6
+    assert {one.version for one in catalogd.own_addresses()} == {4}
+
+
+def test_elsewhere_the_addresses_of_the_machine_s_name_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(catalogd, "lan_address", lambda: "192.168.1.7")
-    assert catalogd.own_addresses() == ["192.168.1.7"]
+    hosts = ["192.168.1.7", "192.168.1.7", "fe80::1%12"]
+    rows = [(0, 0, 0, "", (host, 0)) for host in hosts]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda name, port: rows)
+    own = [str(one) for one in catalogd.own_addresses()]
+    assert own == ["192.168.1.7", "fe80::1%12"]
+
+    def fail(name: str, port: None) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    assert catalogd.own_addresses() == []
 
 
 def test_settings_of_a_console_are_a_line_of_json(

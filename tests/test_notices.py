@@ -459,7 +459,7 @@ def test_a_running_service_tells(
     web = catalogd.Web(queued.store, settings, scanner)
 
     class Server:
-        effective_port = 1
+        effective_port = shown_port = 1
 
         def run(self) -> bool:
             queued.report(queued.send("Celeste"), status="completed")

@@ -156,6 +156,14 @@ def test_a_drop_in_changes_the_service_section_only(name: str) -> None:
     assert set(unit(f"examples/{name}")) == {"Service"}
 
 
+def test_the_drop_in_for_port_80_keeps_the_port_of_paired_devices() -> None:
+    [_, (_, command)] = unit("examples/port-80.conf")["Service"][:2]
+    [(_, before)] = [
+        row for row in unit("catalogd.service")["Service"] if row[0] == "ExecStart"
+    ]
+    assert command == f"{before} --also 80"
+
+
 def test_the_ini_file_of_the_package_is_valid() -> None:
     path = str(TOP / "packaging/debian/catalogd.ini")
     assert catalogd.Settings.read(path).folders == ("/srv/games",)
@@ -441,7 +449,7 @@ class Address:
     """A server at a port."""
 
     def __init__(self, url: str) -> None:
-        self.effective_port = urllib.parse.urlsplit(url).port
+        self.effective_port = self.shown_port = urllib.parse.urlsplit(url).port
 
 
 def test_systemd_is_notified_with_the_numbers_of_entries_and_items(

@@ -422,7 +422,8 @@ def test_over_http_on_the_lan_the_console_stays_empty(
     page, lines = visit(), []
     page.on("console", lambda line: lines.append(line.text))
     with served(catalogd.Web(store, settings, scanner)) as address:
-        address = address.replace("127.0.0.1", catalogd.lan_address())
+        [host, *_] = catalogd.lan_hosts((4,))
+        address = address.replace("127.0.0.1", host)
         page.goto(address)
         page.get_by_label("Name").fill("anna")
         page.get_by_label("Password").fill(PASSWORD)

@@ -835,7 +835,7 @@ def test_a_file_that_cannot_be_opened_is_logged_once_and_tried_again(
         scanner.scan()
         scanner.scan()
     assert [row.message for row in caplog.records] == [
-        f"{library.folder}/a.nsp is not served: Permission denied."
+        f"{library.folder}/a.nsp is not served: {catalogd.refusal(DENIED)}."
     ]
     scanner.scan()
     assert ids_by_name(store)
@@ -863,9 +863,8 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
 
 
 def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
-    denied = PermissionError(13, "Permission denied")
-    assert catalogd.why_offline(denied, is_known=True) == (
-        "is offline: Permission denied."
+    assert catalogd.why_offline(DENIED, is_known=True) == (
+        f"is offline: {catalogd.refusal(DENIED)}."
         " Let the service read it; below /home, see the drop-in home.conf."
     )
 
@@ -1206,6 +1205,9 @@ def test_a_folder_has_a_cover_only_if_it_holds_one_title(
     assert icon(store, "er.nsp") is None
 
 
+DENIED = PermissionError(13, "Permission denied")
+
+
 @pytest.fixture
 def images_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From its call on, no file but images may be opened."""
@@ -1432,7 +1434,7 @@ def test_a_cover_that_cannot_be_read_is_logged_and_no_harm(
     monkeypatch.setattr(catalogd, "open_file", refuse)
     for _ in range(2):
         scanner.scan()
-    assert caplog.messages == [f"{image} is not shown: Permission denied."]
+    assert caplog.messages == [f"{image} is not shown: {catalogd.refusal(DENIED)}."]
     assert icon(store, "a.nsp") is None
 
 

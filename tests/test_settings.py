@@ -1,9 +1,12 @@
 """The options of the INI file, and the messages for what is not one."""
 
 import errno
+import getpass
 import ntpath
+import os
 import pathlib
 import sys
+import types
 from typing import Any
 
 import pytest
@@ -190,7 +193,7 @@ def test_messages_call_the_program_as_it_was_called(
 @pytest.mark.parametrize(
     ("platform", "number", "text"),
     [
-        ("linux", errno.EACCES, "no. Run it with sudo."),
+        ("linux", errno.EACCES, "no for the user anna. Run it with sudo."),
         ("linux", errno.ENOENT, "no."),
         ("win32", errno.EACCES, "no."),
     ],
@@ -198,8 +201,24 @@ def test_messages_call_the_program_as_it_was_called(
 def test_who_lacks_a_right_is_told_what_helps(
     monkeypatch: pytest.MonkeyPatch, platform: str, number: int, text: str
 ) -> None:
-    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    named = types.SimpleNamespace(pw_name="anna")
+    users = types.SimpleNamespace(getpwuid=lambda uid: named)
+    monkeypatch.setitem(sys.modules, "pwd", users if platform == "linux" else None)
     assert catalogd.reason(OSError(number, "no")) == text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+def test_sudo_is_no_advice_to_who_uses_it_nor_in_a_container(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    denied = PermissionError(errno.EACCES, "no")
+    monkeypatch.setenv("SUDO_USER", "anna")
+    assert catalogd.reason(denied) == f"no for the user {getpass.getuser()}."
+    monkeypatch.delenv("SUDO_USER")
+    monkeypatch.setenv("CATALOGD_CONTAINER", "1")
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)  # who has no name there
+    assert catalogd.reason(denied) == "no for the container's user 54321."
 
 
 def test_a_missing_file_is_an_error(ini: pathlib.Path) -> None:
