@@ -838,7 +838,7 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
 
 
-def display_names(rows: Iterable[Any]) -> dict[str, str]:
+def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
     """Return a name for each entry, by id: its plain name, or the first longer one that
     no other has.
     :param rows: each with id, plain_name, path and library folder. Without a folder it
@@ -1012,7 +1012,9 @@ def file_name(row: Mapping[str, Any]) -> str:
     return safe_name(name if name.lower().endswith(ending) else name + ending)
 
 
-def distinct_names(rows: Iterable[Mapping[str, Any]], max_bytes: int) -> dict[str, str]:
+def distinct_file_names(
+    rows: Iterable[Mapping[str, Any]], max_bytes: int
+) -> dict[str, str]:
     """Return a name for the file of each entry, by id. The first of equal names is as
     it is, the others have their id in it, so that a new entry never renames one that
     was there.
@@ -1601,8 +1603,9 @@ class KnownFile(NamedTuple):
     created_at: str
 
 
-class Checksum(NamedTuple):
-    """A file, and the SHA-256 (in hexadecimal) that it had at this size and mtime."""
+class ServedFile(NamedTuple):
+    """A file that is sent, or read whole, and the SHA-256 (in hexadecimal) that it had
+    at this size and mtime."""
 
     id: str
     path: str
@@ -1678,7 +1681,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
         " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
         (ENCODER.encode([*plain_names]),),
     ).fetchall()
-    names = display_names(found)
+    names = distinct_entry_names(found)
     changed = {
         row["id"]: {"name": name, "sort_name": name.casefold()}
         for row in found
@@ -2299,12 +2302,12 @@ class Backups:
         first, last = f"catalogd-{RELEASED}", os.path.basename(self._path())
         return sorted(found, key=lambda path: (first <= path.name <= last, path))
 
-    def last(self) -> Checksum | None:
+    def last(self) -> ServedFile | None:
         """Return the latest copy as a file, if there is one."""
         for path in self._paths()[-1:]:
             now = path.stat()
             place = (str(path), self.folder, now.st_size, now.st_mtime_ns)
-            return Checksum("", *place, None)
+            return ServedFile("", *place, None)
         return None
 
 
@@ -2789,7 +2792,7 @@ class Entries:
     def _keep_names(self) -> None:
         """Let the entries with their id in their file's name keep that name, also when
         an older entry is forgotten: they may be on a card under it."""
-        names = distinct_names(self.by_age(), MAX_NAME_BYTES)
+        names = distinct_file_names(self.by_age(), MAX_NAME_BYTES)
         marked = [(entry,) for entry in names if f" ({entry})" in names[entry]]
         with self.database.writing() as db:
             db.executemany("UPDATE entries SET is_marked = 1 WHERE id = ?", marked)
@@ -2943,8 +2946,8 @@ class Entries:
             raise NotFound("The entry has no icon.")
         return image
 
-    def checksums(self, entries: Sequence[str] = ()) -> list[Checksum]:
-        """Return those of these files, or of all that are here.
+    def served_files(self, entries: Sequence[str] = ()) -> list[ServedFile]:
+        """Return the files of these entries, or all that are here.
 
         :raises NotFound: there is no such file.
         """
@@ -2957,19 +2960,19 @@ class Entries:
         )
         for entry in {*entries}.difference(row["id"] for row in rows):
             raise NotFound(f"There is no file with the id {entry}.")
-        return [Checksum(**row) for row in rows]
+        return [ServedFile(**row) for row in rows]
 
-    def checksum(self, entry: str) -> Checksum:
-        """Return that of one file. :raises NotFound: there is no such file."""
-        return self.checksums([entry])[0]
+    def served_file(self, entry: str) -> ServedFile:
+        """Return the file of one entry. :raises NotFound: there is none here."""
+        return self.served_files([entry])[0]
 
-    def set_checksum(self, checksum: Checksum) -> None:
+    def set_checksum(self, file: ServedFile) -> None:
         sql = """
             UPDATE entries SET sha256 = :sha256, sha256_size = :size,
             sha256_mtime = :mtime WHERE id = :id
         """
         with self._changing() as db:
-            db.execute(sql, checksum._asdict())
+            db.execute(sql, file._asdict())
 
     def damaged(self, limit: int = 100) -> list[Row]:
         """Return id and name of files that verify found to be damaged."""
@@ -5392,12 +5395,17 @@ def scan_state(scanner: Scanner) -> dict[str, Any]:
     is_asked = scanner.is_asked()  # first: what it has found is there then
     state = vars(scanner.state).copy()  # the scanner's thread changes it
     watched, problems, scanned = map(state.pop, ("watched", "problems", "scanned"))
-    counts = state["folders"].copy()
+    counts = state.pop("folders").copy()
     states = {path: "offline" if n is None else "online" for path, n in counts.items()}
     folders = [
-        {"path": path, "state": states.get(path, "unread"), "watched": path in watched}
-        | {"files": counts.get(path) or 0, "scanned_at": scanned.get(path)}
-        | {"problem": problems.get(path, "")}
+        {
+            "path": path,
+            "state": states.get(path, "unread"),
+            "problem": problems.get(path, ""),
+            "files": counts.get(path) or 0,
+            "scanned_at": scanned.get(path),
+            "watched": path in watched,
+        }
         for path in scanner.folders
     ]
     return {**state, "asked": is_asked, "folders": folders}
@@ -5456,7 +5464,7 @@ class Health:
         for path in paths:
             known = NO_SPACE if isinstance(found[path], OSError) else found[path]
             room[path] = {**known, "answers": not isinstance(found[path], TimeoutError)}
-        file = found["last"] if isinstance(found["last"], Checksum) else None
+        file = found["last"] if isinstance(found["last"], ServedFile) else None
         made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
         return {
             "folders": [{**row, **room[row["path"]]} for row in scan.pop("folders")],
@@ -5665,6 +5673,14 @@ MAX_ACCEPTED = 100  # connections in one round of the main loop
 MAX_STOP_SECONDS = 2  # how long a stop waits for threads to end
 UNLIMITED = 1 << 40  # bytes
 PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
+
+
+# The thread that calls `Server.run` is the main loop. It accepts connections, reads
+# requests, closes sockets, and alone calls the methods below, but for these: a thread
+# that answers calls `service`, `write_soon` and `send` of its Channel, and `add_task`
+# for the request after it. Any thread may call `hang_up` and `stop`. One that holds
+# several locks has taken them in this order: Channel.requests_lock, Server._lock, that
+# of a group of threads. With Channel.outbuf_lock it takes no other.
 
 
 class RequestParser(waitress.parser.HTTPRequestParser):
@@ -6448,7 +6464,7 @@ class Web:
                 # The oldest are named first, also while they are away, so that names
                 # stay the same.
                 rows = self.store.entries.by_age()
-                names = distinct_names(rows, MAX_CONSOLE_NAME_BYTES)
+                names = distinct_file_names(rows, MAX_CONSOLE_NAME_BYTES)
                 here = [row for row in rows if row["state"] == "here"]
                 named = [{**row, "safe_name": names[row["id"]]} for row in here]
                 self._directory = Directory(version, named)
@@ -6602,9 +6618,9 @@ class Calls:
         """
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
-        file = self.entries.checksum(entry["id"])
+        file = self.entries.served_file(entry["id"])
         if not os.path.lexists(file.path) and self.scanner.catch_up():
-            file = self.entries.checksum(entry["id"])
+            file = self.entries.served_file(entry["id"])
         name = self.directory().own_name(entry["id"], os.path.basename(file.path))
         if accel:
             return accel_answer(file, name, accel)
@@ -6863,11 +6879,9 @@ class LibraryCalls(Calls):
     def tidy(self, caller: Caller) -> dict[str, Any]:
         found = self.entries.tidy()
         files = [{n: v for n, v in file.items() if v is not None} for file in found]
-        files += [
-            {"reason": "unreadable", "id": path, "name": os.path.basename(path)}
-            | {"path": path, "size": size}
-            for path, size in self.scanner.disks.unreadable.copy().items()
-        ]
+        for path, size in self.scanner.disks.unreadable.copy().items():
+            file = {"reason": "unreadable", "id": path, "path": path, "size": size}
+            files.append({**file, "name": os.path.basename(path)})
         return {"files": files, "bytes": sum(file["size"] for file in files)}
 
     @route("POST /web/entries/<entry_id>", access="admin", fields=ENTRY_CHANGES)
@@ -7064,6 +7078,10 @@ class QueueCalls(Calls):
         freed = sum(row["freed_from"] is not None for row in own)
         return {"items": rows, "finished": finished, "freed": freed}
 
+    @route("POST /web/queue/<item>/<way:re:retry|replace>", access="session")
+    def retry(self, caller: Caller, item: str, way: str) -> None:
+        self.queue.retry(caller.account, item, caller.admin, way)
+
     @route("POST /web/queue/<item>/<way:re:up|down>", access="session")
     def shift(self, caller: Caller, item: str, way: str) -> None:
         self.queue.shift(caller.account, item, way, caller.admin)
@@ -7176,10 +7194,6 @@ VERBS = [  # calls that one verb answers: who may call it, the verb and its argu
     ("POST /web/check/scan", "token", "scanner.rescan"),
     ("POST /web/queue/retry", "session", "queue.retry_failed", "account"),
     ("POST /web/queue/cancel", "session", "queue.cancel_waiting", "account"),
-    (
-        "POST /web/queue/<item>/<way:re:retry|replace>",
-        *("session", "queue.retry", "account item admin way"),
-    ),
     ("POST /web/queue/<item>/cancel", "session", "queue.cancel", "account item admin"),
     ("POST /web/queue/<item>/top", "session", "queue.to_top", "account item admin"),
     ("GET /web/dir", "session", "addresses.browse_token", "account", "token"),
@@ -7342,7 +7356,7 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     route(f"GET /{name}", access="open")(answer)
 
 
-def open_content(known: Checksum) -> Content:
+def open_content(known: ServedFile) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read."""
     try:
         return open_file(known.path, known.folder, Content)
@@ -7351,7 +7365,7 @@ def open_content(known: Checksum) -> Content:
 
 
 def file_answer(
-    known: Checksum, name: str, served: Served | None = None
+    known: ServedFile, name: str, served: Served | None = None
 ) -> bottle.HTTPResponse:
     """Return a file, or the part of it that the request asks for. `served` gets the
     bytes that were sent, as they are sent. :raises NotFound:"""
@@ -7385,7 +7399,7 @@ def file_answer(
     return bottle.HTTPResponse(file, status, headers)
 
 
-def accel_answer(known: Checksum, name: str, location: str) -> bottle.HTTPResponse:
+def accel_answer(known: ServedFile, name: str, location: str) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
     open_content(known).close()
     headers = {
@@ -14747,16 +14761,16 @@ def link_remove(args: argparse.Namespace) -> None:
 def verify(args: argparse.Namespace) -> None:
     """Read files and compare them with their stored checksums."""
     with open_store(args) as store:
-        checksums = store.entries.checksums(args.ids)
-        line = ProgressLine(sys.stderr, sum(known.size for known in checksums))
-        results = [verify_file(store, known, line) for known in checksums]
+        files = store.entries.served_files(args.ids)
+        line = ProgressLine(sys.stderr, sum(known.size for known in files))
+        results = [verify_file(store, known, line) for known in files]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
     if "damaged" in results:
         raise Problem("The content of files changed, but not their size and time.")
 
 
-def verify_file(store: Store, known: Checksum, line: ProgressLine) -> str:
+def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
     """Compare a file with its checksum, and print and return the result: "ok",
     "damaged", "new" (the checksum was stored only now), "changed" (the next scan will
     see it) or "unreadable"."""

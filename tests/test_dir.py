@@ -113,7 +113,7 @@ def file_row(entry: str, source: str) -> dict[str, Any]:
 def test_equal_long_names_stay_distinct_and_short(sign: str, max_bytes: int) -> None:
     names = [f"{sign * 250}{last}.nsp" for last in "abc"]
     rows = [file_row(catalogd.new_id(), name) for name in names]
-    safe = catalogd.distinct_names(rows, max_bytes).values()
+    safe = catalogd.distinct_file_names(rows, max_bytes).values()
     assert len(set(safe)) == 3
     assert max(len(name.encode()) for name in safe) <= max_bytes
     assert all(name.endswith(".nsp") for name in safe)
@@ -123,7 +123,7 @@ def test_names_that_differ_by_unsafe_characters_stay_distinct() -> None:
     names = ["a:b.nsp", "a?b.nsp", "A_B.nsp", "c.nsp", "d.nsp"]
     rows = [file_row(str(number), name) for number, name in enumerate(names)]
     rows[-1]["is_marked"] = 1
-    assert list(catalogd.distinct_names(rows, 255).values()) == [
+    assert list(catalogd.distinct_file_names(rows, 255).values()) == [
         "a_b.nsp",
         "a_b (1).nsp",
         "A_B (2).nsp",

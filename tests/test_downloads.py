@@ -542,7 +542,7 @@ class Hidden:
         self.settings = settings
         self.app = bottle.Bottle()
         folder = os.path.dirname(path)
-        known = catalogd.Checksum("id", path, folder, 0, 0, None)
+        known = catalogd.ServedFile("id", path, folder, 0, 0, None)
         self.app.route(
             "/file", callback=lambda: catalogd.file_answer(known, "x", self.served)
         )

@@ -163,7 +163,7 @@ def test_equal_names_are_told_apart(paths: list[str], names: list[str]) -> None:
         row(path, catalogd.name_facts(path)["name"], path[: path.index("/1") + 2])
         for path in paths
     ]
-    assert list(catalogd.display_names(rows).values()) == names
+    assert list(catalogd.distinct_entry_names(rows).values()) == names
 
 
 def row(path: str, name: str, folder: str | None) -> dict[str, str | None]:
@@ -172,7 +172,7 @@ def row(path: str, name: str, folder: str | None) -> dict[str, str | None]:
 
 def test_a_name_that_an_admin_typed_stays() -> None:
     rows = [row("1", "A", None), row("2", "a", None), row("/1/A.nsp", "A", "/1")]
-    assert list(catalogd.display_names(rows).values()) == ["A", "a", "A (NSP)"]
+    assert list(catalogd.distinct_entry_names(rows).values()) == ["A", "a", "A (NSP)"]
 
 
 def facts_of(name: str, content: bytes) -> dict[str, Any]:

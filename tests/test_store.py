@@ -507,7 +507,7 @@ def test_the_version_of_the_list_goes_up_with_each_change(
 ) -> None:
     link = add_link(store, "B")
     known = add_file(store, "A")
-    checksum = catalogd.Checksum(known.id, known.file.path, "/games", 3, 4, "0" * 64)
+    checksum = catalogd.ServedFile(known.id, known.file.path, "/games", 3, 4, "0" * 64)
     versions = [store.entries.version()]
     for change in (
         lambda: store.entries.edit(known.id, {"name": "C"}),
@@ -549,15 +549,17 @@ def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
     store: catalogd.Store,
 ) -> None:
     known = add_file(store, "A")
-    none = catalogd.Checksum(known.id, "/games/A.NSP", "/games", 3, 4, None)
-    assert store.entries.checksums() == store.entries.checksums([known.id]) == [none]
+    none = catalogd.ServedFile(known.id, "/games/A.NSP", "/games", 3, 4, None)
+    assert (
+        store.entries.served_files() == store.entries.served_files([known.id]) == [none]
+    )
     store.entries.set_checksum(none._replace(sha256="0" * 64))
-    assert store.entries.checksum(known.id).sha256 == "0" * 64
+    assert store.entries.served_file(known.id).sha256 == "0" * 64
     assert store.entries.get(known.id)["metadata"]["sha256"] == "0" * 64
     store.entries.apply(
         catalogd.Changes(updated=[(known, file("/games/A.NSP", mtime=5), None)])
     )
-    assert store.entries.checksum(known.id) == none._replace(mtime=5)
+    assert store.entries.served_file(known.id) == none._replace(mtime=5)
     assert "sha256" not in store.entries.get(known.id)["metadata"]
 
 
@@ -566,10 +568,10 @@ def test_only_files_that_are_here_have_checksums(
 ) -> None:
     gone = add_file(store, "A")
     store.entries.apply(catalogd.Changes(gone=[gone]))
-    assert store.entries.checksums() == []
+    assert store.entries.served_files() == []
     for identity in (entry, gone.id, "unknown"):
         with pytest.raises(catalogd.NotFound, match=f"no file with the id {identity}"):
-            store.entries.checksum(identity)
+            store.entries.served_file(identity)
 
 
 def test_only_a_link_can_be_removed(store: catalogd.Store, entry: str) -> None:
@@ -1805,7 +1807,7 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
         "browse": store.addresses.browse_token(ben),
         "checksums": [
             [known.id, known.path, known.size, known.mtime, known.sha256]
-            for known in entries.checksums()
+            for known in entries.served_files()
         ],
         "counts": [entries.count(), queue.count()],
         "icon": len(entries.icon(menu["id"])),
@@ -1903,7 +1905,7 @@ def test_a_store_of_version_4_gives_the_same_answers_when_it_is_upgraded(
         assert json.loads(entries.list_json()) == answers["list"]
         assert json.loads(entries.list_json(for_page=True)) == answers["page"]
         assert entries.tidy() == answers["tidy"]
-        assert [[*row] for row in entries.checksums()] == answers["checksums"]
+        assert [[*row] for row in entries.served_files()] == answers["checksums"]
         files = {entry: entries.details(entry)["file"] for entry in answers["files"]}
         assert files == answers["files"]
     assert is_whole(str(released / "catalogd.db"))

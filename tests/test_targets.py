@@ -564,7 +564,7 @@ def test_a_card_that_cannot_hold_the_file_refuses_it_before_it_is_copied(
 
 def set_digest(home: Home, digest: bytes) -> None:
     """Let the server send this SHA-256 with its one file, as Repr-Digest."""
-    (known,) = home.store.entries.checksums()
+    (known,) = home.store.entries.served_files()
     now = os.stat(known.path)
     known = known._replace(size=now.st_size, mtime=now.st_mtime_ns)
     home.store.entries.set_checksum(known._replace(sha256=digest.hex()))

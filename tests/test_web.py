@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import http.client
+import inspect
 import json
 import logging
+import operator
 import re
 import socket
 import urllib.error
@@ -779,6 +781,15 @@ def test_who_may_call_what() -> None:
         "GET /icon-512.png": "open",
         "GET /healthz": "open",
     }
+
+
+def test_each_verb_is_there_and_takes_its_arguments(service: catalogd.Web) -> None:
+    calls = catalogd.Calls(service)
+    for rule, _, verb, *rest in catalogd.VERBS:
+        arguments = "".join(rest[:1]).split()
+        parts = re.findall(r"<(\w+)", rule)
+        assert {*arguments} <= {*catalogd.Caller._fields, *parts}
+        inspect.signature(operator.attrgetter(verb)(calls)).bind(*arguments)
 
 
 def test_of_the_page_s_own_endpoints_few_are_open() -> None:
