@@ -678,6 +678,32 @@ def test_pipelined_requests_are_answered_as_single_ones(
         assert list(pool.map(send, range(connections))) == [None] * connections
 
 
+class Crowds(dict[str, set[catalogd.Channel]]):
+    def values(self) -> Any:
+        pytest.fail("the connections of all addresses are counted anew")
+
+
+class Newcomer:
+    def __init__(self, number: int) -> None:
+        self.addr, self.subject = ("192.0.2.1", 1), str(number)
+
+
+def test_a_connection_is_counted_without_a_look_at_those_of_other_addresses(
+    service: catalogd.Web,
+) -> None:
+    server = catalogd.listen(service)
+    server._crowds = Crowds()
+    newcomers: list[Any] = [Newcomer(number) for number in range(100)]
+    for newcomer in newcomers:
+        server.make_room(newcomer)
+    assert server._counted == 100
+    for newcomer in newcomers * 2:
+        server.forget(newcomer)
+    assert (server._counted, len(server._crowds)) == (0, 0)
+    server.stop()
+    assert server.run()
+
+
 def test_a_second_stop_touches_nothing_that_was_closed(service: catalogd.Web) -> None:
     server = catalogd.listen(service)
     thread = threading.Thread(target=server.run)
