@@ -3116,6 +3116,16 @@ class Devices:
                 raise Conflict("The item is being sent, or has ended.")
             update_item(db, row, {**NEW_ITEM, "device": device})
 
+    def move_freed(self, account: int, device: str | None) -> None:
+        """Let what lost its device wait for this one, unless its entry does so already.
+        :raises NotFound: the account may send to no such device."""
+        freed = "account = ? AND freed_from IS NOT NULL AND is_open"
+        sql = f"UPDATE OR IGNORE queue SET device = ?, freed_from = NULL WHERE {freed}"
+        with self.database.writing() as db:
+            check_device(db, account, device)
+            db.execute(sql, (device, account))
+            db.execute(f"DELETE FROM queue WHERE {freed}", (account,))
+
 
 class Progress:
     """What clients last reported on the items that they send. It is news, not state: in
@@ -7055,8 +7065,8 @@ class QueueCalls(Calls):
         return answer
 
     def _page_items(self, account: int, limit: int) -> dict[str, Any]:
-        """Return the open items and the newest finished ones, how many of these there
-        are in all, and how many items lost their device. Each version is read once."""
+        """Return the open items and the newest finished ones, and how many of these
+        there are in all. Each version is read once."""
         version = f"{self.queue.version()}-{limit}"
         known = self._read.get(account)
         if known is None or known[0] != version:
@@ -7077,9 +7087,7 @@ class QueueCalls(Calls):
     def _read_items(self, account: int, limit: int) -> dict[str, Any]:
         rows = self.queue.items(account, limit)
         finished = self.queue.count_finished(account)
-        own = [row for row in rows if row["is_own"] and row["status"] == "pending"]
-        freed = sum(row["freed_from"] is not None for row in own)
-        return {"items": rows, "finished": finished, "freed": freed}
+        return {"items": rows, "finished": finished}
 
     @route("POST /web/queue/<item>/<way:re:retry|replace>", access="session")
     def retry(self, caller: Caller, item: str, way: str) -> None:
@@ -7092,6 +7100,10 @@ class QueueCalls(Calls):
     @route("POST /web/queue/<item>/device", access="session", fields=TO_DEVICE)
     def move(self, caller: Caller, body: dict[str, Any], item: str) -> None:
         self.devices.move(caller.account, item, body.get("device"), caller.admin)
+
+    @route("POST /web/queue/device", access="session", fields=TO_DEVICE)
+    def move_freed(self, caller: Caller, body: dict[str, Any]) -> None:
+        self.devices.move_freed(caller.account, body.get("device"))
 
     @route("POST /web/queue/clear", access="session", fields=CLEAR)
     def clear(self, caller: Caller, body: dict[str, Any]) -> None:
@@ -7614,20 +7626,6 @@ input[type="checkbox"] {
 }
 .head > :first-child { margin-inline-end: auto; }
 .starting { padding: 30vh 1rem 0; text-align: center; color: var(--muted); }
-.now {
-  position: fixed; z-index: 4; inset-inline-end: 2rem; bottom: 1.5rem;
-  width: min(24rem, calc(100vw - 2rem)); display: flex; flex-wrap: wrap;
-  justify-content: space-between; gap: .5rem 1rem; padding: .8rem 1rem;
-  border: 1px solid var(--line);
-  border-radius: 14px; background: var(--surface); box-shadow: 0 8px 30px #0003;
-  color: var(--ink); font-size: .875rem; text-decoration: none;
-}
-.now-name {
-  flex: 1 1 5rem; font-weight: 600; overflow: hidden; text-overflow: ellipsis;
-  white-space: nowrap;
-}
-.now-facts { color: var(--muted); font-variant-numeric: tabular-nums; }
-.now .progress { flex-basis: 100%; height: .35rem; }
 .toasts {
   position: fixed; z-index: 8; inset-inline-start: 2rem; bottom: 1.5rem;
   display: grid; gap: .5rem;
@@ -7675,12 +7673,19 @@ input[type="checkbox"] {
 
 /* Library */
 .tools {
-  position: sticky; z-index: 3; top: var(--bar); display: grid; gap: .15rem;
-  margin: 0 -2rem;
-  padding: .6rem 2rem .4rem; background: var(--ground);
+  position: sticky; z-index: 3; top: var(--bar); display: flex; flex-wrap: wrap;
+  align-items: center; gap: .5rem; margin: 0 -2rem; padding: .6rem 2rem;
+  background: var(--ground);
 }
-.tools-row { display: flex; align-items: center; gap: .5rem; min-width: 0; }
-.search { position: relative; flex: 1; max-width: 34rem; min-width: 0; }
+.tools .to-device { margin-inline-start: auto; }
+.menu {
+  display: flex; flex-wrap: wrap; gap: .25rem 2rem; flex-basis: 100%;
+  max-height: 60vh; padding: .5rem 0 .25rem; overflow-y: auto;
+}
+.menu .chips::before {
+  content: attr(aria-label); color: var(--muted); font-size: .8125rem;
+}
+.search { position: relative; flex: 1 1 8rem; max-width: 34rem; min-width: 0; }
 .search .glyph {
   position: absolute; inset-inline-start: .8rem; top: .8rem; color: var(--muted);
   pointer-events: none;
@@ -7692,10 +7697,8 @@ input[type="checkbox"] {
   font: .75rem/1.3rem system-ui; text-align: center; pointer-events: none;
 }
 .search input:not(:placeholder-shown) + kbd, .search :focus + kbd { display: none; }
-.filter {
-  display: flex; gap: .35rem; min-width: 0; padding: .3rem; margin-inline-start: -.3rem;
-  overflow-x: auto; scrollbar-width: none;
-}
+.view > .note { margin: .75rem 0 0; }
+.chips { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem; }
 .chip {
   display: block; min-height: 2.125rem; padding: .1rem .85rem; border-radius: 99px;
   flex: none; border-color: var(--line); background: none; font-size: .8125rem;
@@ -7710,13 +7713,22 @@ input[type="checkbox"] {
 }
 .chip[aria-pressed="true"] .chip-count { color: inherit; }
 .is-set { color: var(--accent); background: var(--soft); }
-.summary { display: flex; align-items: center; gap: 1rem; min-height: 2.75rem; }
-.scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
-.sort {
-  width: auto; min-height: 2.25rem; padding: .2rem .4rem; margin-inline: auto -.4rem;
-  border-color: transparent; background: var(--ground); color: var(--muted);
-  font-size: .8125rem; font-weight: 550;
+.summary {
+  display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem;
+  padding: 1rem 0 12px;
 }
+.summary p:first-child { font-size: 1.0625rem; font-weight: 650; }
+.shelf {
+  --cover: 8.5rem;
+  display: flex; gap: 1.75rem; padding: 1rem 2rem 0; margin: 0 -2rem;
+  overflow-x: auto; scroll-padding: 0 2rem; scrollbar-width: thin;
+}
+.shelf:empty { display: none; }
+.shelf h2 { margin-bottom: .5rem; white-space: nowrap; }
+.shelf :is(.size, .newer) { display: none; }
+.shelf ul { display: flex; gap: 1rem; padding-bottom: .35rem; }
+.shelf .entry { width: var(--cover); flex: none; }
+.scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
 .entries { display: grid; align-content: start; }
 .entries.covers { gap: 20px; }
 .cover {
@@ -7774,6 +7786,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   position: relative; display: block; border-radius: var(--radius); overflow: hidden;
 }
 .selected .entry-cover { outline: 3px solid var(--accent); outline-offset: 2px; }
+.is-away .cover { opacity: .4; filter: grayscale(.7); }
 
 .covers .entry {
   grid-template: auto auto auto / minmax(0, 1fr) auto; align-content: start;
@@ -7782,13 +7795,17 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .covers .entry-cover { grid-area: 1 / 1 / 2 / 3; box-shadow: var(--shade); }
 .covers .cover { transition: scale .25s ease-out; }
 .covers .entry-name { grid-area: 2 / 1 / 3 / 3; margin-top: .55rem; }
-.covers .meta { grid-area: 3 / 1 / 4 / 3; gap: .35rem; letter-spacing: -.01em; }
+.covers .meta { grid-area: 3 / 1 / 4 / 3; gap: .35rem; font-size: .75rem; }
 .covers :is(.marks, .send, input) {
   z-index: 1; grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem;
 }
 .covers :is(.send, input) { justify-self: end; }
 .entry .marks { pointer-events: none; }
 .covers .mark { box-shadow: var(--shade); }
+.covers .mark.completed {
+  width: 1.5rem; height: 1.5rem; padding: 0; font-size: 0; text-align: center;
+}
+.covers .mark.completed::before { content: "\2713"; font-size: .875rem; }
 .covers .choice input:not(:checked) { border-color: #fff; background: #0006; }
 .covers .send {
   min-height: 2.375rem; padding: .2rem .9rem; border-radius: 99px;
@@ -7822,6 +7839,8 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
     background: var(--soft); box-shadow: none;
   }
   .entry .send > span { display: none; }
+  .shelf .entry-name { --lines: 1; grid-column-end: 3; min-height: 0; }
+  .shelf .send { grid-area: 1 / 1 / 2 / 3; place-self: end; margin: .35rem; }
 }
 
 .skeleton {
@@ -7867,13 +7886,19 @@ dialog::backdrop { background: var(--veil); }
 .glow .cover { filter: blur(40px) saturate(1.5); scale: 1.3; border-radius: 0; }
 .facts-head {
   position: relative; display: grid; gap: .9rem 1.75rem; align-items: start;
-  grid: "cover text" auto "cover about" auto "cover act" 1fr
+  grid: "cover text" auto "cover has" 1fr "about about" auto "act act" auto
     / var(--cover) minmax(0, 1fr);
   --cover: min(13rem, 30vw);
 }
 .facts-cover { grid-area: cover; }
 .facts-cover .cover { box-shadow: 0 10px 30px #0004; }
 .facts-text { grid-area: text; display: grid; gap: .4rem; min-width: 0; }
+.has { grid-area: has; display: grid; gap: .35rem; justify-items: start; }
+.has dl { grid-template-columns: minmax(0, 1fr); gap: .4rem; padding: 0; border: 0; }
+.has dl > div { display: grid; grid-template-columns: 6rem minmax(0, 1fr); }
+.has dt { line-height: 1.4rem; }
+.has dd::first-letter { text-transform: uppercase; }
+.has .plain { margin-inline-start: -.7rem; }
 .facts-head .description { grid-area: about; }
 .facts-head .description:empty { display: none; }
 .facts-head .actions { grid-area: act; align-self: end; }
@@ -7889,6 +7914,7 @@ dialog::backdrop { background: var(--veil); }
   overflow-wrap: break-word; text-wrap: balance;
 }
 .parts { position: relative; margin-top: 1.5rem; }
+.parts h3 { padding: 1.25rem 0 .5rem; }
 .note {
   padding: .6rem .9rem; margin-bottom: .5rem; border-radius: 10px;
   background: var(--warn-soft); color: var(--warn); font-size: .875rem;
@@ -8061,17 +8087,27 @@ button.link {
   pointer-events: none;
 }
 .choose {
-  width: auto; max-width: min(11rem, 100%); padding: .3rem .6rem; font-size: .875rem;
+  width: auto; max-width: 100%; padding: .3rem .6rem; font-size: .875rem;
   font-weight: 550;
 }
-.menus { display: flex; gap: .75rem; min-width: 0; margin-inline-start: auto; }
-.to-device {
-  width: auto; max-width: 14rem; min-width: 0; min-height: 2.25rem;
-  padding: .2rem .4rem; border-color: transparent; background: var(--soft);
-  color: var(--accent); font-size: .875rem; font-weight: 600;
-  text-overflow: ellipsis;
+.to-device, .to-device.mark {
+  position: relative; display: inline-flex; align-items: center; gap: .5rem;
+  min-width: 0; min-height: 2.75rem; padding: 0 1rem; border-radius: 99px;
+  font-size: .875rem; font-weight: 600; line-height: 1.2;
 }
-.facts .to-device { min-height: 2.875rem; padding: .2rem .75rem; border-radius: 99px; }
+.to-device span { white-space: nowrap; font-weight: 450; }
+.to-device select {
+  flex: 1 1 auto; min-width: 0; min-height: 2.75rem; padding: 0; border: 0;
+  padding-inline-end: 1.25rem; appearance: none; background: none; color: inherit;
+  font: inherit; text-overflow: ellipsis; cursor: pointer;
+}
+.to-device option { background: var(--surface); color: var(--ink); }
+.to-device:has(select)::after {
+  content: ""; position: absolute; inset-inline-end: 1.1rem; width: .45rem;
+  height: .45rem; margin-top: -.25rem; border: solid; border-width: 0 2px 2px 0;
+  rotate: 45deg; pointer-events: none;
+}
+.to-device select:focus-visible { outline-offset: 0; border-radius: 99px; }
 .hint {
   display: grid; gap: .5rem; margin-bottom: 1.25rem; padding: 1rem 1.25rem;
   border-radius: 14px; background: var(--warn-soft); color: var(--ink);
@@ -8146,7 +8182,7 @@ button.link {
 /* With a mouse. A tap would leave these styles behind */
 @media (hover: hover) {
   :where(button, .button, .move select):hover { background: var(--soft); }
-  :is(.icon-button, .sort, nav a):hover { color: var(--ink); }
+  :is(.icon-button, nav a):hover { color: var(--ink); }
   button.primary:hover { background: var(--accent); filter: brightness(1.08); }
   button.plain:hover { background: var(--soft); }
   button.danger:hover { background: var(--bad-soft); }
@@ -8189,11 +8225,16 @@ button.link {
   .count { position: absolute; top: .15rem; inset-inline-start: calc(50% + .35rem); }
   .view { padding: 0 min(1rem, 4vw) calc(8.5rem + env(safe-area-inset-bottom)); }
   .tools { margin: 0 max(-1rem, -4vw); padding: .6rem min(1rem, 4vw) .25rem; }
-  .tools-row { gap: .25rem; }
+  .tools { gap: .25rem; }
+  .tools .to-device { flex-basis: 100%; }
+  .chip { padding: .1rem .55rem; }
+  .shelf {
+    --cover: 6.5rem;
+    gap: 1.25rem; margin: 0 max(-1rem, -4vw); padding: .75rem min(1rem, 4vw) 0;
+  }
+  .shelf ul { gap: .75rem; }
   .search kbd { display: none; }
-  .filter { margin-inline: max(-1rem, -4vw) -.25rem; padding: .3rem min(1rem, 4vw); }
-  .filter + .icon-button { margin-inline-end: -.5rem; }
-  .now, .toasts {
+  .toasts {
     inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
@@ -8213,21 +8254,15 @@ button.link {
   .totals { order: 1; width: 100%; }
   .items > .head > h2 { margin-inline-end: auto; }
   .waiting { grid-auto-rows: 5.25rem; }
-  .waiting:has(.choose) { grid-auto-rows: 8.25rem; }
   .waiting .item { flex-wrap: wrap; align-content: center; gap: .3rem .5rem; }
   .waiting h3 {
     display: -webkit-box; white-space: normal; -webkit-box-orient: vertical;
     -webkit-line-clamp: 2;
   }
   .waiting .item-text { margin-inline-start: .375rem; }
-  .choose {
-    --indent: calc(var(--cover) + .875rem);
-    order: 1; margin-inline-start: var(--indent); max-width: calc(100% - var(--indent));
-  }
   .step { padding-inline-start: 0; }
   .step h3, .step.is-done { padding-inline-start: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
-  .to-device { max-width: 9.5rem; }
   .selection p { flex: 1 0 50%; }
   .sheet {
     width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
@@ -8238,25 +8273,23 @@ button.link {
   }
   .facts-head {
     gap: 1rem; align-items: center;
-    grid: "cover text" auto "about about" auto "act act" auto
+    grid: "cover text" auto "has has" auto "about about" auto "act act" auto
       / var(--cover) minmax(0, 1fr);
     --cover: min(7rem, 30vw);
   }
   .facts h2 { font-size: 1.375rem; padding-inline-end: 2rem; }
-  .facts .send { flex: 1; min-height: 3rem; padding: .4rem .75rem; }
+  .facts :is(.send, .to-device) { flex: 1 1 100%; }
   .parts { margin-inline-end: -.6rem; }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
 }
 @media (width < 20em) { /* or large text */
-  .facts-head { grid: "cover" "text" "about" "act" / minmax(0, 1fr); }
+  .facts-head { grid: "cover" "text" "has" "about" "act" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
   .waiting { grid-auto-rows: calc(5.25rem + 52px); }
-  .waiting:has(.choose) { grid-auto-rows: calc(8.5rem + 52px); }
   .waiting .item { justify-content: end; }
   .waiting .meta { white-space: normal; }
   .waiting .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
-  .choose { margin-inline-start: 0; }
   .sending { flex-wrap: wrap; justify-content: space-between; }
   .sending .item-text { order: 1; flex-basis: 100%; }
 }
@@ -8272,7 +8305,7 @@ button.link {
   }
   #app :is(.choice, .part-choice) :checked::after { border-color: HighlightText; }
   .option small { color: inherit; }
-  .toast, .toast button { color: CanvasText; }
+  .toast, .toast.bad, .toast button { color: CanvasText; }
   button.primary { border-width: 3px; }
   button[aria-disabled] { color: GrayText; opacity: 1; }
   .selected .entry-cover { outline-color: Highlight; }
@@ -8410,29 +8443,21 @@ const WORDS = {
 
   search: "Search the library",
   searchHint: count => `Search ${count}`,
+  libraryMenu: "Sort and filter",
   sort: "Sort by",
   sorts: {name: "Name", newest: "Newest", size: "Largest"},
+  layout: "Show as",
+  layouts: {covers: "Covers", rows: "Rows"},
   filter: "Show",
-  filters: {
-    all: "All",
-    games: "Games",
-    homebrew: "Homebrew",
-    links: "Links",
-    unsent: "Not sent yet",
-    new: "New",
-    updates: "Updates",
-  },
-  moreFilters: "More filters",
-  offline: "Offline",
-  asCovers: "Show as covers",
-  asRows: "Show as rows",
+  filters: {all: "All", unsent: "Not sent yet", new: "New", updates: "Updates"},
+  only: "Only",
+  onlyOf: {game: "Games", homebrew: "Homebrew", link: "Links", offline: "Offline"},
   select: "Select",
   selectTitle: name => `Select ${name}`,
   selectShown: count => `Select all ${count} shown`,
   selected: (count, size) => `${count} selected, ${size}`,
   noneSelected: "Nothing selected",
   sendSelected: count => `Send ${count}`,
-  sendMany: (titles, size) => `Send ${titles} (${size})?`,
   titles: count => `${count} ${count === "1" ? "title" : "titles"}`,
   found: (count, all) => `${count} of ${all} titles`,
   scanning: count => `Scanning: ${count} files so far`,
@@ -8441,6 +8466,9 @@ const WORDS = {
     `Put game files into ${folders || "a library folder"}, and they appear here.`,
   emptyScanTitle: "Scanning your folders",
   emptyScanText: count => `${count} files so far. Games appear here as they are found.`,
+  shelf: {sending: "Sending now", updates: "Updates", recent: "Recently added"},
+  disksAway: count =>
+    `The disk with files of ${count} is not connected. Connect it to send them.`,
   noneTitle: "Nothing found",
   noneText: "No title matches your search and filters.",
   showAll: "Show all titles",
@@ -8472,9 +8500,13 @@ const WORDS = {
     newer: "update",
   },
   sentAt: (time, by) => `sent ${time}${by && ` by ${by}`}`,
-  sentOne: (name, device) => `${name}: added to the queue${device && ` of ${device}`}.`,
-  sentMany: (name, count, device) =>
-    `${name}: ${count} files added to the queue${device && ` of ${device}`}.`,
+  sentBy: name => `by ${name}`,
+  notSentYet: "Not yet",
+  sentParts: (name, count, device) =>
+    `${name}: ${count === "1" ? "" : `${count} files `}added to the queue` +
+    `${device && ` of ${device}`}.`,
+  sentNext: "It is next.",
+  sentAfter: count => `${count === "1" ? "1 other is" : `${count} others are`} first.`,
   whenBack: {
     away: (name, time) =>
       `${name} was last seen at ${time}. It is sent when it is back.`,
@@ -8507,12 +8539,16 @@ const WORDS = {
     file: () => "file",
   },
   contents: "Contents",
+  otherFiles: "Other files",
+  copyLink: "Copy link",
   noBase: "The game itself is not in the library.",
   showAllParts: count => `Show all ${count}`,
   fileDetails: name => `File details of ${name}`,
   addOn: number => (number ? `Add-on ${number}` : "Add-on"),
   addOns: count => (count === "1" ? "1 add-on" : `${count} add-ons`),
   fields: {
+    contents: "Contents",
+    sent: "Sent",
     size: "Size",
     title: "Title ID",
     author: "Author",
@@ -8543,7 +8579,6 @@ const WORDS = {
   goneTitle: "This title no longer exists",
   goneText: "Its files were moved away or deleted.",
 
-  nowSending: "Sending now",
   toSend: "To send",
   finished: "Finished",
   showMore: count => `Show ${count} more`,
@@ -8575,6 +8610,7 @@ const WORDS = {
   deviceStates: {sending: "Sending", idle: "Idle", new: "Not connected yet"},
   lastSeen: time => `Last seen ${time}`,
   noAnswer: "Its console does not answer",
+  sendAllTo: "Send all of them to",
   retry: name => `Retry ${name}`,
   replaceFile: name => `Replace the file of that name with ${name}?`,
   cancelName: name => `Cancel ${name}`,
@@ -8882,9 +8918,11 @@ const GLYPHS = {
   move: "M8 20V5m0 0L4 9m4-4 4 4m4-5v15m0 0 4-4m-4 4-4-4",
   retry: "M19.5 12a7.5 7.5 0 1 1-2.2-5.3L20 9.4M20 4.5v5h-5",
   edit: "m4 20 1-5L16 4l4 4L9 19z",
-  rows: "M4 6h16M4 12h16M4 18h16",
   select: "M4 4h16v16H4zM8 12l3 3 5-6",
   filter: "M4 6h16M7 12h10M10 18h4",
+  link:
+    "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 " +
+    "6 6l1-1",
   info: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 11v5M12 8v.01",
   bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.5h-15zM10 21h4",
   device: "M3 7h18v10H3zM7.5 7v10M16.5 7v10",
@@ -9072,12 +9110,14 @@ function glyph(name) {
   );
 }
 
+const BUSY = {"aria-disabled": "true", "aria-busy": "true"};
+
 /** A button, which is disabled until the Promise of its handler is settled. Those with
  * the same label are one, unless they have different names. */
 function button(content, onclick, props = {}) {
   const name = props.name || props["aria-label"] || textOf(vnodes([content]));
-  const busy = state.busy.has(name) && {"aria-disabled": "true", "aria-busy": "true"};
   const act = event => once(name, () => onclick(event));
+  const busy = state.busy.has(name) && BUSY;
   return h.button({type: "button", onclick: act, ...props, ...busy}, content);
 }
 
@@ -9150,7 +9190,6 @@ function initialState() {
     sent: NO_DELIVERIES,
     items: /** @type {QueueItem[] | null} */ (null),
     finished: 0, // number of items that have ended, also those that are not loaded
-    freed: 0, // number of items that lost their device
     devices: /** @type {Device[] | null} */ (null),
     hasClient: true, // whether the server hands out the client
     scan: /** @type {ScanState} */ ({
@@ -9172,10 +9211,10 @@ function initialViews() {
     library: {
       search: kept("search", ""),
       filter: kept("filter", "all"), // one of FILTERS
-      more: kept("more", ""), // a file type, "offline", or "" for all
+      more: kept("more", ""), // one of furtherFilters, or "" for all
       // When the newest entry came that this browser showed before this visit:
       newSince: kept("newSince", remembered("newest", "")),
-      showsMore: false,
+      showsMenu: false,
       sort: remembered("sort", "name"),
       layout: remembered("layout", isWide() ? "covers" : "rows"),
       range: [0, 0], // of the titles that are in the document
@@ -9357,17 +9396,17 @@ function narrow(changes) {
 }
 
 /** @typedef {{label: string, act: () => void}} Action */
-/** @typedef {{id: number, text: string, isError: boolean, action?: Action}} Toast */
+/** @typedef {{id: number, text: string, isError: boolean, actions: Action[]}} Toast */
 const ACTION_PAUSE = 10000; // milliseconds for which a toast with a button is shown
 let toasts = 0;
 
-/** Show a message, with a button where `action` is given.
- * @param {Action} [action] */
-function toast(text, isError = false, action) {
+/** Show a message, with a button for each action.
+ * @param {Action[]} actions */
+function toast(text, isError = false, ...actions) {
   const id = ++toasts;
   const others = state.toasts.filter(each => each.text !== text);
-  update({toasts: [...others, {id, text, isError, action}].slice(-3)});
-  setTimeout(() => dismiss(id), action ? ACTION_PAUSE : isError ? 9000 : 5000);
+  update({toasts: [...others, {id, text, isError, actions}].slice(-3)});
+  setTimeout(() => dismiss(id), actions.length ? ACTION_PAUSE : isError ? 9000 : 5000);
 }
 
 function dismiss(id) {
@@ -9821,7 +9860,6 @@ const titlesOf = memo(
 /** @param {Entry[]} parts
  * @returns {Title} */
 function makeTitle(id, parts) {
-  const offered = parts.filter(part => !part.part);
   const name = titleName(parts);
   const plainName = fold(name);
   return {
@@ -9829,9 +9867,12 @@ function makeTitle(id, parts) {
     name,
     kind: titleKind(parts[0]),
     parts,
-    size: totalSize(offered),
+    size: totalSize(parts.filter(isCurrent)),
     created_at: newestOf(parts),
-    sortKey: plainName.replace(/\d+/g, digits => digits.padStart(9, "0")),
+    // Letters come before digits and symbols, and 2 before 10.
+    sortKey:
+      (/^\p{L}/u.test(plainName) ? "" : "\uffff") +
+      plainName.replace(/\d+/g, digits => digits.padStart(9, "0")),
     plainName,
     searchText: parts.map(searchTextOf).join("\n"),
     facets: ` ${[...new Set(parts.map(facetsOf))].join(" ")} `,
@@ -9886,8 +9927,9 @@ function searchTextOf({name, author = "", title_id: title = ""}) {
 
 /** Words that are found whole only: the letters "add" should not find all add-ons.
  * @param {Entry} part */
-function facetsOf({kind, type, file_type: fileType = ""}) {
-  return `${fileType} ${KIND_WORDS[kind] || ""} ${type === "url" ? "link" : ""}`;
+function facetsOf({kind, type, state: place, file_type: fileType = ""}) {
+  const others = [type === "url" && "link", place === "offline" && place];
+  return [fileType, KIND_WORDS[kind], ...others].filter(Boolean).join(" ");
 }
 
 const titlesById = memo(
@@ -9921,11 +9963,11 @@ function findTitle(id) {
  * and whether a call to send it is not answered yet */
 /** @typedef {{
  *   status: PartStatus, ofParts: Map<string, PartStatus>, toSend: Entry[],
- *   isAway: boolean, isSent: boolean, hasNewer: boolean, sending?: QueueItem,
+ *   away: "" | "partly" | "offline", isSent: boolean, hasNewer: boolean,
  * }} TitleStatus the status of its parts that matters most, where "completed" is that
  * of all offered ones; that of each part, by its id; what Send would send; whether
- * nothing can be sent; whether any part was sent, in any version; whether the library
- * has a newer base or update than was sent; and the item that is being sent */
+ * offered parts are on a disk that is away; whether any part was sent, in any version;
+ * and whether the library has a newer base or update than was sent */
 
 /** @type {PartStatus[]} */
 const FIRST_STATUSES = ["processing", "queueing", "offered", "pending", "failed"];
@@ -9935,22 +9977,19 @@ const FIRST_STATUSES = ["processing", "queueing", "offered", "pending", "failed"
  * @returns {TitleStatus} */
 function workOutStatus({parts}, known) {
   const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
-  const here = parts.filter(isOffered);
+  const offered = parts.filter(isCurrent);
+  const here = offered.filter(isHere);
   const unsent = here.filter(part => !deliveryOf(part, known.sent));
   const found = new Set(ofParts.values());
-  const offered = parts.filter(part => !part.part);
   const isComplete = offered.every(part => ofParts.get(part.id) === "completed");
   const first = FIRST_STATUSES.find(status => found.has(status));
   return {
     status: first || (isComplete ? "completed" : ""),
     ofParts,
     toSend: unsent.length ? unsent : here,
-    isAway: !here.length,
+    away: here.length === offered.length ? "" : here.length ? "partly" : "offline",
     isSent: parts.some(part => known.sent.has(part.id)),
     hasNewer: hasNewer(parts, known.sent),
-    sending: parts
-      .map(part => known.items.get(part.id))
-      .find(item => item?.status === "processing"),
   };
 }
 
@@ -9983,9 +10022,15 @@ function hasNewer(parts, sent) {
   );
 }
 
+/** Whether no other part replaces it.
+ * @param {Entry} part */
+function isCurrent(part) {
+  return !part.part;
+}
+
 /** @param {Entry} part */
-function isOffered(part) {
-  return !part.part && part.state === "here";
+function isHere(part) {
+  return part.state === "here";
 }
 
 /** How this version of a part was sent, or undefined.
@@ -10049,9 +10094,12 @@ function statusOf(title) {
   return status;
 }
 
-/** @param {Title} title */
-function hasQueued(title) {
-  return [...statusOf(title).ofParts.values()].some(isOngoing);
+/** What a device receives of a title now, whoever sent it.
+ * @param {Title} title */
+function sendingOf(title) {
+  return (state.items || NO_ITEMS).find(
+    ({status, entry}) => status === "processing" && findTitle(entry) === title,
+  );
 }
 
 function isOngoing(status) {
@@ -10095,9 +10143,6 @@ const COMPARE = {
 /** @type {Record<string, (title: Title, since: string) => boolean>} */
 const FILTERS = {
   all: () => true,
-  games: title => title.kind === "game",
-  homebrew: title => title.kind === "homebrew",
-  links: title => title.parts.some(part => part.type === "url"),
   unsent: title => !statusOf(title).isSent,
   new: (title, since) => since !== "" && title.created_at > since,
   updates: title => statusOf(title).hasNewer,
@@ -10106,27 +10151,27 @@ const FILTERS = {
 const countTitles = memo(
   /** @param {Title[]} titles */
   (titles, since) =>
-    Object.fromEntries(
-      Object.entries(FILTERS).map(([filter, shows]) => [
-        filter,
-        titles.filter(title => shows(title, since)).length,
-      ]),
-    ),
+    Object.entries(FILTERS).map(([filter, shows]) => ({
+      filter,
+      count: titles.filter(title => shows(title, since)).length,
+    })),
 );
 
-/** The choices of the second filter. */
+/** The kinds of titles and the file types that some titles have, but not all. */
 const furtherFilters = memo(
-  /** @param {Entry[]} entries */
-  entries => {
-    const types = new Set(entries.map(entry => entry.file_type || ""));
-    const isOffline = entries.some(entry => entry.state === "offline");
-    return [...[...types].filter(Boolean).sort(), ...(isOffline ? ["offline"] : [])];
+  /** @param {Title[]} titles */
+  titles => {
+    const types = titles.flatMap(({parts}) => parts.map(part => part.file_type || ""));
+    const all = [...Object.keys(WORDS.onlyOf), ...[...new Set(types)].sort()];
+    return all.filter(
+      more => new Set(titles.map(title => isShown(title, more))).size > 1,
+    );
   },
 );
 
-/** @param {Entry} part */
-function isShown(part, more) {
-  return more === "offline" ? part.state === "offline" : part.file_type === more;
+/** @param {Title} title */
+function isShown({kind, facets}, more) {
+  return !more || kind === more || facets.includes(` ${more} `);
 }
 
 const sorted = memo((titles, sort) => [...titles].sort(COMPARE[sort]));
@@ -10148,8 +10193,8 @@ const matching = memo(
     const words = query.split(" ").filter(Boolean);
     const found = titles.filter(
       title =>
-        FILTERS[filter](title, since) &&
-        (!more || title.parts.some(part => isShown(part, more))) &&
+        (FILTERS[filter] || FILTERS.all)(title, since) &&
+        isShown(title, more) &&
         words.every(word => hasWord(title, word)),
     );
     if (!query) return found.filter(title => title.name.includes(search.trim()));
@@ -10179,7 +10224,7 @@ function versionText({version = "", patch, kind}) {
 /** What a title consists of beside its base, or else the version of that.
  * @param {Title} title */
 function contentsOf({parts}) {
-  const offered = parts.filter(part => !part.part);
+  const offered = parts.filter(isCurrent);
   const updates = offered.filter(part => part.kind === "update");
   const addOns = offered.filter(part => part.kind === "add-on").length;
   const texts = [
@@ -10227,13 +10272,10 @@ function sizeOf({size}) {
 
 /** @param {Title} title */
 function marksOfTitle(title) {
-  const parts = title.parts.filter(part => !part.part);
   const {status, hasNewer: isNewer} = statusOf(title);
-  const offline = parts.filter(part => part.state === "offline");
   return [
     title.kind === "link" && "link",
-    offline.length > 0 && (offline.length < parts.length ? "partly" : "offline"),
-    parts.some(part => part.complete === false) && "incomplete",
+    title.parts.some(part => !part.part && part.complete === false) && "incomplete",
     !isOngoing(status) && isNewer && "newer",
     !isOngoing(status) && status,
   ].filter(Boolean);
@@ -10322,8 +10364,16 @@ function whenBack(device) {
   return isAway ? WORDS.whenBack.away(name, formatClock(device.last_call)) : "";
 }
 
-function deviceName({name, account, is_own: isOwn}) {
-  return isOwn ? name : WORDS.deviceOf(name, account);
+/** With its owner where another device has that name too. */
+function deviceName({id, name, account}) {
+  const isShared = state.devices?.some(other => other.name === name && other.id !== id);
+  return isShared ? WORDS.deviceOf(name, account) : name;
+}
+
+/** Such as "to Living room", or "" for one that is gone. */
+function toDevice(id) {
+  const device = deviceOf(id);
+  return device ? WORDS.toDevice(deviceName(device)) : "";
 }
 
 /** @param {Device} device */
@@ -10349,38 +10399,44 @@ function deviceState(device) {
   return isSilent(device) ? WORDS.noAnswer : WORDS.deviceStates[kind];
 }
 
-/** Where Send queues for. */
+/** Where Send queues for, and whether that is connected. */
 function renderDeviceMenu() {
-  const devices = reachable();
   const chosen = chosenDevice();
-  if (!devices.length) return false;
-  if (devices.length === 1 && chosen)
-    return h.p("to-device", WORDS.toDevice(deviceName(devices[0])));
-  return h.select(
+  const device = deviceOf(chosen);
+  const choices = reachable().map(each =>
+    renderOption([each.id, joinFacts([deviceName(each), deviceState(each)])]),
+  );
+  if (!state.devices) return false;
+  if (!choices.length)
+    return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
+  return h.label(
     {
-      class: "to-device",
+      class: `to-device ${device ? deviceMark(device) : "mark offline"}`,
       key: "to-device",
-      "aria-label": WORDS.sendTo,
-      value: chosen || "",
-      onchange: event => chooseDevice(event.target.value),
     },
-    !chosen && h.option({value: "", selected: true, hidden: true}, WORDS.chooseDevice),
-    devices.map(device =>
-      h.option(
-        {value: device.id, selected: device.id === chosen},
-        WORDS.toDevice(deviceName(device)),
-      ),
-    ),
+    glyph("device"),
+    h.span(null, WORDS.sendTo),
+    renderSelect(WORDS.sendTo, !device && WORDS.chooseDevice, choices, chooseDevice, {
+      value: chosen || "",
+    }),
   );
 }
 
-/** Why nothing happens after Send, and what to do. */
-function renderWaits() {
-  return [
-    WORDS.waitsForDevice,
-    " ",
-    button(WORDS.addOne, addDevice, {class: "link", key: "add-one"}),
-  ];
+/** A menu whose first line is no choice.
+ * @param {string | false} prompt that line, unless there is a choice already
+ * @param {VNode[]} choices */
+function renderSelect(label, prompt, choices, choose, props) {
+  return h.select(
+    {
+      "aria-label": label,
+      value: "",
+      onchange: event => choose(event.target.value),
+      onkeydown: openMenu,
+      ...props,
+    },
+    prompt && h.option({value: "", selected: true, hidden: true}, prompt),
+    choices,
+  );
 }
 
 // Library: sending
@@ -10397,8 +10453,6 @@ async function send(parts, name = WORDS.titles(String(parts.length))) {
     const {added, failed} = await call("POST", "web/send", body);
     await poll("changes");
     tellSent(added, failed, name, device);
-    if (added.length && needsDevice() && !state.details.id)
-      toast(WORDS.waitsForDevice, false, {label: WORDS.addOne, act: addDevice});
   } catch (error) {
     const say = error instanceof Unanswered ? WORDS.perhapsSent : WORDS.notSent;
     toast(say(name, explain(error)), true);
@@ -10413,31 +10467,34 @@ function sendOrExplain(parts, name) {
   return toast(WORDS.notSent(name, WORDS.diskAway), true);
 }
 
-/** Say how a send ended, and what it waits for. It can be undone.
+/** Say how a send ended, and what happens next. It can be undone.
  * @param {string[]} added
  * @param {string | null} device */
 function tellSent(added, failed, name, device) {
-  if (failed.length && !added.length)
-    toast(WORDS.notSent(name, failed[0].message), true);
-  else if (failed.length)
-    toast(
-      WORDS.sentSome(
-        formatNumber(added.length),
-        formatNumber(failed.length),
-        failed[0].message,
-      ),
-      true,
-    );
-  else if (added.length) {
-    const place = deviceOf(device);
-    const to = place ? deviceName(place) : "";
-    const text =
-      added.length > 1
-        ? WORDS.sentMany(name, formatNumber(added.length), to)
-        : WORDS.sentOne(name, to);
-    const act = () => undoSend(added, device);
-    toast(`${text} ${whenBack(place)}`.trim(), false, {label: WORDS.undo, act});
+  const count = formatNumber(added.length);
+  if (failed.length) {
+    const why = failed[0].message;
+    const some = WORDS.sentSome(count, formatNumber(failed.length), why);
+    return toast(added.length ? some : WORDS.notSent(name, why), true);
   }
+  if (!added.length) return;
+  const place = deviceOf(device);
+  const undo = {label: WORDS.undo, act: () => undoSend(added, device)};
+  const add = needsDevice() ? [{label: WORDS.addOne, act: addDevice}] : [];
+  const text = WORDS.sentParts(name, count, place ? deviceName(place) : "");
+  toast(`${text} ${whenSent(added, place)}`, false, ...add, undo);
+}
+
+/** What happens next to what was queued.
+ * @param {string[]} added
+ * @param {Device} [device] */
+function whenSent(added, device) {
+  if (!device) return WORDS.waitsForDevice;
+  const others = state.items?.filter(
+    item => isOpen(item) && placeOf(item) === device.id && !added.includes(item.entry),
+  );
+  const after = others?.length && WORDS.sentAfter(formatNumber(others.length));
+  return whenBack(device) || after || WORDS.sentNext;
 }
 
 function undoSend(entries, device) {
@@ -10455,37 +10512,24 @@ function setQueueing(ids, isQueueing) {
 
 // Library: selecting
 
-const MAX_UNASKED = 10; // titles that are sent without a question
-
-const partsOfSelected = memo(
-  /** @param {Title[]} titles
-   * @param {Set<string>} selected */
-  (titles, selected) =>
-    titles
-      .filter(title => selected.has(title.id))
-      .flatMap(title => statusOf(title).toSend),
-);
-
-function selectedParts() {
-  return partsOfSelected(allTitles(), state.library.selected, sentNow());
+function selectedTitles() {
+  return allTitles().filter(title => state.library.selected.has(title.id));
 }
 
-function sendSelected() {
+function selectedParts() {
+  return selectedTitles().flatMap(title => statusOf(title).toSend);
+}
+
+async function sendSelected() {
+  const titles = selectedTitles();
   const parts = selectedParts();
-  const titles = WORDS.titles(formatNumber(state.library.selected.size));
-  const away = allTitles().filter(
-    title => state.library.selected.has(title.id) && statusOf(title).isAway,
-  );
-  const sendAll = async () => {
-    if (parts.length) {
-      setSelecting(false);
-      await send(parts, titles);
-    }
-    if (away.length) await sendOrExplain([], WORDS.titles(formatNumber(away.length)));
-  };
-  if (state.library.selected.size <= MAX_UNASKED) return sendAll();
-  const size = formatBytes(totalSize(parts));
-  return ask({text: WORDS.sendMany(titles, size), yes: WORDS.send, act: sendAll});
+  const away = titles.filter(title => statusOf(title).away === "offline");
+  const countOf = ({length}) => WORDS.titles(formatNumber(length));
+  if (parts.length) {
+    setSelecting(false);
+    await send(parts, countOf(titles));
+  }
+  if (away.length) sendOrExplain([], countOf(away));
 }
 
 /** Select a title, or not; with shift, also all between it and the last one. */
@@ -10504,7 +10548,7 @@ function titlesBetween(one, other) {
 }
 
 function selectShown() {
-  const sendable = visibleTitles().filter(title => !statusOf(title).isAway);
+  const sendable = visibleTitles().filter(title => statusOf(title).away !== "offline");
   const ids = sendable.map(title => title.id);
   change("library", {selected: new Set([...state.library.selected, ...ids])});
 }
@@ -10600,7 +10644,6 @@ function renderPage() {
       {id: "main", tabindex: "-1", key: state.view, class: `view ${state.view}`},
       views[state.view](),
     ),
-    renderNow(),
     isSelecting() && renderSelection(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
@@ -10669,21 +10712,6 @@ function renderTab(view) {
   );
 }
 
-/** What is being sent, shown in every view but the queue. */
-function renderNow() {
-  const item = currentItem();
-  if (!item || state.view === "queue" || isSelecting()) return false;
-  return h.aside(
-    {"aria-label": WORDS.nowSending, key: "now"},
-    h.a(
-      {class: "now", href: "#queue"},
-      h.span("now-name", withoutEnding(item.name)),
-      h.span("now-facts", joinFacts(progressFacts(item).slice(0, 2))),
-      renderProgress(item),
-    ),
-  );
-}
-
 function renderToasts(layer = "page") {
   if (layer !== layerOnTop()) return false;
   return h.div(
@@ -10693,15 +10721,13 @@ function renderToasts(layer = "page") {
 }
 
 /** @param {Toast} shown */
-function renderToast({id, text, isError, action}) {
-  const act = () => {
-    dismiss(id);
-    return action?.act();
-  };
+function renderToast({id, text, isError, actions}) {
   return h.div(
     {class: isError ? "toast bad" : "toast", key: id},
     h.p(null, text),
-    action && button(action.label, act, {class: "plain", key: "action"}),
+    actions.map(({label, act}) =>
+      button(label, () => (dismiss(id), act()), {class: "plain", key: label}),
+    ),
     iconButton("close", WORDS.close, () => dismiss(id), {key: "close"}),
   );
 }
@@ -10957,7 +10983,10 @@ function renderLibrary() {
   const visible = visibleTitles();
   return [
     heading,
-    renderTools(entries),
+    renderTools(),
+    renderFilter(),
+    renderDisksAway(),
+    renderShelf(),
     renderSummary(visible.length),
     visible.length ? renderTitles(visible) : renderNothingFound(),
   ];
@@ -10965,24 +10994,78 @@ function renderLibrary() {
 
 /** @param {Title[]} titles */
 function renderTitles(titles) {
-  const [first, last] = state.library.range;
-  return h.ul(
-    {class: `entries ${state.library.layout}`, key: state.library.layout},
-    titles.slice(first, last).map((title, index) => {
-      const isSelected =
-        state.library.selecting && state.library.selected.has(title.id);
-      return h.li(
-        {
-          class: isSelected ? "entry selected" : "entry",
-          key: title.id,
-          reuse: true,
-          "aria-setsize": titles.length,
-          "aria-posinset": first + index + 1,
-        },
-        state.library.selecting ? renderChoice(title, isSelected) : renderTitle(title),
-      );
+  const {range, layout} = state.library;
+  const cards = titles.slice(...range).map((title, n) =>
+    renderCard(title, layout === "rows", {
+      reuse: true,
+      "aria-setsize": titles.length,
+      "aria-posinset": range[0] + n + 1,
     }),
   );
+  return h.ul({class: `entries ${layout}`, key: layout}, cards);
+}
+
+/** @param {Title} title */
+function renderCard(title, isSmall, props = {}) {
+  const {selecting, selected} = state.library;
+  const isSelected = selecting && selected.has(title.id);
+  const isAway = statusOf(title).away === "offline";
+  const style = `entry${isAway ? " is-away" : ""}${isSelected ? " selected" : ""}`;
+  const content = selecting
+    ? renderChoice(title, isSelected, isSmall)
+    : renderTitle(title, isSmall);
+  return h.li({class: style, key: title.id, ...props}, content);
+}
+
+const MAX_SHELF = 20; // titles in each part of the shelf
+const RECENT_DAYS = 30;
+
+/** The titles with updates for the device, and those that came lately, unless that is
+ * most of the library. */
+const shelvedTitles = memo(
+  /** @param {Title[]} titles */
+  titles => {
+    const since = new Date(Date.now() - RECENT_DAYS * 86400000).toISOString();
+    const newest = sorted(titles, "newest");
+    const recent = newest.filter(title => title.created_at > since);
+    const isFirstScan = recent.length > titles.length / 2;
+    return {
+      updates: newest.filter(title => FILTERS.updates(title, "")).slice(0, MAX_SHELF),
+      recent: isFirstScan ? [] : recent.slice(0, MAX_SHELF),
+    };
+  },
+);
+
+/** What people come for, in one row above all titles. */
+function renderShelf() {
+  const {search, filter, more, selecting} = state.library;
+  if (search || filter !== "all" || more || selecting) return false;
+  const items = (state.items || NO_ITEMS).filter(item => item.status === "processing");
+  const sending = new Set(items.flatMap(item => findTitle(item.entry) || []));
+  const shelves = {sending: [...sending], ...shelvedTitles(allTitles(), sentNow())};
+  return h.div(
+    {class: "shelf", key: "shelf"},
+    Object.entries(shelves).map(
+      ([name, titles]) =>
+        titles.length > 0 &&
+        h.section(
+          {key: name},
+          h.h2(null, WORDS.shelf[name]),
+          h.ul("covers", titles.map(renderShelved)),
+        ),
+    ),
+  );
+}
+
+/** @param {Title} title */
+function renderShelved(title) {
+  return renderCard(title, false);
+}
+
+function renderDisksAway() {
+  const count = allTitles().filter(title => isShown(title, "offline")).length;
+  const text = WORDS.disksAway(WORDS.titles(formatNumber(count)));
+  return count > 0 && h.p({class: "note", key: "away"}, text);
 }
 
 function renderNothingFound() {
@@ -11024,38 +11107,65 @@ function renderEmptyLibrary() {
   );
 }
 
-/** @param {Entry[]} entries */
-function renderTools(entries) {
-  const toggle = () => setSelecting(!state.library.selecting);
-  const isPressed = {"aria-pressed": String(state.library.selecting)};
+function renderTools() {
+  const {selecting, showsMenu, more} = state.library;
+  const toggleMenu = () => change("library", {showsMenu: !showsMenu});
   return h.div(
     {class: "tools", key: "tools"},
-    h.div(
-      "tools-row",
-      renderSearch(),
-      renderLayoutButton(),
-      iconButton("select", WORDS.select, toggle, isPressed),
-    ),
-    h.div("tools-row", renderFilter(), renderMoreButton(entries)),
-    state.library.showsMore && renderFurtherFilter(entries),
+    renderSearch(),
+    iconButton("filter", WORDS.libraryMenu, toggleMenu, {
+      class: more ? "icon-button is-set" : "icon-button",
+      "aria-expanded": String(showsMenu),
+    }),
+    iconButton("select", WORDS.select, () => setSelecting(!selecting), {
+      "aria-pressed": String(selecting),
+    }),
+    renderDeviceMenu(),
+    showsMenu && renderLibraryMenu(),
   );
 }
 
-/** The line above the titles: how many there are, and in which order. */
+function renderLibraryMenu() {
+  const {sort, layout, more} = state.library;
+  const only = furtherFilters(allTitles()).map(each => [
+    each,
+    WORDS.onlyOf[each] || each.toUpperCase(),
+  ]);
+  const [sorts, layouts] = [WORDS.sorts, WORDS.layouts].map(Object.entries);
+  const narrowTo = each => narrow({more: each === more ? "" : each});
+  return h.div(
+    {class: "menu", key: "menu"},
+    renderChips(WORDS.sort, sorts, sort, each => remember("sort", each)),
+    renderChips(WORDS.layout, layouts, layout, each => remember("layout", each)),
+    only.length > 0 && renderChips(WORDS.only, only, more, narrowTo),
+  );
+}
+
+/** Chips, of which at most one is pressed.
+ * @param {any[][]} chips their names and contents */
+function renderChips(label, chips, chosen, choose) {
+  return h.div(
+    {class: "chips", role: "group", "aria-label": label, key: label},
+    chips.map(([name, content]) => {
+      const props = {key: name, class: "chip", "aria-pressed": String(name === chosen)};
+      return button(content, () => choose(name), props);
+    }),
+  );
+}
+
+/** The line above the titles: how many there are. */
 function renderSummary(count) {
   const {scanning, files} = state.scan;
   const all = allTitles().length;
-  const isWhole = count === all;
   return h.div(
     {class: "summary", key: "summary"},
     h.p(
-      {class: "meta", role: "status"},
-      isWhole
+      {role: "status"},
+      count === all
         ? WORDS.titles(formatNumber(all))
         : WORDS.found(formatNumber(count), formatNumber(all)),
     ),
     scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(formatNumber(files))),
-    h.div("menus", renderDeviceMenu(), renderSort()),
   );
 }
 
@@ -11089,123 +11199,53 @@ function focusSearch(event) {
   input.focus();
 }
 
-function renderSort() {
-  return h.select(
-    {
-      class: "sort",
-      "aria-label": WORDS.sort,
-      value: state.library.sort,
-      onchange: event => remember("sort", event.target.value),
-    },
-    Object.entries(WORDS.sorts).map(([sort, label]) =>
-      h.option({value: sort, selected: sort === state.library.sort}, label),
-    ),
-  );
-}
-
-function renderLayoutButton() {
-  return state.library.layout === "rows"
-    ? iconButton("library", WORDS.asCovers, () => remember("layout", "covers"))
-    : iconButton("rows", WORDS.asRows, () => remember("layout", "rows"));
-}
-
-/** Kinds that the library has none of are left out. */
+/** What there is none of is left out, but for updates. */
 function renderFilter() {
-  const counts = countTitles(allTitles(), state.library.newSince, sentNow());
-  const isUseful = filter =>
-    counts[filter] > 0 || filter === state.library.filter || filter === "updates";
-  return h.div(
-    {class: "filter", role: "group", "aria-label": WORDS.filter},
-    Object.keys(FILTERS)
-      .filter(isUseful)
-      .map(filter =>
-        renderChip(
-          filter,
-          [
-            WORDS.filters[filter],
-            " ",
-            h.span("chip-count", formatNumber(counts[filter])),
-          ],
-          filter === state.library.filter,
-          () => narrow({filter}),
-        ),
-      ),
-  );
-}
-
-function renderChip(key, content, isPressed, onclick) {
-  const props = {key, class: "chip", "aria-pressed": String(isPressed)};
-  return button(content, onclick, props);
-}
-
-/** @param {Entry[]} entries */
-function renderMoreButton(entries) {
-  if (furtherFilters(entries).length < 2) return false;
-  const toggle = () => change("library", {showsMore: !state.library.showsMore});
-  return iconButton("filter", WORDS.moreFilters, toggle, {
-    key: "more",
-    class: state.library.more ? "icon-button is-set" : "icon-button",
-    "aria-expanded": String(state.library.showsMore),
-  });
-}
-
-/** @param {Entry[]} entries */
-function renderFurtherFilter(entries) {
-  return h.div(
-    {class: "filter", role: "group", "aria-label": WORDS.moreFilters, key: "further"},
-    furtherFilters(entries).map(more => {
-      const isPressed = more === state.library.more;
-      const label = more === "offline" ? WORDS.offline : more.toUpperCase();
-      return renderChip(more, label, isPressed, () =>
-        narrow({more: isPressed ? "" : more}),
-      );
-    }),
-  );
+  const {filter, newSince} = state.library;
+  const chips = countTitles(allTitles(), newSince, sentNow())
+    .filter(({filter: each, count}) => count > 0 || [filter, "updates"].includes(each))
+    .map(({filter: each, count}) => {
+      const number = h.span("chip-count", ` ${formatNumber(count)}`);
+      return [each, [WORDS.filters[each], each !== "all" && number]];
+    });
+  return renderChips(WORDS.filter, chips, filter, each => narrow({filter: each}));
 }
 
 /** @param {Title} title */
-function renderTitle(title) {
+function renderTitle(title, isSmall) {
+  const item = sendingOf(title);
   const href = `#title/${title.id}`;
   return [
     h.a(
       {class: "entry-cover", href, tabindex: "-1", "aria-hidden": "true"},
-      renderCover(title, state.library.layout === "rows"),
-      renderTitleProgress(title),
+      renderCover(title, isSmall),
+      item && renderProgress(item, "cover-progress"),
     ),
     h.div(
       "entry-text",
       h.a({class: "entry-name", href, title: title.name}, title.name),
-      renderTitleMeta(title),
+      renderTitleMeta(title, item),
       renderMarks(marksOfTitle(title)),
     ),
     renderSendButton(title),
   ];
 }
 
-/** @param {Title} title */
-function renderTitleMeta(title) {
-  return h.span(
-    "meta",
-    h.span("contents", contentsOf(title)),
-    h.span("size", sizeOf({size: totalSize(statusOf(title).toSend) || title.size})),
-  );
+/** @param {Title} title
+ * @param {QueueItem} [item] that is being sent */
+function renderTitleMeta(title, item) {
+  const {toSend, away} = statusOf(title);
+  const size = sizeOf({size: totalSize(toSend) || title.size});
+  const contents = away === "partly" ? WORDS.marks.partly : contentsOf(title);
+  const text = item ? joinFacts(progressFacts(item).slice(0, 2)) : contents;
+  return h.span("meta", h.span("contents", text), !item && h.span("size", size));
 }
 
 /** @param {Title} title */
-function renderTitleProgress(title) {
-  const {sending} = statusOf(title);
-  return sending && renderProgress(sending, "cover-progress");
-}
-
-function scaleOf(percent) {
-  return `scaleX(${percent / 100})`;
-}
-
-/** @param {Title} title */
-function renderChoice(title, isSelected) {
+function renderChoice(title, isSelected, isSmall) {
   return h.label(
     {class: "choice", key: "choice"},
-    h.span("entry-cover", renderCover(title, state.library.layout === "rows")),
+    h.span("entry-cover", renderCover(title, isSmall)),
     h.span("entry-text", h.span("entry-name", title.name), renderTitleMeta(title)),
     h.input({
       type: "checkbox",
@@ -11236,7 +11276,7 @@ function renderSendButton(title) {
     {
       class: "send",
       key: "send",
-      title: toSend.length ? sendText(title, toSend) : WORDS.marks.offline,
+      title: toSend.length ? sendText(title, toSend) : WORDS.diskAway,
       "aria-label": label,
       "aria-disabled": toSend.length ? null : "true",
     },
@@ -11257,24 +11297,21 @@ function sendText(title, parts) {
  * answered, leads to the queue.
  * @param {Title} title */
 function renderQueuedButton(title) {
-  const {status, sending: item} = statusOf(title);
+  const {status} = statusOf(title);
+  const item = sendingOf(title);
   const isQueued = status !== "queueing";
-  const inQueue = WORDS.seeQueue(title.name);
-  const label = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
-  const icon = isQueued ? (item ? "queue" : "check") : "wait";
+  const text = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
+  const name = WORDS.seeQueue(title.name);
+  const props = isQueued
+    ? {title: name, "aria-label": `${text}: ${name}`}
+    : {"aria-label": WORDS.actionOn(WORDS.queueing, title.name), ...BUSY};
   return button(
-    [glyph(icon), h.span(null, isQueued ? label : WORDS.queueing)],
+    [
+      glyph(isQueued ? (item ? "queue" : "check") : "wait"),
+      h.span(null, isQueued ? text : WORDS.queueing),
+    ],
     () => isQueued && go("queue"),
-    {
-      class: "send is-queued",
-      key: "send",
-      title: isQueued ? inQueue : null,
-      "aria-label": isQueued
-        ? `${label}: ${inQueue}`
-        : WORDS.actionOn(WORDS.queueing, title.name),
-      "aria-disabled": isQueued ? null : "true",
-      "aria-busy": isQueued ? null : "true",
-    },
+    {class: "send is-queued", key: "send", ...props},
   );
 }
 
@@ -11351,8 +11388,10 @@ function renderDrawing(name, isSmall = false, source = name) {
   const color = (at, turn) => `oklch(${tone[at]} ${tone[at + 1]} ${hue + turn})`;
   const [spot, ...shapes] = draw(seed >>> 12);
   const ground = color(0, 0);
+  const longest = Math.max(...name.split(/\s+/).map(word => word.length));
   const text = {
     color: `oklch(${tone[6]} .02 ${hue})`,
+    fontSize: isSmall ? "" : `${Math.min(1, 9.5 / longest)}em`, // no word is cut
     backgroundImage: isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
   };
   return h.span(
@@ -11512,9 +11551,11 @@ function renderMissingTitle() {
 function renderOpenTitle(title) {
   const edited = title.parts.find(part => part.id === state.details.editing);
   if (edited) return renderEdit(edited);
-  const {author} = title.parts[0];
-  const description =
-    state.details.facts[title.parts[0].id]?.entry.metadata.description;
+  const [main] = title.parts;
+  const description = state.details.facts[main.id]?.entry.metadata.description;
+  const link = `${serverAddress()}/#title/${title.id}`;
+  const {away} = statusOf(title);
+  const note = away === "offline" ? WORDS.diskAway : whenBack(deviceOf(chosenDevice()));
   return h.div(
     {class: "facts", key: "facts"},
     h.div({class: "glow", "aria-hidden": "true"}, renderCover(title)),
@@ -11524,23 +11565,37 @@ function renderOpenTitle(title) {
       h.div(
         "facts-text",
         h.h2(null, title.name),
-        h.p("meta", joinFacts([author, contentsOf(title)])),
-        renderMarks(marksOfTitle(title)),
+        h.p("meta", joinFacts([main.author, versionText(main)])),
+        renderMarks([away, ...marksOfTitle(title)].filter(Boolean)),
+      ),
+      h.div(
+        "has",
+        h.dl(null, titleFacts(title).map(renderFact)),
+        button([glyph("link"), WORDS.copyLink], () => copy(link), {class: "plain"}),
       ),
       h.p("description", description),
-      h.div(
-        "actions",
-        renderSendParts(title),
-        renderDeviceMenu(),
-        hasQueued(title) &&
-          h.p(
-            "waits",
-            needsDevice() ? renderWaits() : whenBack(deviceOf(chosenDevice())),
-          ),
-      ),
+      h.div("actions", renderDeviceMenu(), renderSendParts(title), h.p("waits", note)),
     ),
     renderParts(title),
   );
+}
+
+/** What it has, when it came, and to which devices it was sent last, when and by whom.
+ * @param {Title} title */
+function titleFacts({parts, size}) {
+  const ids = new Set(parts.map(part => part.id));
+  const own = state.sent.filter(({entry}) => ids.has(entry)); // the last one last
+  const last = new Map(own.map(delivery => [delivery.device, delivery]));
+  const sent = Array.from(last.values(), delivery => {
+    const by = WORDS.sentBy(isSelf(delivery) ? WORDS.you : delivery.account);
+    const facts = [toDevice(delivery.device), formatAge(delivery.sent_at), by];
+    return h.div(null, joinFacts(facts));
+  });
+  return [
+    ["contents", joinFacts([countParts(parts.filter(isCurrent)), sizeOf({size})])],
+    ["added", formatAge(parts[0].created_at)],
+    ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
+  ];
 }
 
 /** The ids of the parts that the button sends: those that people ticked, or else those
@@ -11564,12 +11619,13 @@ function toggleTick(title, id) {
 function renderSendParts(title) {
   const ticked = ticks(title);
   const parts = title.parts.filter(part => ticked.has(part.id));
-  if (!parts.length && hasQueued(title)) return renderQueuedButton(title);
+  const {status, away} = statusOf(title);
+  if (!parts.length && isOngoing(status)) return renderQueuedButton(title);
   const sendTicked = () => {
     change("details", {ticked: null});
     return sendOrExplain(parts, title.name);
   };
-  const {isAway} = statusOf(title);
+  const isAway = away === "offline";
   const nothing = isAway ? WORDS.send : WORDS.sendNothing;
   return button(
     [glyph("send"), h.span(null, parts.length ? sendText(title, parts) : nothing)],
@@ -11583,13 +11639,18 @@ function renderParts(title) {
   const {parts} = title;
   const shown = state.details.showsAllParts ? parts : parts.slice(0, MAX_PARTS);
   const showAll = () => change("details", {showsAllParts: true});
+  const offered = shown.filter(isCurrent);
+  const list = some =>
+    h.ul(
+      null,
+      some.map(part => renderPart(title, part)),
+    );
   return h.section(
     {class: "parts", "aria-label": WORDS.contents},
     parts.every(needsBase) && h.p("note", WORDS.noBase),
-    h.ul(
-      null,
-      shown.map(part => renderPart(title, part)),
-    ),
+    list(offered),
+    offered.length < shown.length && h.h3(null, WORDS.otherFiles),
+    list(shown.filter(part => part.part)),
     shown.length < parts.length &&
       button(WORDS.showAllParts(formatNumber(parts.length)), showAll, {class: "plain"}),
   );
@@ -11722,6 +11783,7 @@ function renderFileDetails({id, title_id: title, author}) {
   return h.dl({key: "facts"}, known.map(renderFact));
 }
 
+/** @param {any[]} fact its name in WORDS.fields, and its value */
 function renderFact([name, value]) {
   return h.div(
     {key: name, class: name === "source" ? "wide-field" : null},
@@ -11887,7 +11949,7 @@ function renderQueue() {
   const finished = finishedItems(items).filter(item => !hidden?.has(item.id));
   return [
     h.div({class: "head", key: "head"}, heading, renderNotify()),
-    state.freed > 0 && renderFreed(items),
+    renderFreed(openItems().filter(item => item.freed_from)),
     !reachable().length && renderHint(),
     !finished.length && !items.some(isOpen) && renderEmptyQueue(),
     ...renderGroups(items, state.devices),
@@ -12003,13 +12065,18 @@ function deviceMark(device) {
   return device.state === "away" || device.state === "new" ? "mark offline" : "mark";
 }
 
-/** @param {QueueItem[]} items */
+/** What lost its device, and where all of it may go.
+ * @param {QueueItem[]} items */
 function renderFreed(items) {
-  const waits = items.filter(item => item.is_own && item.status === "pending");
-  const names = new Set(waits.flatMap(item => item.freed_from || []));
+  if (!items.length) return false;
+  const names = new Set(items.map(item => item.freed_from || ""));
+  const devices = otherDevices({...items[0], device: null}).map(renderOption);
+  const choose = device => changeQueue("device", {device});
+  const [label, props] = [WORDS.sendAllTo, {class: "choose"}];
   return h.aside(
     {class: "hint", key: "freed"},
-    h.p(null, WORDS.freed(formatNumber(state.freed), LIST.format(names))),
+    h.p(null, WORDS.freed(formatNumber(items.length), LIST.format(names))),
+    devices.length > 0 && renderSelect(label, label, devices, choose, props),
   );
 }
 
@@ -12136,7 +12203,7 @@ function renderProgress(item, style = "progress") {
       "aria-valuemax": "100",
       "aria-valuenow": percentOf(item),
     },
-    h.span({style: {transform: scaleOf(item.percent)}}),
+    h.span({style: {transform: `scaleX(${item.percent / 100})`}}),
   );
 }
 
@@ -12181,7 +12248,7 @@ function renderWaitingItem(item, index, count) {
     renderItemCover(item),
     h.div("item-text", h.h3({title: name}, name), h.p("meta", joinFacts(facts))),
     mayChange(item) && [
-      !isOffered && [renderChooseDevice(item), renderMoves(item, index, count)],
+      !isOffered && renderMoves(item, index, count),
       renderItemButton(item, "cancel", "close", WORDS.cancelName),
     ],
   );
@@ -12209,50 +12276,24 @@ function otherDevices({device, account, is_own: isOwn}) {
   return device && isOwn && names.length ? [...names, ["any", WORDS.anyDevice]] : names;
 }
 
-/** For an item that lost its device.
- * @param {QueueItem} item */
-function renderChooseDevice(item) {
-  const devices = item.device ? [] : otherDevices(item);
-  if (!devices.length) return false;
-  return h.select(
-    {
-      class: "choose",
-      key: "choose",
-      "aria-label": WORDS.chooseDevice,
-      value: "",
-      onchange: event => moveItemTo(item, event.target.value),
-      onkeydown: openMenu,
-    },
-    h.option({value: "", selected: true, hidden: true}, WORDS.chooseDevice),
-    devices.map(renderOption),
-  );
-}
-
 /** A menu of the places that the item can be moved to.
  * @param {QueueItem} item */
 function renderMoves(item, index, count) {
   const places = Object.entries(WORDS.moves).filter(([way]) =>
     way === "down" ? index < count - 1 : index > 0,
   );
-  const devices = item.device ? otherDevices(item) : [];
+  const devices = otherDevices(item);
   if (!places.length && !devices.length) return false;
   const label = WORDS.moveItem(item.name);
+  const choices = places.map(renderOption);
+  if (devices.length)
+    choices.push(h.optgroup({label: WORDS.sendTo}, devices.map(renderOption)));
   return h.div(
     {class: "move", key: "move"},
     glyph("move"),
-    h.select(
-      {
-        "aria-label": label,
-        title: label,
-        value: "",
-        onchange: event => moveItemTo(item, event.target.value),
-        onkeydown: openMenu,
-      },
-      h.option({value: "", selected: true, hidden: true}, label),
-      places.map(renderOption),
-      devices.length > 0 &&
-        h.optgroup({label: WORDS.sendTo}, devices.map(renderOption)),
-    ),
+    renderSelect(label, label, choices, place => moveItemTo(item, place), {
+      title: label,
+    }),
   );
 }
 
@@ -12284,8 +12325,9 @@ const REPLACE_HINT = " Replace it with --overwrite."; // as the client reports i
 
 /** @param {QueueItem} item */
 function renderFinishedItem(item) {
-  const {id, name, status, error, ended_at: endedAt} = item;
-  const facts = [endedAt && formatAge(endedAt), senderOf(item)].filter(Boolean);
+  const {id, name, status, error, device, key, ended_at: endedAt} = item;
+  const end = endedAt && formatAge(endedAt);
+  const facts = [toDevice(device || key), end, senderOf(item)].filter(Boolean);
   return h.li(
     {class: "item", key: id},
     renderItemCover(item),
@@ -13719,10 +13761,13 @@ MANIFEST = r"""{
 }
 """
 
+COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$", re.MULTILINE)
+# Browsers get the script without its comments, and with the line numbers of JS.
+SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
 ASSETS = {
     "": ("text/html; charset=utf-8", HTML.encode()),
     "style.css": ("text/css; charset=utf-8", CSS.encode()),
-    "script.js": ("text/javascript; charset=utf-8", JS.encode()),
+    "script.js": ("text/javascript; charset=utf-8", SCRIPT.encode()),
     "icon.svg": ("image/svg+xml", ICON.encode()),
     **{
         f"icon-{side}.png": ("image/png", base64.b64decode(text))

@@ -138,13 +138,26 @@ def add_device(
 
 
 def names(page: Any) -> list[str]:
-    """Return the names of the titles in the document."""
-    found: list[str] = page.locator(".entry-name").all_text_contents()
+    """Return the names of the titles below the shelf that are in the document."""
+    found: list[str] = page.locator(".entries .entry-name").all_text_contents()
     return found
 
 
 def button(page: Any, name: str) -> Any:
     return page.get_by_role("button", name=name)
+
+
+def choose_device(page: Any, name: str) -> None:
+    """Choose the device of this name in the first menu that has it."""
+    menu = page.get_by_label("Send to").first
+    menu.select_option(menu.locator("option", has_text=name).get_attribute("value"))
+
+
+def set_library(page: Any, choice: str) -> None:
+    """Choose an order, a layout or a filter in the menu of the library."""
+    button(page, "Sort and filter").click()
+    page.locator(".menu").get_by_role("button", name=choice).click()
+    button(page, "Sort and filter").click()
 
 
 def until(check: Callable[[], Any]) -> None:

@@ -457,7 +457,7 @@ def kim(visit: Visit, house: Demo) -> Iterator[Any]:
     page = visit(base_url=house.address)
     sign_in(page, house.store, house.address, "kim2")
     page.goto("")
-    see(page, "12 Minutes to Midnight")
+    see(page, "A Hat in the Rain")
     yield page
     house.store.accounts.remove(account)
 

@@ -374,11 +374,27 @@ def test_items_wait_without_a_device_that_ended(
         row = rows[item]
         assert (row["status"], row["device"]) == ("pending", None)
         assert (row["freed_from"], row["percent"]) == ("Living room", 0)
-    assert house.kim.get("/web/changes")["queue"]["freed"] == 2
     assert kims.poll() == [waits, sends, both[0]]
     house.kim.post(f"/web/queue/{waits}/device", device=kims.id)
     kims.report(sends, "processing")
-    assert house.kim.get("/web/changes")["queue"]["freed"] == 0
+    assert {row["freed_from"] for row in house.kim.queue()} == {None}
+
+
+def test_all_that_lost_its_device_goes_to_another_at_once(
+    house: Household, living: Caller
+) -> None:
+    kims = house.kim.pair("Kim's")
+    alba, baba, celeste = house.entries
+    freed = [house.kim.send(entry, living.id) for entry in (alba, baba)]
+    twin = house.kim.send(baba, kims.id)
+    for_any = house.kim.send(celeste)
+    revoke(house, living)
+    house.robin.post("/web/queue/device", device=kims.id, expect=404)
+    house.kim.post("/web/queue/device", device=kims.id)
+    rows = {row["id"]: row for row in house.kim.queue()}
+    assert [*rows] == [freed[0], twin, for_any]
+    assert [row["device"] for row in rows.values()] == [kims.id, kims.id, None]
+    assert {row["freed_from"] for row in rows.values()} == {None}
 
 
 def test_the_owners_items_stay_with_a_device_that_is_not_shared_any_more(

@@ -133,7 +133,7 @@ LOST = """() => {
   for (const node of top.querySelectorAll("#app *")) {
     const {left, right, height} = node.getBoundingClientRect();
     const {overflowX, clipPath} = getComputedStyle(node);
-    if (!height || clipPath !== "none" || node.closest(".filter, .glow, svg")) continue;
+    if (!height || clipPath !== "none" || node.closest(".shelf, .glow, svg")) continue;
     const hides = overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1;
     if (left < -1 || right > width + 1 || (hides && node.clientWidth < 60))
       lost.push(node.outerHTML.slice(0, 90));
@@ -142,7 +142,7 @@ LOST = """() => {
 }"""
 SMALL = """() => {
   const targets = "#app :is(button, .button, a, input, select, textarea, summary)";
-  const covers = [...document.querySelectorAll(".bar, .now, .toasts, .selection, nav")];
+  const covers = [...document.querySelectorAll(".bar, .toasts, .selection, nav")];
   const small = [];
   for (const node of document.querySelectorAll(targets)) {
     if (node.closest(".link, .unseen, .skip, [aria-hidden]")) continue;
@@ -201,7 +201,7 @@ def test_forced_colors_show_what_is_current_pressed_checked_and_sent(
         "nav [aria-current]": "nav :not([aria-current])",
         "[aria-pressed=true]": "[aria-pressed=false]",
         ".part-choice :checked": ".part-choice input:not(:checked)",
-        ".progress span": ".progress",
+        ".cover-progress span": ".cover-progress",
     }
     paint = "one => getComputedStyle(document.querySelector(one)).backgroundColor"
     fills = {page.evaluate(paint, one) for one in filled}

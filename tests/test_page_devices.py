@@ -5,6 +5,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from browser import (
     add_device,
     button,
     choose_computer,
+    choose_device,
     choose_way,
     fill_folder,
     focused,
@@ -28,6 +30,7 @@ from browser import (
     until,
 )
 from conftest import PASSWORD, Clock, Visit
+from views import change_answers, device
 
 CI = os.environ.get("CI") == "true"
 CI_FACTOR = 10 if CI else 1  # by which its machines are slower
@@ -269,7 +272,82 @@ def test_send_goes_to_the_only_device_whose_name_is_seen(
     button(anna, "Send Paper Harbor").click()
     button(anna, "Queued").wait_for()
     assert device_of(store) == device
-    see(anna, "to Bedroom")
+    options = anna.get_by_label("Send to").locator("option")
+    assert options.all_text_contents() == ["Bedroom · Idle"]
+
+
+def test_the_chip_tells_the_state_of_a_device_and_its_owner_where_two_share_a_name(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    twin = {**device("Attic", account="ben", shared=True), "id": "twin"}
+    devices = [device("Attic", state="sending"), twin, device("Den", state="new")]
+    change_answers(anna, lambda body: body.update(devices=devices))
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    lines = ["Attic (Robin) · Sending", "Attic (ben) · Idle", "Den · Not connected yet"]
+    options = anna.get_by_label("Send to").locator("option")
+    assert options.all_text_contents() == lines
+    button(anna, "Sort and filter").click()
+    choose_device(anna, "Den")
+    anna.locator(".to-device.offline").wait_for()
+
+
+def test_the_first_send_is_told_in_one_message_with_what_happens_next(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second", "Third"):
+        add(store, name)
+    anna.goto("")
+    button(anna, "Send First").click()
+    see(anna, "First: added to the queue. Waits for a device.")
+    toast = anna.locator(".toast")
+    assert toast.get_by_role("button").all_text_contents() == ["Add one", "Undo", ""]
+    button(toast, "Undo").click()
+    button(anna, "Send First").wait_for()
+    add_device(store, "Attic")
+    anna.locator("option", has_text="Attic · Idle").wait_for(state="attached")
+    button(anna, "Send Second").click()
+    see(anna, "Second: added to the queue of Attic. It is next.")
+    button(anna, "Send Third").click()
+    see(anna, "Third: added to the queue of Attic. 1 other is first.")
+    button(anna, "Send First").click()
+    see(anna, "First: added to the queue of Attic. 2 others are first.")
+
+
+def test_the_details_tell_what_it_has_when_it_came_and_how_it_was_sent(
+    anna: Any, store: catalogd.Store, clock: Clock
+) -> None:
+    clock.now = time.time()
+    entry = add(store, "Paper Harbor")
+    bedroom, attic = add_device(store, "Bedroom"), add_device(store, "Attic")
+    anna.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    anna.goto(f"#title/{entry}")
+    facts = anna.get_by_role("dialog").locator(".has dd")
+    see(anna.get_by_role("dialog"), "Not yet")
+    assert facts.all_text_contents() == ["link · 1 kB", "just now", "Not yet"]
+    for each in (bedroom, attic):
+        clock.now += 1
+        store.queue.send(1, entry, each)
+        item = store.queue.items(1)[-1]["id"]
+        report(store, item, 100, key=each, status="completed")
+    last = ["to Attic · just now · by you", "to Bedroom · just now · by you"]
+    until(lambda: facts.last.locator("div").all_text_contents() == last)
+    button(anna, "Copy link").click()
+    see(anna, "Copied.")
+    copied = anna.evaluate("navigator.clipboard.readText()")
+    assert copied == anna.evaluate("location.href")
+    anna.goto("#queue")
+    see(anna, "to Attic · ")
+
+
+def test_the_details_tell_that_a_device_is_away_before_anything_is_sent(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entry = add(store, "Paper Harbor")
+    add_device(store, "Attic", target="No answer.")
+    anna.goto(f"#title/{entry}")
+    see(anna.get_by_role("dialog"), "The console of Attic does not answer.")
 
 
 def test_undo_leaves_what_waits_for_another_device(
@@ -279,7 +357,7 @@ def test_undo_leaves_what_waits_for_another_device(
     entries = [add(store, name) for name in ("First", "Second")]
     store.queue.send_all(1, entries, bedroom)
     anna.goto("")
-    anna.get_by_label("Send to").select_option("to Attic")
+    choose_device(anna, "Attic")
     button(anna, "Select").click()
     button(anna, "Select all 2 shown").click()
     button(anna, "Send 2").click()
@@ -296,7 +374,7 @@ def test_send_goes_to_the_device_that_was_chosen_last(
     add_device(store, "Bedroom")
     attic = add_device(store, "Attic")
     anna.goto("")
-    anna.get_by_label("Send to").select_option("to Attic")
+    choose_device(anna, "Attic")
     anna.reload()
     button(anna, "Send Paper Harbor").click()
     button(anna, "Queued").wait_for()
@@ -310,9 +388,9 @@ def test_what_one_device_has_can_be_sent_to_another(
     store.queue.send(1, entry, add_device(store, "Attic"))
     bedroom = add_device(store, "Bedroom")
     anna.goto("")
-    anna.get_by_label("Send to").select_option("to Attic")
+    choose_device(anna, "Attic")
     button(anna, "Queued").wait_for()
-    anna.get_by_label("Send to").select_option("to Bedroom")
+    choose_device(anna, "Bedroom")
     button(anna, "Send Paper Harbor").click()
     until(lambda: bedroom in [row["device"] for row in store.queue.items(1)])
 
@@ -366,7 +444,7 @@ def test_an_item_without_a_device_gets_one(anna: Any, store: catalogd.Store) -> 
     store.queue.send(1, add(store, "Paper Harbor"))
     attic = add_device(store, "Attic")
     anna.goto("#queue")
-    anna.get_by_label("Choose a device").select_option("Attic")
+    anna.get_by_label("Move Paper Harbor").select_option("Attic")
     see(group(anna, "Attic"), "Paper Harbor")
     assert device_of(store) == attic
 
@@ -380,7 +458,7 @@ def test_items_of_others_for_a_shared_device_are_shown_but_not_changed(
     page = visit(base_url=site)
     sign_in(page, store, site, "ben")
     page.goto("#queue")
-    see(group(page, "Attic (anna)"), "from anna")
+    see(group(page, "Attic"), "from anna")
     assert page.locator(".item button, .item select").count() == 0
 
 
@@ -396,14 +474,21 @@ def test_the_owner_of_a_device_cancels_an_item_of_another(
     see(anna, "Nothing waits.")
 
 
-def test_items_that_lost_their_device_are_told(
+def test_items_that_lost_their_device_are_told_and_go_to_another_at_once(
     anna: Any, store: catalogd.Store
 ) -> None:
     device = add_device(store, "Attic")
-    store.queue.send(1, add(store, "Paper Harbor"), device)
+    for name in ("Paper Harbor", "Night Ferry"):
+        store.queue.send(1, add(store, name), device)
     store.accounts.revoke_key(device)
     anna.goto("#queue")
-    see(anna, "1 item waits for any device, since Attic was removed")
+    see(anna, "2 items wait for any device, since Attic was removed")
+    assert anna.locator(".hint select").count() == 0
+    bedroom = add_device(store, "Bedroom")
+    anna.get_by_label("Send all of them to").select_option("Bedroom")
+    see(group(anna, "Bedroom"), "2 waiting")
+    assert {row["device"] for row in store.queue.items(1)} == {bedroom}
+    assert anna.locator(".hint").count() == 0
 
 
 def test_an_empty_queue_without_a_device_offers_to_add_one(anna: Any) -> None:
@@ -479,12 +564,12 @@ def test_a_choice_that_is_gone_is_said_and_asked_again(
     page = visit(base_url=site)
     sign_in(page, store, site, "ben")
     page.goto("")
-    page.get_by_label("Send to").select_option("to Attic (anna)")
+    choose_device(page, "Attic")
     store.devices.change(attic, {"shared": False})
     page.reload()
     button(page, "Send Paper Harbor").click()
     dialog = page.get_by_role("dialog")
-    see(dialog, "Attic (anna) was removed, or is no longer shared.")
+    see(dialog, "Attic was removed, or is no longer shared.")
     assert store.queue.items(ben) == []
     button(dialog, "to Bedroom").click()
     button(page, "Queued").wait_for()

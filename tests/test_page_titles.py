@@ -21,8 +21,11 @@ STATUS = """([ids, away, sent, items, queueing]) => {
     queueing: new Set(queueing),
   };
   const status = workOutStatus({parts}, known);
-  const names = ["isSent", "hasNewer", "isAway"].filter(name => status[name]);
-  return [status.status, status.toSend.map(({id}) => id).join(" "), ...names];
+  const names = ["isSent", "hasNewer", "away"].filter(name => status[name]);
+  return [
+    status.status, status.toSend.map(({id}) => id).join(" "),
+    ...names.map(name => (name === "away" ? status.away : name)),
+  ];
 }"""
 
 
@@ -101,8 +104,8 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         ["", "game"],
     ),
     "the call to send it is not answered": ([GAME, [], [], [], GAME], ["queueing"]),
-    "its disk is away": ([GAME, GAME], ["", "", "isAway"]),
-    "the disk of its game is away": ([ALL, GAME], ["", "update dlc"]),
+    "its disk is away": ([GAME, GAME], ["", "", "offline"]),
+    "the disk of its game is away": ([ALL, GAME], ["", "update dlc", "partly"]),
 }
 
 

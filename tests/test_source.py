@@ -154,6 +154,7 @@ POST   /web/queue/<item>/top             session
 POST   /web/queue/<item>/<way:re:up|down> session
 POST   /web/queue/<item>/device          session
 POST   /web/queue/clear                  session
+POST   /web/queue/device                 session
 POST   /web/queue/cancel                 session
 POST   /web/queue/retry                  session
 POST   /web/send                         session

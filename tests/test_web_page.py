@@ -355,6 +355,18 @@ def test_the_manifest_lets_the_page_be_installed(browser: webtest.TestApp) -> No
     assert {"192x192", "512x512"} <= sizes, "Chrome on Android asks for both"
 
 
+def test_the_script_is_served_without_comments_and_with_its_line_numbers(
+    browser: webtest.TestApp,
+) -> None:
+    lines = browser.get("/script.js").text.splitlines()
+    assert not [line for line in lines if re.match(r" *(//|/\*\*\s|/\*\*.*\*/$)", line)]
+    source = catalogd.JS.splitlines()
+    assert len(lines) == len(source)
+    assert [line for line in lines if line] == [
+        line for line, kept in zip(source, lines, strict=True) if kept
+    ]
+
+
 @pytest.mark.parametrize("part", ["HTML", "CSS", "JS", "ICON", "MANIFEST"])
 def test_nothing_is_loaded_from_other_sites(part: str) -> None:
     found = re.findall(r"https?://[^\s\"'`]+", getattr(catalogd, part))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import catalogd
-from browser import button, choose_computer, choose_way, fill_folder, see
+from browser import button, choose_computer, choose_way, fill_folder, see, set_library
 
 
 def library(page: Any, address: str) -> None:
@@ -105,8 +105,8 @@ def view_reconnecting(page: Any, address: str) -> None:
 
 def view_rows(page: Any, address: str) -> None:
     library(page, address)
-    other = page.get_by_role("button", name="Show as")
-    other.click()
+    rows = page.locator(".rows").count()
+    set_library(page, "Covers" if rows else "Rows")
     page.locator(".entry").first.wait_for()
 
 
@@ -121,7 +121,7 @@ def view_selecting(page: Any, address: str) -> None:
 def view_filters(page: Any, address: str) -> None:
     library(page, address)
     page.get_by_role("button", name="Not sent yet").click()
-    page.get_by_role("button", name="More filters").click()
+    page.get_by_role("button", name="Sort and filter").click()
     page.get_by_role("button", name="NSZ").click()
 
 
@@ -136,7 +136,7 @@ def view_undo(page: Any, address: str) -> None:
     answer = {"success": True, "added": ["a", "b", "c"], "already": [], "failed": []}
     page.route("**/web/send", lambda route: route.fulfill(json=answer))
     library(page, address)
-    page.get_by_role("button", name="Send Fable Foundry").click()
+    page.locator(".entries").get_by_role("button", name="Fable Foundry").click()
     see(page, "3 files added to the queue.")
 
 
@@ -154,7 +154,7 @@ def view_nothing_found(page: Any, address: str) -> None:
 
 def view_details(page: Any, address: str) -> None:
     library(page, address)
-    page.get_by_role("link", name="Echo Quarry").click()
+    page.locator(".entries").get_by_role("link", name="Echo Quarry").click()
     page.get_by_role("dialog").wait_for()
 
 
@@ -180,12 +180,12 @@ def view_toast(page: Any, address: str) -> None:
     answer = {"success": False, "error": "not_found", "message": "There is none."}
     page.route("**/web/send", lambda route: route.fulfill(status=404, json=answer))
     library(page, address)
-    page.get_by_role("button", name="Send Fable Foundry").click()
+    page.locator(".entries").get_by_role("button", name="Fable Foundry").click()
     see(page, "Fable Foundry was not queued.")
 
 
 def view_empty_queue(page: Any, address: str) -> None:
-    queue = {"items": [], "finished": 0, "freed": 0}
+    queue = {"items": [], "finished": 0}
     change_answers(page, lambda body: body.update(queue=queue))
     page.goto(f"{address}#queue")
     see(page, "The queue is empty")
@@ -204,14 +204,6 @@ def view_tidy(page: Any, address: str) -> None:
     page.locator(".tidy summary").first.click()
     page.locator(".tidy .row").first.wait_for()
     page.locator(".tidy").first.scroll_into_view_if_needed()
-
-
-def view_many(page: Any, address: str) -> None:
-    library(page, address)
-    page.get_by_role("button", name="Select", exact=True).click()
-    page.get_by_role("button", name="Select all").click()
-    page.get_by_role("button", name="Send 2").click()
-    page.get_by_role("dialog").wait_for()
 
 
 def view_question(page: Any, address: str) -> None:
@@ -285,7 +277,7 @@ def view_freed(page: Any, address: str) -> None:
         waits = [item for item in queue["items"] if item["status"] == "pending"]
         for item in waits:
             item["freed_from"] = "Bedroom"
-        body.update(queue={**queue, "freed": len(waits)}, devices=DEVICES[:1])
+        body.update(queue=queue, devices=DEVICES[:1])
 
     change_answers(page, change)
     page.goto(f"{address}#queue")
