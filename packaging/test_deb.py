@@ -345,24 +345,24 @@ def test_a_user_runs_the_client_as_a_service_for_a_card(
     machine: Machine, page: Page
 ) -> None:
     """By the lines of packaging/debian.md, with another folder."""
-    machine.run("useradd", "--create-home", "dora")
-    machine.run("install", "-d", "-o", "dora", "/srv/card")
+    machine.run("useradd", "--create-home", "emil")
+    machine.run("install", "-d", "-o", "emil", "/srv/card")
     code = page.call("/web/pairing", {})["code"]
     pair, *lines, linger, enable = readme("A card in a reader is written")
     pair = pair.replace("482-915", code).replace("/media/SDCARD", "/srv/card")
-    linger = linger.replace("sudo ", "").replace("$USER", "dora")
+    linger = linger.replace("sudo ", "").replace("$USER", "emil")
     machine.run(*linger.split())
-    number = machine.run("id", "-u", "dora").strip()
+    number = machine.run("id", "-u", "emil").strip()
     folder = f"/run/user/{number}"
     is_up = ["sh", "-c", f"test -S {folder}/systemd/private && echo yes"]
     machine.wait_for(lambda: machine.does(*is_up))
     own = f"export XDG_RUNTIME_DIR={folder}"
     script = "; ".join(["set -e; cd", own, pair, *lines, enable])
-    machine.run("su", "dora", "-c", script)
+    machine.run("su", "emil", "-c", script)
     page.send("s", "Card reader")
     machine.wait_for((machine.root / "srv/card/s.nsp").exists)
     owner = machine.run("stat", "-c", "%U", "/srv/card/s.nsp")
-    assert owner.strip() == "dora"
+    assert owner.strip() == "emil"
 
 
 def test_the_backup_and_restore_of_the_readme_work(machine: Machine, key: str) -> None:
