@@ -2691,10 +2691,11 @@ class Accounts:
 
 
 class Entries:
-    """Entries with their icons and checksums, and what scans change in them."""
+    """Entries with their checksums, and what scans change in them."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.icons = Icons(self)
 
     def version(self) -> int:
         """Return a number that goes up with every change of the list."""
@@ -2707,7 +2708,7 @@ class Entries:
         return {"state": "here", "created_at": now, "facts_version": FACTS_VERSION}
 
     @contextlib.contextmanager
-    def _changing(self, listed: bool = True) -> Iterator[sqlite3.Connection]:
+    def changing(self, listed: bool = True) -> Iterator[sqlite3.Connection]:
         """Run the block as one transaction that changes the list."""
         with self.database.writing() as db:
             yield db
@@ -2816,7 +2817,7 @@ class Entries:
 
         :raises NotFound: there is no such entry.
         """
-        with self._changing() as db:
+        with self.changing() as db:
             rows = read_entries(db, [entry])
             if not rows:
                 raise NotFound(NO_ENTRY)
@@ -2874,7 +2875,7 @@ class Entries:
         """
         new = {"type": "filepath", "created_by": SCANNER, **self._new()}
         rows = [{"id": new_id(), **new, **file_columns(*row)} for row in found]
-        with self._changing(listed) as db:
+        with self.changing(listed) as db:
             write_entries(db, rows)
 
     def apply(self, changes: Changes) -> None:
@@ -2889,62 +2890,11 @@ class Entries:
         states += [(item, item.file, "offline") for item in changes.offline]
         if changes.forgotten:
             self._keep_names()
-        with self._changing() as db:
+        with self.changing() as db:
             change_entries(db, read)
             set_states(db, states, self.database.time())
             sql = "DELETE FROM entries WHERE id = ?"
             db.executemany(sql, [(item.id,) for item in changes.forgotten])
-
-    def title_images(self) -> dict[str, TitleImage]:
-        """Return the images with a title id, by path."""
-        rows = self.database.rows("SELECT * FROM title_images")
-        return {row["path"]: TitleImage(**row) for row in rows}
-
-    def change_title_images(
-        self, gone: Iterable[str], found: Iterable[TitleImage]
-    ) -> None:
-        """:param gone: paths."""
-        with self.database.writing() as db:
-            sql = "DELETE FROM title_images WHERE path = ?"
-            db.executemany(sql, [(path,) for path in gone])
-            sql = "INSERT OR REPLACE INTO title_images VALUES (?, ?, ?, ?, ?)"
-            db.executemany(sql, found)
-
-    def unread_images(self) -> list[TitleImage]:
-        """Return the images of titles that are here, without those that were read."""
-        rows = self.database.rows(
-            "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
-            " AND title IN (SELECT title FROM entries WHERE state = 'here')"
-        )
-        return [TitleImage(**row) for row in rows]
-
-    def drop_icons(self, listed: bool) -> None:
-        """Drop the icons that no entry and no title has.
-
-        :param listed: whether the list has changed by its icons.
-        """
-        sql = """
-            DELETE FROM icons
-            WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
-            AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
-            AND digest NOT IN (SELECT cover FROM title_images)
-        """
-        with self._changing(listed) as db:
-            db.execute(sql)
-
-    def add_icons(self, icons: Mapping[str, bytes]) -> None:
-        """Add them by their digests; those that are there already stay."""
-        with self.database.writing() as db:
-            sql = "INSERT OR IGNORE INTO icons VALUES (?, ?)"
-            db.executemany(sql, icons.items())
-
-    def icon(self, entry: str) -> bytes:
-        """Return a JPEG or PNG. :raises NotFound: there is none of this entry."""
-        sql = "SELECT image FROM icons JOIN parts ON digest = icon WHERE id = ?"
-        image: bytes | None = self.database.value(sql, (entry,))
-        if image is None:
-            raise NotFound("The entry has no icon.")
-        return image
 
     def served_files(self, entries: Sequence[str] = ()) -> list[ServedFile]:
         """Return the files of these entries, or all that are here.
@@ -2971,7 +2921,7 @@ class Entries:
             UPDATE entries SET sha256 = :sha256, sha256_size = :size,
             sha256_mtime = :mtime WHERE id = :id
         """
-        with self._changing() as db:
+        with self.changing() as db:
             db.execute(sql, file._asdict())
 
     def damaged(self, limit: int = 100) -> list[Row]:
@@ -2994,19 +2944,73 @@ class Entries:
         entry = new_id()
         row: Row = {"id": entry, "type": "url", "source": url, "file_type": type}
         row |= {"size": size, "facts": facts, "created_by": by, **self._new()}
-        with self._changing() as db:
+        with self.changing() as db:
             write_entries(db, [row])
         return entry
 
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
         self._keep_names()
-        with self._changing() as db:
+        with self.changing() as db:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
             row = db.execute(f"{sql} RETURNING plain_name", (entry,)).fetchone()
             if row is None:
                 raise NotFound(f"There is no link {entry}.")
             tell_apart(db, [row["plain_name"]])
+
+
+class Icons:
+    """The icons of entries: images beside their files, of their titles, or in them."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries, self.database = entries, entries.database
+
+    def of(self, entry: str) -> bytes:
+        """Return a JPEG or PNG. :raises NotFound: there is none of this entry."""
+        sql = "SELECT image FROM icons JOIN parts ON digest = icon WHERE id = ?"
+        image: bytes | None = self.database.value(sql, (entry,))
+        if image is None:
+            raise NotFound("The entry has no icon.")
+        return image
+
+    def add(self, icons: Mapping[str, bytes]) -> None:
+        """Add them by their digests; those that are there already stay."""
+        with self.database.writing() as db:
+            sql = "INSERT OR IGNORE INTO icons VALUES (?, ?)"
+            db.executemany(sql, icons.items())
+
+    def drop(self, listed: bool) -> None:
+        """Drop those that no entry and no title has.
+
+        :param listed: whether the list has changed by its icons.
+        """
+        sql = """
+            DELETE FROM icons
+            WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
+            AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
+            AND digest NOT IN (SELECT cover FROM title_images)
+        """
+        with self.entries.changing(listed) as db:
+            db.execute(sql)
+
+    def of_titles(self) -> dict[str, TitleImage]:
+        """Return the images that have a title id in their names, by path."""
+        rows = self.database.rows("SELECT * FROM title_images")
+        return {row["path"]: TitleImage(**row) for row in rows}
+
+    def set_of_titles(self, images: Iterable[TitleImage]) -> None:
+        with self.database.writing() as db:
+            db.execute("DELETE FROM title_images")
+            sql = "INSERT INTO title_images VALUES (?, ?, ?, ?, ?)"
+            db.executemany(sql, images)
+
+    def unread(self) -> list[TitleImage]:
+        """Return the images of titles that are here, without those that were read."""
+        rows = self.database.rows(
+            "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
+            " AND title IN (SELECT title FROM entries WHERE state = 'here')"
+        )
+        return [TitleImage(**row) for row in rows]
 
 
 class Devices:
@@ -4770,7 +4774,7 @@ class Images:
     def write(self) -> None:
         waiting, self._waiting = self._waiting, {}
         if waiting:
-            self.entries.add_icons(waiting)
+            self.entries.icons.add(waiting)
 
 
 Answer = concurrent.futures.Future[Any]  # which is owed, or was given
@@ -5120,6 +5124,7 @@ class Scanner:
                 if count is not None:
                     self.state.folders[folder] = counts.get(folder, 0)
             self.state.watched = self.disks.watched()
+            self.state.result = summary(changes, len(self.disks.growing.files))
             self.state.finished, self.state.problem = self.database.time(), ""
         return changes
 
@@ -5162,7 +5167,7 @@ class Scanner:
         changes = self._write(compare(known, trees, read, forget_before, copies))
         has_images = self._write_title_images(trees)
         if has_images or any(changes):
-            self.entries.drop_icons(listed=has_images)
+            self.entries.icons.drop(listed=has_images)
         if not self.disks.has_skipped:
             self._compared = (found, self.entries.version())
             self._compared_at = now
@@ -5200,27 +5205,20 @@ class Scanner:
     def _write_title_images(self, trees: Mapping[str, Tree | None]) -> bool:
         """Write which images have a title id, and read those of titles that are here.
         Return whether anything has changed. What is on a disk that is away stays."""
-        known = self.entries.title_images()
+        icons, known = self.entries.icons, self.entries.icons.of_titles()
         trees = {**dict.fromkeys(self.folders), **trees}
-        images = [
-            image for tree in trees.values() if tree for image in tree.title_images
-        ]
-        found = {image.path: image for image in images}
-        gone = [
-            path
-            for path, image in known.items()
-            if path not in found
-            and (image.folder not in trees or is_lost(image, trees[image.folder]))
-        ]
-        changed = [image for image in images if known.get(image.path) != image]
-        if gone or changed:
-            self.entries.change_title_images(gone, changed)
+        read = [tree for tree in trees.values() if tree]
+        images = {image.path: image for tree in read for image in tree.title_images}
+        for path, image in known.items():
+            if image.folder in trees and not is_lost(image, trees[image.folder]):
+                images.setdefault(path, image)
+        if images != known:
+            icons.set_of_titles(images.values())
         refused = self.disks.images.refused
-        known_unread = self.entries.unread_images()
-        unread = [image for image in known_unread if image.cover not in refused]
+        unread = [image for image in icons.unread() if image.cover not in refused]
         self.disks.images.covers |= {image.cover: image.path for image in unread}
         self.disks.read_covers(unread)
-        return bool(gone or changed or unread)
+        return images != known or bool(unread)
 
     def _store(
         self, write: Callable[[Sequence[Any]], None], rows: Sequence[Any]
@@ -5298,7 +5296,6 @@ class Scanner:
         began = time.monotonic()
         try:
             changes = self.scan(tops=self._tops)
-            self.state.result = summary(changes, len(self.disks.growing.files))
         except BaseException as error:
             self.state.problem = str(error) or type(error).__name__
             self.disks.unwatch()  # all is read when the next scan is due
@@ -5389,7 +5386,7 @@ def logged_problems(what: str) -> Iterator[None]:
         log.exception("%s.", what)
 
 
-def summary(changes: Changes, growing: int = 0) -> str:
+def summary(changes: Changes, growing: int) -> str:
     """Return a text such as "3 added, 1 gone", for a log or a terminal.
 
     :param growing: number of files that are not read yet.
@@ -6884,7 +6881,7 @@ class LibraryCalls(Calls):
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         cached = {"Cache-Control": "private, max-age=31536000, immutable"}
-        image = self.entries.icon(entry_id)
+        image = self.entries.icons.of(entry_id)
         headers = {**JSON_HEADERS, "Content-Type": image_type(image), **cached}
         return conditional(image, headers)
 
@@ -14401,8 +14398,8 @@ class Notices:
             for status, count in counts.items()
         ]
         lines = [NOTICES[row["status"]].format_map(row) for row in rows]
-        more = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
-        lines[MAX_NOTICE_LINES:] = more * (len(lines) > MAX_NOTICE_LINES)
+        if len(lines) > MAX_NOTICE_LINES:
+            lines[MAX_NOTICE_LINES:] = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
         text = "\n".join(map(printable, lines)).encode()[:MAX_NOTICE_BYTES]
         self._post(f"catalogd: {', '.join(titles)}", text.decode(errors="ignore"))
 
@@ -14552,8 +14549,8 @@ def scan(args: argparse.Namespace) -> None:
             result = scan_by_service(service, line)
         elif settings.folders:
             scanner = Scanner(store, settings)
-            changes = scanner.scan(lambda state: line.draw(progress(vars(state))))
-            result = summary(changes, len(scanner.disks.growing.files))
+            scanner.scan(lambda state: line.draw(progress(vars(state))))
+            result = scanner.state.result
         else:
             raise no_folder(args.config)
     print(f"{result}.")

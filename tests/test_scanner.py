@@ -1107,10 +1107,10 @@ def test_icons_are_kept_and_dropped_with_their_entries(
     scanner.disks.images.max_bytes = 1
     scanner.scan()
     entry = ids_by_name(store)["a.nro"]
-    assert store.entries.icon(entry) == containers.JPEG
+    assert store.entries.icons.of(entry) == containers.JPEG
     assert store.entries.get(entry)["metadata"]["icon"]
     with pytest.raises(catalogd.NotFound):
-        store.entries.icon(ids_by_name(store)["b.nsp"])
+        store.entries.icons.of(ids_by_name(store)["b.nsp"])
     os.remove(path)
     scanner.scan()
     clock.now += 31 * 86400
@@ -1142,7 +1142,7 @@ def icon(store: catalogd.Store, name: str) -> bytes | None:
     """The icon of the entry with this file name. The list must tell the same of it."""
     entry = ids_by_name(store)[name]
     try:
-        image = store.entries.icon(entry)
+        image = store.entries.icons.of(entry)
     except catalogd.NotFound:
         image = None
     assert (image is None) == ("icon" not in store.entries.get(entry)["metadata"])
@@ -1409,7 +1409,7 @@ def test_the_files_of_an_offline_disk_keep_their_covers(
     os.rename(library.folder, away)
     scanner.scan()
     assert not ids_by_name(store)
-    assert store.entries.icon(entry) == PNG
+    assert store.entries.icons.of(entry) == PNG
     os.rename(away, library.folder)
     scanner.scan()
     assert icon(store, "a.nsp") == PNG
@@ -1736,19 +1736,24 @@ def test_files_that_are_known_are_read_again_by_a_newer_reader_at_its_pace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store.entries.edit(ids_by_name(store)["3.nsp"], {"description": "mine"})
-    batches = []
-    apply = store.entries.apply
+    batches: list[int] = []
+    times: list[float] = []
+    apply, read_outdated = store.entries.apply, newer._read_outdated
 
-    def timed(changes: catalogd.Changes) -> None:
-        batches.append((len(changes.updated), time.monotonic()))
+    def counted(changes: catalogd.Changes) -> None:
+        batches.append(len(changes.updated))
         apply(changes)
 
-    monkeypatch.setattr(store.entries, "apply", timed)
+    def read() -> None:
+        times.append(time.monotonic())
+        read_outdated()
+
+    monkeypatch.setattr(store.entries, "apply", counted)
+    monkeypatch.setattr(newer, "_read_outdated", read)
     newer.start()
     eventually(lambda: newer._outdated_due == math.inf)
     newer.stop()
-    assert [count for count, _ in batches] == [2, 2, 1]
-    times = [when for _, when in batches]
+    assert batches == [2, 2, 1]
     assert all(later - when >= 0.19 for when, later in itertools.pairwise(times))
     assert len(with_newer_fact(store)) == 5
     edited = store.entries.get(ids_by_name(store)["3.nsp"])
@@ -1849,7 +1854,7 @@ def test_memory_is_given_back_where_the_system_takes_it(
 
 
 def test_a_summary_of_no_changes() -> None:
-    assert catalogd.summary(catalogd.Changes()) == "nothing changed"
+    assert catalogd.summary(catalogd.Changes(), 0) == "nothing changed"
 
 
 def test_only_regular_files_are_opened(tmp_path: pathlib.Path) -> None:

@@ -1810,7 +1810,7 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
             for known in entries.served_files()
         ],
         "counts": [entries.count(), queue.count()],
-        "icon": len(entries.icon(menu["id"])),
+        "icon": len(entries.icons.of(menu["id"])),
         "items": {str(account): whole_items(store, account) for account in (anna, ben)},
         "pending": {
             str(account): store.clients.pending(account) for account in (anna, ben)
