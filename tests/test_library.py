@@ -197,7 +197,7 @@ def test_the_page_sees_how_far_a_scan_is(
             | {"problem": missing, "scanned_at": None},
         ],
         "problem": "",
-        "result": "",
+        "result": "1 added",
         "asked": False,
     }
 
