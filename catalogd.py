@@ -7710,6 +7710,24 @@ input[type="checkbox"] {
 }
 .chip[aria-pressed="true"] .chip-count { color: inherit; }
 .is-set { color: var(--accent); background: var(--soft); }
+.add {
+  flex: none; border-color: transparent; background: var(--soft); color: var(--accent);
+  font-size: .875rem; margin-inline-start: auto;
+}
+.uploads { display: grid; gap: .75rem; padding: 1rem 1.25rem; margin: .75rem 0; }
+.uploads-head { display: flex; align-items: center; justify-content: space-between; }
+.uploads-head h2 { font-size: 1.0625rem; }
+.upload { display: flex; align-items: center; gap: .25rem; padding: .35rem 0; }
+.upload h3 { font-size: .9375rem; overflow-wrap: anywhere; }
+.upload .progress { margin-top: .35rem; }
+.upload[data-status="failed"] .meta { color: var(--bad); }
+.uploads ul { max-height: 45vh; overflow: auto; }
+.dropping {
+  position: fixed; z-index: 9; inset: .75rem; display: grid; place-items: center;
+  border: 3px dashed var(--accent); border-radius: 16px; background: var(--soft);
+  color: var(--accent); font-size: 1.25rem; font-weight: 650; opacity: .95;
+  pointer-events: none;
+}
 .summary {
   display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem;
   padding: 1rem 0 12px;
@@ -8318,7 +8336,9 @@ JS = r""""use strict";
 
 // What the server sends. Times are UTC, such as "2026-01-31T18:05:59".
 
-/** @typedef {{name: string, admin: boolean}} Account */
+/** @typedef {{types: string[], max_cover_bytes: number}} Inbox */
+/** @typedef {{name: string, admin: boolean, inbox?: Inbox}} Account `inbox`: what it
+ * may add, if anything */
 /** @typedef {Account & {id: number, created_at: string}} ListedAccount */
 /** @typedef {"base" | "update" | "add-on" | "homebrew"} Kind */
 /** @typedef {{
@@ -8461,6 +8481,25 @@ const WORDS = {
   emptyTitle: "Nothing here yet",
   emptyText: folders =>
     `Put game files into ${folders || "a library folder"}, and they appear here.`,
+  addGames: "Add games",
+  addLead:
+    "Games appear in the library once they are whole. The page cannot delete: a " +
+    "wrong file is removed in the folder on the server.",
+  uploads: (done, count) => `${done} of ${count} added`,
+  dropHere: "Drop files or folders to add them",
+  leftOut: (names, count, types, size) =>
+    `Left out ${count}: ${names}. The library takes ${types}, and covers to ${size}.`,
+  unreadable: "The file was moved or changed. Choose it again.",
+  uploadWaits: "Goes on when the server can be reached.",
+  paused: "Paused",
+  pauseName: name => `Pause ${name}`,
+  resumeName: name => `Resume ${name}`,
+  dismissName: name => `Dismiss ${name}`,
+  wasAdded: name => `Added as ${name}`,
+  wasThere: name => `Already there as ${name}`,
+  noInbox:
+    "To add games from this page, name a folder for them in the settings, such as " +
+    "“inbox = /srv/games/Inbox” below [library].",
   emptyScanTitle: "Scanning your folders",
   emptyScanText: count => `${count} files so far. Games appear here as they are found.`,
   shelf: {sending: "Sending now", updates: "Updates", recent: "Recently added"},
@@ -8907,6 +8946,8 @@ const GLYPHS = {
   settings:
     "M4 7h6m6 0h4M4 17h2m6 0h8M13 4a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM9 14a3 3 0 1 0 " +
     "0 6 3 3 0 0 0 0-6z",
+  add: "M12 5v14M5 12h14",
+  pause: "M8.5 5v14M15.5 5v14",
   search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
   send: "M12 19V6m0 0-6 6m6-6 6 6",
   check: "m5 12.5 4.5 4.5L19 7.5",
@@ -9177,6 +9218,8 @@ function initialState() {
     device: rememberedDevice(), // that was chosen, or sent to last
     queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
+    uploads: /** @type {Upload[]} */ ([]),
+    dropping: false, // whether files are dragged over the page
     notify: remembered("notify", "") === "yes",
 
     // What the server told:
@@ -9689,6 +9732,7 @@ function enter(account) {
   update({phase: "in", account, problem: NO_PROBLEM});
   if (state.view === "settings") openTab();
   pollAll();
+  runUploads();
 }
 
 /** Forget the account and all that was loaded for it. */
@@ -10639,8 +10683,10 @@ function renderPage() {
     renderTop(),
     h.main(
       {id: "main", tabindex: "-1", key: state.view, class: `view ${state.view}`},
+      state.view === "library" && renderUploads(),
       views[state.view](),
     ),
+    renderDropping(),
     isSelecting() && renderSelection(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
@@ -11100,6 +11146,7 @@ function renderEmptyLibrary() {
   return renderEmpty(
     WORDS.emptyTitle,
     WORDS.emptyText(paths),
+    renderAddGames(),
     state.account.admin && button(WORDS.scanNow, startScan, {class: "primary"}),
   );
 }
@@ -11163,6 +11210,7 @@ function renderSummary(count) {
         : WORDS.found(formatNumber(count), formatNumber(all)),
     ),
     scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(formatNumber(files))),
+    renderAddGames(),
   );
 }
 
@@ -12172,13 +12220,13 @@ function renderItemCover(item) {
   );
 }
 
-/** @param {QueueItem} item */
+/** @param {Figures} item */
 function percentOf(item) {
   return Math.floor(item.percent);
 }
 
 /** Percent, remaining time, speed and bytes, as far as they are known.
- * @param {QueueItem} item */
+ * @param {Figures} item */
 function progressFacts({percent, bytes, size, speed}) {
   const left = size - bytes;
   return [
@@ -12189,7 +12237,7 @@ function progressFacts({percent, bytes, size, speed}) {
   ].filter(Boolean);
 }
 
-/** @param {QueueItem} item */
+/** @param {Figures} item */
 function renderProgress(item, style = "progress") {
   return h.span(
     {
@@ -13419,6 +13467,7 @@ function renderFolders() {
       state.account.admin &&
         button(WORDS.scanNow, startScan, {"aria-disabled": scanning ? "true" : null}),
     ),
+    state.account.admin && !state.account.inbox && h.p("meta", WORDS.noInbox),
   );
 }
 
@@ -13665,6 +13714,288 @@ async function setPassword({id, name}, fields) {
   toast(WORDS.passwordSet(name));
 }
 
+// Uploads: files that are added to the inbox, one after the other, in pieces. They go
+// on after a broken connection, a restart of the server, and signing in again.
+
+const MIN_PIECE = 256 * 1024; // bytes
+const MAX_PIECE = 8 * 1024 * 1024;
+const QUICK_PIECE = 2000; // milliseconds: pieces that take less become longer
+const MAX_PIECE_MS = 90000; // until a piece is answered
+const COVER_TYPES = ["jpg", "jpeg", "png"];
+const MAX_UPLOAD_ROWS = 50; // that are shown
+let uploadCount = 0;
+let isUploading = false; // whether `runUploads` runs
+
+/** @typedef {Pick<QueueItem, "name" | "size" | "bytes" | "speed" | "percent">} Figures
+ * what a progress bar shows */
+/** @typedef {{
+ *   key: number, file: File, id: string, offset: number, length: number, limit: number,
+ *   status: "waiting" | "running" | "paused" | "failed" | "done",
+ *   speed: number, note: string, call: AbortController,
+ * }} Upload `length` and `limit` are of its pieces, in bytes */
+
+/** Add those files that the library takes, and tell of the others.
+ * @param {File[]} files */
+function addFiles(files) {
+  const {inbox} = state.account;
+  if (!inbox) return;
+  const wanted = files.filter(isWanted);
+  const others = files.filter(file => !isWanted(file) && !isHidden(file));
+  const types = inbox.types.join(", ");
+  const cover = formatBytes(inbox.max_cover_bytes);
+  const names = others.slice(0, 3).map(({name}) => name);
+  const count = formatNumber(others.length);
+  if (others.length) toast(WORDS.leftOut(joinFacts(names), count, types, cover), true);
+  update({uploads: [...state.uploads, ...wanted.map(makeUpload)]});
+  runUploads();
+}
+
+function isWanted({name, size}) {
+  const {types, max_cover_bytes: max} = /** @type {Inbox} */ (state.account.inbox);
+  const type = name.toLowerCase().split(".").pop();
+  const isCover = COVER_TYPES.includes(type) && size <= max;
+  return size > 0 && !isHidden({name}) && (isCover || types.includes(type));
+}
+
+/** Whether it is one of those that systems add to folders: they are left out. */
+function isHidden({name}) {
+  return /^[.~]/.test(name);
+}
+
+/** @param {File} file
+ * @returns {Upload} */
+function makeUpload(file) {
+  return {
+    ...{key: ++uploadCount, file, id: "", offset: 0, speed: 0, note: ""},
+    ...{status: "waiting", length: MIN_PIECE, limit: MAX_PIECE},
+    call: new AbortController(),
+  };
+}
+
+/** @param {Upload} upload
+ * @param {Partial<Upload>} changes */
+function changeUpload(upload, changes) {
+  Object.assign(upload, changes);
+  update({uploads: [...state.uploads]});
+}
+
+async function runUploads() {
+  if (isUploading) return;
+  isUploading = true;
+  const isNext = upload => upload.status === "waiting";
+  for (let next; state.phase === "in" && (next = state.uploads.find(isNext)); ) {
+    changeUpload(next, {status: "running"});
+    while (next.status === "running" && state.uploads.includes(next))
+      await sendPiece(next);
+  }
+  isUploading = false;
+}
+
+/** @param {Upload} upload */
+async function sendPiece(upload) {
+  const {file, offset, length} = upload;
+  const call = (upload.call = new AbortController());
+  const limit = setTimeout(() => call.abort(), MAX_PIECE_MS);
+  const began = performance.now();
+  try {
+    const bytes = await file.slice(offset, offset + length).arrayBuffer();
+    const response = await fetchPiece(upload, bytes, call.signal);
+    const data = await response.json().catch(() => ({message: WORDS.unreachable}));
+    if (!state.uploads.includes(upload)) return;
+    if (response.ok) acceptPiece(upload, data, performance.now() - began);
+    else await refusePiece(upload, response.status, data);
+  } catch (error) {
+    const isGone = error instanceof DOMException && error.name !== "AbortError";
+    if (isGone) changeUpload(upload, {status: "failed", note: WORDS.unreadable});
+    else await waitToRetry(upload, WORDS.uploadWaits);
+  } finally {
+    clearTimeout(limit);
+  }
+}
+
+/** Send bytes to an upload, or begin it first.
+ * @param {Upload} upload
+ * @param {ArrayBuffer} bytes
+ * @param {AbortSignal} signal */
+function fetchPiece({id, file, offset}, bytes, signal) {
+  const {name, size, lastModified} = file;
+  const kind = id ? "application/octet-stream" : "application/json";
+  const begin = {name, size, modified: Math.max(0, lastModified)};
+  return fetch(id ? `web/uploads/${id}` : "web/uploads", {
+    method: id ? "PATCH" : "POST",
+    headers: {"Content-Type": kind, "Upload-Offset": String(offset)},
+    body: id ? bytes : JSON.stringify(begin),
+    signal,
+  });
+}
+
+/** @param {Upload} upload */
+function acceptPiece(upload, {id = upload.id, offset, name, is_equal: isEqual}, ms) {
+  const sent = upload.id ? offset - upload.offset : 0;
+  const {speed, limit} = upload;
+  const length = sent && ms < QUICK_PIECE ? upload.length * 2 : upload.length;
+  const now = (sent * 1000) / Math.max(ms, 1);
+  changeUpload(upload, {
+    ...{id, offset, note: "", length: Math.min(length, limit)},
+    speed: speed && sent ? speed * 0.7 + now * 0.3 : speed || now,
+  });
+  if (!name) return;
+  const note = isEqual ? WORDS.wasThere(name) : WORDS.wasAdded(name);
+  changeUpload(upload, {status: "done", note});
+  update({announcement: note});
+  poll("changes");
+}
+
+/** @param {Upload} upload */
+async function refusePiece(upload, status, {error, message, offset}) {
+  const isLong = upload.length > MIN_PIECE;
+  const shorter = Math.max(upload.length / 2, MIN_PIECE);
+  if (error === "signed_out") {
+    changeUpload(upload, {status: "waiting"});
+    lock();
+  } else if (status === 409) changeUpload(upload, {offset});
+  else if (status === 404 && upload.id) changeUpload(upload, {id: "", offset: 0});
+  else if (status === 413 && isLong)
+    changeUpload(upload, {length: shorter, limit: shorter});
+  else if (status < 500 && status !== 408)
+    changeUpload(upload, {status: "failed", note: message});
+  else if (status === 507) changeUpload(upload, {status: "failed", note: message});
+  else await waitToRetry(upload, message);
+}
+
+/** @param {Upload} upload */
+async function waitToRetry(upload, note) {
+  if (upload.status !== "running") return; // it was paused or cancelled
+  changeUpload(upload, {note, length: MIN_PIECE, speed: 0});
+  await new Promise(done => setTimeout(done, RETRY_PAUSE));
+}
+
+/** @param {Upload} upload */
+function pauseUpload(upload) {
+  changeUpload(upload, {status: "paused", speed: 0, note: WORDS.paused});
+  upload.call.abort();
+}
+
+/** @param {Upload} upload */
+function resumeUpload(upload) {
+  changeUpload(upload, {status: "waiting", note: ""});
+  runUploads();
+}
+
+/** Cancel an upload, or remove a finished one from the list. What the server keeps of
+ * it, if it cannot be told now, goes by itself.
+ * @param {Upload} upload */
+function cancelUpload(upload) {
+  const {id, status, call: running} = upload;
+  update({uploads: state.uploads.filter(each => each !== upload)});
+  changeUpload(upload, {status: "paused"});
+  running.abort();
+  if (id && status !== "done") call("DELETE", `web/uploads/${id}`).catch(explain);
+}
+
+/** @param {Upload} upload */
+function isUnfinished({status}) {
+  return status === "waiting" || status === "running" || status === "paused";
+}
+
+function chooseFiles() {
+  const input = document.createElement("input");
+  Object.assign(input, {type: "file", multiple: true});
+  input.onchange = () => addFiles([...(input.files || [])]);
+  input.click();
+}
+
+/** @param {DragEvent} event */
+function dragFiles(event) {
+  if (!state.account.inbox) return;
+  const types = event.dataTransfer?.types || [];
+  const isOver = event.type === "dragover" && types.includes("Files");
+  if (isOver) event.preventDefault();
+  const isDropping = isOver || (state.dropping && event.relatedTarget !== null);
+  if (isDropping !== state.dropping) update({dropping: isDropping});
+}
+
+/** @param {DragEvent} event */
+async function dropFiles(event) {
+  if (!state.account.inbox || !event.dataTransfer) return;
+  event.preventDefault();
+  update({dropping: false});
+  const items = [...event.dataTransfer.items];
+  const entries = items.map(item => item.webkitGetAsEntry() || item.getAsFile());
+  await attempt(async () => addFiles((await Promise.all(entries.map(filesOf))).flat()));
+}
+
+/** Return a dropped file, or those in a dropped folder.
+ * @returns {Promise<File[]>} */
+async function filesOf(entry) {
+  if (!entry || entry instanceof File) return entry ? [entry] : [];
+  if (entry.isFile) return [await new Promise((...ends) => entry.file(...ends))];
+  const reader = entry.createReader();
+  /** @type {any[]} */
+  const found = [];
+  for (
+    let batch;
+    !batch || batch.length;
+    found.push(...batch) // of a hundred at most
+  )
+    batch = await new Promise((...ends) => reader.readEntries(...ends));
+  return (await Promise.all(found.map(filesOf))).flat();
+}
+
+function renderAddGames() {
+  const content = [glyph("add"), WORDS.addGames];
+  return Boolean(state.account.inbox) && button(content, chooseFiles, {class: "add"});
+}
+
+function renderDropping() {
+  return state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere);
+}
+
+/** The files that are being added, the unfinished ones first. */
+function renderUploads() {
+  const {uploads} = state;
+  if (!uploads.length || !state.account.inbox) return false;
+  const ended = uploads.filter(each => !isUnfinished(each));
+  const shown = [...uploads.filter(isUnfinished), ...ended].slice(0, MAX_UPLOAD_ROWS);
+  const done = formatNumber(uploads.filter(({status}) => status === "done").length);
+  const clear = () => update({uploads: uploads.filter(isUnfinished)});
+  return h.section(
+    {class: "uploads card", key: "uploads", "aria-label": WORDS.addGames},
+    h.div(
+      "uploads-head",
+      h.h2(null, WORDS.uploads(done, formatNumber(uploads.length))),
+      ended.length > 0 && button(WORDS.clear, clear, {class: "plain"}),
+    ),
+    h.ul(null, shown.map(renderUpload)),
+    h.p("meta", WORDS.addLead),
+  );
+}
+
+/** @param {Upload} upload */
+function renderUpload(upload) {
+  const {key, status, file, offset: bytes, note} = upload;
+  const {name, size} = file;
+  const speed = status === "running" ? upload.speed : 0;
+  const item = {name, size, bytes, speed, percent: (100 * bytes) / size};
+  const facts = status === "done" ? [note] : [note, ...progressFacts(item)];
+  const isStopped = status === "paused" || status === "failed";
+  const toggle = isStopped ? resumeUpload : pauseUpload;
+  const icon = isStopped ? "retry" : "pause";
+  const label = isStopped ? WORDS.resumeName(name) : WORDS.pauseName(name);
+  const remove = status === "done" ? WORDS.dismissName(name) : WORDS.cancelName(name);
+  return h.li(
+    {class: "upload", "data-status": status, key},
+    h.div(
+      "item-text",
+      h.h3(null, name),
+      h.p("meta", joinFacts(facts)),
+      status !== "done" && renderProgress(item),
+    ),
+    status !== "done" && iconButton(icon, label, () => toggle(upload)),
+    iconButton("close", remove, () => cancelUpload(upload)),
+  );
+}
+
 // Go
 
 document.documentElement.lang = WORDS.language;
@@ -13682,6 +14013,12 @@ addEventListener("online", pollAll);
 document.addEventListener("visibilitychange", () =>
   document.hidden ? (keepPosition(), schedule()) : pollAll(),
 );
+addEventListener("dragover", dragFiles);
+addEventListener("dragleave", dragFiles);
+addEventListener("drop", dropFiles);
+addEventListener("beforeunload", event => {
+  if (state.uploads.some(isUnfinished)) event.preventDefault();
+});
 ["adding", "question"].forEach(stepOutOf); // which a reload has closed
 start();
 """

@@ -1,0 +1,308 @@
+"""Adding games on the page, in a real Chromium."""
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import pytest
+
+import catalogd
+from browser import DESK, PHONE, button, options, see, sign_in, until
+from conftest import PASSWORD, Library, Visit
+
+KIB = 1024
+
+
+@pytest.fixture
+def folder(library: Library) -> pathlib.Path:
+    """The inbox."""
+    folder = library.folder / "Inbox"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def settings(settings: catalogd.Settings, folder: pathlib.Path) -> catalogd.Settings:
+    return dataclasses.replace(settings, inbox=str(folder), keep_free=0)
+
+
+@pytest.fixture
+def games(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A folder of the person who adds games."""
+    games = tmp_path / "games"
+    (games / "more").mkdir(parents=True)
+    (games / "Celeste.nsp").write_bytes(os.urandom(900 * KIB))
+    (games / "Celeste.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    (games / "more" / "Paper Harbor.xci").write_bytes(os.urandom(10 * KIB))
+    (games / "more" / "notes.txt").write_text("notes")
+    (games / "more" / ".DS_Store").write_text("hidden")
+    (games / "Empty.nsp").touch()
+    (games / "Big.png").write_bytes(bytes(513 * KIB))
+    return games
+
+
+def choose(page: Any, *paths: pathlib.Path) -> None:
+    """Press "Add games", and choose files."""
+    with page.expect_file_chooser() as chooser:
+        button(page, "Add games").click()
+    chooser.value.set_files([str(path) for path in paths])
+
+
+def names(folder: pathlib.Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def hold(page: Any) -> list[Any]:
+    """Hold pieces back. Return the list to which they are added."""
+    held: list[Any] = []
+    page.route("**/web/uploads/*", lambda route: held.append(route))
+    return held
+
+
+def wait_until_held(page: Any, held: list[Any]) -> None:
+    page.wait_for_timeout(1)  # Playwright adds them while it waits
+    until(lambda: page.wait_for_timeout(10) or held)
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
+def test_games_are_chosen_and_added(
+    visit: Visit,
+    store: catalogd.Store,
+    site: str,
+    key: str,
+    scanner: catalogd.Scanner,
+    folder: pathlib.Path,
+    games: pathlib.Path,
+    size: dict[str, int],
+) -> None:
+    page = visit(base_url=site, **options("light", size))
+    sign_in(page, store, site, "anna")
+    page.goto("")
+    wrong = [games / "more" / "notes.txt", games / "Empty.nsp", games / "Big.png"]
+    choose(page, games / "Celeste.nsp", games / "Celeste.png", *wrong)
+    see(page, "Left out 3: notes.txt · Empty.nsp · Big.png. The library takes nsp")
+    see(page, "2 of 2 added")
+    see(page, "Added as Celeste.nsp")
+    see(page, "The page cannot delete")
+    assert names(folder) == ["Celeste.nsp", "Celeste.png"]
+    for name in names(folder):
+        assert (folder / name).read_bytes() == (games / name).read_bytes()
+    scanner.scan()
+    button(page, "Send Celeste").wait_for()
+    choose(page, games / "Celeste.nsp")
+    see(page, "Already there as Celeste.nsp")
+    assert page.evaluate("document.body.scrollWidth <= innerWidth")
+    button(page, "Dismiss Celeste.png").click()
+    see(page, "2 of 2 added")
+    button(page, "Clear finished").click()
+    page.locator(".uploads").wait_for(state="detached")
+
+
+def test_files_and_folders_are_dropped_anywhere(
+    anna: Any, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    anna.goto("#queue")
+    anna.get_by_role("heading", name="Queue").first.wait_for(state="attached")
+    wire = anna.context.new_cdp_session(anna)
+    files = [str(games / "Celeste.nsp"), str(games / "more")]
+    data = {"items": [], "files": files, "dragOperationsMask": 1}
+    at = {"x": 300, "y": 300, "data": data}
+    for kind in ("dragEnter", "dragOver"):
+        wire.send("Input.dispatchDragEvent", {"type": kind, **at})
+    see(anna, "Drop files or folders to add them")
+    anna.evaluate("dispatchEvent(new DragEvent('dragleave'))")
+    anna.locator(".dropping").wait_for(state="detached")
+    for kind in ("dragEnter", "dragOver", "drop"):
+        wire.send("Input.dispatchDragEvent", {"type": kind, **at})
+    see(anna, "Left out 1: notes.txt")
+    anna.goto("#library")
+    see(anna, "2 of 2 added")
+    assert names(folder) == ["Celeste.nsp", "Paper Harbor.xci"]
+
+
+def test_an_upload_is_paused_and_resumed_and_begins_where_it_was_next_day(
+    anna: Any, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    offsets: list[str] = []
+    anna.goto("")
+    held = hold(anna)
+    choose(anna, games / "Celeste.nsp")
+    wait_until_held(anna, held)
+    held.pop().continue_()
+    wait_until_held(anna, held)
+    button(anna, "Pause Celeste.nsp").click()
+    see(anna, "Paused · 28 %")
+    held.pop().abort()
+    button(anna, "Resume Celeste.nsp").click()
+    wait_until_held(anna, held)
+    anna.on("dialog", lambda dialog: dialog.accept())
+    anna.reload()  # as on the next day
+    anna.unroute("**/web/uploads/*")
+    anna.on(
+        "request",
+        lambda sent: (
+            sent.method == "PATCH" and offsets.append(sent.headers["upload-offset"])
+        ),
+    )
+    choose(anna, games / "Celeste.nsp")
+    see(anna, "Added as Celeste.nsp")
+    assert offsets[0] == str(256 * KIB)
+    assert (folder / "Celeste.nsp").read_bytes() == (games / "Celeste.nsp").read_bytes()
+
+
+def test_closing_the_tab_asks_while_something_is_added(
+    anna: Any, games: pathlib.Path
+) -> None:
+    asked: list[str] = []
+    anna.goto("")
+    held = hold(anna)
+    choose(anna, games / "Celeste.nsp")
+    wait_until_held(anna, held)
+
+    def stay(dialog: Any) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    anna.on("dialog", stay)
+    anna.close(run_before_unload=True)
+    until(lambda: anna.wait_for_timeout(10) or asked)
+    assert asked == ["beforeunload"]
+    held.pop().abort()
+
+
+def test_an_upload_is_cancelled(
+    anna: Any, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    """The next one begins."""
+    anna.goto("")
+    held = hold(anna)
+    choose(anna, games / "Celeste.nsp", games / "more" / "Paper Harbor.xci")
+    wait_until_held(anna, held)
+    assert len(names(folder)) == 1
+    button(anna, "Cancel Celeste.nsp").click()
+    until(lambda: anna.wait_for_timeout(10) or len(held) == 3)
+    held[0].abort()
+    for route in held[1:]:  # which drops the first file, and that which sends the next
+        route.continue_()
+    see(anna, "Added as Paper Harbor.xci")
+    until(lambda: names(folder) == ["Paper Harbor.xci"])
+
+
+def test_an_upload_goes_on_after_a_broken_connection(
+    anna: Any, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    anna.goto("")
+    anna.route("**/web/uploads/*", lambda route: route.abort(), times=1)
+    choose(anna, games / "Celeste.nsp")
+    see(anna, "Goes on when the server can be reached.")
+    see(anna, "Added as Celeste.nsp")
+    assert (folder / "Celeste.nsp").read_bytes() == (games / "Celeste.nsp").read_bytes()
+
+
+def test_pieces_are_as_long_as_a_proxy_takes(
+    anna: Any, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    """They begin short, and become longer while that is quick."""
+    lengths: list[int] = []
+
+    def limit(route: Any) -> None:
+        lengths.append(len(route.request.post_data_buffer or b""))
+        if lengths[-1] > 300 * KIB:
+            route.fulfill(status=413, body="<html>Too large</html>")
+        else:
+            route.continue_()
+
+    anna.route("**/web/uploads/*", limit)
+    anna.goto("")
+    choose(anna, games / "Celeste.nsp")
+    see(anna, "Added as Celeste.nsp")
+    assert lengths == [256 * KIB, 512 * KIB, 256 * KIB, 256 * KIB, 132 * KIB]
+
+
+def test_what_another_browser_has_sent_is_not_sent_again(
+    anna: Any, folder: pathlib.Path, games: pathlib.Path, service: catalogd.Web
+) -> None:
+    """Nor is a file that is gone from the server taken for whole."""
+    content = (games / "Celeste.nsp").read_bytes()
+    anna.goto("")
+    held = hold(anna)
+    choose(anna, games / "Celeste.nsp")
+    wait_until_held(anna, held)
+    (part,) = folder.iterdir()
+    part.write_bytes(content[: 300 * KIB])
+    held.pop().continue_()  # it is told where to begin
+    wait_until_held(anna, held)
+    assert held[-1].request.headers["upload-offset"] == str(300 * KIB)
+    part.unlink()
+    held.pop().continue_()
+    anna.unroute("**/web/uploads/*")
+    see(anna, "Added as Celeste.nsp")
+    assert (folder / "Celeste.nsp").read_bytes() == content
+
+
+def test_an_upload_goes_on_after_signing_in_again(
+    anna: Any, store: catalogd.Store, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    anna.goto("")
+    held = hold(anna)
+    choose(anna, games / "Celeste.nsp")
+    wait_until_held(anna, held)
+    store.database.write("DELETE FROM sessions", ())
+    held.pop().continue_()
+    anna.unroute("**/web/uploads/*")
+    see(anna, "You were signed out. Sign in again.")
+    store.accounts.change(
+        store.accounts.id_of("anna"), catalogd.hash_password(PASSWORD)
+    )
+    anna.get_by_label("Name").fill("anna")
+    anna.get_by_label("Password").fill(PASSWORD)
+    button(anna, "Sign in").click()
+    see(anna, "Added as Celeste.nsp")
+
+
+def test_a_full_disk_is_told_and_the_upload_can_be_resumed(
+    anna: Any, games: pathlib.Path, service: catalogd.Web
+) -> None:
+    plain = service.inbox.settings
+    service.inbox.settings = dataclasses.replace(plain, keep_free=1e6)
+    anna.goto("")
+    choose(anna, games / "Celeste.nsp")
+    see(anna, "The disk of the inbox has room for 0.0 GB")
+    service.inbox.settings = plain
+    button(anna, "Resume Celeste.nsp").click()
+    see(anna, "Added as Celeste.nsp")
+
+
+def test_a_file_that_was_removed_meanwhile_is_told(
+    anna: Any, games: pathlib.Path
+) -> None:
+    anna.goto("")
+    held = hold(anna)
+    choose(anna, games / "Celeste.nsp")
+    wait_until_held(anna, held)
+    (games / "Celeste.nsp").unlink()
+    held.pop().continue_()
+    see(anna, "The file was moved or changed. Choose it again.")
+
+
+def test_nothing_of_it_is_shown_to_those_who_may_not(
+    visit: Visit, store: catalogd.Store, site: str, key: str, games: pathlib.Path
+) -> None:
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    page = visit(base_url=site)
+    sign_in(page, store, site, "ben")
+    page.goto("")
+    see(page, "Nothing here yet")
+    assert button(page, "Add games").count() == 0
+    page.goto("#settings/library")
+    see(page, "Library folders")
+    assert page.get_by_text("inbox").count() == 0
+
+
+def test_an_admin_is_told_how_to_name_an_inbox(
+    anna: Any, service: catalogd.Web
+) -> None:
+    service.inbox.path = ""
+    anna.goto("#settings/library")
+    see(anna, "To add games from this page, name a folder")
