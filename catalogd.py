@@ -8757,8 +8757,7 @@ const WORDS = {
   targetStep: "Where do the games go?",
   targets: {
     folder: ["SD card or folder", "A card in a reader, or any folder"],
-    ftp: ["Console, over FTP", "Sphaira, sys-ftpd or DBI"],
-    lan: ["Console, by network install", "Awoo, CyberFoil or DBI"],
+    console: ["A console", "Over the network"],
   },
   folderPath: "Folder on that computer",
   consoleHost: "Address of the console",
@@ -12737,7 +12736,6 @@ function deviceRow(device) {
 
 /** @param {Device} device */
 function renderAddressForm({id, address = ""}) {
-  const text = {...PLAIN_TEXT, autocomplete: "off"};
   const save = ({target, user, password}) =>
     changeRow("POST", `devices/${id}`, {
       target: /\//.test(target) ? target.trim() : atHost(address, target.trim()),
@@ -12746,10 +12744,10 @@ function renderAddressForm({id, address = ""}) {
   return renderRowForm(
     `address-${id}`,
     save,
-    field(WORDS.consoleHost, "target", {...text, ...OPENED, default: address}),
+    field(WORDS.consoleHost, "target", {...TYPED, ...OPENED, default: address}),
     address.startsWith("ftp://") && [
-      field(WORDS.ftpUser, "user", text),
-      field(WORDS.ftpPassword, "password", {...text, type: "password"}),
+      field(WORDS.ftpUser, "user", TYPED),
+      field(WORDS.ftpPassword, "password", {...TYPED, type: "password"}),
     ],
   );
 }
@@ -12771,19 +12769,18 @@ function renderShare({id, name, shared}) {
 
 /** @typedef {{
  *   way: "server" | "computer" | "console", program: string, user: string,
- *   password: string, kind: "folder" | "ftp" | "lan", folder: string, host: string,
- *   name: string, system: "windows" | "mac" | "linux", ftp: string, lan: string,
- *   fetcher: string,
- * }} Filled in to add a device, with the programs on the console for each kind */
+ *   password: string, kind: "folder" | "console", folder: string, host: string,
+ *   name: string, system: "windows" | "mac" | "linux", fetcher: string,
+ * }} Filled in to add a device. The program is that on the console */
 /** @typedef {{
  *   step: number, isFirst: boolean, code: string, pairing: Pairing | null,
  *   device: string, found: {address: string, port: number}[] | null, note: string,
  * }} Adding a device: the step that is open, the code that the lines have, also after
  * it was used, the device that was added, and the consoles that were found */
 
-const DEVICE_NAME = {required: true, maxlength: "100", autocomplete: "off"};
-const PROGRAMS = {sphaira: "Sphaira", sysftpd: "sys-ftpd", dbi: "DBI"};
-const INSTALLERS = {awoo: "Awoo", cyberfoil: "CyberFoil", other: "DBI"};
+const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed it
+const DEVICE_NAME = {...TYPED, required: true, maxlength: "100"};
+const FTP_PLACES = {sphaira: "", sysftpd: "/games", dbi: ":6000/"}; // of FTP servers
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
 const STEPS = {
   server: ["way", "console", "ready"],
@@ -12798,7 +12795,7 @@ function addDevice() {
     ...{way: state.account.admin ? "server" : "computer", program: "sphaira"},
     ...{user: "", password: "", kind: "folder", folder: "", host: ""},
     ...{name: freeName(WORDS.exampleDevice), system: guessSystem()},
-    ...{ftp: "sphaira", lan: "awoo", fetcher: "sphaira"},
+    fetcher: "sphaira",
     ...state.drafts.adding,
   });
   const codes = {isFirst, code: "", pairing: null};
@@ -12820,9 +12817,8 @@ async function goOn({step}) {
 
 /** @param {Filled} filled */
 async function addConsole({program, host, name, user, password}) {
-  const kind = program in PROGRAMS ? "ftp" : "lan";
-  const target = targetOf({kind, host, ftp: program});
   const access = program === "sysftpd" ? {user: user.trim(), password} : {};
+  const target = targetOf({kind: "console", host, program});
   const body = {name: name.trim(), target, ...access};
   const {device} = await call("POST", "web/devices", body);
   changeAdding({device});
@@ -12878,17 +12874,17 @@ function guessSystem() {
 }
 
 /** Where a device puts files, or "" until that is filled in.
- * @param {Pick<Filled, "kind" | "host" | "ftp"> & {folder?: string}} filled */
-function targetOf({kind, folder = "", host, ftp}) {
+ * @param {Pick<Filled, "kind" | "host" | "program"> & {folder?: string}} filled */
+function targetOf({kind, folder = "", host, program}) {
   if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
   const place = host
     .trim()
     .replace(/^\w+:\/\//, "")
     .replace(/\/.*$/, "");
-  if (!place || kind === "lan") return place && `lan://${place}`;
-  const ends = {sphaira: "", sysftpd: "/games", dbi: ":6000/"};
+  const end = FTP_PLACES[program];
+  if (!place || end === undefined) return place && `lan://${place}`;
   const hasPort = /:\d+$/.test(place);
-  return `ftp://${place}${hasPort ? ends[ftp].replace(/^:\d+/, "") : ends[ftp]}`;
+  return `ftp://${place}${hasPort ? end.replace(/^:\d+/, "") : end}`;
 }
 
 function serverAddress() {
@@ -13027,36 +13023,49 @@ function renderWayStep() {
 /** @param {Adding} adding
  * @param {Filled} filled */
 function renderConsoleStep({found, note}, {program}) {
-  const text = {...PLAIN_TEXT, autocomplete: "off"};
-  const host = {...text, inputmode: "url", placeholder: "192.168.1.20", required: true};
   const choose = ({address, port}) =>
     setDraft("adding", {
       ...state.drafts.adding,
       // An installer on that console has a port of its own.
-      host: port === 5000 || !(program in PROGRAMS) ? address : `${address}:${port}`,
+      host: port === 5000 || !(program in FTP_PLACES) ? address : `${address}:${port}`,
     });
+  const find = h.div(
+    {class: "found", key: "found", role: "status"},
+    button(WORDS.findConsoles, findConsoles, {disabled: note === WORDS.finding}),
+    (found || []).map(place =>
+      button(WORDS.foundConsole(place.address), () => choose(place), {
+        key: `${place.address}:${place.port}`,
+        class: "plain",
+      }),
+    ),
+    note && h.p("note", note),
+  );
+  return [
+    renderConsoleFields(program, find),
+    program === "sysftpd" && [
+      field(WORDS.ftpUser, "user", TYPED),
+      field(WORDS.ftpPassword, "password", {...TYPED, type: "password"}),
+    ],
+    field(WORDS.deviceName, "name", DEVICE_NAME),
+    !state.hasClient && h.p("note", WORDS.cannotSend),
+    renderNext(WORDS.add, {disabled: !state.hasClient}),
+  ];
+}
+
+/** What is asked of a console, whoever sends to it.
+ * @param {VNode} [help] to find its address */
+function renderConsoleFields(program, help) {
+  const host = {
+    ...TYPED,
+    inputmode: "url",
+    placeholder: "192.168.1.20",
+    required: true,
+  };
   return [
     renderChoices("program", WORDS.program, WORDS.programs),
     h.p("lead", WORDS.programNotes[program]),
-    h.div(
-      {class: "found", key: "found", role: "status"},
-      button(WORDS.findConsoles, findConsoles, {disabled: note === WORDS.finding}),
-      (found || []).map(place =>
-        button(WORDS.foundConsole(place.address), () => choose(place), {
-          key: `${place.address}:${place.port}`,
-          class: "plain",
-        }),
-      ),
-      note && h.p("note", note),
-    ),
+    help,
     field(WORDS.consoleHost, "host", host, WORDS.consoleHostHint),
-    program === "sysftpd" && [
-      field(WORDS.ftpUser, "user", text),
-      field(WORDS.ftpPassword, "password", {...text, type: "password"}),
-    ],
-    field(WORDS.deviceName, "name", {...text, ...DEVICE_NAME}),
-    !state.hasClient && h.p("note", WORDS.cannotSend),
-    renderNext(WORDS.add, {disabled: !state.hasClient}),
   ];
 }
 
@@ -13094,7 +13103,7 @@ function renderReady(device) {
 }
 
 /** Radio buttons for a field of the form.
- * @param {"way" | "program" | "kind" | "system" | "ftp" | "lan" | "fetcher"} name
+ * @param {"way" | "program" | "kind" | "system" | "fetcher"} name
  * @param {Record<string, string | string[]>} choices labels, some with a hint */
 function renderChoices(name, label, choices) {
   return h.div(
@@ -13110,24 +13119,17 @@ function renderChoices(name, label, choices) {
 }
 
 /** @param {Filled} filled */
-function renderTargetStep({kind, system, ...programs}) {
-  const text = {...PLAIN_TEXT, autocomplete: "off"};
-  const host = {...text, inputmode: "url", placeholder: "192.168.1.20", required: true};
-  const overNetwork = (name, choices, notes) => [
-    renderChoices(name, WORDS.program, choices),
-    h.p("lead", notes[programs[name]]),
-    field(WORDS.consoleHost, "host", host, WORDS.consoleHostHint),
-  ];
-  const folder = {...text, placeholder: FOLDERS[system], required: true};
-  const place = {
-    folder: () => field(WORDS.folderPath, "folder", folder),
-    ftp: () => overNetwork("ftp", PROGRAMS, WORDS.programNotes),
-    lan: () => overNetwork("lan", INSTALLERS, WORDS.programNotes),
-  };
+function renderTargetStep({kind, system, program}) {
+  const folder = {...TYPED, placeholder: FOLDERS[system], required: true};
   return [
     renderChoices("kind", WORDS.targetStep, WORDS.targets),
-    h.div({class: "place", key: kind}, place[kind]()),
-    field(WORDS.deviceName, "name", {...text, ...DEVICE_NAME}),
+    h.div(
+      {class: "place", key: kind},
+      kind === "folder"
+        ? field(WORDS.folderPath, "folder", folder)
+        : renderConsoleFields(program),
+    ),
+    field(WORDS.deviceName, "name", DEVICE_NAME),
     renderNext(WORDS.next),
   ];
 }
@@ -13175,18 +13177,20 @@ function renderPairing({code, pairing}) {
 
 /** @param {Adding} adding
  * @param {Filled} filled */
-function renderConnectStep({pairing}, {kind, name}) {
+function renderConnectStep({pairing}, {kind, program, name}) {
   const device = deviceOf(pairing?.device);
   const hasCalled = device !== undefined && device.state !== "new";
   const {target = ""} = device || {};
-  const isReady = hasCalled && (isTargetReady(target) || kind === "lan");
+  const console = program in FTP_PLACES ? "ftp" : "lan";
+  const place = kind === "folder" ? kind : console;
+  const isReady = hasCalled && (isTargetReady(target) || place === "lan");
   const {paired, called, ...answers} = WORDS.connects;
   const why = hasCalled && !isReady ? target : "";
   return [
     renderTicks(
       renderTick(paired, Boolean(pairing?.device)),
       renderTick(called(device?.name || name.trim() || WORDS.exampleDevice), hasCalled),
-      renderTick(answers[kind], isReady, why),
+      renderTick(answers[place], isReady, why),
     ),
     device && isReady && renderReady(device),
   ];

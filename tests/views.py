@@ -308,7 +308,7 @@ def view_add_device_lines(page: Any, address: str) -> None:
 def view_add_device_ftp(page: Any, address: str) -> None:
     view_add_device(page, address)
     choose_computer(page)
-    page.get_by_label("Console, over FTP").check()
+    page.get_by_role("radio", name="A console").check()
     page.get_by_label("sys-ftpd", exact=True).check()
     page.get_by_label("Address of the console").fill("192.168.1.20")
 
