@@ -423,11 +423,16 @@ def format_option(value: Any) -> str:
 
 class Problem(Exception):
     """An error of the caller or of the machine: `str()` is for a person, `code` for a
-    program."""
+    program. With a `reason` that sentence has a code of its own, by which the page can
+    translate it, and `of` has what varies in it."""
 
     status, code = 400, "bad_request"
     headers: Mapping[str, str] = {}
     exit_code = 2
+
+    def __init__(self, message: str = "", reason: str = "", *of: object) -> None:
+        super().__init__(message)
+        self.reason = {"reason": reason, "of": of} if reason else {}
 
 
 class BadSetting(Problem):
@@ -486,7 +491,8 @@ class TooManyTries(Problem):
 
     def __init__(self, wait: float) -> None:
         seconds = math.ceil(wait)
-        super().__init__(f"Too many wrong passwords. Try again in {seconds} s.")
+        message = f"Too many wrong passwords. Try again in {seconds} s."
+        super().__init__(message, "too_many_tries", seconds)
         self.headers = {"Retry-After": str(seconds)}
 
 
@@ -1073,7 +1079,11 @@ def password_matches(password: str, stored: str | None) -> bool:
 def check_password(password: str) -> str:
     """Return a new password. :raises Problem: it is too short, or is not text."""
     if len(password) < MIN_PASSWORD_LENGTH:
-        raise Problem(f"A password has at least {MIN_PASSWORD_LENGTH} characters.")
+        raise Problem(
+            f"A password has at least {MIN_PASSWORD_LENGTH} characters.",
+            "short_password",
+            MIN_PASSWORD_LENGTH,
+        )
     if not is_text(password):
         raise Problem(NOT_TEXT)
     return password
@@ -1083,9 +1093,14 @@ def check_account_name(name: str) -> str:
     """Return a new account's name, normalized. :raises Problem: it is not allowed."""
     name = normalized(name.strip())
     if not 1 <= len(name) <= 64 or not name.isprintable() or ":" in name:
-        raise Problem("An account name has 1 to 64 printable characters, without ':'.")
+        raise Problem(
+            "An account name has 1 to 64 printable characters, without ':'.",
+            "bad_account_name",
+        )
     if name.casefold() == SCANNER:
-        raise Problem(f"The account name {SCANNER} is reserved.")
+        raise Problem(
+            f"The account name {SCANNER} is reserved.", "reserved_account_name", SCANNER
+        )
     return name
 
 
@@ -1777,7 +1792,9 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
         with storage_problems():
             db.execute(sql, {**row, **columns})
     except sqlite3.IntegrityError as error:
-        raise Conflict("The entry is queued again in another item.") from error
+        raise Conflict(
+            "The entry is queued again in another item.", "queued_again"
+        ) from error
 
 
 def next_status(row: Row, report: Mapping[str, Any]) -> str:
@@ -1785,7 +1802,7 @@ def next_status(row: Row, report: Mapping[str, Any]) -> str:
     status = row["status"]
     is_owned = QUEUE_STATUSES[status].is_running and not is_owner(row, report)
     if is_owned or row["device"] not in (None, report.get("key")):
-        raise Conflict(OWNED)
+        raise Conflict(OWNED, "item_taken")
     events = QUEUE_STATUSES[status].next
     event = "offered" if report.get("offered") else report.get("status", "figures")
     if report.get("release") and "release" in events:
@@ -1826,14 +1843,18 @@ def check_device_name(db: sqlite3.Connection, name: str, but: str = "") -> None:
     plain = name.strip().casefold()
     for row in db.execute("SELECT id, label FROM keys WHERE is_device"):
         if row["id"] != but and row["label"].strip().casefold() == plain:
-            raise Conflict(f"There is a device named {name.strip()} already.")
+            raise Conflict(
+                f"There is a device named {name.strip()} already.",
+                "device_name_taken",
+                name.strip(),
+            )
 
 
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
     """:raises NotFound: the account may not send to this device."""
     sql = "SELECT 1 FROM keys WHERE id = ? AND is_device AND (account = ? OR shared)"
     if device is not None and not db.execute(sql, (device, account)).fetchone():
-        raise NotFound("There is no such device that you may send to.")
+        raise NotFound("There is no such device that you may send to.", "no_device")
 
 
 def remove_keys(db: sqlite3.Connection, keys: Iterable[Row]) -> int:
@@ -2475,7 +2496,9 @@ class Accounts:
         """
         with self.database.writing() as db:
             if self.credentials(name):
-                raise Conflict(f"There is an account {name} already.")
+                raise Conflict(
+                    f"There is an account {name} already.", "account_name_taken", name
+                )
             row = db.execute(
                 "INSERT INTO accounts (name, password, admin, created_at) VALUES"
                 " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
@@ -2548,12 +2571,12 @@ class Accounts:
     @staticmethod
     def _change(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> None:
         if not db.execute(sql, values).rowcount:
-            raise NotFound("There is no such account.")
+            raise NotFound("There is no such account.", "no_account")
         sql = "SELECT count(*) AS count, total(admin) AS admins FROM accounts"
         left = db.execute(sql).fetchone()
         if left["count"] and not left["admins"]:
             message = "The last admin cannot be removed or demoted."
-            raise Conflict(f"{message} Add another admin first.")
+            raise Conflict(f"{message} Add another admin first.", "last_admin")
 
     # Keys
 
@@ -2732,7 +2755,7 @@ class Entries:
         sql = "SELECT entry_json FROM answers WHERE id = ? AND state = 'here'"
         text = self.database.value(sql, (entry,))
         if text is None:
-            raise NotFound(NO_ENTRY)
+            raise NotFound(NO_ENTRY, "no_entry")
         found: dict[str, Any] = json.loads(text)
         return found
 
@@ -2746,7 +2769,7 @@ class Entries:
         with self.database.reading() as db:
             row = db.execute(sql, (entry,)).fetchone()
             if row is None:
-                raise NotFound(NO_ENTRY)
+                raise NotFound(NO_ENTRY, "no_entry")
             [bare] = read_entries(db, [entry])
         facts = bare["facts"] | part_facts(bare["file_type"], bare["facts"])
         facts["name"] = derived({**bare, "overrides": {}})["name"]
@@ -2820,7 +2843,7 @@ class Entries:
         with self.changing() as db:
             rows = read_entries(db, [entry])
             if not rows:
-                raise NotFound(NO_ENTRY)
+                raise NotFound(NO_ENTRY, "no_entry")
             old: Row = rows[0]["overrides"]
             rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
             write_entries(db, rows)
@@ -3082,7 +3105,10 @@ class Devices:
                 check_device_name(db, changes["name"], device)
             by_client = "SELECT 1 FROM keys WHERE id = ? AND address = ''"
             if CONSOLE.keys() & changes and db.execute(by_client, (device,)).fetchone():
-                raise Conflict("A client serves this device, and has its address.")
+                raise Conflict(
+                    "A client serves this device, and has its address.",
+                    "served_by_client",
+                )
             row = db.execute(
                 "UPDATE keys SET label = coalesce(:name, label),"
                 " shared = coalesce(:shared, shared),"
@@ -3117,7 +3143,7 @@ class Devices:
             row = self.clients.item_of(db, account, item, admin)
             check_device(db, row["account"], device)
             if row["status"] != "pending":
-                raise Conflict("The item is being sent, or has ended.")
+                raise Conflict("The item is being sent, or has ended.", "item_is_busy")
             update_item(db, row, {**NEW_ITEM, "device": device})
 
     def move_freed(self, account: int, device: str | None) -> None:
@@ -3314,7 +3340,7 @@ class Clients:
         )
         for row in self.progress.current(found):
             return row
-        raise NotFound("There is no such item in your queue.")
+        raise NotFound("There is no such item in your queue.", "no_item")
 
     def check_item(self, account: int, item: str) -> None:
         """:raises NotFound: the account has no such item."""
@@ -3341,14 +3367,14 @@ class Queue:
         """
         done = self.send_all(account, [entry], device)
         for failure in done["failed"]:
-            raise NotFound(failure["message"])
+            raise NotFound(failure["message"], failure["reason"])
         return bool(done["added"])
 
     def send_all(self, account: int, entries: Sequence[str], device: str | None) -> Row:
         """Queue entries, those of a title one after the other: base, updates, add-ons.
 
         Return the ids that were "added" and, in the same order, those that are pending
-        or processing "already"; and what "failed", each as entry_id and message.
+        or processing "already"; and what "failed", each as entry_id, message, reason.
 
         :param device: whose key alone may send them; with None, any of the account's.
         :raises NotFound: there is no device with this id that it may send to.
@@ -3367,14 +3393,16 @@ class Queue:
                 (account, device, self.database.time(), json.dumps(here)),
             )
             added = {row["entry"] for row in done}
-        why = {"offline": "Its disk is not connected."}
+        away = {"message": "Its disk is not connected.", "reason": "disk_away"}
+        unknown = {"message": NO_ENTRY, "reason": "no_entry"}
         missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
-        messages = [why.get(states.get(entry, ""), NO_ENTRY) for entry in missing]
-        failed = zip(missing, messages, strict=True)
         return {
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
-            "failed": [{"entry_id": entry, "message": text} for entry, text in failed],
+            "failed": [
+                {"entry_id": one, **(away if states.get(one) == "offline" else unknown)}
+                for one in missing
+            ],
         }
 
     def send_title(self, account: int, title: str, device: str | None = None) -> Row:
@@ -3393,7 +3421,7 @@ class Queue:
             {"account": account, "title": title, "device": device},
         )
         if not rows:
-            raise NotFound("There is no such title.")
+            raise NotFound("There is no such title.", "no_title")
         unsent = [row["id"] for row in rows if not row["is_sent"]]
         return self.send_all(account, unsent or [row["id"] for row in rows], device)
 
@@ -3476,7 +3504,7 @@ class Queue:
         with self.database.writing() as db:
             row = self.clients.item_of(db, account, item, admin)
             if "retry" not in QUEUE_STATUSES[row["status"]].next:
-                raise Conflict("The item is in the queue.")
+                raise Conflict("The item is in the queue.", "item_is_open")
             replaces = row["replaces"] or way == "replace"
             update_item(db, row, {**NEW_ITEM, "replaces": replaces})
 
@@ -3486,7 +3514,7 @@ class Queue:
             row = self.clients.item_of(db, account, item, admin)
             events = QUEUE_STATUSES[row["status"]].next
             if "cancel" not in events:
-                raise Conflict("The item has ended.")
+                raise Conflict("The item has ended.", "item_has_ended")
             ended = {"status": events["cancel"], "ended_at": self.database.time()}
             update_item(db, row, ended)
 
@@ -3644,7 +3672,7 @@ class Uploads:
         sql = "SELECT * FROM uploads WHERE account = ? AND id = ?"
         if row := self.database.row(sql, (account, upload)):
             return row
-        raise NotFound("There is no such upload.")
+        raise NotFound("There is no such upload.", "upload_gone")
 
     def reserve(self, upload: str, name: str | None, inode: int | None) -> None:
         sql = "UPDATE uploads SET reserved = ?, inode = ? WHERE id = ?"
@@ -4323,9 +4351,9 @@ class Inbox:
     def facts(self, caller: Caller) -> Row:
         """Return which files a caller may add. :raises NotFound, Forbidden: none."""
         if not self.path:
-            raise NotFound("No files can be added: no inbox is set.")
+            raise NotFound("No files can be added: no inbox is set.", "no_inbox")
         if not caller.admin and self.settings.inbox_for == "admins":
-            raise Forbidden("Only an admin may add files.")
+            raise Forbidden("Only an admin may add files.", "admins_only")
         return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
 
     @contextlib.contextmanager
@@ -4351,12 +4379,13 @@ class Inbox:
         is_cover = name.lower().endswith(COVERS) and size <= MAX_COVER_BYTES
         is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
         if name.startswith(HIDDEN) or not (is_cover or is_listed):
-            raise Problem(
-                "Only the library's types of files, and covers, can be added."
-            )
+            message = "Only the library's types of files, and covers, can be added."
+            raise Problem(message, "bad_file_type")
         with self._open() as inbox:
             if self.folder in self._problems:
-                raise StorageFailed("The disk of the inbox is offline.")
+                raise StorageFailed(
+                    "The disk of the inbox is offline.", "inbox_offline"
+                )
             upload = self.uploads.begin(account, name, size, modified)
             wanted = 0
             for row in self.uploads.all():
@@ -4372,7 +4401,9 @@ class Inbox:
         free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
         if wanted > free:
             room = f"{max(free, 0) / 1e9:.1f} GB, and {wanted / 1e9:.1f} are wanted"
-            raise StorageFull(f"The disk of the inbox has room for {room}.")
+            raise StorageFull(
+                f"The disk of the inbox has room for {room}.", "inbox_full"
+            )
 
     @contextlib.contextmanager
     def _turn(self, account: int, upload: str) -> Iterator[Row]:
@@ -4380,7 +4411,7 @@ class Inbox:
         with self._lock:
             count = [*self._running.values()].count(account)
             if upload in self._running or count >= MAX_UPLOADS_AT_ONCE:
-                raise Busy("Another piece is being written. Try again.")
+                raise Busy("Another piece is being written. Try again.", "upload_busy")
             self._running[upload] = account
         try:
             yield self.uploads.get(account, upload)
@@ -4399,7 +4430,7 @@ class Inbox:
             return self._ended[upload]
         with self._turn(account, upload) as row, self._open() as inbox:
             if not inbox.stat(PART.format(upload)):
-                raise NotFound("What was uploaded is gone.")
+                raise NotFound("What was uploaded is gone.", "upload_gone")
             with inbox.make(PART.format(upload)) as part:
                 length, begun = body.seek(0, os.SEEK_END), part.seek(0, os.SEEK_END)
                 body.seek(0)
@@ -6069,15 +6100,17 @@ def check_console(values: Row) -> Row:
     target = values.get("target", "lan://console")
     parts = address_parts(target)
     if target.startswith("folder:"):
-        raise Problem("The target is a folder: pair the computer that has the card.")
+        raise Problem(
+            "The target is a folder: pair the computer that has the card.", "bad_target"
+        )
     if parts is None or parts.scheme not in ("ftp", "lan"):
-        raise Problem(f"The target must be {TARGET_FORMS}.")
+        raise Problem(f"The target must be {TARGET_FORMS}.", "bad_target")
     if "@" in parts.netloc:
-        raise Problem("The target has a user in it. Use the field user.")
+        raise Problem("The target has a user in it. Use the field user.", "bad_target")
     if parts.query or parts.fragment or (parts.scheme == "lan" and parts.path):
-        raise Problem(f"The target has more in it than {TARGET_FORMS}.")
+        raise Problem(f"The target has more in it than {TARGET_FORMS}.", "bad_target")
     if not all(str(values.get(name, "")).isprintable() for name in CONSOLE):
-        raise Problem("Target, user and password must be one line each.")
+        raise Problem("Target, user and password must be one line each.", "bad_target")
     return values
 
 
@@ -6094,7 +6127,9 @@ def client_command() -> list[str]:
     :raises NotFound: this server does not have the client."""
     spec = importlib.util.find_spec(CLIENT)
     if spec is None or spec.origin is None:
-        raise NotFound(f"{CLIENT}.py is missing: put it beside catalogd.py.")
+        raise NotFound(
+            f"{CLIENT}.py is missing: put it beside catalogd.py.", "no_client"
+        )
     if is_bundled():
         return [sys.executable, CLIENT]
     options = ["-I", "-X", "utf8", "-c", CLIENT_CODE]
@@ -6248,7 +6283,9 @@ class Consoles:
     def find(self) -> list[Row]:
         """Return what `find_consoles` does, for one caller at a time. :raises Busy:"""
         if not self._searching.acquire(blocking=False):
-            raise Busy("Somebody looks for consoles already. Try again.")
+            raise Busy(
+                "Somebody looks for consoles already. Try again.", "already_searching"
+            )
         try:
             return find_consoles(own_networks(), FTP_PORTS)
         finally:
@@ -6356,7 +6393,11 @@ GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
-WRONG_LOGIN = "The name or the password is wrong."
+NO_REASON: Row = {}
+WRONG_PASSWORDS = {  # by their reasons
+    "wrong_login": "The name or the password is wrong.",
+    "wrong_current_password": "The current password is wrong.",
+}
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
@@ -6412,7 +6453,9 @@ def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPRe
     return bottle.HTTPResponse(body, status, {**JSON_HEADERS, **headers})
 
 
-def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
+def error_answer(
+    status: int, code: str, message: str, reason: Row = NO_REASON, **headers: str
+) -> Any:
     """Return an error, and write a line to the log. That line has neither the query,
     which may contain a key, nor the token of a console address."""
     environ = bottle.request.environ
@@ -6420,7 +6463,8 @@ def error_answer(status: int, code: str, message: str, **headers: str) -> Any:
     call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
     log.log(logging.INFO if status < 500 else logging.ERROR, "%s", line)
-    return json_answer(json_body(False, error=code, message=message), status, **headers)
+    body = json_body(False, error=code, message=message, **reason)
+    return json_answer(body, status, **headers)
 
 
 def request_header(name: str, default: Any = "") -> Any:
@@ -6497,8 +6541,9 @@ class Web:
                 arguments.append(parse(rule.fields, request_body()))
             answer = rule.answer(*arguments, **parts)
         except Problem as problem:
-            code, message = problem.code, str(problem)
-            return error_answer(problem.status, code, message, **problem.headers)
+            status, code, text = problem.status, problem.code, str(problem)
+            reason = problem.reason if rule.path.startswith("/web/") else {}
+            return error_answer(status, code, text, reason, **problem.headers)
         except bottle.HTTPError:
             raise
         except Exception:
@@ -6524,7 +6569,7 @@ class Web:
         if bottle.request.method not in ("GET", "HEAD"):
             reject_other_sites(self.settings)
         if access == "admin" and not caller.admin:
-            raise Forbidden("Only an admin may do this.")
+            raise Forbidden("Only an admin may do this.", "admins_only")
         return caller
 
     def _admit_check(self) -> Caller:
@@ -6586,7 +6631,7 @@ def reject_other_sites(settings: Settings) -> None:
     public = urllib.parse.urlsplit(settings.base_url).netloc or host
     origin = request_header("Origin", host).rpartition("://")[2]
     if site not in ("same-origin", "none") or origin not in (host, public):
-        raise Forbidden("The call comes from a page of another site.")
+        raise Forbidden("The call comes from a page of another site.", "other_site")
 
 
 def base_url(settings: Settings) -> str:
@@ -6663,7 +6708,7 @@ class SignInCalls(Calls):
         reject_other_sites(self.settings)
         with self._lock:
             if self.accounts.exist():
-                raise Conflict("There is an account already. Sign in.")
+                raise Conflict("There is an account already. Sign in.", "has_account")
             self._check_setup_code(body["code"])
             name = check_account_name(body["username"])
             password = hash_password(check_password(body["password"]))
@@ -6676,7 +6721,9 @@ class SignInCalls(Calls):
         is_right = is_code(code, self.accounts.setup_code())
         self.address_throttle.record(is_right, subject)
         if not is_right:
-            raise WrongPassword("The setup code is not the one that was printed.")
+            raise WrongPassword(
+                "The setup code is not the one that was printed.", "wrong_setup_code"
+            )
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
@@ -6690,7 +6737,7 @@ class SignInCalls(Calls):
         self.accounts.add_key(account, label, hash_token(key), by_login=True)
         return {"api_key": key}
 
-    def _check_login(self, name: str, password: str, why: str = WRONG_LOGIN) -> int:
+    def _check_login(self, name: str, password: str, why: str = "wrong_login") -> int:
         """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
         name = normalized(name.strip())
         address = address_subject(bottle.request.environ["REMOTE_ADDR"])
@@ -6709,7 +6756,7 @@ class SignInCalls(Calls):
             for throttle, subject in subjects:
                 throttle.record(is_right, subject)
             if not is_right:
-                raise WrongPassword(why)
+                raise WrongPassword(WRONG_PASSWORDS[why], why)
             self._good[account, address] = True
             for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
                 del self._good[oldest]
@@ -6742,7 +6789,7 @@ class SignInCalls(Calls):
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
-        self._check_login(caller.name, body["old"], "The current password is wrong.")
+        self._check_login(caller.name, body["old"], "wrong_current_password")
         self.accounts.change(caller.account, hash_password(new), keep=caller.credential)
 
     @route("GET /web/sessions", access="session")
@@ -6776,7 +6823,7 @@ class AccountCalls(Calls):
     @route(f"DELETE {ONE_ACCOUNT}", access="admin")
     def remove_account(self, caller: Caller, account: str) -> None:
         if int(account) == caller.account:
-            raise Conflict("You are signed in with this account.")
+            raise Conflict("You are signed in with this account.", "own_account")
         self.accounts.remove(int(account))
 
 
@@ -6819,7 +6866,9 @@ class DeviceCalls(Calls):
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
         if CONSOLE.keys() & body and not caller.admin:
-            raise Forbidden("Only an admin may change the address of a console.")
+            raise Forbidden(
+                "Only an admin may change the address of a console.", "admins_only"
+            )
         account = None if caller.admin else caller.account
         self.devices.change(device, check_console(body), account)
 
@@ -6921,7 +6970,7 @@ class LibraryCalls(Calls):
     def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
         if file := self.backups.last():
             return file_answer(file, os.path.basename(file.path))
-        raise NotFound("There is no backup yet.")
+        raise NotFound("There is no backup yet.", "no_backup")
 
 
 class UploadCalls(Calls):
@@ -6962,7 +7011,7 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     """
     url = values["url"]
     if not is_web_address(url):
-        raise Problem(f"{url!r} is not an http or https address.")
+        raise Problem(f"{url!r} is not an http or https address.", "bad_link")
     url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
     kind = values.get("file_type") or file_type(urllib.parse.urlsplit(url).path)
     kind = kind.lstrip(".").lower()
@@ -7373,7 +7422,9 @@ def open_content(known: ServedFile) -> Content:
     try:
         return open_file(known.path, known.folder, Content)
     except OSError as error:
-        raise NotFound("The entry's file cannot be read now.") from error
+        raise NotFound(
+            "The entry's file cannot be read now.", "file_unreadable"
+        ) from error
 
 
 def file_answer(
@@ -8440,6 +8491,9 @@ const WORDS = {
   reconnecting: "Reconnecting to the server",
   unreachable: "The server cannot be reached.",
   failed: "Something went wrong. Try again.",
+  // Sentences of the server, such as `device_name_taken: name => ...`, by the names
+  // that packaging/reference.md lists. Where there is none, its own is shown.
+  problems: {},
 
   signIn: "Sign in",
   signInLead: "Your home game library.",
@@ -9222,7 +9276,7 @@ function initialState() {
     notify: remembered("notify", "") === "yes",
 
     // What the server told:
-    answers: /** @type {Record<string, Answer>} */ ({}), // the last, by path
+    changesTag: /** @type {string | null} */ (null), // the ETag of the last changes
     // Why something could not be loaded, by its name in LOADS:
     problems: /** @type {Record<string, string>} */ ({}),
     entries: /** @type {Entry[] | null} */ (null),
@@ -9236,7 +9290,7 @@ function initialState() {
       ...{finished: null, next: null, problem: "", folders: null},
     }),
     keys: /** @type {Key[] | null} */ (null),
-    address: /** @type {ConsoleAddress | null} */ (null),
+    dir: /** @type {ConsoleAddress | null} */ (null),
     sessions: /** @type {Session[] | null} */ (null),
     accounts: /** @type {ListedAccount[] | null} */ (null),
     status: /** @type {Health | null} */ (null),
@@ -9584,7 +9638,12 @@ async function rejected(data) {
     lock();
     await never();
   }
-  return new Problem(data.message);
+  return new Problem(sentence(data));
+}
+
+/** A sentence of the server, as the table of words has it. */
+function sentence({message, error, reason = error, of = []}) {
+  return WORDS.problems[reason]?.(...of) || message;
 }
 
 function setConnected(connected) {
@@ -9619,14 +9678,16 @@ function explain(error) {
 const LOADS = {
   changes: loadChanges,
   devices: loadChanges,
+  queue: loadChanges,
   scan: loadChanges,
+  send: loadChanges,
   entries: loadEntries,
   keys: loadAnswer,
   sessions: loadAnswer,
   accounts: loadAnswer,
   tidy: loadAnswer,
   status: loadAnswer,
-  address: name => loadAnswer(name, "web/dir"),
+  dir: loadAnswer,
 };
 const RETRY_PAUSE = 1500; // milliseconds between attempts to reach the server
 const BUSY_PAUSE = 2200; // between polls while something is sent or scanned
@@ -9634,6 +9695,7 @@ const ADDING_PAUSE = 1000; // while somebody watches a device connect
 const REST_PAUSE = 5500;
 const HIDDEN_PAUSE = 15500; // while nobody sees the page, but wants notifications
 let timer = 0; // of the next poll
+let changeCalls = 0;
 
 /** Load what the server tells under this name. Why that failed is kept until it is
  * loaded. */
@@ -9667,18 +9729,6 @@ function pollAll() {
   for (const name of new Set(["changes", ...shown, ...failed])) poll(name);
 }
 
-/** @typedef {{etag?: string | null}} Answer */
-
-/** Return what a path answers, or null if that has not changed, or if a later call or
- * signing out has made this one obsolete. */
-async function fetchChanged(path) {
-  const answer = (state.answers[path] = {...state.answers[path]});
-  const {data, etag} = await request("GET", path, null, answer.etag);
-  if (state.answers[path] !== answer) return null;
-  answer.etag = etag;
-  return data;
-}
-
 /** Load what a path answers, or what of that has the name. */
 async function loadAnswer(name, path = `web/${name}`) {
   const data = await call("GET", path);
@@ -9691,9 +9741,12 @@ async function loadChanges() {
   const {items: before, scan: lastScan} = state;
   const shown = state.queue.finishedShown;
   const watched = state.adding?.device ? `&watch=${state.adding.device}` : "";
-  const data = await fetchChanged(`web/changes?finished=${shown}${watched}`);
+  const path = `web/changes?finished=${shown}${watched}`;
+  const number = ++changeCalls;
+  const {data, etag} = await request("GET", path, null, state.changesTag);
   if (state.adding?.pairing && !state.adding.pairing.device) await loadPairing("GET");
-  if (!data || shown !== state.queue.finishedShown) return; // more are loaded by now
+  if (!data || number !== changeCalls) return; // a later call tells more
+  update({changesTag: etag});
   const {devices, sent, scan} = {...state, ...data};
   update({devices, sent, scan, ...data.queue});
   if (before && data.queue) announceChanges(before, data.queue.items);
@@ -10337,16 +10390,10 @@ function marksOfPart(part, status) {
 /** The account's devices, and those that others share, in this order. An admin also
  * sees others. */
 function reachable() {
-  return reachableOf(state.devices);
+  return (state.devices || [])
+    .filter(device => device.is_own || device.shared)
+    .sort((a, b) => Number(b.is_own) - Number(a.is_own));
 }
-
-const reachableOf = memo(
-  /** @param {Device[] | null} devices */
-  devices =>
-    (devices || [])
-      .filter(device => device.is_own || device.shared)
-      .sort((a, b) => Number(b.is_own) - Number(a.is_own)),
-);
 
 /** The id of the device that Send queues for, or null where there is none: then any
  * client of the account may take the items, or the one that was chosen is gone. */
@@ -10513,7 +10560,7 @@ function sendOrExplain(parts, name) {
 function tellSent(added, failed, name, device) {
   const count = formatNumber(added.length);
   if (failed.length) {
-    const why = failed[0].message;
+    const why = sentence(failed[0]);
     const some = WORDS.sentSome(count, formatNumber(failed.length), why);
     return toast(added.length ? some : WORDS.notSent(name, why), true);
   }
@@ -10538,10 +10585,7 @@ function whenSent(added, device) {
 }
 
 function undoSend(entries, device) {
-  return attempt(async () => {
-    await call("POST", "web/send/undo", {entries, device: device || undefined});
-    await poll("changes");
-  });
+  return changeList("POST", "send/undo", {entries, device: device || undefined});
 }
 
 function setQueueing(ids, isQueueing) {
@@ -12408,10 +12452,7 @@ function renderItemButton(item, action, icon, label) {
 }
 
 function changeQueue(path, body) {
-  return attempt(async () => {
-    await call("POST", `web/queue/${path}`, body);
-    await poll("changes");
-  });
+  return changeList("POST", `queue/${path}`, body);
 }
 
 // Views: what is announced of the queue, by toasts, notifications and to screen readers
@@ -12530,7 +12571,7 @@ function documentTitle() {
 /** The tabs, with what of LOADS each shows. */
 const TABS = {
   you: ["sessions"],
-  devices: ["address", "keys"],
+  devices: ["dir", "keys"],
   library: ["tidy"],
   people: ["accounts"],
   server: ["status"],
@@ -12549,9 +12590,9 @@ function tabs() {
 
 /** Change a row of a list, such as `keys/ID`, and load the list again. */
 async function changeRow(method, path, body) {
-  const [name] = path.split("/");
-  await call(method, `web/${path}`, body);
-  await poll(name);
+  const answer = await call(method, `web/${path}`, body);
+  await poll(path.split("/")[0]);
+  return answer;
 }
 
 function changeList(method, path, body) {
@@ -12801,7 +12842,7 @@ function addDevice() {
   const codes = {isFirst, code: "", pairing: null};
   update({adding: {...codes, step: 0, device: "", found: null, note: ""}});
   poll("changes");
-  poll("address");
+  poll("dir");
 }
 
 /** Go on to the next question, and do what this one asks for.
@@ -13211,7 +13252,7 @@ function renderTick(text, isDone, why = "") {
 }
 
 function renderFetchStep(fetcher) {
-  return renderLoaded("address", state.address, ({token}) =>
+  return renderLoaded("dir", state.dir, ({token}) =>
     token
       ? renderFetchLines(fetcher, token)
       : [
@@ -13266,9 +13307,8 @@ function renderCreateKey() {
 }
 
 async function createKey({label}) {
-  const {key} = await call("POST", "web/keys", {label});
+  const {key} = await changeRow("POST", "keys", {label});
   change("settings", {newKey: {label, key}});
-  await poll("keys");
 }
 
 function renderNewKey({label, key}) {
@@ -13415,7 +13455,7 @@ function renderConsole() {
   return panel(
     WORDS.console,
     h.p("lead", WORDS.consoleLead),
-    renderLoaded("address", state.address, renderConsoleAddress),
+    renderLoaded("dir", state.dir, renderConsoleAddress),
   );
 }
 
@@ -13428,11 +13468,9 @@ function renderConsoleAddress({token}) {
     h.div(
       "row-actions",
       askingButton(WORDS.replace, WORDS.consoleAddress, WORDS.replaceQuestion, () =>
-        changeAddress("POST"),
+        changeList("POST", "dir"),
       ),
-      askingButton(WORDS.revoke, WORDS.consoleAddress, WORDS.revokeAddress, () =>
-        changeAddress("DELETE"),
-      ),
+      endButton(WORDS.revoke, "dir", WORDS.consoleAddress, WORDS.revokeAddress),
     ),
   );
 }
@@ -13442,15 +13480,7 @@ function consoleAddress(token) {
 }
 
 function renderCreateAddress(props) {
-  return button(WORDS.createAddress, () => changeAddress("POST"), props);
-}
-
-/** Make the account another console address (POST), or revoke it (DELETE). */
-function changeAddress(method) {
-  return attempt(async () => {
-    await call(method, "web/dir");
-    await poll("address");
-  });
+  return button(WORDS.createAddress, () => changeList("POST", "dir"), props);
 }
 
 // Settings: folders and links
@@ -13670,9 +13700,8 @@ function renderAddAccount() {
 }
 
 async function addAccount(fields) {
-  await call("POST", "web/accounts", fields);
+  await changeRow("POST", "accounts", fields);
   toast(WORDS.accountAdded(fields.username));
-  await poll("accounts");
 }
 
 /** @param {ListedAccount} account

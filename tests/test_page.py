@@ -459,16 +459,25 @@ def test_every_class_of_the_style_is_used() -> None:
     assert styled - words == set()
 
 
-def test_language_and_direction_come_from_the_table_of_words(
+def test_language_direction_and_sentences_come_from_the_table_of_words(
     visit: Visit, demo: Demo
 ) -> None:
     page = visit()
     script = catalogd.JS.replace('direction: "ltr"', 'direction: "rtl"')
     script = script.replace('language: "en-GB"', 'language: "he"')
+    taken = "{account_name_taken: name => `${name}: already taken`}"
+    script = script.replace("problems: {}", f"problems: {taken}")
     page.route("**/script.js", lambda route: route.fulfill(body=script))
     sign_in(page, demo.store, demo.address, "Robin")
     VIEWS["queue"](page, demo.address)
     assert page.locator("html").get_attribute("lang") == "he"
+    page.goto(f"{demo.address}#settings/people")
+    form = page.get_by_role("region", name="Add an account")
+    form.get_by_label("Name").fill("Kim")
+    form.get_by_label("Password").fill("a long password")
+    button(form, "Add").click()
+    see(page, "Kim: already taken")
+    VIEWS["queue"](page, demo.address)
     cover = page.locator(".item .entry-cover").first.bounding_box()
     text = page.locator(".item .item-text").first.bounding_box()
     assert cover["x"] > text["x"]

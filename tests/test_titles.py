@@ -401,7 +401,8 @@ def test_a_title_whose_base_is_offline_is_sent_without_it(
     titles.scanner.scan()
     done = signed_in.post_json("/web/send", {"title": BASE}).json
     assert titles.sent(done) == ["A - Update 1"]
-    failed = {"entry_id": titles.id("A"), "message": "Its disk is not connected."}
+    why = {"message": "Its disk is not connected.", "reason": "disk_away"}
+    failed = {"entry_id": titles.id("A"), **why}
     assert done["failed"] == [failed]
 
 
@@ -431,7 +432,8 @@ def test_what_cannot_be_sent_does_not_hold_up_the_rest(
     body = {"entries": ["none", titles.id("A")]}
     done = signed_in.post_json("/web/send", body).json
     assert titles.sent(done) == ["A"]
-    failed = {"entry_id": "none", "message": "There is no such entry."}
+    why = {"message": "There is no such entry.", "reason": "no_entry"}
+    failed = {"entry_id": "none", **why}
     assert done["failed"] == [failed]
     signed_in.post_json("/web/send", {"title": "none"}, status=404)
 
