@@ -2076,9 +2076,10 @@ def copy_database(path: str, copy: str) -> None:
             raise Problem(f"{copy}: is there already, and is not a backup.")
         make_private(part)
         try:
-            with connected(path) as db, connected(part) as target:
+            with connected(path) as db:
                 check_content(db)
-                db.backup(target)
+                with connected(part) as target:
+                    db.backup(target)
             os.replace(part, copy)
         except BaseException:
             os.unlink(part)
@@ -8934,7 +8935,7 @@ const WORDS = {
   healthy: "All is well.",
   disks: "Disks",
   space: (free, used) => `${free} free, ${used} used`,
-  unknownSpace: "The disk does not tell.",
+  unknownSpace: "The disk is away.",
   backups: "Backups",
   backupsOff: "No backups are made.",
   noBackup: "No backup was made yet.",
@@ -14162,7 +14163,7 @@ CONSOLE_CHECK_SECONDS = 10.0  # between checks for devices that a command has ch
 NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
 MAX_NOTICE_LINES = 10
 MAX_NOTICE_BYTES = 1800  # less than Discord and ntfy take
-MAX_NOTICE_ANSWER = 200  # bytes of an answer that are told
+MAX_NOTICE_ANSWER = 200  # characters of an answer that are told
 NOTICES = {
     "completed": "{name} was sent ({account}).",
     "failed": "{name} has failed ({account}): {error:.200}",
@@ -14174,7 +14175,8 @@ SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
-MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself
+MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself, or of a notice
+MAX_ANSWER_BYTES = 1_000_000
 
 
 class Parser(argparse.ArgumentParser):
@@ -14339,7 +14341,7 @@ FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar=
     argument(
         "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
     ),
-    argument("--also", "a second TCP port, such as 80 (default: none)", type=PORT),
+    argument("--also", "another TCP port (default: none)", metavar="PORT", type=PORT),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
 )
 def serve(args: argparse.Namespace) -> None:
@@ -14355,9 +14357,7 @@ def serve(args: argparse.Namespace) -> None:
         with exclusive(args.data_dir, "serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
-            server = listen(web)
-            if args.also:
-                server.also_listen(open_socket(settings.host, args.also))
+            server = listen(web, args.also)
             with service_file(server, web, args.digest):
                 has_ended = run(server, scanner, web, args.open)
         if not has_ended:
@@ -14390,12 +14390,16 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
         os.remove(path)
 
 
-def listen(web: Web) -> Server:
-    """:raises Problem: the address cannot be bound."""
+def listen(web: Web, also: int | None = None) -> Server:
+    """:param also: another port, to show to people.
+    :raises Problem: the address cannot be bound."""
     limit = connection_limit(web.settings.connections)
     settings = dataclasses.replace(web.settings, connections=limit)
     sock = open_socket(settings.host, settings.port)
-    return Server(sock, web.app, settings, web.runs)
+    server = Server(sock, web.app, settings, web.runs)
+    if also is not None:
+        server.also_listen(open_socket(settings.host, also))
+    return server
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -14714,10 +14718,10 @@ def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
         body, kind = json.dumps(body), "application/json"
     headers = {"Title": title, "Content-Type": kind}
     try:
-        status, words = fetch(url, body.encode(), headers, size=MAX_NOTICE_ANSWER)
+        status, words = fetch(url, body.encode(), headers)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return False, without_secrets(str(error), parts)
-    told = without_secrets(words.decode(errors="replace"), parts)
+    told = without_secrets(words.decode(errors="replace"), parts)[:MAX_NOTICE_ANSWER]
     return 200 <= status < 300, f"{status} {told}".rstrip()
 
 
@@ -14818,11 +14822,10 @@ def fetch(
     body: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float = MAX_ANSWER_SECONDS,
-    size: int | None = None,
 ) -> tuple[int, bytes]:
     """Return status and body of an answer: of a GET, or of a POST with a body. It
     follows no redirect. The timeout is in seconds, for the connection and for each part
-    of the answer, of which at most `size` bytes are read.
+    of the answer.
     :raises OSError, http.client.HTTPException, ValueError:"""
     parts = urllib.parse.urlsplit(url)
     is_https = parts.scheme == "https"
@@ -14832,7 +14835,7 @@ def fetch(
         method = "GET" if body is None else "POST"
         call.request(method, place, body, {**(headers or {}), "Connection": "close"})
         answer = call.getresponse()
-        return answer.status, answer.read(size)
+        return answer.status, answer.read(MAX_ANSWER_BYTES)
 
 
 def notify(*states: str) -> None:

@@ -1130,7 +1130,7 @@ def test_a_signal_ends_the_scanner_and_the_server(
     number: int,
 ) -> None:
     server = Ending(number)
-    monkeypatch.setattr(catalogd, "listen", lambda web: server)
+    monkeypatch.setattr(catalogd, "listen", lambda web, also: server)
     assert catalogd.main(["serve", str(library.folder)]) == 0
     assert server.stopped
     with opened(data) as store, catalogd.exclusive(store.database.folder, "serve"):
@@ -1152,7 +1152,7 @@ def test_a_disk_that_does_not_answer_does_not_keep_the_process(
         monkeypatch.setattr(
             catalogd.Scanner, "stop", lambda scanner, wait: stop(scanner) and False
         )
-    monkeypatch.setattr(catalogd, "listen", lambda web: server)
+    monkeypatch.setattr(catalogd, "listen", lambda web, also: server)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
@@ -1265,8 +1265,7 @@ def test_the_addresses_of_this_machine_are_some_it_can_listen_on() -> None:
 def test_another_port_is_served_too_and_is_the_one_that_is_shown(
     service: catalogd.Web, scanner: catalogd.Scanner, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = catalogd.listen(service)
-    server.also_listen(catalogd.open_socket("127.0.0.1", 0))
+    server = catalogd.listen(service, also=0)
     thread = threading.Thread(target=server.run)
     thread.start()
     assert server.effective_port != server.shown_port

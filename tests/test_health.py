@@ -1,5 +1,6 @@
 """What the service tells of its health: folders, disks, scans, backups and damage."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -229,14 +230,17 @@ def test_a_damaged_database_is_not_copied_over_a_whole_copy(
     copy = tmp_path / "copy.db"
     catalogd.copy_database(str(path), str(copy))
     whole = copy.read_bytes()
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA writable_schema = ON")
-        sql = "UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'entries'"
-        db.execute(sql)
-    db.close()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+            CREATE TABLE odd (x);
+            INSERT INTO odd VALUES (NULL);
+            PRAGMA writable_schema = ON;
+            UPDATE sqlite_schema SET sql = 'CREATE TABLE odd (x NOT NULL)'
+            WHERE name = 'odd';
+        """)
     with pytest.raises(catalogd.Damaged) as problem:
         catalogd.copy_database(str(path), str(copy))
-    assert str(problem.value).startswith(f"{path}: ")
+    assert str(problem.value) == f"{path}: NULL value in odd.x."
     assert copy.read_bytes() == whole
     assert not [*tmp_path.glob("*.part*")]
 

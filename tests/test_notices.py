@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import json
 import logging
+import re
 import socket
 import threading
 import time
@@ -259,6 +260,16 @@ def test_a_failure_is_logged_once_without_the_secret_and_others_are_told(
     queued.report(queued.send("five"), status="completed")
     queued.notices.send()
     assert caplog.text.count("127.0.0.1 was not notified: 500") == 2
+
+
+def test_a_secret_is_not_told_where_the_answer_is_cut(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Receiver, "status", 404)
+    for start in range(180, 201):
+        monkeypatch.setattr(Receiver, "answer", b"-" * start + b"TopicOfMine" * 2)
+        _, told = catalogd.post_notice(f"{address}/TopicOfMine", "title", "text")
+        assert re.fullmatch(r"404 -{180,200}\.{0,6}", told)
 
 
 def test_no_redirect_is_followed(

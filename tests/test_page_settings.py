@@ -88,7 +88,7 @@ def test_an_admin_sees_the_room_on_each_disk_and_whether_all_is_well(
     row = disks.locator(".row").filter(has_text=str(library.folder))
     row.get_by_text(re.compile(r"^[\d.,]+ [GT]B free, [\d.,]+ [MGT]B used$")).wait_for()
     row = disks.locator(".row").filter(has_text="/missing")
-    see(row, "The disk does not tell.")
+    see(row, "The disk is away.")
     see(anna.get_by_role("region", name="Health"), "/missing does not exist yet.")
     scanner.state.problems.clear()
     anna.reload()
