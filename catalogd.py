@@ -2170,9 +2170,8 @@ class Database:
         self._idle.clear()
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            self.path, timeout=10, isolation_level=None, check_same_thread=False
-        )
+        db = sqlite3.connect(self.path, MAX_WRITE_WAIT_SECONDS, check_same_thread=False)
+        db.isolation_level = None  # transactions begin where the code says so
         self._all.append(db)
         db.row_factory = sqlite3.Row
         db.execute("PRAGMA foreign_keys = ON")
@@ -3469,9 +3468,8 @@ class Queue:
 
     def count_finished(self, account: int) -> int:
         """Return how many items that have ended the account may see."""
-        sql = (
-            "SELECT count(*) FROM items WHERE NOT is_open AND (sender = ? OR is_shared)"
-        )
+        sql = "SELECT count(*) FROM items WHERE NOT is_open"
+        sql += " AND (sender = ? OR is_shared)"
         return int(self.database.value(sql, (account,)))
 
     def sent(self, account: int) -> list[Row]:
@@ -5220,9 +5218,7 @@ class Scanner:
         added: list[tuple[FoundFile, None]] = []
         for batch in batches(changes.added):
             read = self.disks.read(file for file, content in batch if not content)
-            contents = [
-                (file, content or read.get(file.path)) for file, content in batch
-            ]
+            contents = [(file, old or read.get(file.path)) for file, old in batch]
             rows = [(file, content) for file, content in contents if content]
             self.disks.read_covers(file for file, _ in rows)
             # Each change of the list costs those who poll it.
@@ -5517,9 +5513,8 @@ class Health:
         state, backups = self.scanner.state, self.backups
         for path, problem in state.problems.copy().items():
             yield Fault("folders", path, problem)
-        yield Fault(
-            "scan", "", state.problem and f"The last scan failed: {state.problem}"
-        )
+        failure = state.problem and f"The last scan failed: {state.problem}"
+        yield Fault("scan", "", failure)
         yield Fault("data", "", self._space_fault(self.data, found))
         yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
         if backups.problem:
@@ -15194,9 +15189,8 @@ def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
     see it) or "unreadable"."""
     name = os.path.basename(known.path)
     try:
-        size, mtime, found = sha256(
-            known.path, known.folder, lambda count: line.read(count, name)
-        )
+        tick = functools.partial(line.read, name=name)
+        size, mtime, found = sha256(known.path, known.folder, tick)
     except OSError:
         result = "unreadable"
     else:
