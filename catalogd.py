@@ -7783,11 +7783,14 @@ input[type="checkbox"] {
 .shelf {
   --cover: 8.5rem;
   display: flex; gap: 1.75rem; padding: 1rem 2rem 0; margin: 0 -2rem;
-  overflow-x: auto; scroll-padding: 0 2rem; scrollbar-width: thin;
+  overflow-x: auto; scroll-padding: 0 2rem;
+  scrollbar-width: thin; scrollbar-color: var(--line) transparent;
 }
 .shelf:empty { display: none; }
 .shelf h2 { margin-bottom: .5rem; white-space: nowrap; }
 .shelf :is(.size, .newer) { display: none; }
+.shelf .entry-name { --lines: 2; }
+.shelf .contents { white-space: normal; }
 .shelf ul { display: flex; gap: 1rem; padding-bottom: .35rem; }
 .shelf .entry { width: var(--cover); flex: none; }
 .scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
@@ -7901,7 +7904,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
     background: var(--soft); box-shadow: none;
   }
   .entry .send > span { display: none; }
-  .shelf .entry-name { --lines: 1; grid-column-end: 3; min-height: 0; }
+  .shelf .entry-name { grid-column-end: 3; min-height: 0; }
   .shelf .send { grid-area: 1 / 1 / 2 / 3; place-self: end; margin: .35rem; }
 }
 
@@ -11111,10 +11114,9 @@ const shelvedTitles = memo(
     const newest = sorted(titles, "newest");
     const recent = newest.filter(title => title.created_at > since);
     const isFirstScan = recent.length > titles.length / 2;
-    return {
-      updates: newest.filter(title => FILTERS.updates(title, "")).slice(0, MAX_SHELF),
-      recent: isFirstScan ? [] : recent.slice(0, MAX_SHELF),
-    };
+    const updates = newest.filter(title => FILTERS.updates(title, ""));
+    const others = isFirstScan ? [] : recent.filter(title => !updates.includes(title));
+    return {updates: updates.slice(0, MAX_SHELF), recent: others.slice(0, MAX_SHELF)};
   },
 );
 
@@ -11475,7 +11477,7 @@ function renderDrawing(name, isSmall = false, source = name) {
   const longest = Math.max(...name.split(/\s+/).map(word => word.length));
   const text = {
     color: `oklch(${tone[6]} .02 ${hue})`,
-    fontSize: isSmall ? "" : `${Math.min(1, 9.5 / longest)}em`, // no word is cut
+    fontSize: isSmall ? "" : `${Math.min(1, 10.5 / longest)}em`, // no word is cut
     backgroundImage: isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
   };
   return h.span(

@@ -24,6 +24,7 @@ from browser import (  # noqa: E402
     DESK,
     PHONE,
     WIDE,
+    add_device,
     close_context,
     options,
     show,
@@ -121,9 +122,27 @@ def all_views(browser: Any, server: Demo, folder: str, views: Sequence[str]) -> 
                 picture(page, os.path.join(folder, file))
 
 
+def furnish(store: catalogd.Store) -> None:
+    """Add two devices that are there, have all of the queue be for the first, and all
+    titles but three be older."""
+    robin, kim = (store.accounts.id_of(name) for name in ("Robin", "Kim"))
+    living = add_device(store, "Living room", robin, shared=True)
+    add_device(store, "Bedroom", kim, shared=True)
+    with store.database.writing() as db:
+        db.execute("UPDATE queue SET device = :id, key = :id", {"id": living})
+        db.execute("UPDATE sent SET device = ?", (living,))
+        lately = ("Loom of Weather", "Otter Brigade", "Tidepool Tactics")
+        db.execute(
+            "UPDATE entries SET created_at = '2026-01-31T18:05:59'"
+            " WHERE name NOT IN (?, ?, ?)",
+            lately,
+        )
+
+
 def readme_pictures(browser: Any, server: Demo) -> None:
     folder = ROOT / "packaging"
     size = {"width": 1080, "height": 680}
+    furnish(server.store)
     with visiting(browser, server, "library", "light", size) as page:
         picture(page, f"{folder}/page.png")
     with visiting(browser, server, "queue", "dark", PHONE) as page:
