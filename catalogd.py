@@ -10070,7 +10070,7 @@ const FIRST_STATUSES = ["processing", "queueing", "offered", "pending", "failed"
 function workOutStatus({parts}, known) {
   const ofParts = new Map(parts.map(part => [part.id, statusOfPart(part, known)]));
   const offered = parts.filter(isCurrent);
-  const here = offered.filter(isHere);
+  const here = offered.filter(part => part.state === "here");
   const unsent = here.filter(part => !deliveryOf(part, known.sent));
   const found = new Set(ofParts.values());
   const isComplete = offered.every(part => ofParts.get(part.id) === "completed");
@@ -10118,11 +10118,6 @@ function hasNewer(parts, sent) {
  * @param {Entry} part */
 function isCurrent(part) {
   return !part.part;
-}
-
-/** @param {Entry} part */
-function isHere(part) {
-  return part.state === "here";
 }
 
 /** How this version of a part was sent, or undefined.
@@ -10429,11 +10424,6 @@ async function deviceToSendTo() {
   return ask({text: WORDS.deviceGone(state.device.name), choices});
 }
 
-/** Whether what is sent waits until somebody adds a device. */
-function needsDevice() {
-  return state.devices !== null && !reachable().length;
-}
-
 /** @returns {Device | undefined} with this id */
 function deviceOf(id) {
   return state.devices?.find(device => device.id === id);
@@ -10566,7 +10556,7 @@ function tellSent(added, failed, name, device) {
   if (!added.length) return;
   const place = deviceOf(device);
   const undo = {label: WORDS.undo, act: () => undoSend(added, device)};
-  const add = needsDevice() ? [{label: WORDS.addOne, act: addDevice}] : [];
+  const add = place ? [] : [{label: WORDS.addOne, act: addDevice}];
   const text = WORDS.sentParts(name, count, place ? deviceName(place) : "");
   toast(`${text} ${whenSent(added, place)}`, false, ...add, undo);
 }
@@ -11135,15 +11125,13 @@ function renderShelf() {
         h.section(
           {key: name},
           h.h2(null, WORDS.shelf[name]),
-          h.ul("covers", titles.map(renderShelved)),
+          h.ul(
+            "covers",
+            titles.map(title => renderCard(title, false)),
+          ),
         ),
     ),
   );
-}
-
-/** @param {Title} title */
-function renderShelved(title) {
-  return renderCard(title, false);
 }
 
 function renderDisksAway() {
@@ -12314,12 +12302,10 @@ function renderSendingItem(item) {
  * @param {number} count of those that wait for the same device */
 function renderWaitingItem(item, index, count) {
   const isOffered = item.status === "offered";
-  const isStuck = item.state === "here" && !isOffered && needsDevice();
   const facts = [
     sizeOf(item),
     senderOf(item),
     isOffered && WORDS.offered,
-    isStuck && WORDS.waitsForDevice,
     item.state !== "here" && WORDS.waitsForDisk,
   ];
   const name = withoutEnding(item.name);

@@ -56,7 +56,7 @@ def test_a_failed_item_shows_its_reason_and_is_retried(
     anna.goto("#queue")
     see(anna, "The cable came off.")
     button(anna, "Retry Paper Harbor").click()
-    see(anna, "Waits for a device.")
+    see(anna, "1 waiting")
     assert [row["status"] for row in store.queue.items(1)] == ["pending"]
 
 
@@ -72,7 +72,7 @@ def test_an_item_whose_file_is_on_the_target_may_replace_it(
     assert "overwrite" not in error.inner_text(), "people have a button for that"
     button(anna, "Replace Paper Harbor").click()
     button(anna.get_by_role("dialog"), "Replace").click()
-    see(anna, "Waits for a device.")
+    see(anna, "1 waiting")
     [row] = store.clients.pending(1)
     assert row["replaces"]
 

@@ -287,7 +287,7 @@ def view_freed(page: Any, address: str) -> None:
 def view_no_device(page: Any, address: str) -> None:
     change_answers(page, lambda body: body.update(devices=[]))
     queue(page, address)
-    see(page, "Waits for a device.")
+    see(page, "No device fetches your queue yet.")
 
 
 def view_add_device(page: Any, address: str) -> None:
