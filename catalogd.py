@@ -8769,7 +8769,14 @@ const WORDS = {
     `Remove ${name}? The program that sends to it stops working. ` +
     "What waits for it stays in the queue, for any device.",
   addDevice: "Add a device",
-  wayStep: "How does it get there?",
+  questions: {
+    way: "How does it get there?",
+    console: "Which console is it?",
+    ready: "Is it ready?",
+    target: "Where do the games go?",
+    computer: "Where will the program run?",
+    fetch: "Set it up",
+  },
   ways: {
     server: ["catalogd sends it to the console", "Over the network"],
     computer: ["A computer with the SD card in it", "It runs a small program"],
@@ -8778,7 +8785,6 @@ const WORDS = {
   next: "Next",
   change: "Change",
   changeStep: title => `Change: ${title}`,
-  consoleStep: "Which console is it?",
   programs: {
     sphaira: "Sphaira",
     sysftpd: "sys-ftpd",
@@ -8801,13 +8807,11 @@ const WORDS = {
   cannotSend:
     "catalogd lacks its part for sending. Copy send_to_switch.py into the folder of " +
     "catalogd.py, and come back.",
-  readyStep: "Is it ready?",
   added: "Added",
   notTried: "Whether it is ready is not known until something is sent.",
   calling: name => `Trying ${name}\u2026`,
   keepsTrying: "catalogd goes on trying. You can close this.",
   changeAddress: "Address",
-  targetStep: "Where do the games go?",
   targets: {
     folder: ["SD card or folder", "A card in a reader, or any folder"],
     console: ["A console", "Over the network"],
@@ -8828,7 +8832,6 @@ const WORDS = {
     cyberfoil: "Choose Install over LAN, and leave it open.",
     other: "Choose the install from the network, and leave it open.",
   },
-  computerStep: "Where will the program run?",
   systems: {
     windows: "Windows",
     mac: "macOS",
@@ -8867,7 +8870,6 @@ const WORDS = {
     ready: "Ready",
   },
   readyText: name => `Send puts your games on ${name} now.`,
-  fetchStep: "Set it up",
   fetchers: {sphaira: "Sphaira", dbi: "DBI", tinfoil: "Tinfoil and others"},
   steps: {
     sphaira: address => [
@@ -12804,6 +12806,7 @@ function renderShare({id, name, shared}) {
  * it was used, the device that was added, and the consoles that were found */
 
 const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed it
+const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
 const DEVICE_NAME = {...TYPED, required: true, maxlength: "100"};
 const FTP_PLACES = {sphaira: "", sysftpd: "/games", dbi: ":6000/"}; // of FTP servers
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
@@ -12976,22 +12979,16 @@ function renderAdding(adding) {
         steps.map((name, at) =>
           at < adding.step
             ? renderAnswer(adding, name, at)
-            : step(name, STEP_TITLES[name], RENDER_STEP[name](adding, filled)),
+            : h.li(
+                {key: name, class: "step"},
+                h.h3(null, WORDS.questions[name]),
+                RENDER_STEP[name](adding, filled),
+              ),
         ),
       ),
     ),
   );
 }
-
-/** What each step asks. */
-const STEP_TITLES = {
-  way: WORDS.wayStep,
-  console: WORDS.consoleStep,
-  ready: WORDS.readyStep,
-  target: WORDS.targetStep,
-  computer: WORDS.computerStep,
-  fetch: WORDS.fetchStep,
-};
 
 /** How each step asks it.
  * @type {Record<string, (adding: Adding, filled: Filled) => unknown>} */
@@ -13008,15 +13005,11 @@ const RENDER_STEP = {
   fetch: (_adding, filled) => renderFetchStep(filled.fetcher),
 };
 
-function step(key, title, ...children) {
-  return h.li({key, class: "step"}, h.h3(null, title), children);
-}
-
 /** A step that is done, and the way back to it while nothing was added.
  * @param {Adding} adding */
 function renderAnswer({device, pairing}, name, at) {
   const filled = filledIn();
-  const title = STEP_TITLES[name];
+  const title = WORDS.questions[name];
   const answers = {
     way: () => WORDS.ways[filled.way][0],
     console: () => joinFacts([filled.name.trim(), filled.host.trim()]),
@@ -13042,7 +13035,7 @@ function renderNext(label, props = {}) {
 function renderWayStep() {
   const {computer, console} = WORDS.ways;
   const ways = state.account.admin ? WORDS.ways : {computer, console};
-  return [renderChoices("way", WORDS.wayStep, ways), renderNext(WORDS.next)];
+  return [renderChoices("way", WORDS.questions.way, ways), renderNext(WORDS.next)];
 }
 
 /** @param {Adding} adding
@@ -13080,17 +13073,11 @@ function renderConsoleStep({found, note}, {program}) {
 /** What is asked of a console, whoever sends to it.
  * @param {VNode} [help] to find its address */
 function renderConsoleFields(program, help) {
-  const host = {
-    ...TYPED,
-    inputmode: "url",
-    placeholder: "192.168.1.20",
-    required: true,
-  };
   return [
     renderChoices("program", WORDS.program, WORDS.programs),
     h.p("lead", WORDS.programNotes[program]),
     help,
-    field(WORDS.consoleHost, "host", host, WORDS.consoleHostHint),
+    field(WORDS.consoleHost, "host", HOST, WORDS.consoleHostHint),
   ];
 }
 
@@ -13147,7 +13134,7 @@ function renderChoices(name, label, choices) {
 function renderTargetStep({kind, system, program}) {
   const folder = {...TYPED, placeholder: FOLDERS[system], required: true};
   return [
-    renderChoices("kind", WORDS.targetStep, WORDS.targets),
+    renderChoices("kind", WORDS.questions.target, WORDS.targets),
     h.div(
       {class: "place", key: kind},
       kind === "folder"
@@ -13165,7 +13152,7 @@ function renderComputerStep(adding, filled) {
   const {system} = filled;
   const isPhone = /Android|iPhone|iPad/.test(navigator.userAgent);
   return [
-    renderChoices("system", WORDS.computerStep, WORDS.systems),
+    renderChoices("system", WORDS.questions.computer, WORDS.systems),
     h.div(
       {class: "place", key: "lines"},
       renderPairing(adding),
@@ -13248,7 +13235,7 @@ function renderFetchStep(fetcher) {
 
 function renderFetchLines(fetcher, token) {
   return [
-    renderChoices("fetcher", WORDS.fetchStep, WORDS.fetchers),
+    renderChoices("fetcher", WORDS.questions.fetch, WORDS.fetchers),
     h.ol(
       {class: "numbered", key: fetcher},
       WORDS.steps[fetcher](consoleAddress(token)).map(words =>
