@@ -4236,6 +4236,8 @@ def spare_memory() -> None:
     library: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(library, "malloc_trim"):
         library.mallopt(ctypes.c_int(-8), ctypes.c_int(1))  # M_ARENA_MAX
+        # M_MMAP_THRESHOLD: bodies of uploads leave no holes in the heap.
+        library.mallopt(ctypes.c_int(-3), ctypes.c_int(512 * 1024))
         library.malloc_trim(ctypes.c_size_t(0))
 
 
