@@ -5484,13 +5484,15 @@ class Health:
     GET /api/status tell this. Any thread may call."""
 
     wait_seconds = 1.0  # for disks
+    damage_seconds = 60.0  # between searches for damaged files
 
     def __init__(self, scanner: Scanner, backups: Backups) -> None:
         self.scanner, self.backups = scanner, backups
         self.data, self.copies = scanner.database.folder, backups.folder
         self._askers = Askers()
         self._full: set[str] = set()  # folders on full disks
-        self._damaged: tuple[int, list[Row]] = (-1, [])  # database's version, files
+        self._damaged: list[Row] = []  # files
+        self._searched = (-1, -math.inf)  # version of the database, monotonic seconds
 
     def state(self) -> Row:
         paths = {self.data, self.copies, *self.scanner.folders}
@@ -5524,12 +5526,14 @@ class Health:
         elif backups.count and backups.folder != backups.own_folder:
             yield Fault("backup", "", self._space_fault(self.copies, found))
         try:
-            version = self.scanner.database.version()
-            if version != self._damaged[0]:
-                self._damaged = version, self.scanner.entries.damaged()
+            version, before = self.scanner.database.version(), self._searched
+            is_late = time.monotonic() - before[1] >= self.damage_seconds
+            if version != before[0] and is_late:
+                self._searched = version, time.monotonic()
+                self._damaged = self.scanner.entries.damaged()
         except StorageFailed as problem:
             yield Fault("database", "", str(problem))
-        for file in self._damaged[1]:
+        for file in self._damaged:
             message = f"{file['name']} is damaged: its content has changed."
             yield Fault("files", file["id"], message)
 
