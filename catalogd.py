@@ -5474,7 +5474,7 @@ def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
 class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
-    about: str  # "folders", "files", "scan", "data", "backup" or "database"
+    about: str  # "folders", "files", "scan", "data", "inbox", "backup" or "database"
     of: str  # the folder's path or the file's id, "" for the others
     message: str  # empty where all is well
 

@@ -56,7 +56,7 @@ SCAN = {
     "next": Maybe(str),
     "problem": str,
 }
-ABOUT = ("folders", "files", "scan", "data", "backup", "database")
+ABOUT = ("folders", "files", "scan", "data", "inbox", "backup", "database")
 FAULT = {
     "about": Field(str, required=True, choices=ABOUT),
     "of": str,
