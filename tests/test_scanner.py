@@ -870,8 +870,9 @@ def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
 
 
 def test_a_scan_that_is_asked_for_begins_at_once_and_tells_what_has_changed(
-    library: Library, scanner: catalogd.Scanner
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scanner.disks, "changed", lambda is_due: [])
     scanner.start()
     wait_for(lambda: scanner.state.finished)
     library.add("a.nsp")
