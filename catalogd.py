@@ -8166,11 +8166,15 @@ button.link {
   min-width: 0; min-height: 2.75rem; padding: 0 1rem; border-radius: 99px;
   font-size: .875rem; font-weight: 600; line-height: 1.2;
 }
-.to-device span { white-space: nowrap; font-weight: 450; }
+label.to-device.mark {
+  flex-wrap: wrap; align-content: center; gap: 0 .5rem; padding-block: .3rem;
+  padding-inline: 2.6rem 2.4rem;
+}
+label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8rem; }
+.to-device span { font-weight: 450; overflow-wrap: anywhere; }
+.to-device b { font-weight: 650; }
 .to-device select {
-  flex: 1 1 auto; min-width: 0; min-height: 2.75rem; padding: 0; border: 0;
-  padding-inline-end: 1.25rem; appearance: none; background: none; color: inherit;
-  font: inherit; text-overflow: ellipsis; cursor: pointer;
+  position: absolute; inset: 0; min-height: 0; opacity: 0; cursor: pointer;
 }
 .to-device option { background: var(--surface); color: var(--ink); }
 .to-device:has(select)::after {
@@ -8178,7 +8182,9 @@ button.link {
   height: .45rem; margin-top: -.25rem; border: solid; border-width: 0 2px 2px 0;
   rotate: 45deg; pointer-events: none;
 }
-.to-device select:focus-visible { outline-offset: 0; border-radius: 99px; }
+.to-device:has(:focus-visible) {
+  outline: 3px solid var(--accent); outline-offset: 2px;
+}
 .hint {
   display: grid; gap: .5rem; margin-bottom: 1.25rem; padding: 1rem 1.25rem;
   border-radius: 14px; background: var(--warn-soft); color: var(--ink);
@@ -10487,6 +10493,8 @@ function deviceState(device) {
 function renderDeviceMenu() {
   const chosen = chosenDevice();
   const device = deviceOf(chosen);
+  const name = device ? deviceName(device) : WORDS.chooseDevice;
+  const style = `to-device ${device ? deviceMark(device) : "mark offline"}`;
   const choices = reachable().map(each =>
     renderOption([each.id, joinFacts([deviceName(each), deviceState(each)])]),
   );
@@ -10494,12 +10502,10 @@ function renderDeviceMenu() {
   if (!choices.length)
     return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
   return h.label(
-    {
-      class: `to-device ${device ? deviceMark(device) : "mark offline"}`,
-      key: "to-device",
-    },
+    {class: style, key: "to-device"},
     glyph("device"),
-    h.span(null, WORDS.sendTo),
+    h.span(null, WORDS.sendTo, " ", h.b(null, name)),
+    h.span(null, device && deviceState(device)),
     renderSelect(WORDS.sendTo, !device && WORDS.chooseDevice, choices, chooseDevice, {
       value: chosen || "",
     }),
@@ -11473,7 +11479,7 @@ function renderDrawing(name, isSmall = false, source = name) {
   const longest = Math.max(...name.split(/\s+/).map(word => word.length));
   const text = {
     color: `oklch(${tone[6]} .02 ${hue})`,
-    fontSize: isSmall ? "" : `${Math.min(1, 10.5 / longest)}em`, // no word is cut
+    fontSize: isSmall ? "" : `${Math.min(1, 10 / longest)}em`, // no word is cut
     backgroundImage: isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
   };
   return h.span(
