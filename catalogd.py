@@ -13863,7 +13863,9 @@ function acceptPiece(upload, {id = upload.id, offset, name, is_equal: isEqual}, 
 }
 
 /** @param {Upload} upload */
-async function refusePiece(upload, status, {error, message, offset}) {
+async function refusePiece(upload, status, data) {
+  const {error, offset} = data;
+  const note = sentence(data);
   const isLong = upload.length > MIN_PIECE;
   const shorter = Math.max(upload.length / 2, MIN_PIECE);
   if (error === "signed_out") {
@@ -13874,9 +13876,9 @@ async function refusePiece(upload, status, {error, message, offset}) {
   else if (status === 413 && isLong)
     changeUpload(upload, {length: shorter, limit: shorter});
   else if (status < 500 && status !== 408)
-    changeUpload(upload, {status: "failed", note: message});
-  else if (status === 507) changeUpload(upload, {status: "failed", note: message});
-  else await waitToRetry(upload, message);
+    changeUpload(upload, {status: "failed", note});
+  else if (status === 507) changeUpload(upload, {status: "failed", note});
+  else await waitToRetry(upload, note);
 }
 
 /** @param {Upload} upload */
