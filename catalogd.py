@@ -11148,8 +11148,13 @@ function renderShelf() {
   );
 }
 
+const countAway = memo(
+  /** @param {Title[]} titles */
+  titles => titles.filter(title => isShown(title, "offline")).length,
+);
+
 function renderDisksAway() {
-  const count = allTitles().filter(title => isShown(title, "offline")).length;
+  const count = countAway(allTitles());
   const text = WORDS.disksAway(WORDS.titles(formatNumber(count)));
   return count > 0 && h.p({class: "note", key: "away"}, text);
 }
