@@ -11484,7 +11484,7 @@ function renderDrawing(name, isSmall = false, source = name) {
   const longest = Math.max(...name.split(/\s+/).map(word => word.length));
   const text = {
     color: `oklch(${tone[6]} .02 ${hue})`,
-    fontSize: isSmall ? "" : `${Math.min(1, 10 / longest)}em`, // no word is cut
+    fontSize: isSmall ? "" : `${Math.min(1, 9.5 / longest)}em`, // no word is cut
     backgroundImage: isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
   };
   return h.span(

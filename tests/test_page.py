@@ -163,6 +163,27 @@ SMALL = """() => {
   }
   return small;
 }"""
+BROKEN = r"""() => {
+  const broken = [];
+  const range = document.createRange();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    // A mouse makes the buttons of rows wide, which a phone does not have.
+    if (node.parentElement.closest(".unseen, .glow, .rows, code, noscript")) continue;
+    for (const {0: word, index} of node.data.matchAll(/\p{L}{2,}/gu)) {
+      const isInPath = /[\/\\\[\]._\d]/.test(around(node.data, index));
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      const tops = [...range.getClientRects()].map(({top}) => Math.round(top));
+      if (!isInPath && new Set(tops).size > 1) broken.push(word);
+    }
+  }
+  return broken;
+  function around(text, index) {
+    return /\S*$/.exec(text.slice(0, index))[0] + /^\S*/.exec(text.slice(index))[0];
+  }
+}"""
 SHOWN = {"light": DESK, "forced": DESK, "dark": PHONE, "large": PHONE}
 
 
@@ -170,7 +191,8 @@ SHOWN = {"light": DESK, "forced": DESK, "dark": PHONE, "large": PHONE}
 def test_a_view_is_accessible_in_all_modes_and_fits(
     visit: Visit, demo: Demo, view: str
 ) -> None:
-    """The page is loaded once. Small are targets of less than 44 pixels."""
+    """The page is loaded once. Small are targets of less than 44 pixels, broken are
+    words, but those of paths."""
     page = visit()
     sign_in(page, demo.store, demo.address, "Robin")
     VIEWS[view](page, demo.address)
@@ -181,8 +203,10 @@ def test_a_view_is_accessible_in_all_modes_and_fits(
         if size is PHONE:
             found[f"lost, {mode}"] = page.evaluate(LOST)
             found[f"small, {mode}"] = page.evaluate(SMALL)
+    found["broken, large"] = page.evaluate(BROKEN)
     show(page, "large", DESK)
     found["lost, large on a desk"] = page.evaluate(LOST)
+    found["broken, large on a desk"] = page.evaluate(BROKEN)
     for width in (320, 600, 1024, 2560):
         show(page, "light", {**DESK, "width": width})
         found[f"lost, {width}"] = page.evaluate(LOST)
