@@ -2170,7 +2170,8 @@ class Database:
         self._idle.clear()
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, MAX_WRITE_WAIT_SECONDS, check_same_thread=False)
+        wait = MAX_WRITE_WAIT_SECONDS
+        db = sqlite3.connect(self.path, timeout=wait, check_same_thread=False)
         db.isolation_level = None  # transactions begin where the code says so
         self._all.append(db)
         db.row_factory = sqlite3.Row
