@@ -3267,8 +3267,9 @@ class Clients:
         its account, and those for the device that its key is. A client that names
         itself also gets those that it began to send with the same key: that it asks
         means that it lost them in a crash."""
+        # "+state" and "+place": a few open items are read, not all of the library.
         items = self.database.rows(
-            "SELECT * FROM items WHERE is_open AND state = 'here'"
+            "SELECT * FROM items WHERE is_open AND +state = 'here'"
             " AND coalesce(device, sender) IN (?, ?) ORDER BY +place",
             (account, key),
         )

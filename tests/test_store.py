@@ -820,7 +820,12 @@ def test_an_item_of_another_account_is_not_found(
     assert status(store, anna) == ["pending"]
 
 
-def test_what_is_pending_costs_the_same_after_much_was_sent(
+def found_file(path: str) -> tuple[catalogd.FoundFile, catalogd.FileContent]:
+    file = catalogd.FoundFile(path, "/games", 1, 1, 1, "1")
+    return file, catalogd.FileContent("", catalogd.name_facts(path))
+
+
+def test_what_is_pending_costs_the_same_in_a_large_library_and_after_much_was_sent(
     store: catalogd.Store, anna: int
 ) -> None:
     """Steps of SQLite's machine, so that no clock is needed."""
@@ -845,6 +850,9 @@ def test_what_is_pending_costs_the_same_after_much_was_sent(
             " VALUES (?, ?, ?, ?, 'completed', ?5, ?5)",
             [(str(number), anna, entry, number, NOW) for number in range(500)],
         )
+    assert cost() <= before + 5
+    files = [found_file(f"/games/{number}.nsp") for number in range(500)]
+    store.entries.add_files(files, listed=True)
     assert cost() <= before + 5
 
 
