@@ -67,6 +67,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unicodedata
@@ -14349,7 +14350,7 @@ def serve(args: argparse.Namespace) -> None:
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web, args.also)
-            with service_file(server, web, args.digest):
+            with service_file(server, web, args.digest), temporary_files(args.data_dir):
                 has_ended = run(server, scanner, web, args.open)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
@@ -14379,6 +14380,17 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
         yield
     finally:
         os.remove(path)
+
+
+@contextlib.contextmanager
+def temporary_files(folder: str) -> Iterator[None]:
+    """While the block runs, have the files that waitress makes of long bodies on the
+    disk of this folder: /tmp may be in memory."""
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def listen(web: Web, also: int | None = None) -> Server:

@@ -1106,8 +1106,10 @@ class Ending:
         self.number = number
         self.has_ended = has_ended
         self.stopped = False
+        self.temporary = ""  # where long bodies are while it runs
 
     def run(self) -> bool:
+        self.temporary = tempfile.gettempdir()
         signal.raise_signal(self.number)
         return self.has_ended
 
@@ -1132,10 +1134,11 @@ def test_a_signal_ends_the_scanner_and_the_server(
     no_handlers: None,
     number: int,
 ) -> None:
-    server = Ending(number)
+    server, before = Ending(number), tempfile.gettempdir()
     monkeypatch.setattr(catalogd, "listen", lambda web, also: server)
     assert catalogd.main(["serve", str(library.folder)]) == 0
     assert server.stopped
+    assert (server.temporary, tempfile.gettempdir()) == (str(data), before)
     with opened(data) as store, catalogd.exclusive(store.database.folder, "serve"):
         pass
 
