@@ -373,7 +373,7 @@ def test_connections_that_trickle_lock_nobody_out(
             with strangers.connect(9) as client:
                 assert strangers.is_alive(client)
             assert catalogd.answers((games.host, games.port), 1)
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < 5  # not as long as they trickle
             time.sleep(0.1)
     finally:
         over.set()
