@@ -1,20 +1,12 @@
 """How all tests fail and skip: in few lines, whatever they compare or lack."""
 
 import hashlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 LONG = 1000  # bytes: what is longer is told by its length and digest
-
-
-@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
-def pytest_xdist_auto_num_workers() -> int:
-    """Run twice as many tests at once as there are cores: they wait more than they
-    compute."""
-    return (os.cpu_count() or 1) * 2
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> None:

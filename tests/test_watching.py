@@ -87,7 +87,7 @@ def test_files_are_listed_renamed_and_removed_at_once(
         os.rename(library.folder / "deep", library.folder / "other")
         path = library.add("other/er/c.nsp")
         within(2, lambda: ids(store).keys() == {new, path})
-        assert scanner.state.folders == {str(library.folder): 2}
+        within(2, lambda: scanner.state.folders == {str(library.folder): 2})
         library.add("b.png", b"\x89PNG\r\n\x1a\n")
         within(2, lambda: "icon" in store.entries.get(before)["metadata"])
         os.remove(new)
