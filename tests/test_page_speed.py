@@ -105,7 +105,8 @@ def test_ten_thousand_titles_are_drawn_and_searched_fast(
         )
     assert min(paints) < 1000
     assert min(fulls) < 2000
-    assert sorted(keys)[-2] < 50  # one may be slowed by another program
+    assert statistics.median(keys) < 50
+    assert max(keys) < 200  # some lay out all cards anew
 
 
 def test_ten_thousand_titles_come_over_a_slow_link(
