@@ -1375,6 +1375,15 @@ CREATE VIEW parts AS SELECT *,
     ) THEN 'copy' END AS surplus
 FROM entries;
 
+-- What the scanner knows of files, and those that can be read whole.
+CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode,
+    volume, cover, sample, state, gone_at, created_at, overrides, facts_version
+FROM entries WHERE type = 'filepath';
+
+CREATE VIEW served_files AS
+SELECT id, source AS path, folder, size, mtime, checksum AS sha256
+FROM parts WHERE type = 'filepath' AND +state = 'here'; -- "+": not by its index
+
 -- What is answered of entries: the Entry of the interface, and what the page's list has
 -- of it. json_patch leaves out what is NULL in its second argument (RFC 7396).
 CREATE VIEW answers AS SELECT id, state, sort_name,
@@ -1467,7 +1476,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 7  # also goes up when `derived` changes
+SCHEMA_VERSION = 8  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1495,6 +1504,7 @@ UPGRADES = {
     4: (),
     5: (),
     6: ("DROP TABLE IF EXISTS scan_request",),
+    7: (),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
@@ -1758,23 +1768,10 @@ def file_columns(file: FoundFile, content: FileContent) -> Row:
     return {**columns, "facts_version": FACTS_VERSION}
 
 
-KNOWN_FILE = (
-    "SELECT id, source AS path, folder, size, mtime, inode, volume, cover, sample,"
-    " state, gone_at, created_at FROM entries WHERE type = 'filepath'"
-)
-
-
-BELOW = (  # between the keys and the values of the object `ends`, or gone
-    " AND id IN (SELECT entries.id FROM json_each(:ends) AS top JOIN entries"
-    " ON source > top.key AND source < top.value"
-    " UNION SELECT id FROM entries WHERE state = 'gone')"
-)
-
-
 def known_file(row: sqlite3.Row) -> KnownFile:
-    columns = dict(row)
-    file = FoundFile(**{name: columns.pop(name) for name in FoundFile._fields})
-    return KnownFile(file=file, **columns)
+    file = FoundFile(*(row[name] for name in FoundFile._fields))
+    more = {name: row[name] for name in KnownFile._fields if name != "file"}
+    return KnownFile(file=file, **more)
 
 
 def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
@@ -2863,14 +2860,19 @@ class Entries:
 
         :param folders: yield only files below these, and all that are gone.
         """
-        sql = KNOWN_FILE if folders is None else KNOWN_FILE + BELOW
+        sql = "SELECT * FROM known_files"
+        if folders is not None:
+            sql = (
+                "SELECT file.* FROM json_each(:ends) AS top JOIN known_files AS file"
+                " ON file.path > top.key AND file.path < top.value"
+                " UNION SELECT * FROM known_files WHERE state = 'gone'"
+            )
         tops = [os.path.join(folder, "") for folder in folders or ()]
         ends = {top: f"{top[:-1]}{chr(ord(os.sep) + 1)}" for top in tops}
         with self.database.reading() as db:
             yield from map(known_file, db.execute(sql, {"ends": json.dumps(ends)}))
 
-    def _known_files(self, condition: str, *values: Any) -> list[KnownFile]:
-        sql = f"{KNOWN_FILE} AND state = 'here' AND {condition}"
+    def _known_files(self, sql: str, *values: Any) -> list[KnownFile]:
         with self.database.reading() as db:
             return [known_file(row) for row in db.execute(sql, values)]
 
@@ -2878,18 +2880,19 @@ class Entries:
         """Return the files here that have one of these samples, and that nobody has
         edited or queued, the oldest first."""
         return self._known_files(
-            "overrides = '{}' AND sample IN (SELECT value FROM json_each(?))"
-            " AND NOT EXISTS (SELECT 1 FROM queue WHERE entry = entries.id)"
-            " AND NOT EXISTS (SELECT 1 FROM sent WHERE entry = entries.id)"
-            " ORDER BY created_at, source",
+            "SELECT * FROM known_files WHERE state = 'here' AND overrides = '{}'"
+            " AND sample IN (SELECT value FROM json_each(?))"
+            " AND id NOT IN (SELECT entry FROM queue UNION SELECT entry FROM sent)"
+            " ORDER BY created_at, path",
             json.dumps([*samples]),
         )
 
     def outdated(self, after: str, limit: int) -> list[KnownFile]:
         """Return the files here whose facts an older program read, by id, from the one
         after this id."""
-        condition = "facts_version < ? AND id > ? ORDER BY id LIMIT ?"
-        return self._known_files(condition, FACTS_VERSION, after, limit)
+        sql = "SELECT * FROM known_files WHERE state = 'here' AND facts_version < ?"
+        sql += " AND id > ? ORDER BY id LIMIT ?"
+        return self._known_files(sql, FACTS_VERSION, after, limit)
 
     def add_files(
         self, found: Iterable[tuple[FoundFile, FileContent]], listed: bool
@@ -2926,13 +2929,11 @@ class Entries:
 
         :raises NotFound: there is no such file.
         """
-        some = "AND id IN (SELECT value FROM json_each(:ids))" if entries else ""
-        rows = self.database.rows(
-            "SELECT id, source AS path, folder, size, mtime, checksum AS sha256"
-            " FROM parts"
-            f" WHERE type = 'filepath' AND state = 'here' {some} ORDER BY sort_name",
-            {"ids": json.dumps([*entries])},
-        )
+        sql = "SELECT * FROM served_files ORDER BY path"
+        if entries:
+            sql = "SELECT * FROM served_files WHERE id IN"
+            sql += " (SELECT value FROM json_each(:ids)) ORDER BY path"
+        rows = self.database.rows(sql, {"ids": json.dumps([*entries])})
         for entry in {*entries}.difference(row["id"] for row in rows):
             raise NotFound(f"There is no file with the id {entry}.")
         return [ServedFile(**row) for row in rows]
