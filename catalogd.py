@@ -229,118 +229,107 @@ def matching(pattern: str, kind: str) -> Callable[[str], str]:
     return parse
 
 
+library_option = functools.partial(option, "library")
+server_option = functools.partial(option, "server")
+queue_option = functools.partial(option, "queue")
+backup_option = functools.partial(option, "backup")
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """The options of the INI file, checked. Times are in seconds, `forget_after` is
     in days."""
 
-    folders: tuple[str, ...] = option(
-        "library", (), "Library folders, one on each line, indented.", folder_list
+    folders: tuple[str, ...] = library_option(
+        (), "Library folders, one on each line, indented.", folder_list
     )
-    extensions: tuple[str, ...] = option(
-        "library",
+    extensions: tuple[str, ...] = library_option(
         ("nsp", "nsz", "xci", "xcz", "nro"),
         "Extensions of the files that are listed.",
         extensions,
     )
-    scan_interval: float = option(
-        "library",
+    scan_interval: float = library_option(
         60.0,
         "Seconds between scans of folders that cannot be watched.",
         number(float, 1, 30 * 86400),
     )
-    settle: float = option(
-        "library",
+    settle: float = library_option(
         2.0,
         "Seconds without a change after which a file that is being copied is listed.",
         number(float, 0, 86400),
     )
-    forget_after: float = option(
-        "library",
+    forget_after: float = library_option(
         30.0,
         "Days that a deleted file is remembered, in case it comes back.",
         number(float, 0, 36500),
     )
-    inbox: str = option(
-        "library",
-        "",
-        "Folder, in one of them, to add files to from the page.",
-        folder_path,
+    inbox: str = library_option(
+        "", "Folder, in one of them, to add files to from the page.", folder_path
     )
-    inbox_for: str = option(
-        "library",
+    inbox_for: str = library_option(
         "admins",
         "Who may: admins, or everyone.",
         matching("admins|everyone", "one of admins, everyone"),
     )
-    keep_free: float = option(
-        "library", 1.0, "Gigabytes that added files leave free.", number(float, 0, 1e6)
+    keep_free: float = library_option(
+        1.0, "Gigabytes that added files leave free.", number(float, 0, 1e6)
     )
-    host: str = option("server", "", "Address to listen on; empty for all interfaces.")
-    port: int = option("server", 6069, "TCP port to listen on.", number(int, 0, 65535))
-    base_url: str = option(
-        "server",
+    host: str = server_option("", "Address to listen on; empty for all interfaces.")
+    port: int = server_option(6069, "TCP port to listen on.", number(int, 0, 65535))
+    base_url: str = server_option(
         "",
         "Public address of the service, such as https://example.org/games, where a\n"
         "reverse proxy gives it another address than clients connect to.",
         web_address,
     )
-    trusted_proxy: str = option(
-        "server",
+    trusted_proxy: str = server_option(
         "",
         "IP address of the reverse proxy whose X-Forwarded-* headers are trusted.",
         ip_address,
     )
-    accel_redirect: str = option(
-        "server",
+    accel_redirect: str = server_option(
         "",
         "Internal location, such as /catalogd-files, from which nginx sends the files\n"
         "itself (X-Accel-Redirect). Needs trusted_proxy.",
         matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files"),
     )
-    threads: int = option(
-        "server", 4, "Worker threads that answer calls.", number(int, 1, 64)
+    threads: int = server_option(
+        4, "Worker threads that answer calls.", number(int, 1, 64)
     )
-    connections: int = option(
-        "server", 1000, "Connections that may be open at once.", number(int, 1, 50_000)
+    connections: int = server_option(
+        1000, "Connections that may be open at once.", number(int, 1, 50_000)
     )
-    timeout: int = option(
-        "server",
+    timeout: int = server_option(
         120,
         "Seconds without traffic after which a connection is closed, for example\n"
         "because the client stopped reading. It can resume with a new connection.",
         number(int, 1, 86400),
     )
-    stale_after: float = option(
-        "queue",
+    stale_after: float = queue_option(
         300.0,
         "Seconds without a report after which an item in processing is pending again.",
         number(float, 1, 30 * 86400),
     )
-    sources: str = option(
-        "queue",
+    sources: str = queue_option(
         "path",
         "The entry_source of a file in the queue: its path on the server, or the url\n"
         "to download it, for clients that fetch entry_source themselves.",
         matching("path|url", "one of path, url"),
     )
-    notify: tuple[str, ...] = option(
-        "queue",
+    notify: tuple[str, ...] = queue_option(
         (),
         "Addresses, such as https://ntfy.sh/my-topic, one on each line, that are told\n"
         "when items were sent, have failed, or have waited an hour for a device, and\n"
         "when something is wrong with the service.",
         secret_addresses,
     )
-    backup_folder: str = option(
-        "backup",
+    backup_folder: str = backup_option(
         "",
         "Folder for the copies of the database, such as one on a second disk. It must\n"
         "exist. By default they are in the folder backups beside the database.",
         folder_path,
     )
-    backup_copies: int = option(
-        "backup",
+    backup_copies: int = backup_option(
         7,
         "Copies of the database that are kept, one of each night; 0 for none.",
         number(int, 0, 3650),
