@@ -1037,7 +1037,7 @@ MIN_PASSWORD_LENGTH = 8  # characters
 NOT_TEXT = "The password has a character that is not text."
 SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.2 s
 KEY_PREFIX = "catalogd_"
-KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{16,}")  # or a part of a key
+KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{8,}")  # or a part of a key
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # 31 that look unlike one another
 SETUP_CODES = range(10**6, 31**12)  # as numbers; 0.1.0 stored smaller ones
 
@@ -1871,6 +1871,10 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
+def database_path(folder: str) -> str:
+    return os.path.join(folder, "catalogd.db")
+
+
 def make_private(path: str) -> None:
     """Make an empty file that only its owner can read, for it will hold passwords.
 
@@ -1943,7 +1947,7 @@ def upgrade(folder: str) -> None:
 
     :raises Conflict: another service runs.
     """
-    path = os.path.join(folder, "catalogd.db")
+    path = database_path(folder)
     if not os.path.exists(path):
         return
     with connected(path) as db:
@@ -2065,8 +2069,8 @@ def copy_database(path: str, copy: str) -> None:
         try:
             with connected(path) as db:
                 check_content(db)
-                with connected(part) as target:
-                    db.backup(target)
+            with connected(path) as db, connected(part) as target:
+                db.backup(target)
             os.replace(part, copy)
         except BaseException:
             os.unlink(part)
@@ -2122,7 +2126,7 @@ class Database:
     def __init__(self, folder: str, clock: Clock | None = None) -> None:
         """:raises Problem: the folder or its database cannot be used."""
         self.folder = folder
-        self.path = os.path.join(folder, "catalogd.db")
+        self.path = database_path(folder)
         self.clock = clock or Clock()
         self.written = threading.Event()  # set by each transaction of this process
         self._lock = threading.Lock()  # held by the thread that writes
@@ -2323,9 +2327,9 @@ class Backups:
 def restore(folder: str, backup: IO[bytes]) -> str:
     """Put a backup in the place of the database, and return the path of that one, or
     "" where there was none. :raises Problem: it is no backup, or the service runs."""
-    path, part = os.path.join(folder, "catalogd.db"), os.path.join(folder, new_id())
+    path, part = database_path(folder), os.path.join(folder, new_id())
     kept = f"{path}.{stamp(time.time())}".replace(":", "")
-    copy = os.path.join(part, "catalogd.db")
+    copy = database_path(part)
     os.makedirs(part, mode=0o700)
     try:
         with exclusive(folder, "serve"), exclusive(folder, "scan"):
@@ -14232,19 +14236,30 @@ def common_arguments() -> list[Argument]:
     config, data = default_config_file(), default_data_folder()
     help = f"folder of the database (default: {data})"
     return [
-        argument("--config", f"INI file (default: {config})", metavar="FILE"),
+        argument(
+            "--config", f"INI file (default: {config})", metavar="FILE", default=config
+        ),
         argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
     ]
 
 
+def ini_settings(args: argparse.Namespace) -> Settings:
+    """Return the settings of the INI file, the defaults where there is none.
+    :raises Problem: it is wrong, or is missing although it was named."""
+    is_usual = args.config == default_config_file()
+    if is_usual and not os.environ.get("CATALOGD_CONFIG"):  # nobody has named it
+        return Settings.read(args.config) if os.path.exists(args.config) else Settings()
+    return Settings.read(args.config)
+
+
+def settings_digest(settings: Settings) -> str:
+    return content_digest(repr(settings).encode())
+
+
 def read_settings(args: argparse.Namespace) -> Settings:
     """Return the settings of the INI file, with those of the command line over them.
-    :raises Problem: the INI file is wrong, or is missing although it was named."""
-    is_named = args.config or os.environ.get("CATALOGD_CONFIG")
-    args.config = args.config or default_config_file()
-    is_there = is_named or os.path.exists(args.config)
-    settings = Settings.read(args.config) if is_there else Settings()
-    args.digest = content_digest(repr(settings).encode())
+    :raises Problem: see ini_settings."""
+    settings = ini_settings(args)
     given = {name: getattr(args, name, None) for name in ("host", "port")}
     over: Any = {name: value for name, value in given.items() if value is not None}
     folders = (*settings.folders, *getattr(args, "folders", ()))
@@ -14270,7 +14285,7 @@ def open_store(
 
 def restore_advice(args: argparse.Namespace, settings: Settings) -> str:
     """Return what to do where the database is damaged."""
-    path = os.path.join(args.data_dir, "catalogd.db")
+    path = database_path(args.data_dir)
     if last := Backups(path, Clock(), settings).last():
         return f"Stop the service and run '{PROGRAM} restore {last.path}'."
     return "There is no backup of it: move it away, and start again."
@@ -14280,7 +14295,7 @@ def find_database(args: argparse.Namespace) -> str:
     """Return its path, as the user who owns the data folder. :raises Problem: it is to
     be there, and is not."""
     become_owner(args.data_dir)
-    path = os.path.join(args.data_dir, "catalogd.db")
+    path = database_path(args.data_dir)
     is_chosen = args.data_dir != os.path.abspath(default_data_folder())
     try:  # a mistyped folder must not become an empty database, nor a backup of one
         if args.run is not serve and (is_chosen or args.run is backup):
@@ -14329,7 +14344,7 @@ FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar=
 def serve(args: argparse.Namespace) -> None:
     """Scan the library folders and serve them."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    settings = read_settings(args)
+    settings, digest = read_settings(args), settings_digest(ini_settings(args))
     if not settings.folders:
         folder = folder_beside_program(args.config)
         settings = dataclasses.replace(settings, folders=(folder,))
@@ -14340,7 +14355,7 @@ def serve(args: argparse.Namespace) -> None:
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web, args.also)
-            with service_file(server, web, args.digest), temporary_files(args.data_dir):
+            with service_file(server, web, digest), temporary_files(args.data_dir):
                 has_ended = run(server, scanner, web, args.open)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
@@ -14462,7 +14477,7 @@ def check_data_folder(path: str, folders: Iterable[str]) -> None:
     for folder in library_folders(folders):
         if is_below(path, folder):
             message = f"{path}: the data folder is in the library folder {folder}."
-            if not os.path.exists(os.path.join(path, "catalogd.db")):
+            if not os.path.exists(database_path(path)):
                 raise BadSetting(f"{message} Choose another one with --data-dir.")
             log.warning("%s Move it, while the service is stopped.", message)
 
@@ -14998,6 +15013,11 @@ FROM_STDIN = argument(
 )
 
 
+def admins(store: Store) -> list[str]:
+    """Return the names of the admins, the first one first."""
+    return [user["name"] for user in store.accounts.all() if user["admin"]]
+
+
 @command(
     "user add",
     NAME,
@@ -15009,9 +15029,8 @@ def user_add(args: argparse.Namespace) -> None:
     name = check_account_name(args.name)
     with open_store(args) as store:
         password = hash_password(read_password(args))
-        account = store.accounts.add(name, password, args.admin)
-        admins = [user["id"] for user in store.accounts.all() if user["admin"]]
-    role = "an admin" if account in admins else "a member"
+        store.accounts.add(name, password, args.admin)
+        role = "an admin" if name in admins(store) else "a member"
     print(f"Created the account {name}, {role}.")
 
 
@@ -15096,10 +15115,10 @@ def device_add(args: argparse.Namespace) -> None:
         values["password"] = sys.stdin.readline().rstrip("\r\n")
     device = check_console(check_all(NEW_DEVICE, values))
     with open_store(args) as store:
-        admins = [user["name"] for user in store.accounts.all() if user["admin"]]
-        if not admins:
+        owner = args.account or next(iter(admins(store)), None)
+        if owner is None:
             raise Problem("There is no account yet. Run 'user add NAME' first.")
-        account = store.accounts.id_of(args.account or admins[0])
+        account = store.accounts.id_of(owner)
         print(store.devices.add(account, {**device, "shared": args.share}))
 
 
@@ -15153,8 +15172,7 @@ def link_add(args: argparse.Namespace) -> None:
     """Add an entry that is a link, and print its id."""
     values = check_all(LINK, vars(args))
     with open_store(args) as store:
-        admins = [user["name"] for user in store.accounts.all() if user["admin"]]
-        print(make_link(store.entries, (*admins, SCANNER)[0], values))
+        print(make_link(store.entries, (*admins(store), SCANNER)[0], values))
 
 
 @command("link remove", argument("id", f"as '{PROGRAM} link add' printed it"))
@@ -15335,15 +15353,15 @@ class CheckUp:
         return sorted(path.stem for path in found)
 
     def settings(self) -> str:
-        count = len(self.found.folders)  # first: it finds the path of the file
         path = self.args.config
         text = path if os.path.exists(path) else f"the defaults, without {path}"
         hosts = [urllib.parse.urlsplit(one).hostname for one in self.found.notify]
         notified = f"; notifies {', '.join(map(str, hosts))}" if hosts else ""
-        if self.service and self.service.settings != self.args.digest:
+        digest = settings_digest(ini_settings(self.args))
+        if self.service and self.service.settings != digest:
             why = f"The service has read other settings than {text} has"
             raise Problem(f"{why}: restart it.")
-        return f"{text}; folders: {count}{notified}"
+        return f"{text}; folders: {len(self.found.folders)}{notified}"
 
     def folders(self) -> str:
         paths: Sequence[str] = self.found.folders
@@ -15377,7 +15395,7 @@ class CheckUp:
 
     def database(self) -> str:
         try:
-            os.stat(os.path.join(self.args.data_dir, "catalogd.db"))
+            os.stat(database_path(self.args.data_dir))
         except FileNotFoundError:
             return f"none yet. '{PROGRAM} serve' creates it."
         with open_store(self.args, self.found) as store:
@@ -15393,8 +15411,10 @@ class CheckUp:
 
     def address(self) -> str:
         port, public = self.found.port, self.found.base_url
-        ports = self.service.ports if self.service else [port]
-        if not self.service:
+        if self.service:
+            state = f"answers at port {' and '.join(map(str, self.service.ports))}"
+        else:
+            state = f"port {port} is free"
             open_socket(self.found.host, port).close()
         if public:
             page = f"{public}/healthz"
@@ -15402,8 +15422,7 @@ class CheckUp:
                 urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
             except http.client.HTTPException as error:
                 raise Problem(f"{public} does not answer as HTTP does.") from error
-        state = "answers" if self.service else "is free"
-        return f"port {' and '.join(map(str, ports))} {state} {public}".rstrip()
+        return f"{state} {public}".rstrip()
 
     def clock(self) -> str:
         now = stamp(time.time())
@@ -15480,6 +15499,28 @@ def end_line() -> None:
         print(file=sys.stderr)
 
 
+def run_command(argv: Sequence[str]) -> int:
+    """Run the command of these words and return its exit code."""
+    # A double click gives no arguments; dropping folders on the program gives those.
+    clicked = is_bundled() and all(map(os.path.isdir, argv))
+    try:
+        words = ["serve", "--open", *argv] if clicked else argv
+        args, unknown = parser().parse_known_args(words)
+        if unknown:
+            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return args.run(args) or 0
+    except Problem as problem:
+        prefix = "<3>" if is_journal() else ""
+        print(f"{prefix}catalogd: {printable(str(problem))}", file=sys.stderr)
+        with contextlib.suppress(EOFError):
+            if clicked:  # the window closes when the program ends
+                input("Press Enter to close this window. ")
+        return problem.exit_code
+    except KeyboardInterrupt:
+        end_line()
+        return 130
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code: 0, 1 where `check` finds something wrong,
     2 after a mistake, 78 after a wrong setting, 130 on Ctrl-C. The command's words are
@@ -15495,25 +15536,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if is_bundled() and argv == [CLIENT]:
         return int(importlib.import_module(CLIENT).run_by_server())
-    # A double click gives no arguments; dropping folders on the program gives those.
-    clicked = is_bundled() and all(map(os.path.isdir, argv))
     try:
-        words = ["serve", "--open", *argv] if clicked else argv
-        args, unknown = parser().parse_known_args(words)
-        if unknown:
-            args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return args.run(args) or 0
-    except Problem as problem:
-        prefix = "<3>" if is_journal() else ""
-        text = re.sub(rf"{KEY_PREFIX}[\w-]{{8,}}", f"{KEY_PREFIX}...", str(problem))
-        print(f"{prefix}catalogd: {printable(text)}", file=sys.stderr)
-        with contextlib.suppress(EOFError):
-            if clicked:  # the window closes when the program ends
-                input("Press Enter to close this window. ")
-        return problem.exit_code
-    except KeyboardInterrupt:
-        end_line()
-        return 130
+        try:
+            return run_command(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # its reader has ended: see "Note on SIGPIPE" of signal
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 if __name__ == "__main__":

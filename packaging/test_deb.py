@@ -427,7 +427,8 @@ def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
     machine.follows(readme("listen on port 80 too,"))
     for address in ("/", ":6069/"):
         assert "catalogd" in machine.call(address)[1]
-    assert "address   ok: port 80 and 6069 answers" in machine.run("catalogd", "check")
+    found = machine.run("catalogd", "check")
+    assert "address   ok: answers at port 80 and 6069" in found
     owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
     assert owner.strip() == "catalogd"
     machine.run("rm", "/etc/systemd/system/catalogd.service.d/port-80.conf")

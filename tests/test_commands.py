@@ -1441,6 +1441,17 @@ def test_standard_output_may_be_any_stream(
     assert stream.getvalue() == "There is no account yet.\n"
 
 
+def test_output_whose_reader_has_ended_is_no_traceback(
+    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of `catalogd check | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert catalogd.main(["example"]) == 1
+
+
 def test_a_line_of_the_journal_has_its_level_and_no_time(
     journal: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1542,7 +1553,7 @@ def test_the_lines_name_what_was_checked(
 ) -> None:
     _, rows = check()
     assert rows["folders"] == f"ok: {library.folder}"
-    assert rows["address"] == "ok: port 6069 answers"
+    assert rows["address"] == "ok: answers at port 6069"
     assert re.fullmatch(rf"ok: {data}, \d+\.\d GB free", rows["data"])
     database = rf"ok: {data}/catalogd.db, 0\.\d MB, backups: none yet"
     assert re.fullmatch(database, rows["database"])
@@ -1660,7 +1671,7 @@ def test_check_asks_the_service_what_only_it_can_know(
     )
     told = "No backup was made: The second disk is away."
     assert rows["database"] == told
-    assert rows["address"] == f"ok: port {port} answers"
+    assert rows["address"] == f"ok: answers at port {port}"
 
 
 def test_check_asks_the_service_for_its_data_folder_and_its_settings(
@@ -1830,7 +1841,7 @@ def test_a_public_address_that_answers_is_named(
 ) -> None:
     address = serve(service)
     code, rows = check("[server]", f"base_url = {address}")
-    assert (code, rows["address"]) == (0, f"ok: port 6069 answers {address}")
+    assert (code, rows["address"]) == (0, f"ok: answers at port 6069 {address}")
 
 
 def test_a_clock_that_was_never_set_is_told(
