@@ -45,13 +45,13 @@ import html
 import http.client
 import importlib.metadata
 import importlib.util
+import inspect
 import io
 import ipaddress
 import itertools
 import json
 import logging
 import math
-import operator
 import os
 import pathlib
 import platform
@@ -6392,7 +6392,6 @@ GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
-NO_REASON: Row = {}
 WRONG_PASSWORDS = {  # by their reasons
     "wrong_login": "The name or the password is wrong.",
     "wrong_current_password": "The current password is wrong.",
@@ -6403,7 +6402,7 @@ MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_OFFERED = 50  # queue items at once
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
-MAX_INDEXES = 4  # console addresses whose index.json is kept in memory
+MAX_INDEXES = 4  # console addresses whose index.json is kept
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
@@ -6421,7 +6420,6 @@ class Route:
     fields: Mapping[str, Field] | None
     runs: str
     answer: Callable[..., Any]
-    owner: type  # the class of the object that `answer` is called with
 
 
 ROUTES: list[Route] = []
@@ -6430,15 +6428,16 @@ ROUTES: list[Route] = []
 def route(
     rule: str, access: str, fields: Mapping[str, Field] | None = None, runs: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a method of `Calls` answer `rule`, such as "GET /api/list". It is called with
-    the caller (unless the route is open), the fields (if there are any), and the
-    variable parts of the path by name. It returns the fields to answer beside
-    "success", None if there are none, or a bottle.HTTPResponse."""
+    """Let a method of a class of Calls answer `rule`, such as "GET /api/list", or a
+    function of `Web`. It is called with the caller (unless the route is open), the
+    fields (if there are any), and the variable parts of the path by name. It returns
+    the fields to answer beside "success", None if there are none, or a
+    bottle.HTTPResponse."""
 
     def add(answer: Callable[..., Any]) -> Callable[..., Any]:
         method, path = rule.split()
         threads = runs or ("workers" if method == "GET" else "writes")
-        ROUTES.append(Route(method, path, access, fields, threads, answer, Calls))
+        ROUTES.append(Route(method, path, access, fields, threads, answer))
         return answer
 
     return add
@@ -6453,7 +6452,7 @@ def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPRe
 
 
 def error_answer(
-    status: int, code: str, message: str, reason: Row = NO_REASON, **headers: str
+    status: int, code: str, message: str, reason: Mapping[str, Any] = {}, **headers: str
 ) -> Any:
     """Return an error, and write a line to the log. That line has neither the query,
     which may contain a key, nor the token of a console address."""
@@ -6484,6 +6483,29 @@ def http_error(error: bottle.HTTPError) -> bytes:
     return bytes(answer.body)
 
 
+class Latest:
+    """What is made of the latest version of something, by the arguments of `make`: once
+    for each version. Other calls for it wait meanwhile, since an answer must not be
+    older than its call. The `most` that were asked for last are kept."""
+
+    def __init__(
+        self, version: Callable[[], Any], make: Callable[..., Any], most: int = 1
+    ) -> None:
+        self._version, self._make, self._most = version, make, most
+        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *key: Any) -> Any:
+        with self._lock:
+            version, known = self._version(), self._made.pop(key, None)
+            if known is None or known[0] != version:
+                known = version, self._make(*key)
+            self._made[key] = known
+            for oldest in list(self._made)[: -self._most]:
+                del self._made[oldest]
+            return known[1]
+
+
 class Web:
     """The service over HTTP: `app` is the WSGI application."""
 
@@ -6497,31 +6519,31 @@ class Web:
         self.health = Health(scanner, self.backups)
         self.consoles = Consoles(store)
         self.token = secrets.token_urlsafe()  # of the command `check`
-        self._directory = Directory(-1, [])
-        self._directory_lock = threading.Lock()
-        kinds: list[type[Calls]] = [Calls, *Calls.__subclasses__()]
-        self.calls: dict[type, Any] = {kind: kind(self) for kind in kinds}
+        self.directory = Latest(store.entries.version, self._name_files)
+        owners: list[Any] = [kind(self) for kind in Calls.__subclasses__()]
+        owners += [store.accounts, store.entries, store.queue, store.addresses]
+        owners += [store.devices, scanner]
+        self.calls = {type(owner): owner for owner in owners}
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
         self._router = self.app.router
+        owner_of = {
+            method: owner
+            for owner in owners
+            for method in filter(callable, vars(type(owner)).values())
+        }
         for rule in ROUTES:
-            answer = functools.partial(self._answer, rule)
+            owner = owner_of.get(inspect.unwrap(rule.answer), self)
+            answer = functools.partial(self._answer, rule, owner)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
 
-    def directory(self) -> "Directory":
-        """Return the directory of all files, which is made once for each version of
-        the entries, not for each range of a file."""
-        with self._directory_lock:
-            version = self.store.entries.version()
-            if version != self._directory.version:
-                # The oldest are named first, also while they are away, so that names
-                # stay the same.
-                rows = self.store.entries.by_age()
-                names = distinct_file_names(rows, MAX_CONSOLE_NAME_BYTES)
-                here = [row for row in rows if row["state"] == "here"]
-                named = [{**row, "safe_name": names[row["id"]]} for row in here]
-                self._directory = Directory(version, named)
-            return self._directory
+    def _name_files(self) -> "Directory":
+        """Return the directory of all files. The oldest are named first, also while
+        they are away, so that names stay the same."""
+        rows = self.store.entries.by_age()
+        names = distinct_file_names(rows, MAX_CONSOLE_NAME_BYTES)
+        here = [row for row in rows if row["state"] == "here"]
+        return Directory({**row, "safe_name": names[row["id"]]} for row in here)
 
     def runs(self, method: str, path: str) -> str:
         """Return the name of the threads that answer a call, as its route says."""
@@ -6531,9 +6553,9 @@ class Web:
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
-    def _answer(self, rule: Route, **parts: str) -> bottle.HTTPResponse:
+    def _answer(self, rule: Route, owner: Any, **parts: str) -> bottle.HTTPResponse:
         try:
-            arguments: list[Any] = [self.calls[rule.owner]]
+            arguments = [owner]
             if rule.access != "open":
                 arguments.append(self._admit(rule.access))
             if rule.fields is not None:
@@ -6641,12 +6663,6 @@ def base_url(settings: Settings) -> str:
 
 class Calls:
     """Base of the classes that answer calls. Each has one subject."""
-
-    def __init_subclass__(cls) -> None:
-        """Tell the routes of the new class whose object answers them."""
-        for rule in ROUTES:
-            if rule.answer in vars(cls).values():
-                rule.owner = cls
 
     def __init__(self, web: Web) -> None:
         self.accounts = web.store.accounts
@@ -6895,8 +6911,7 @@ class LibraryCalls(Calls):
     def __init__(self, web: Web) -> None:
         super().__init__(web)
         self.backups, self.health_state = web.backups, web.health.state
-        self._lists: dict[bool, Body] = {}  # for clients, and for the page
-        self._lock = threading.Lock()
+        self._list = Latest(self.entries.version, self._read_list, most=2)
 
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
@@ -6907,16 +6922,13 @@ class LibraryCalls(Calls):
     @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
-        """Return a list that is read once for each version of the entries. Other calls
-        for it wait meanwhile, since an answer must not be older than its call."""
-        for_page = bottle.request.path == "/web/entries"
-        with self._lock:
-            tag = f"{PROCESS}-{self.entries.version():x}"
-            body = self._lists.get(for_page)
-            if body is None or body.tag != tag:
-                content = b'{"entries": %b}\n' % self.entries.list_json(for_page)
-                body = self._lists[for_page] = Body(content, tag, level=1)
+        body: Body = self._list(bottle.request.path == "/web/entries")
         return body.answer(JSON_HEADERS)
+
+    def _read_list(self, for_page: bool) -> "Body":
+        tag = f"{PROCESS}-{self.entries.version():x}"
+        content = b'{"entries": %b}\n' % self.entries.list_json(for_page)
+        return Body(content, tag, level=1)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
@@ -7024,8 +7036,7 @@ class QueueCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        # By account, the version of the queue and what the page shows of it.
-        self._read: dict[int, tuple[str, dict[str, Any]]] = {}
+        self._items = Latest(self.queue.version, self._read_items, MAX_QUEUES)
 
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -7089,7 +7100,7 @@ class QueueCalls(Calls):
         self.consoles.watch(bottle.request.query.get("watch", ""))
         shown = re.fullmatch("[0-9]{1,9}", bottle.request.query.get("finished", ""))
         parts: dict[str, Any] = {
-            "queue": self._page_items(caller.account, int(shown[0]) if shown else 100),
+            "queue": self._items(caller.account, int(shown[0]) if shown else 100),
             "devices": self._page_devices(caller),
             "scan": scan_state(self.scanner),
             "sent": self.queue.sent_version(),
@@ -7109,17 +7120,6 @@ class QueueCalls(Calls):
         answer.set_header("Cache-Control", "no-store")
         return answer
 
-    def _page_items(self, account: int, limit: int) -> dict[str, Any]:
-        """Return the open items and the newest finished ones, and how many of these
-        there are in all. Each version is read once."""
-        version = f"{self.queue.version()}-{limit}"
-        known = self._read.get(account)
-        if known is None or known[0] != version:
-            known = self._read[account] = (version, self._read_items(account, limit))
-            for oldest in list(self._read)[:-MAX_QUEUES]:
-                self._read.pop(oldest, None)
-        return known[1]
-
     def _page_devices(self, caller: Caller) -> list[dict[str, Any]]:
         """Return the devices without what changes at each call of their clients."""
         devices = self.devices.all(caller.name, caller.admin)
@@ -7130,9 +7130,10 @@ class QueueCalls(Calls):
         return devices
 
     def _read_items(self, account: int, limit: int) -> dict[str, Any]:
+        """Return the open items and the newest finished ones, and how many of these
+        there are in all."""
         rows = self.queue.items(account, limit)
-        finished = self.queue.count_finished(account)
-        return {"items": rows, "finished": finished}
+        return {"items": rows, "finished": self.queue.count_finished(account)}
 
     @route("POST /web/queue/<item>/<way:re:retry|replace>", access="session")
     def retry(self, caller: Caller, item: str, way: str) -> None:
@@ -7162,7 +7163,7 @@ class ConsoleCalls(Calls):
         super().__init__(web)
         # By queue item, since it got its address or the server was started.
         self.served: dict[str, Served] = collections.defaultdict(Served)
-        self._lock = threading.Lock()
+        self._index = Latest(self.entries.version, self._list_packages, MAX_INDEXES)
 
     @route("POST /api/send-queue/<item>/address", access="key")
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
@@ -7228,9 +7229,8 @@ class ConsoleCalls(Calls):
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
         is_httpdirfs = request_header("User-Agent").startswith("HTTPDirFS")
         if (path == "" and not is_httpdirfs) or place == "index.json":
-            with self._lock:
-                base = base_url(self.settings) + caller.base
-                return conditional(directory.index(base))
+            base = base_url(self.settings) + caller.base
+            return conditional(self._index(base, caller.entry))
         if place in directory.folders and path.endswith("/"):
             return directory_answer(directory.folders[place])
         if place in directory.folders:
@@ -7239,46 +7239,48 @@ class ConsoleCalls(Calls):
         served = self.served[caller.item] if caller.item else None
         return self.content(directory.find(place), served)
 
-
-VERBS = [  # calls that one verb answers: who may call it, the verb and its arguments
-    ("DELETE /web/sessions/<id>", "session", "accounts.end_session", "id account"),
-    ("GET /web/keys", "session", "accounts.keys", "account", "keys"),
-    ("DELETE /web/keys/<id>", "session", "accounts.revoke_key", "id account"),
-    ("GET /web/accounts", "admin", "accounts.all", "", "accounts"),
-    ("GET /web/devices", "session", "devices.all", "name admin", "devices"),
-    ("GET /api/entries/<entry_id>/info", "key", "entries.get", "entry_id", "entry"),
-    ("GET /web/entries/<entry_id>", "session", "entries.details", "entry_id"),
-    ("POST /web/entries/<entry_id>/undo", "admin", "entries.edit", "entry_id", "edits"),
-    ("DELETE /web/links/<entry_id>", "admin", "entries.remove_link", "entry_id"),
-    ("POST /web/scan", "admin", "scanner.rescan"),
-    ("POST /web/check/scan", "token", "scanner.rescan"),
-    ("POST /web/queue/retry", "session", "queue.retry_failed", "account"),
-    ("POST /web/queue/cancel", "session", "queue.cancel_waiting", "account"),
-    ("POST /web/queue/<item>/cancel", "session", "queue.cancel", "account item admin"),
-    ("POST /web/queue/<item>/top", "session", "queue.to_top", "account item admin"),
-    ("GET /web/dir", "session", "addresses.browse_token", "account", "token"),
-    ("DELETE /web/dir", "session", "addresses.set_browse_token", "account"),
-]
+    def _list_packages(self, base: str, entry: str | None) -> bytes:
+        return self.directory().only(entry).index(base)
 
 
 def add_verb(
-    rule: str, access: str, verb: str, arguments: str = "", gives: str = ""
+    rule: str,
+    access: str,
+    verb: Callable[..., Any],
+    arguments: str = "",
+    gives: str = "",
 ) -> None:
-    """Make a verb of an object that `Calls` has, such as "queue.retry", answer a call.
-    Its arguments are named as in the path or in `Caller`, and what it returns is
-    answered as the field `gives`, or else as it is."""
-    verb_of = operator.attrgetter(verb)
+    """Make a method of the store or of the scanner answer a call. Its arguments are
+    named as in the path or in `Caller`, and what it returns is answered as the field
+    `gives`, or else as it is."""
 
-    def answer(calls: Calls, caller: Caller, **parts: str) -> Any:
+    @route(rule, access)
+    @functools.wraps(verb)
+    def answer(owner: Any, caller: Caller, **parts: str) -> Any:
         known = {**caller._asdict(), **parts}
-        found = verb_of(calls)(*[known[name] for name in arguments.split()])
+        found = verb(owner, *[known[name] for name in arguments.split()])
         return {gives: found} if gives else found
 
-    route(rule, access)(answer)
 
-
-for verb in VERBS:
-    add_verb(*verb)
+add_verb("DELETE /web/sessions/<id>", "session", Accounts.end_session, "id account")
+add_verb("GET /web/keys", "session", Accounts.keys, "account", "keys")
+add_verb("DELETE /web/keys/<id>", "session", Accounts.revoke_key, "id account")
+add_verb("GET /web/accounts", "admin", Accounts.all, "", "accounts")
+add_verb("GET /web/devices", "session", Devices.all, "name admin", "devices")
+add_verb("GET /api/entries/<entry_id>/info", "key", Entries.get, "entry_id", "entry")
+add_verb("GET /web/entries/<entry_id>", "session", Entries.details, "entry_id")
+add_verb(
+    "POST /web/entries/<entry_id>/undo", "admin", Entries.edit, "entry_id", "edits"
+)
+add_verb("DELETE /web/links/<entry_id>", "admin", Entries.remove_link, "entry_id")
+add_verb("POST /web/scan", "admin", Scanner.rescan)
+add_verb("POST /web/check/scan", "token", Scanner.rescan)
+add_verb("POST /web/queue/retry", "session", Queue.retry_failed, "account")
+add_verb("POST /web/queue/cancel", "session", Queue.cancel_waiting, "account")
+add_verb("POST /web/queue/<item>/cancel", "session", Queue.cancel, "account item admin")
+add_verb("POST /web/queue/<item>/top", "session", Queue.to_top, "account item admin")
+add_verb("GET /web/dir", "session", ConsoleAddresses.browse_token, "account", "token")
+add_verb("DELETE /web/dir", "session", ConsoleAddresses.set_browse_token, "account")
 
 
 PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
@@ -7288,19 +7290,17 @@ class Directory:
     """What is below a console address: each entry once, with a `safe_name` of its
     own."""
 
-    def __init__(self, version: int, entries: Iterable[Row]) -> None:
-        self.version = version
+    def __init__(self, entries: Iterable[Row]) -> None:
         self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
         self.by_id = {entry["id"]: entry for entry in self.entries}
         self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
-        self._indexes: dict[str, bytes] = {}
 
     def only(self, entry: str | None) -> "Directory":
         """Return a directory of one entry, or, for None, this one."""
         if entry is None:
             return self
         found = [self.by_id[entry]] if entry in self.by_id else []
-        return Directory(self.version, found)
+        return Directory(found)
 
     def own_name(self, entry: str, name: str) -> str:
         """Return the name of an entry's file, with the id in it if an older one has
@@ -7310,10 +7310,7 @@ class Directory:
         return safe_name(name, mark=mark) if is_namesake else name
 
     def index(self, base: str) -> bytes:
-        """Return the list of packages in the form of Tinfoil's index.json, made once
-        for each base: programs that do not read it share one body in memory."""
-        if base in self._indexes:
-            return self._indexes[base]
+        """Return the list of packages in the form of Tinfoil's index.json."""
         files = []
         for entry in self.entries:
             if entry["file_type"] in PACKAGES:
@@ -7322,10 +7319,7 @@ class Directory:
                 url = f"{base}/{name}" if is_file else f"{entry['source']}#{name}"
                 files.append({"url": url, "size": entry["size"]})
         index = {"files": files, "success": f"{len(files)} files"}
-        if len(self._indexes) >= MAX_INDEXES:
-            self._indexes.clear()
-        self._indexes[base] = json.dumps(index).encode() + b"\n"
-        return self._indexes[base]
+        return json.dumps(index).encode() + b"\n"
 
     @functools.cached_property
     def folders(self) -> dict[str, list[str]]:
@@ -7408,8 +7402,8 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     body = Body(content, content_digest(content), level=9)
     headers = {**PAGE_HEADERS, "Content-Type": kind}
 
-    def answer(calls: Calls) -> bottle.HTTPResponse:
-        if not base_url(calls.settings).startswith("https:"):
+    def answer(web: Web) -> bottle.HTTPResponse:
+        if not base_url(web.settings).startswith("https:"):
             return body.answer(headers)  # browsers reject the policy over HTTP
         return body.answer({**headers, "Cross-Origin-Opener-Policy": "same-origin"})
 

@@ -275,15 +275,6 @@ def test_the_index_has_only_what_a_program_can_install(
     assert "nro/" in browser.get(f"/dir/{token}/").text
 
 
-def test_an_index_is_made_once_for_each_of_a_limited_number_of_addresses() -> None:
-    directory = catalogd.Directory(1, [])
-    first = directory.index("0")
-    assert directory.index("0") is first
-    for base in range(catalogd.MAX_INDEXES + 1):
-        directory.index(str(base))
-    assert directory.index("0") is not first
-
-
 def test_one_folder_has_all_files(
     browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
 ) -> None:
