@@ -87,6 +87,11 @@ def show(page: Any, mode: str, size: Mapping[str, int]) -> None:
     page.evaluate("dispatchEvent(new Event('resize'))")
 
 
+def stop_clock(page: Any) -> None:
+    """Let the clock of a page, once it is installed, stand still but for `run_for`."""
+    page.clock.pause_at(page.evaluate("Date.now()") + 500)
+
+
 def close_context(context: Any) -> None:
     """Close a context when its routes have answered: they need its connections."""
     for page in context.pages:

@@ -15,6 +15,7 @@ from browser import (
     queued,
     see,
     sign_in,
+    stop_clock,
     until,
 )
 from conftest import Visit
@@ -99,7 +100,7 @@ def test_a_frozen_server_is_shown_after_ten_seconds(
         sign_in(page, store, address, "anna")
         page.goto(address)
         button(page, "Send Paper Harbor").wait_for()
-        page.clock.pause_at(page.evaluate("Date.now()") + 500)
+        stop_clock(page)
         page.wait_for_load_state("networkidle")
     port = int(address.rstrip("/").rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)):  # accepts, and never answers

@@ -826,12 +826,18 @@ def test_search_filter_and_position_outlive_a_reload_and_back(kim: Any) -> None:
         assert unsent.get_attribute("aria-pressed") == "true"
 
 
+TWO_FRAMES = "new Promise(go => requestAnimationFrame(() => requestAnimationFrame(go)))"
+BOXES = "all => all.map(each => each.getBoundingClientRect().toJSON())"
+
+
 def test_a_large_screen_is_filled_with_more_and_larger_covers(kim: Any) -> None:
     sizes = {}
     for width in (1280, 2560):
         kim.set_viewport_size({"width": width, "height": 1440})
+        until(lambda width=width: kim.evaluate("innerWidth") == width)
+        kim.evaluate(TWO_FRAMES)
         until(lambda: kim.locator(".entry").count() >= 30)
-        boxes = [each.bounding_box() for each in kim.locator(".entry").all()[:20]]
+        boxes = kim.locator(".entry").evaluate_all(BOXES)[:20]
         columns = [box for box in boxes if box["y"] == boxes[0]["y"]]
         sizes[width] = (len(columns), columns[0]["width"])
         assert boxes[len(columns)]["y"] - boxes[0]["y"] == boxes[0]["height"] + 20

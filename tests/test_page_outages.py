@@ -4,6 +4,8 @@ import collections
 import re
 from typing import Any
 
+import pytest
+
 import catalogd
 from browser import button, report, see, sending, sign_in, until
 from conftest import Visit
@@ -105,6 +107,7 @@ def calls_in_half_a_minute(page: Any) -> int:
     return len(calls)
 
 
+@pytest.mark.parametrize("polls", [""])
 def test_the_page_calls_seldom(anna: Any, store: catalogd.Store) -> None:
     item = sending(store)
     anna.add_init_script(NOTIFICATIONS)
