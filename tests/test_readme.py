@@ -3,6 +3,7 @@ quotes are the program's words, and their tables are complete."""
 
 import ast
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -142,8 +143,13 @@ def test_the_packages_for_the_tests_are_those_of_the_ci() -> None:
     )
 
 
-def messages() -> Iterator[str]:
-    """Yield all texts of the programs, with `\0` for each part that varies."""
+@functools.cache
+def messages() -> list[str]:
+    """Return all texts of the programs, with `\0` for each part that varies."""
+    return [*find_messages()]
+
+
+def find_messages() -> Iterator[str]:
     for name in ("catalogd.py", "send_to_switch.py"):
         for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
