@@ -5883,6 +5883,22 @@ class Channel(waitress.channel.HTTPChannel):
         return len(data)
 
 
+def adjustments(settings: Settings) -> waitress.adjustments.Adjustments:
+    return waitress.adjustments.Adjustments(
+        ident=None,
+        max_request_body_size=MAX_BODY_BYTES + 1,
+        inbuf_overflow=MAX_BODY_BYTES // 4,  # of a longer body, into a file
+        max_request_header_size=MAX_HEAD_BYTES,
+        outbuf_overflow=UNLIMITED,  # never into a file
+        outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
+        recv_bytes=MAX_RECEIVED_BYTES,
+        channel_timeout=settings.timeout,
+        clear_untrusted_proxy_headers=True,
+        trusted_proxy=settings.trusted_proxy or "none",
+        trusted_proxy_headers=PROXY_HEADERS,
+    )
+
+
 class Server(waitress.server.TcpWSGIServer):
     """The service at its address, from `run` until `stop`."""
 
@@ -5905,19 +5921,7 @@ class Server(waitress.server.TcpWSGIServer):
             app,
             _sock=sock,
             dispatcher=self,
-            adj=waitress.adjustments.Adjustments(
-                ident=None,
-                max_request_body_size=MAX_BODY_BYTES + 1,
-                inbuf_overflow=MAX_BODY_BYTES // 4,  # of a longer body, into a file
-                max_request_header_size=MAX_HEAD_BYTES,
-                outbuf_overflow=UNLIMITED,  # never into a file
-                outbuf_high_watermark=UNLIMITED,  # no thread waits for a client
-                recv_bytes=MAX_RECEIVED_BYTES,
-                channel_timeout=settings.timeout,
-                clear_untrusted_proxy_headers=True,
-                trusted_proxy=settings.trusted_proxy or "none",
-                trusted_proxy_headers=PROXY_HEADERS,
-            ),
+            adj=adjustments(settings),
             sockinfo=(sock.family, sock.type, sock.proto, sock.getsockname()),
             bind_socket=False,
         )
@@ -6121,18 +6125,20 @@ def client_target(device: Row) -> str:
     return f"{scheme}://{login}{place}"
 
 
+def client_module() -> Any:
+    """Return what Python knows of the client's file, its importlib.ModuleSpec.
+    :raises NotFound: this server does not have the client."""
+    if spec := importlib.util.find_spec(CLIENT):
+        return spec
+    raise NotFound(f"{CLIENT}.py is missing: put it beside catalogd.py.", "no_client")
+
+
 def client_command() -> list[str]:
     """Return the command that runs the client with its settings from a pipe.
-    :raises NotFound: this server does not have the client."""
-    spec = importlib.util.find_spec(CLIENT)
-    if spec is None or spec.origin is None:
-        raise NotFound(
-            f"{CLIENT}.py is missing: put it beside catalogd.py.", "no_client"
-        )
-    if is_bundled():
-        return [sys.executable, CLIENT]
-    options = ["-I", "-X", "utf8", "-c", CLIENT_CODE]
-    return [sys.executable, *options, os.path.dirname(spec.origin)]
+    :raises NotFound:"""
+    folder = os.path.dirname(client_module().origin)
+    options = ["-I", "-X", "utf8", "-c", CLIENT_CODE, folder]
+    return [sys.executable, *([CLIENT] if is_bundled() else options)]
 
 
 class Console(threading.Thread):
@@ -6379,10 +6385,7 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     408: ("timeout", "The request took too long to arrive."),
     412: ("precondition_failed", "The file is not the one that was asked for."),
     413: ("too_large", f"The body is larger than {MAX_BODY_BYTES} bytes."),
-    415: (
-        "unsupported_media_type",
-        "The body must be JSON, as Content-Type: application/json.",
-    ),
+    415: ("unsupported_media_type", "The call takes another Content-Type."),
     431: ("headers_too_large", f"The headers are larger than {MAX_HEAD_BYTES} bytes."),
     500: ("internal_error", "Something went wrong in the server. Its log has details."),
     503: ("busy", "The server cannot send more files now. Try again later."),
@@ -6875,7 +6878,7 @@ class DeviceCalls(Calls):
 
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        client_command()  # this server has the client
+        client_module()
         return {"device": self.devices.add(caller.account, check_console(body))}
 
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
@@ -6898,9 +6901,7 @@ class DeviceCalls(Calls):
 
     @route("GET /send_to_switch.py", access="open")
     def client(self) -> bottle.HTTPResponse:
-        if (spec := importlib.util.find_spec(CLIENT)) is None:
-            raise NotFound("This server does not have it: put it beside catalogd.py.")
-        loader: Any = spec.loader  # also of an archive
+        loader = client_module().loader  # perhaps of an archive
         program = loader.get_source(CLIENT).encode()
         return conditional(program, {**PAGE_HEADERS, "Content-Type": "text/x-python"})
 
@@ -14246,8 +14247,8 @@ def ini_settings(args: argparse.Namespace) -> Settings:
     return Settings.read(args.config)
 
 
-def settings_digest(settings: Settings) -> str:
-    return content_digest(repr(settings).encode())
+def ini_digest(args: argparse.Namespace) -> str:
+    return content_digest(repr(ini_settings(args)).encode())
 
 
 def read_settings(args: argparse.Namespace) -> Settings:
@@ -14266,7 +14267,7 @@ def open_store(
 ) -> Iterator[Store]:
     """Open the database, as the user who owns the data folder, while the block runs."""
     settings = settings or read_settings(args)  # perhaps only root can read the file
-    find_database(args)
+    path = find_database(args)
     try:
         if args.run is serve:
             upgrade(args.data_dir)
@@ -14274,15 +14275,10 @@ def open_store(
         with contextlib.closing(store):
             yield store
     except Damaged as problem:
-        raise Problem(f"{problem} {restore_advice(args, settings)}") from problem
-
-
-def restore_advice(args: argparse.Namespace, settings: Settings) -> str:
-    """Return what to do where the database is damaged."""
-    path = database_path(args.data_dir)
-    if last := Backups(path, Clock(), settings).last():
-        return f"Stop the service and run '{PROGRAM} restore {last.path}'."
-    return "There is no backup of it: move it away, and start again."
+        advice = "There is no backup of it: move it away, and start again."
+        if last := Backups(path, Clock(), settings).last():
+            advice = f"Stop the service and run '{PROGRAM} restore {last.path}'."
+        raise Problem(f"{problem} {advice}") from problem
 
 
 def find_database(args: argparse.Namespace) -> str:
@@ -14338,7 +14334,7 @@ FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar=
 def serve(args: argparse.Namespace) -> None:
     """Scan the library folders and serve them."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    settings, digest = read_settings(args), settings_digest(ini_settings(args))
+    settings, digest = read_settings(args), ini_digest(args)
     if not settings.folders:
         folder = folder_beside_program(args.config)
         settings = dataclasses.replace(settings, folders=(folder,))
@@ -14349,7 +14345,8 @@ def serve(args: argparse.Namespace) -> None:
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web, args.also)
-            with service_file(server, web, digest), temporary_files(args.data_dir):
+            tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
+            with service_file(server, web, digest):
                 has_ended = run(server, scanner, web, args.open)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
@@ -14379,17 +14376,6 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
         yield
     finally:
         os.remove(path)
-
-
-@contextlib.contextmanager
-def temporary_files(folder: str) -> Iterator[None]:
-    """While the block runs, have the files that waitress makes of long bodies on the
-    disk of this folder: /tmp may be in memory."""
-    before, tempfile.tempdir = tempfile.tempdir, folder
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
 
 
 def listen(web: Web, also: int | None = None) -> Server:
@@ -14769,10 +14755,8 @@ class Notices:
         if not rows:
             return
         counts = collections.Counter(row["status"] for row in rows)
-        titles = [
-            f"{count} {status}{'s' * (status == 'problem' and count > 1)}"
-            for status, count in counts.items()
-        ]
+        names = {"problem": "problems"} if counts["problem"] > 1 else {}
+        titles = [f"{counts[status]} {names.get(status, status)}" for status in counts]
         lines = [NOTICES[row["status"]].format_map(row) for row in rows]
         if len(lines) > MAX_NOTICE_LINES:
             lines[MAX_NOTICE_LINES:] = [f"and {len(lines) - MAX_NOTICE_LINES} more"]
@@ -14843,8 +14827,7 @@ def fetch(
 def notify(*states: str) -> None:
     """Send states to systemd, if it started the service with Type=notify. See
     sd_notify(3)."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if address and hasattr(socket, "AF_UNIX"):
+    if address := os.environ.get("NOTIFY_SOCKET"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
             link.sendto("\n".join(states).encode(), re.sub("^@", "\0", address))
 
@@ -15351,8 +15334,7 @@ class CheckUp:
         text = path if os.path.exists(path) else f"the defaults, without {path}"
         hosts = [urllib.parse.urlsplit(one).hostname for one in self.found.notify]
         notified = f"; notifies {', '.join(map(str, hosts))}" if hosts else ""
-        digest = settings_digest(ini_settings(self.args))
-        if self.service and self.service.settings != digest:
+        if self.service and self.service.settings != ini_digest(self.args):
             why = f"The service has read other settings than {text} has"
             raise Problem(f"{why}: restart it.")
         return f"{text}; folders: {len(self.found.folders)}{notified}"

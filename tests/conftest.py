@@ -9,6 +9,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -120,6 +121,12 @@ def clock() -> Clock:
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashing that takes no time; what is hashed still says its cost."""
     monkeypatch.setattr(catalogd, "SCRYPT", {"n": 16, "r": 1, "p": 1})
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`serve` has another one for its process, which here goes on to the next test."""
+    monkeypatch.setattr(tempfile, "tempdir", tempfile.gettempdir())
 
 
 class Library:
