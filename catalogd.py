@@ -77,7 +77,7 @@ import weakref
 import webbrowser
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any, ClassVar, NamedTuple, NoReturn, TextIO
+from typing import IO, Any, ClassVar, Generic, NamedTuple, NoReturn, TextIO, TypeVar
 
 for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
     # One that the caller has closed, as by ">&-". Other files would get its number,
@@ -422,7 +422,7 @@ class Problem(Exception):
 
     def __init__(self, message: str = "", reason: str = "", *of: object) -> None:
         super().__init__(message)
-        self.reason = {"reason": reason, "of": of} if reason else {}
+        self.reason: Row = {"reason": reason, "of": of} if reason else {}
 
 
 class BadSetting(Problem):
@@ -465,7 +465,7 @@ class WrongOffset(Conflict):
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"The next piece of the upload begins at byte {offset}.")
-        self.offset = offset
+        self.reason = {"offset": offset}
 
 
 class NoSuchRange(Problem):
@@ -6426,6 +6426,7 @@ class Route:
 
 
 ROUTES: list[Route] = []
+T = TypeVar("T")
 
 
 def route(
@@ -6486,19 +6487,19 @@ def http_error(error: bottle.HTTPError) -> bytes:
     return bytes(answer.body)
 
 
-class Latest:
+class Latest(Generic[T]):
     """What is made of the latest version of something, by the arguments of `make`: once
     for each version. Other calls for it wait meanwhile, since an answer must not be
     older than its call. The `most` that were asked for last are kept."""
 
     def __init__(
-        self, version: Callable[[], Any], make: Callable[..., Any], most: int = 1
+        self, version: Callable[[], Any], make: Callable[..., T], most: int = 1
     ) -> None:
         self._version, self._make, self._most = version, make, most
-        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._made: dict[tuple[Any, ...], tuple[Any, T]] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, *key: Any) -> Any:
+    def __call__(self, *key: Any) -> T:
         with self._lock:
             version, known = self._version(), self._made.pop(key, None)
             if known is None or known[0] != version:
@@ -6923,8 +6924,7 @@ class LibraryCalls(Calls):
     @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
-        body: Body = self._list(bottle.request.path == "/web/entries")
-        return body.answer(JSON_HEADERS)
+        return self._list(bottle.request.path == "/web/entries").answer(JSON_HEADERS)
 
     def _read_list(self, for_page: bool) -> "Body":
         tag = f"{PROCESS}-{self.entries.version():x}"
@@ -7002,11 +7002,7 @@ class UploadCalls(Calls):
         if not re.fullmatch("[0-9]{1,18}", offset):
             raise Problem("The header Upload-Offset is not a whole number from 0.")
         body = bottle.request.environ["wsgi.input"]  # bottle would copy it
-        try:
-            return self.inbox.append(caller.account, upload, int(offset), body)
-        except WrongOffset as problem:
-            fields = {"message": str(problem), "offset": problem.offset}
-            return json_answer(json_body(False, error=problem.code, **fields), 409)
+        return self.inbox.append(caller.account, upload, int(offset), body)
 
     @route("DELETE /web/uploads/<upload>", access="session", runs=OWN_THREAD)
     def drop(self, caller: Caller, upload: str) -> None:
@@ -14362,14 +14358,14 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
     :raises Problem: the file cannot be written."""
     path = os.path.join(web.store.database.folder, SERVICE_FILE)
     address = own_address(web.settings.host, server.effective_port)
+    ports = sorted({int(server.effective_port), server.shown_port})
+    service = Service(address, ports, web.token, settings)
     try:
         with contextlib.suppress(FileNotFoundError):  # of a service that was killed
             os.remove(path)
         make_private(path)
         with open(path, "w") as file:
-            known = {"address": address, "token": web.token, "settings": settings}
-            ports = sorted({int(server.effective_port), server.shown_port})
-            json.dump({**known, "ports": ports}, file)
+            json.dump(service._asdict(), file)
     except OSError as error:
         raise Problem(f"{path}: {reason(error)}") from error
     try:
@@ -14900,9 +14896,8 @@ def own_address(host: str, port: int) -> tuple[str, int]:
 def scan(args: argparse.Namespace) -> None:
     """Scan the library folders once and print what changed."""
     settings = read_settings(args)
-    with open_store(args, settings) as store, contextlib.ExitStack() as stack:
-        line = ProgressLine(sys.stderr)
-        stack.callback(line.end)
+    closing = contextlib.closing(ProgressLine(sys.stderr))
+    with open_store(args, settings) as store, closing as line:
         if service := running_service(args.data_dir):
             result = scan_by_service(service, line)
         elif settings.folders:
@@ -14953,7 +14948,7 @@ class ProgressLine:
             line = fitted(printable(text), shutil.get_terminal_size().columns - 1)
             print(f"\r\x1b[K{line}", end="", file=self.stream, flush=True)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Clear the line."""
         if self.is_terminal:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
@@ -15196,7 +15191,7 @@ def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
             result = "ok" if found == known.sha256 else "damaged"
     fault = result if result in ("damaged", "unreadable") else None
     store.entries.set_fault(known.id, fault)
-    line.end()
+    line.close()
     print(f"{result:10}  {known.id}  {printable(known.path)}")
     return result
 
@@ -15246,8 +15241,7 @@ def notify_test(args: argparse.Namespace) -> int:
 @command("check", FOLDERS)
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and network, and print what to do."""
-    results = list(CheckUp(args).results())
-    return 0 if all(results) else 1
+    return 0 if all([*CheckUp(args).results()]) else 1
 
 
 class Service(NamedTuple):
@@ -15257,7 +15251,7 @@ class Service(NamedTuple):
     ports: list[int]
     token: str
     settings: str  # a digest of the INI file as the service has read it
-    state: Row  # of its Health
+    state: Row = {}  # of its Health
 
     def faults(self, *about: str) -> list[str]:
         faults = self.state["faults"]
@@ -15281,7 +15275,7 @@ def running_service(folder: str) -> Service | None:
     """Return the service of this data folder, None where none runs."""
     try:
         with open(os.path.join(folder, SERVICE_FILE)) as file:
-            service = Service(**json.load(file), state={})
+            service = Service(**json.load(file))
         return service._replace(state=service.call("GET", "/web/check"))
     except (FileNotFoundError, ConnectionRefusedError, BadKey):
         return None  # it was killed, and another one may have its port
@@ -15290,12 +15284,12 @@ def running_service(folder: str) -> Service | None:
 UNITS_FOLDER = "/etc/systemd/system/multi-user.target.wants"  # started at boot
 
 
+@dataclasses.dataclass
 class CheckUp:
     """The tests of the command `check`. Each returns what is well.
     :raises Problem, OSError: what is wrong."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
-        self.args = args
+    args: argparse.Namespace
 
     def results(self) -> Iterator[bool]:
         """Print a line for each test, and yield whether all is well."""

@@ -774,7 +774,7 @@ def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
     line = catalogd.ProgressLine(stream, total=60_000_000)
     line.draw(catalogd.progress({"files": 3, "read": 1}))
     line.read(15_000_000, "a.nsp")
-    line.end()
+    line.close()
     assert stream.getvalue().split("\r\x1b[K") == [
         "",
         "3 files found, 1 read",
@@ -818,7 +818,7 @@ def test_progress_is_not_drawn_into_a_file(ticking: None) -> None:
     stream = io.StringIO()
     line = catalogd.ProgressLine(stream)
     line.draw("a")
-    line.end()
+    line.close()
     assert stream.getvalue() == ""
 
 
@@ -833,7 +833,7 @@ def test_the_line_is_cleared_when_a_scan_fails(
 
     ended = []
     monkeypatch.setattr(catalogd.Scanner, "scan", fail)
-    monkeypatch.setattr(catalogd.ProgressLine, "end", lambda line: ended.append(line))
+    monkeypatch.setattr(catalogd.ProgressLine, "close", lambda line: ended.append(line))
     config = ini_for(tmp_path, str(library.folder))
     assert refused("scan", *config) == "The database is busy."
     assert len(ended) == 1
