@@ -391,6 +391,22 @@ def games(
         yield games
 
 
+@pytest.fixture
+def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
+    """Calls of the page, as the admin anna."""
+    browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    return browser
+
+
+@pytest.fixture
+def member(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.TestApp:
+    """Calls of the page, as ben, who is no admin."""
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
+    app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
+    return app
+
+
 # A browser, and servers for it
 
 

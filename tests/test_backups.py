@@ -19,7 +19,7 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import PASSWORD, Clock
+from conftest import Clock
 
 DAY = 86400
 NIGHT = "catalogd-2027-01-15.db"  # of conftest's clock
@@ -35,13 +35,6 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def backups(service: catalogd.Web) -> catalogd.Backups:
     return service.backups
-
-
-@pytest.fixture
-def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
-    login = {"username": "anna", "password": PASSWORD}
-    browser.post_json("/web/login", login)
-    return browser
 
 
 def names(backups: catalogd.Backups) -> list[str]:

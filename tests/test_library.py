@@ -12,22 +12,7 @@ import webtest
 
 import catalogd
 import containers
-from conftest import LONG_AGO, PASSWORD, Library, add_folder
-
-
-@pytest.fixture
-def admin(browser: webtest.TestApp, key: str) -> webtest.TestApp:
-    """A browser in which anna, an admin, is signed in."""
-    browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
-    return browser
-
-
-@pytest.fixture
-def member(service: catalogd.Web, key: str) -> webtest.TestApp:
-    service.store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
-    app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
-    return app
+from conftest import LONG_AGO, Library, add_folder
 
 
 def entries(store: catalogd.Store) -> list[dict[str, Any]]:
@@ -56,7 +41,7 @@ def test_members_may_not_change_the_library(
 
 
 def test_an_admin_edits_an_entry_and_undoes_it(
-    admin: webtest.TestApp,
+    signed_in: webtest.TestApp,
     library: Library,
     scanner: catalogd.Scanner,
     store: catalogd.Store,
@@ -66,19 +51,19 @@ def test_an_admin_edits_an_entry_and_undoes_it(
     scanner.scan()
     before = entries(store)
     id = before[0]["id"]
-    admin.post_json(f"/web/entries/{id}", {"name": "Zorro", "description": "Hm"})
-    admin.post_json(f"/web/entries/{id}", {"version": "one"})
+    signed_in.post_json(f"/web/entries/{id}", {"name": "Zorro", "description": "Hm"})
+    signed_in.post_json(f"/web/entries/{id}", {"version": "one"})
     edited = entries(store)[1]  # the list is in order of names
     assert (edited["id"], edited["name"]) == (id, "Zorro")
     assert edited["metadata"] == {"description": "Hm", "version": "one", "patch": 1}
-    edits = admin.post_json(f"/web/entries/{id}/undo", {}).json["edits"]
+    edits = signed_in.post_json(f"/web/entries/{id}/undo", {}).json["edits"]
     assert entries(store) == before
-    admin.post_json(f"/web/entries/{id}", edits)
+    signed_in.post_json(f"/web/entries/{id}", edits)
     assert entries(store)[1] == edited
 
 
 def test_overrides_stay_when_the_file_changes(
-    admin: webtest.TestApp,
+    signed_in: webtest.TestApp,
     library: Library,
     scanner: catalogd.Scanner,
     store: catalogd.Store,
@@ -87,7 +72,7 @@ def test_overrides_stay_when_the_file_changes(
     library.add("M.nsp")
     scanner.scan()
     id = entries(store)[0]["id"]
-    admin.post_json(f"/web/entries/{id}", {"name": "Zorro"})
+    signed_in.post_json(f"/web/entries/{id}", {"name": "Zorro"})
     library.add("a.nsp", b"a newer version", mtime=LONG_AGO + 60)
     scanner.scan()
     assert [entry["name"] for entry in entries(store)] == ["M", "Zorro"]
@@ -102,24 +87,26 @@ def test_overrides_stay_when_the_file_changes(
     ],
 )
 def test_a_bad_edit_is_refused(
-    body: dict[str, Any], named: str, admin: webtest.TestApp
+    body: dict[str, Any], named: str, signed_in: webtest.TestApp
 ) -> None:
-    answer = admin.post_json("/web/entries/x", body, status=400)
+    answer = signed_in.post_json("/web/entries/x", body, status=400)
     assert named in answer.json["message"]
 
 
-def test_an_entry_that_is_not_there_cannot_be_edited(admin: webtest.TestApp) -> None:
-    admin.post_json("/web/entries/x", {"name": "A"}, status=404)
+def test_an_entry_that_is_not_there_cannot_be_edited(
+    signed_in: webtest.TestApp,
+) -> None:
+    signed_in.post_json("/web/entries/x", {"name": "A"}, status=404)
 
 
 # Links
 
 
 def test_an_admin_adds_and_removes_a_link(
-    admin: webtest.TestApp, store: catalogd.Store
+    signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     body = {"url": "https://example.org/a/Käse.NSP?x=1", "name": "Käse", "size": 7}
-    id = admin.post_json("/web/links", body).json["id"]
+    id = signed_in.post_json("/web/links", body).json["id"]
     (entry,) = entries(store)
     assert entry == {
         "id": id,
@@ -132,9 +119,9 @@ def test_an_admin_adds_and_removes_a_link(
         "created_by": "anna",
         "metadata": {"description": "", "version": ""},
     }
-    admin.delete(f"/web/links/{id}")
+    signed_in.delete(f"/web/links/{id}")
     assert entries(store) == []
-    admin.delete(f"/web/links/{id}", status=404)
+    signed_in.delete(f"/web/links/{id}", status=404)
 
 
 @pytest.mark.parametrize(
@@ -149,18 +136,18 @@ def test_an_admin_adds_and_removes_a_link(
         "http://example.org/\r\nSet-Cookie: a=b",
     ],
 )
-def test_other_addresses_are_no_links(url: str, admin: webtest.TestApp) -> None:
-    answer = admin.post_json("/web/links", {"url": url, "name": "A"}, status=400)
+def test_other_addresses_are_no_links(url: str, signed_in: webtest.TestApp) -> None:
+    answer = signed_in.post_json("/web/links", {"url": url, "name": "A"}, status=400)
     assert "http" in answer.json["message"]
 
 
 def test_the_server_of_a_link_is_not_called(
-    admin: webtest.TestApp, store: catalogd.Store
+    signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         url = f"http://127.0.0.1:{server.getsockname()[1]}/a.nsp"
-        admin.post_json("/web/links", {"url": url, "name": "A"})
+        signed_in.post_json("/web/links", {"url": url, "name": "A"})
         with pytest.raises(BlockingIOError):
             server.accept()
     assert entries(store)[0]["size"] == 0
@@ -170,15 +157,15 @@ def test_the_server_of_a_link_is_not_called(
 
 
 def test_the_page_sees_how_far_a_scan_is(
-    admin: webtest.TestApp, library: Library, scanner: catalogd.Scanner
+    signed_in: webtest.TestApp, library: Library, scanner: catalogd.Scanner
 ) -> None:
     library.add("a.nsp")
     add_folder(scanner, "/missing")
-    assert admin.get("/web/scan").json["finished"] is None
+    assert signed_in.get("/web/scan").json["finished"] is None
     seen = []
-    scanner.scan(lambda state: seen.append(admin.get("/web/scan").json))
+    scanner.scan(lambda state: seen.append(signed_in.get("/web/scan").json))
     assert seen[-1]["scanning"] is True
-    after = admin.get("/web/scan").json
+    after = signed_in.get("/web/scan").json
     # By a thread that does not run.
     online = {"state": "online", "watched": False, "problem": ""}
     online |= {"scanned_at": "2027-01-15T08:00:00"}
@@ -212,38 +199,38 @@ class Changing(dict[str, int]):
 
 
 def test_how_far_a_scan_is_can_be_asked_while_it_finds_folders(
-    admin: webtest.TestApp, scanner: catalogd.Scanner
+    signed_in: webtest.TestApp, scanner: catalogd.Scanner
 ) -> None:
     folders = scanner.state.folders = Changing({"/a": 0, "/b": 0})
-    assert len(admin.get("/web/scan").json["folders"]) == 1
+    assert len(signed_in.get("/web/scan").json["folders"]) == 1
     assert len(folders) == 2
 
 
 def test_an_admin_asks_for_a_scan(
-    admin: webtest.TestApp, scanner: catalogd.Scanner
+    signed_in: webtest.TestApp, scanner: catalogd.Scanner
 ) -> None:
-    admin.post_json("/web/scan", {})
+    signed_in.post_json("/web/scan", {})
     assert scanner._wake.is_set()
 
 
 def test_the_page_gets_icons(
-    admin: webtest.TestApp,
+    signed_in: webtest.TestApp,
     library: Library,
     scanner: catalogd.Scanner,
     store: catalogd.Store,
 ) -> None:
     library.add("a.nro", containers.nro())
     scanner.scan()
-    answer = admin.get(f"/web/icons/{entries(store)[0]['id']}")
+    answer = signed_in.get(f"/web/icons/{entries(store)[0]['id']}")
     assert answer.body == containers.JPEG
     assert answer.headers["Content-Type"] == "image/jpeg"
     assert "immutable" in answer.headers["Cache-Control"]
     library.add("a.png", b"\x89PNG\r\n\x1a\n and so on")
     scanner.scan()
-    answer = admin.get(f"/web/icons/{entries(store)[0]['id']}")
+    answer = signed_in.get(f"/web/icons/{entries(store)[0]['id']}")
     assert answer.headers["Content-Type"] == "image/png"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    admin.get("/web/icons/x", status=404)
+    signed_in.get("/web/icons/x", status=404)
 
 
 # Checksums

@@ -55,22 +55,6 @@ def inbox(service: catalogd.Web) -> catalogd.Inbox:
     return service.inbox
 
 
-@pytest.fixture
-def anna(browser: webtest.TestApp, key: str) -> webtest.TestApp:
-    """The browser of an admin."""
-    browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
-    return browser
-
-
-@pytest.fixture
-def ben(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.TestApp:
-    """The browser of a member."""
-    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
-    app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
-    return app
-
-
 def begin(app: webtest.TestApp, name: str, size: int, **more: Any) -> dict[str, Any]:
     fields = {"name": name, "size": size}
     answer: dict[str, Any] = app.post_json("/web/uploads", fields, **more).json
@@ -125,48 +109,48 @@ def test_without_an_inbox_there_are_no_such_calls(
 
 
 def test_members_add_files_where_the_settings_let_everyone(
-    ben: webtest.TestApp, service: catalogd.Web, folder: pathlib.Path
+    member: webtest.TestApp, service: catalogd.Web, folder: pathlib.Path
 ) -> None:
-    begin(ben, "a.nsp", 1, status=403)
-    assert "inbox" not in ben.get("/web/me").json["account"]
+    begin(member, "a.nsp", 1, status=403)
+    assert "inbox" not in member.get("/web/me").json["account"]
     everyone = dataclasses.replace(service.inbox.settings, inbox_for="everyone")
     service.inbox.settings = everyone
-    assert add(ben, "a.nsp", b"x")["name"] == "a.nsp"
-    told = ben.get("/web/me").json["account"]["inbox"]
+    assert add(member, "a.nsp", b"x")["name"] == "a.nsp"
+    told = member.get("/web/me").json["account"]["inbox"]
     assert told["types"] == [*everyone.extensions]
     assert told["max_cover_bytes"] == catalogd.MAX_COVER_BYTES
 
 
 def test_nobody_adds_files_without_a_session_or_from_another_site(
-    anna: webtest.TestApp, service: catalogd.Web, key: str
+    signed_in: webtest.TestApp, service: catalogd.Web, key: str
 ) -> None:
     stranger = webtest.TestApp(service.app)
     begin(stranger, "a.nsp", 1, status=403)
     headers = {"Authorization": f"Bearer {key}"}
     stranger.post_json("/web/uploads", {}, headers=headers, status=403)
-    begin(anna, "a.nsp", 1, headers={"Origin": "https://evil.example"}, status=403)
+    begin(signed_in, "a.nsp", 1, headers={"Origin": "https://evil.example"}, status=403)
 
 
 def test_an_upload_of_another_account_is_not_to_be_had(
-    anna: webtest.TestApp, ben: webtest.TestApp, inbox: catalogd.Inbox
+    signed_in: webtest.TestApp, member: webtest.TestApp, inbox: catalogd.Inbox
 ) -> None:
     inbox.settings = dataclasses.replace(inbox.settings, inbox_for="everyone")
-    upload = begin(anna, "a.nsp", 2)["id"]
-    piece(ben, upload, 0, b"x", status=404)
-    ben.delete(f"/web/uploads/{upload}", status=404)
-    assert begin(ben, "a.nsp", 2)["id"] != upload
+    upload = begin(signed_in, "a.nsp", 2)["id"]
+    piece(member, upload, 0, b"x", status=404)
+    member.delete(f"/web/uploads/{upload}", status=404)
+    assert begin(member, "a.nsp", 2)["id"] != upload
 
 
 def test_a_session_that_ends_leaves_what_was_written(
-    anna: webtest.TestApp, store: catalogd.Store, folder: pathlib.Path
+    signed_in: webtest.TestApp, store: catalogd.Store, folder: pathlib.Path
 ) -> None:
-    upload = begin(anna, "a.nsp", 4)["id"]
-    piece(anna, upload, 0, b"ab")
-    anna.post_json("/web/logout", {})
-    piece(anna, upload, 2, b"cd", status=403)
-    anna.post_json("/web/login", {"username": "anna", "password": PASSWORD})
-    assert begin(anna, "a.nsp", 4) == {"success": True, "id": upload, "offset": 2}
-    assert piece(anna, upload, 2, b"cd")["name"] == "a.nsp"
+    upload = begin(signed_in, "a.nsp", 4)["id"]
+    piece(signed_in, upload, 0, b"ab")
+    signed_in.post_json("/web/logout", {})
+    piece(signed_in, upload, 2, b"cd", status=403)
+    signed_in.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    assert begin(signed_in, "a.nsp", 4) == {"success": True, "id": upload, "offset": 2}
+    assert piece(signed_in, upload, 2, b"cd")["name"] == "a.nsp"
     assert (folder / "a.nsp").read_bytes() == b"abcd"
 
 
@@ -184,7 +168,7 @@ def test_the_inbox_must_be_where_a_scan_finds_what_is_in_it(
 
 @pytest.mark.parametrize("system", ["dir_fd", "no dir_fd"])
 def test_a_file_is_added_in_pieces_and_is_listed_when_it_is_whole(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
     folder: pathlib.Path,
     scanner: catalogd.Scanner,
     system: str,
@@ -192,13 +176,13 @@ def test_a_file_is_added_in_pieces_and_is_listed_when_it_is_whole(
 ) -> None:
     if system == "no dir_fd":  # as Windows
         monkeypatch.setattr(os, "supports_dir_fd", set())
-    begun = begin(anna, "Celeste.nsp", 6)
+    begun = begin(signed_in, "Celeste.nsp", 6)
     assert begun["offset"] == 0
-    assert piece(anna, begun["id"], 0, b"abc") == {"success": True, "offset": 3}
-    assert begin(anna, "Celeste.nsp", 6) == {**begun, "offset": 3}
+    assert piece(signed_in, begun["id"], 0, b"abc") == {"success": True, "offset": 3}
+    assert begin(signed_in, "Celeste.nsp", 6) == {**begun, "offset": 3}
     assert names(folder) == [f".catalogd-{begun['id']}.part"]
     assert listed(scanner) == []
-    ended = piece(anna, begun["id"], 3, b"def")
+    ended = piece(signed_in, begun["id"], 3, b"def")
     assert ended["name"] == "Celeste.nsp" and ended["is_equal"] is False
     assert names(folder) == ["Celeste.nsp"]
     assert (folder / "Celeste.nsp").read_bytes() == b"abcdef"
@@ -218,97 +202,97 @@ def test_the_library_folder_itself_can_be_the_inbox(
 
 
 def test_a_piece_that_begins_elsewhere_is_told_where_to_begin(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
 ) -> None:
-    upload = begin(anna, "a.nsp", 10)["id"]
-    piece(anna, upload, 0, b"abc")
+    upload = begin(signed_in, "a.nsp", 10)["id"]
+    piece(signed_in, upload, 0, b"abc")
     for offset in (0, 2, 4, 10**17):
-        answer = piece(anna, upload, offset, b"def", status=409)
+        answer = piece(signed_in, upload, offset, b"def", status=409)
         assert (answer["error"], answer["offset"]) == ("conflict", 3)
-    assert piece(anna, upload, 3, b"def")["offset"] == 6
+    assert piece(signed_in, upload, 3, b"def")["offset"] == 6
 
 
 @pytest.mark.parametrize("offset", ["-1", "", "x", "1.0", "9" * 19, "٣", "0x1"])
 def test_an_offset_that_is_no_number_is_refused(
-    anna: webtest.TestApp, offset: str
+    signed_in: webtest.TestApp, offset: str
 ) -> None:
-    upload = begin(anna, "a.nsp", 10)["id"]
+    upload = begin(signed_in, "a.nsp", 10)["id"]
     path, body = f"/web/uploads/{upload}", b"abc"
     headers = {"Upload-Offset": offset.encode().decode("latin-1")}
-    anna.patch(path, body, headers=headers, content_type=OCTETS, status=400)
-    anna.patch(path, body, content_type=OCTETS, status=400)
-    piece(anna, upload, 0, body, content_type="application/json", status=415)
-    assert begin(anna, "a.nsp", 10)["offset"] == 0
+    signed_in.patch(path, body, headers=headers, content_type=OCTETS, status=400)
+    signed_in.patch(path, body, content_type=OCTETS, status=400)
+    piece(signed_in, upload, 0, body, content_type="application/json", status=415)
+    assert begin(signed_in, "a.nsp", 10)["offset"] == 0
 
 
 def test_a_body_longer_than_announced_is_refused(
-    anna: webtest.TestApp, folder: pathlib.Path
+    signed_in: webtest.TestApp, folder: pathlib.Path
 ) -> None:
-    upload = begin(anna, "a.nsp", 4)["id"]
-    piece(anna, upload, 0, b"abc")
-    piece(anna, upload, 3, b"de", status=400)
-    assert piece(anna, upload, 3, b"")["offset"] == 3
-    assert piece(anna, upload, 3, b"d")["name"] == "a.nsp"
+    upload = begin(signed_in, "a.nsp", 4)["id"]
+    piece(signed_in, upload, 0, b"abc")
+    piece(signed_in, upload, 3, b"de", status=400)
+    assert piece(signed_in, upload, 3, b"")["offset"] == 3
+    assert piece(signed_in, upload, 3, b"d")["name"] == "a.nsp"
     assert (folder / "a.nsp").read_bytes() == b"abcd"
 
 
 def test_a_piece_is_answered_again_after_the_file_has_its_name(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
 ) -> None:
     """The answer may have got lost, or another browser was faster."""
-    upload = begin(anna, "a.nsp", 3)["id"]
-    ended = piece(anna, upload, 0, b"abc")
-    assert piece(anna, upload, 0, b"abc") == ended
-    begin(anna, "a.nsp", 3)  # it is another one
-    piece(anna, "0" * 16, 0, b"abc", status=404)
+    upload = begin(signed_in, "a.nsp", 3)["id"]
+    ended = piece(signed_in, upload, 0, b"abc")
+    assert piece(signed_in, upload, 0, b"abc") == ended
+    begin(signed_in, "a.nsp", 3)  # it is another one
+    piece(signed_in, "0" * 16, 0, b"abc", status=404)
 
 
-def test_an_upload_is_dropped(anna: webtest.TestApp, folder: pathlib.Path) -> None:
-    upload = begin(anna, "a.nsp", 3)["id"]
-    piece(anna, upload, 0, b"ab")
-    anna.delete(f"/web/uploads/{upload}")
+def test_an_upload_is_dropped(signed_in: webtest.TestApp, folder: pathlib.Path) -> None:
+    upload = begin(signed_in, "a.nsp", 3)["id"]
+    piece(signed_in, upload, 0, b"ab")
+    signed_in.delete(f"/web/uploads/{upload}")
     assert names(folder) == []
-    anna.delete(f"/web/uploads/{upload}", status=404)
-    piece(anna, upload, 2, b"c", status=404)
+    signed_in.delete(f"/web/uploads/{upload}", status=404)
+    piece(signed_in, upload, 2, b"c", status=404)
 
 
 def test_an_upload_whose_part_somebody_deleted_begins_anew(
-    anna: webtest.TestApp, folder: pathlib.Path
+    signed_in: webtest.TestApp, folder: pathlib.Path
 ) -> None:
-    upload = begin(anna, "a.nsp", 3)["id"]
-    piece(anna, upload, 0, b"ab")
+    upload = begin(signed_in, "a.nsp", 3)["id"]
+    piece(signed_in, upload, 0, b"ab")
     (folder / names(folder)[0]).unlink()
-    piece(anna, upload, 2, b"c", status=404)
-    assert begin(anna, "a.nsp", 3)["offset"] == 0
+    piece(signed_in, upload, 2, b"c", status=404)
+    assert begin(signed_in, "a.nsp", 3)["offset"] == 0
     (folder / names(folder)[0]).unlink()
-    anna.delete(f"/web/uploads/{upload}")
+    signed_in.delete(f"/web/uploads/{upload}")
 
 
 def test_two_pieces_of_an_account_are_written_at_once(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
     store: catalogd.Store,
     inbox: catalogd.Inbox,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nor are two of one upload."""
     account = store.accounts.id_of("anna")
-    one, two, three = (begin(anna, f"{n}.nsp", 3)["id"] for n in "abc")
+    one, two, three = (begin(signed_in, f"{n}.nsp", 3)["id"] for n in "abc")
     busy, plain = [], catalogd.write_piece
 
     def write(*given: Any) -> int:
         if not busy:
             busy.append(one)
-            piece(anna, one, 0, b"x", status=503)
+            piece(signed_in, one, 0, b"x", status=503)
             inbox.append(account, two, 0, io.BytesIO(b"x"))
         else:
-            piece(anna, three, 0, b"x", status=503)
+            piece(signed_in, three, 0, b"x", status=503)
         return plain(*given)
 
     with monkeypatch.context() as writing:
         writing.setattr(catalogd, "write_piece", write)
         inbox.append(account, one, 0, io.BytesIO(b"y"))
-    assert piece(anna, three, 0, b"x")["offset"] == 1
-    assert begin(anna, "a.nsp", 3)["offset"] == 1
+    assert piece(signed_in, three, 0, b"x")["offset"] == 1
+    assert begin(signed_in, "a.nsp", 3)["offset"] == 1
 
 
 def test_two_browsers_add_the_same_file(
@@ -358,13 +342,13 @@ def test_two_browsers_add_the_same_file(
     ],
 )
 def test_a_name_is_one_safe_component_that_is_listed(
-    anna: webtest.TestApp, folder: pathlib.Path, name: str, made: str | None
+    signed_in: webtest.TestApp, folder: pathlib.Path, name: str, made: str | None
 ) -> None:
     if made is None:
-        begin(anna, name, 1, status=400)
+        begin(signed_in, name, 1, status=400)
         assert names(folder) == []
         return
-    assert add(anna, name, b"x")["name"] == made
+    assert add(signed_in, name, b"x")["name"] == made
     assert names(folder) == [made]
 
 
@@ -378,45 +362,47 @@ def test_an_unfinished_file_of_another_program_is_no_type_to_add(
 
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, None, "1", True, 2**63])
-def test_a_size_must_be_one_of_a_file(anna: webtest.TestApp, size: Any) -> None:
-    anna.post_json("/web/uploads", {"name": "a.nsp", "size": size}, status=400)
+def test_a_size_must_be_one_of_a_file(signed_in: webtest.TestApp, size: Any) -> None:
+    signed_in.post_json("/web/uploads", {"name": "a.nsp", "size": size}, status=400)
 
 
-def test_a_cover_is_small(anna: webtest.TestApp, folder: pathlib.Path) -> None:
-    begin(anna, "a.jpg", catalogd.MAX_COVER_BYTES + 1, status=400)
+def test_a_cover_is_small(signed_in: webtest.TestApp, folder: pathlib.Path) -> None:
+    begin(signed_in, "a.jpg", catalogd.MAX_COVER_BYTES + 1, status=400)
     for name in ("a.JPG", "a.jpeg", "a.png"):
-        begin(anna, name, catalogd.MAX_COVER_BYTES)
-    add(anna, "b.png", b"x")
+        begin(signed_in, name, catalogd.MAX_COVER_BYTES)
+    add(signed_in, "b.png", b"x")
     assert "b.png" in names(folder)
 
 
-def test_no_file_is_written_over(anna: webtest.TestApp, folder: pathlib.Path) -> None:
+def test_no_file_is_written_over(
+    signed_in: webtest.TestApp, folder: pathlib.Path
+) -> None:
     (folder / "a (2).nsp").mkdir()
     (folder / "b.nsp").symlink_to("a.nsp")
-    assert add(anna, "a.nsp", b"one")["name"] == "a.nsp"
-    assert add(anna, "a.nsp", b"two")["name"] == "a (3).nsp"
-    assert add(anna, "a.nsp", b"three")["name"] == "a (4).nsp"
-    assert add(anna, "b.nsp", b"one")["name"] == "b (2).nsp"
+    assert add(signed_in, "a.nsp", b"one")["name"] == "a.nsp"
+    assert add(signed_in, "a.nsp", b"two")["name"] == "a (3).nsp"
+    assert add(signed_in, "a.nsp", b"three")["name"] == "a (4).nsp"
+    assert add(signed_in, "b.nsp", b"one")["name"] == "b (2).nsp"
     assert (folder / "a.nsp").read_bytes() == b"one"
 
 
 def test_a_long_name_that_is_taken_stays_short_enough(
-    anna: webtest.TestApp, folder: pathlib.Path
+    signed_in: webtest.TestApp, folder: pathlib.Path
 ) -> None:
     name = "é" * 125 + ".nsp"
-    add(anna, name, b"one")
-    other = add(anna, name, b"two")["name"]
+    add(signed_in, name, b"one")
+    other = add(signed_in, name, b"two")["name"]
     assert other.endswith(" (2).nsp") and len(other.encode()) <= 255
 
 
 def test_an_equal_file_is_told_and_dropped(
-    anna: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_READ_BYTES", 2)
-    add(anna, "a.nsp", b"abcde")
-    add(anna, "a.nsp", b"abcdx")
+    add(signed_in, "a.nsp", b"abcde")
+    add(signed_in, "a.nsp", b"abcdx")
     for content, name in ((b"abcde", "a.nsp"), (b"abcdx", "a (2).nsp")):
-        ended = add(anna, "a.nsp", content)
+        ended = add(signed_in, "a.nsp", content)
         assert (ended["name"], ended["is_equal"]) == (name, True)
     assert names(folder) == ["a (2).nsp", "a.nsp"]
 
@@ -426,14 +412,14 @@ def test_an_equal_file_is_told_and_dropped(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
 def test_a_file_has_the_group_of_the_inbox_and_is_writable_for_it(
-    anna: webtest.TestApp, folder: pathlib.Path
+    signed_in: webtest.TestApp, folder: pathlib.Path
 ) -> None:
     groups = [group for group in (*os.getgroups(), 1) if group != os.getgid()]
     with contextlib.suppress(PermissionError):
         os.chown(folder, -1, groups[0])
     before = os.umask(0o077)
     try:
-        add(anna, "a.nsp", b"x")
+        add(signed_in, "a.nsp", b"x")
     finally:
         os.umask(before)
     found = (folder / "a.nsp").stat()
@@ -443,14 +429,14 @@ def test_a_file_has_the_group_of_the_inbox_and_is_writable_for_it(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no groups")
 def test_a_file_that_cannot_have_the_group_of_the_inbox_is_refused(
-    anna: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+    signed_in: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: Any) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "fchmod", refuse)
     why = "The inbox cannot be written: Operation not permitted."
-    assert begin(anna, "a.nsp", 1, status=503)["message"] == why
+    assert begin(signed_in, "a.nsp", 1, status=503)["message"] == why
 
 
 def test_a_file_keeps_its_time_unless_that_is_in_the_future(
@@ -471,7 +457,7 @@ def test_a_file_keeps_its_time_unless_that_is_in_the_future(
 
 @pytest.mark.parametrize("system", ["dir_fd", "no dir_fd"])
 def test_an_inbox_that_was_swapped_for_a_link_is_not_written(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
     folder: pathlib.Path,
     tmp_path: pathlib.Path,
     system: str,
@@ -479,44 +465,44 @@ def test_an_inbox_that_was_swapped_for_a_link_is_not_written(
 ) -> None:
     if system == "no dir_fd":
         monkeypatch.setattr(os, "supports_dir_fd", set())
-    upload = begin(anna, "a.nsp", 2)["id"]
+    upload = begin(signed_in, "a.nsp", 2)["id"]
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
     before = names(tmp_path / "elsewhere")
-    assert "/" not in begin(anna, "b.nsp", 1, status=503)["message"]
-    piece(anna, upload, 0, b"x", status=503)
+    assert "/" not in begin(signed_in, "b.nsp", 1, status=503)["message"]
+    piece(signed_in, upload, 0, b"x", status=503)
     assert names(tmp_path / "elsewhere") == before
 
 
 def test_a_disk_that_was_pulled_out_loses_nothing(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
     library: Library,
     folder: pathlib.Path,
     scanner: catalogd.Scanner,
 ) -> None:
     library.add("a.nsp")
     scanner.scan()
-    upload = begin(anna, "b.nsp", 4)["id"]
-    piece(anna, upload, 0, b"ab")
+    upload = begin(signed_in, "b.nsp", 4)["id"]
+    piece(signed_in, upload, 0, b"ab")
     aside = library.folder.rename(library.folder.with_name("pulled"))
-    piece(anna, upload, 2, b"cd", status=503)
-    begin(anna, "c.nsp", 4, status=503)
+    piece(signed_in, upload, 2, b"cd", status=503)
+    begin(signed_in, "c.nsp", 4, status=503)
     library.folder.mkdir()  # what it was mounted over
     folder.mkdir()
     scanner.scan()
-    assert "offline" in begin(anna, "c.nsp", 4, status=503)["message"]
-    piece(anna, upload, 2, b"cd", status=404)
+    assert "offline" in begin(signed_in, "c.nsp", 4, status=503)["message"]
+    piece(signed_in, upload, 2, b"cd", status=404)
     assert names(folder) == []
     folder.rmdir()
     library.folder.rmdir()
     aside.rename(library.folder)
     scanner.scan()
-    assert begin(anna, "b.nsp", 4)["offset"] == 2
-    assert piece(anna, upload, 2, b"cd")["name"] == "b.nsp"
+    assert begin(signed_in, "b.nsp", 4)["offset"] == 2
+    assert piece(signed_in, upload, 2, b"cd")["name"] == "b.nsp"
 
 
 def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
     inbox: catalogd.Inbox,
     folder: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -526,27 +512,27 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
         catalogd.shutil, "disk_usage", lambda path: type("Usage", (), {"free": free})
     )
     inbox.settings = dataclasses.replace(inbox.settings, keep_free=1)
-    begin(anna, "a.nsp", 2_000_000_001, status=507)
+    begin(signed_in, "a.nsp", 2_000_000_001, status=507)
     assert names(folder) == []
-    upload = begin(anna, "b.nsp", 1_500_000_000)["id"]
-    begin(anna, "c.nsp", 500_000_001, status=507)
-    begin(anna, "c.nsp", 500_000_000)
+    upload = begin(signed_in, "b.nsp", 1_500_000_000)["id"]
+    begin(signed_in, "c.nsp", 500_000_001, status=507)
+    begin(signed_in, "c.nsp", 500_000_000)
     free = 1_000_000_001
-    assert piece(anna, upload, 0, b"x")["offset"] == 1
+    assert piece(signed_in, upload, 0, b"x")["offset"] == 1
     free = 999_999_999
-    answer = piece(anna, upload, 1, b"x", status=507)
+    answer = piece(signed_in, upload, 1, b"x", status=507)
     assert answer["message"].startswith("The disk of the inbox has room for 0.0 GB")
-    begin(anna, "b.nsp", 1_500_000_000, status=507)
+    begin(signed_in, "b.nsp", 1_500_000_000, status=507)
     free = 3_000_000_000
-    assert begin(anna, "b.nsp", 1_500_000_000)["offset"] == 1
+    assert begin(signed_in, "b.nsp", 1_500_000_000)["offset"] == 1
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_what_cannot_be_written_whole_is_taken_back(
-    anna: webtest.TestApp, code: int, monkeypatch: pytest.MonkeyPatch
+    signed_in: webtest.TestApp, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    upload = begin(anna, "a.nsp", 9)["id"]
-    piece(anna, upload, 0, b"abc")
+    upload = begin(signed_in, "a.nsp", 9)["id"]
+    piece(signed_in, upload, 0, b"abc")
 
     def fail(file: int) -> None:
         raise OSError(code, "It failed")
@@ -554,40 +540,40 @@ def test_what_cannot_be_written_whole_is_taken_back(
     with monkeypatch.context() as failing:
         failing.setattr(catalogd.os, "fsync", fail)
         kind = 507 if code == errno.ENOSPC else 503
-        piece(anna, upload, 3, b"def", status=kind)
-    assert begin(anna, "a.nsp", 9)["offset"] == 3
+        piece(signed_in, upload, 3, b"def", status=kind)
+    assert begin(signed_in, "a.nsp", 9)["offset"] == 3
 
 
 def test_a_full_disk_takes_back_what_it_could_not_write(
-    anna: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A small one, that others fill meanwhile."""
     with small_disk(folder, MIB):
-        upload = begin(anna, "a.nsp", 900 * KIB)["id"]
-        assert piece(anna, upload, 0, bytes(256 * KIB))["offset"] == 256 * KIB
-        begin(anna, "b.nsp", 500 * KIB, status=507)
+        upload = begin(signed_in, "a.nsp", 900 * KIB)["id"]
+        assert piece(signed_in, upload, 0, bytes(256 * KIB))["offset"] == 256 * KIB
+        begin(signed_in, "b.nsp", 500 * KIB, status=507)
         (folder / "others.txt").write_bytes(bytes(300 * KIB))
         with monkeypatch.context() as believing:  # they are faster than the check
             believing.setattr(catalogd.Inbox, "_check_space", lambda *given: None)
-            piece(anna, upload, 256 * KIB, bytes(644 * KIB), status=507)
+            piece(signed_in, upload, 256 * KIB, bytes(644 * KIB), status=507)
         (part,) = folder.glob(".*.part")
         assert part.stat().st_size == 256 * KIB
         (folder / "others.txt").unlink()
-        ended = piece(anna, upload, 256 * KIB, bytes(644 * KIB))
+        ended = piece(signed_in, upload, 256 * KIB, bytes(644 * KIB))
         assert ended["name"] == "a.nsp"
         assert names(folder) == ["a.nsp"]
 
 
 def test_a_file_beyond_2_gib_is_added(
-    anna: webtest.TestApp, folder: pathlib.Path
+    signed_in: webtest.TestApp, folder: pathlib.Path
 ) -> None:
     size = 2**31 + 5
-    upload = begin(anna, "a.nsp", size)["id"]
+    upload = begin(signed_in, "a.nsp", size)["id"]
     (part,) = folder.glob(".*.part")
     os.truncate(part, size - 2)  # sparse
-    assert begin(anna, "a.nsp", size)["offset"] == size - 2
-    piece(anna, upload, 2**31 - 1, b"xy", status=409)
-    assert piece(anna, upload, size - 2, b"xy")["offset"] == size
+    assert begin(signed_in, "a.nsp", size)["offset"] == size - 2
+    piece(signed_in, upload, 2**31 - 1, b"xy", status=409)
+    assert piece(signed_in, upload, size - 2, b"xy")["offset"] == size
     assert (folder / "a.nsp").stat().st_size == size
 
 
@@ -762,13 +748,13 @@ def test_an_upload_goes_on_after_a_kill_at_any_moment(
 
 
 def test_what_was_not_continued_for_three_days_goes(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
     inbox: catalogd.Inbox,
     library: Library,
     folder: pathlib.Path,
     clock: Clock,
 ) -> None:
-    old, fresh, early, late = (begin(anna, f"{n}.nsp", 2)["id"] for n in "abcd")
+    old, fresh, early, late = (begin(signed_in, f"{n}.nsp", 2)["id"] for n in "abcd")
     orphan = folder / ".catalogd-00ff.part"
     theirs = [folder / name for name in (".catalogd.part", ".a.part", "b.part")]
     for path in (orphan, *theirs):
@@ -789,7 +775,7 @@ def test_what_was_not_continued_for_three_days_goes(
     inbox.tidy(str(library.folder))
     kept = {f".catalogd-{upload}.part" for upload in (fresh, early, late)}
     assert {*names(folder)} == kept | {path.name for path in theirs}
-    piece(anna, old, 0, b"x", status=404)
+    piece(signed_in, old, 0, b"x", status=404)
     for upload in (early, late):  # times of a wrong clock count as now
         assert (folder / f".catalogd-{upload}.part").stat().st_mtime == clock.now
 
@@ -798,7 +784,7 @@ def test_what_was_not_continued_for_three_days_goes(
 
 
 def test_a_scan_lists_a_file_within_three_seconds(
-    anna: webtest.TestApp,
+    signed_in: webtest.TestApp,
     scanner: catalogd.Scanner,
     store: catalogd.Store,
     monkeypatch: pytest.MonkeyPatch,
@@ -808,7 +794,7 @@ def test_a_scan_lists_a_file_within_three_seconds(
     scanner.start()
     try:
         wait_for(lambda: scanner.state.finished)
-        add(anna, "a.nsp", b"x")
+        add(signed_in, "a.nsp", b"x")
         wait_for(lambda: store.entries.count() == 1, 3)
     finally:
         scanner.stop()

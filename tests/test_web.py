@@ -42,13 +42,6 @@ def client(service: catalogd.Web, key: str) -> webtest.TestApp:
     return app
 
 
-@pytest.fixture
-def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
-    """anna's browser, after she signed in."""
-    sign_in(browser)
-    return browser
-
-
 def sign_in(browser: webtest.TestApp, password: str = PASSWORD, **more: Any) -> Any:
     fields = {"username": "anna", "password": password}
     return browser.post_json("/web/login", fields, **more)

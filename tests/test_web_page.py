@@ -11,22 +11,6 @@ import catalogd
 from conftest import PASSWORD, Clock, Library
 
 
-@pytest.fixture
-def signed_in(browser: webtest.TestApp, key: str) -> webtest.TestApp:
-    """Sign in the admin anna."""
-    browser.post_json("/web/login", {"username": "anna", "password": PASSWORD})
-    return browser
-
-
-@pytest.fixture
-def member(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.TestApp:
-    """Sign in ben, who is no admin."""
-    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.8"})
-    app.post_json("/web/login", {"username": "ben", "password": PASSWORD})
-    return app
-
-
 def accounts(app: webtest.TestApp) -> dict[str, dict[str, Any]]:
     rows = app.get("/web/accounts").json["accounts"]
     return {row["name"]: row for row in rows}
