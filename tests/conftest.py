@@ -1,6 +1,7 @@
 """What the tests share: a library with files, a store, the service, and a clock."""
 
 import contextlib
+import errno
 import functools
 import http.client
 import os
@@ -228,6 +229,11 @@ def serve() -> Iterator[Callable[[catalogd.Web], str]]:
         yield start
 
 
+def refuse(*given: Any) -> NoReturn:
+    """A call to the system that is not allowed."""
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
 def wait_for(condition: Callable[[], object], seconds: float = 20) -> None:
     """Until it is true; fails if that takes too long."""
     end = time.monotonic() + seconds
@@ -407,6 +413,14 @@ def member(service: catalogd.Web, store: catalogd.Store, key: str) -> webtest.Te
     return app
 
 
+@pytest.fixture
+def folder(library: Library) -> pathlib.Path:
+    """The inbox, in the library."""
+    folder = library.folder / "Inbox"
+    folder.mkdir()
+    return folder
+
+
 # A browser, and servers for it
 
 
@@ -478,6 +492,15 @@ def anna(visit: Visit, store: catalogd.Store, site: str, key: str) -> Any:
     """A page in the browser of the admin anna, not loaded yet."""
     page = visit(base_url=site)
     sign_in(page, store, site, "anna")
+    return page
+
+
+@pytest.fixture
+def ben(visit: Visit, store: catalogd.Store, site: str, key: str) -> Any:
+    """A page in the browser of the member ben, not loaded yet."""
+    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    page = visit(base_url=site)
+    sign_in(page, store, site, "ben")
     return page
 
 

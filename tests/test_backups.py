@@ -1,7 +1,6 @@
 """Backups by themselves: when one is made and kept, who gets it, and its way back."""
 
 import contextlib
-import errno
 import itertools
 import os
 import pathlib
@@ -19,7 +18,7 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import Clock
+from conftest import Clock, refuse
 
 DAY = 86400
 NIGHT = "catalogd-2027-01-15.db"  # of conftest's clock
@@ -342,10 +341,7 @@ def test_a_database_that_another_program_uses_is_not_replaced(
 def test_a_database_is_copied_where_there_are_no_links(
     restored: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def link(*paths: str) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(os, "link", refuse)
     assert run(restored, restored / "backups" / NIGHT) == 0
     assert accounts(restored) == ["anna"]
     old = restored / "old"

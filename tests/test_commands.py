@@ -33,7 +33,7 @@ import webtest
 
 import catalogd
 import send_to_switch
-from conftest import PASSWORD, Library, wait_for
+from conftest import PASSWORD, Library, refuse, wait_for
 
 PROGRAM = catalogd.__file__
 HERE = os.path.dirname(PROGRAM)
@@ -1398,9 +1398,6 @@ def test_another_user_stays_the_same(
 def test_root_that_may_not_change_its_user_is_one_line(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, identity: Any
 ) -> None:
-    def refuse(groups: list[int]) -> None:
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
     owned_by(monkeypatch, tmp_path, 7, 8)
     monkeypatch.setattr(os, "setgroups", refuse)
     with pytest.raises(catalogd.Problem, match="cannot act as its owner: Operation"):

@@ -115,51 +115,56 @@ def test_from_the_account_to_the_first_file_takes_six_taps_at_most(
     assert [term for term in TERMS if term in phone.shown] == []
 
 
+@pytest.fixture
+def console(
+    card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FTPConsole]:
+    """One that the page finds."""
+    with contextlib.closing(FTPConsole(card)) as console:
+        monkeypatch.setattr(catalogd, "FTP_PORTS", [console.port])
+        yield console
+
+
+def add_console(phone: Phone) -> None:
+    phone.page.goto("#settings/devices")
+    phone.tap("Add a device")
+    phone.tap("Next")
+
+
 def test_a_console_is_found_and_it_is_said_when_it_is_ready(
     phone: Phone,
     sending: catalogd.Consoles,
-    card: pathlib.Path,
+    console: FTPConsole,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     page = phone.page
-    with contextlib.closing(FTPConsole(card)) as console:
-        monkeypatch.setattr(catalogd, "FTP_PORTS", [console.port])
-        monkeypatch.setenv("CATALOGD_CONTAINER", "1")  # with the host's network
-        page.goto("#settings/devices")
-        phone.tap("Add a device")
-        phone.tap("Next")
-        phone.tap("Find consoles")
-        phone.tap("127.0.0.1, FTP")
-        assert page.get_by_text("in a container").count() == 0
-        place = page.get_by_label("Address of the console")
-        assert place.input_value() == f"127.0.0.1:{console.port}"
-        phone.tap("Add")
-        see(page, "Send puts your games on Living room now.")
-        phone.tap("Done")
-        see(page, f"ftp://127.0.0.1:{console.port}")
+    monkeypatch.setenv("CATALOGD_CONTAINER", "1")  # with the host's network
+    add_console(phone)
+    phone.tap("Find consoles")
+    phone.tap("127.0.0.1, FTP")
+    assert page.get_by_text("in a container").count() == 0
+    place = page.get_by_label("Address of the console")
+    assert place.input_value() == f"127.0.0.1:{console.port}"
+    phone.tap("Add")
+    see(page, "Send puts your games on Living room now.")
+    phone.tap("Done")
+    see(page, f"ftp://127.0.0.1:{console.port}")
 
 
 def test_an_installer_is_not_said_to_be_ready_before_something_is_sent(
-    phone: Phone,
-    sending: catalogd.Consoles,
-    card: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
+    phone: Phone, sending: catalogd.Consoles, console: FTPConsole
 ) -> None:
     """What is found is the FTP server of its console, at another port."""
     page = phone.page
-    with contextlib.closing(FTPConsole(card)) as console:
-        monkeypatch.setattr(catalogd, "FTP_PORTS", [console.port])
-        page.goto("#settings/devices")
-        phone.tap("Add a device")
-        phone.tap("Next")
-        phone.choose("Awoo")
-        phone.tap("Find consoles")
-        phone.tap("127.0.0.1, FTP")
-        place = page.get_by_label("Address of the console")
-        assert place.input_value() == "127.0.0.1"
-        phone.tap("Add")
-        see(page, "Whether it is ready is not known until something is sent.")
-        assert page.get_by_text("Ready", exact=True).count() == 0
+    add_console(phone)
+    phone.choose("Awoo")
+    phone.tap("Find consoles")
+    phone.tap("127.0.0.1, FTP")
+    place = page.get_by_label("Address of the console")
+    assert place.input_value() == "127.0.0.1"
+    phone.tap("Add")
+    see(page, "Whether it is ready is not known until something is sent.")
+    assert page.get_by_text("Ready", exact=True).count() == 0
 
 
 def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
@@ -170,9 +175,7 @@ def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
 ) -> None:
     page = phone.page
     monkeypatch.setattr(catalogd, "FTP_PORTS", [1])
-    page.goto("#settings/devices")
-    phone.tap("Add a device")
-    phone.tap("Next")
+    add_console(phone)
     phone.tap("Find consoles")
     see(page, "Nothing was found. Open the program")
     monkeypatch.setenv("CATALOGD_CONTAINER", "1")
@@ -193,13 +196,8 @@ def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
         see(page, "Idle")
 
 
-def test_a_member_is_not_offered_what_only_an_admin_may_do(
-    visit: Visit, store: catalogd.Store, site: str, key: str
-) -> None:
-    store.accounts.add("kim", catalogd.hash_password("a long password"))
-    page = visit(base_url=site)
-    sign_in(page, store, site, "kim")
-    page.goto("#settings/devices")
-    button(page, "Add a device").click()
-    see(page, "How does it get there?")
-    assert page.get_by_role("radio").count() == 2
+def test_a_member_is_not_offered_what_only_an_admin_may_do(ben: Any) -> None:
+    ben.goto("#settings/devices")
+    button(ben, "Add a device").click()
+    see(ben, "How does it get there?")
+    assert ben.get_by_role("radio").count() == 2

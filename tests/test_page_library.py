@@ -26,7 +26,7 @@ from browser import (
     violations,
     waiting,
 )
-from conftest import PASSWORD, Clock, Library, Visit
+from conftest import Clock, Library, Visit
 from example import Demo
 from views import VIEWS
 
@@ -503,16 +503,10 @@ def test_an_admin_edits_an_entry_undoes_it_and_undoes_that(
     see(anna.get_by_role("dialog"), "Mind the rain.")
 
 
-def test_a_member_cannot_edit(
-    visit: Visit, store: catalogd.Store, site: str, key: str
-) -> None:
-    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    entry = add(store, "Paper Harbor")
-    page = visit()
-    sign_in(page, store, site, "ben")
-    page.goto(f"{site}#title/{entry}")
-    page.get_by_role("dialog").get_by_role("link", name="Open Paper Harbor").wait_for()
-    assert button(page, "Edit").count() == 0
+def test_a_member_cannot_edit(ben: Any, store: catalogd.Store) -> None:
+    ben.goto(f"#title/{add(store, 'Paper Harbor')}")
+    ben.get_by_role("dialog").get_by_role("link", name="Open Paper Harbor").wait_for()
+    assert button(ben, "Edit").count() == 0
 
 
 def test_a_link_is_added_and_removed(anna: Any, store: catalogd.Store) -> None:

@@ -162,15 +162,12 @@ def test_an_ended_session_keeps_text_and_place_for_its_account_alone(
 
 
 def test_a_removed_account_leads_to_the_sign_in_view(
-    visit: Visit, store: catalogd.Store, site: str, key: str
+    ben: Any, store: catalogd.Store
 ) -> None:
-    ben = store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    page = visit()
-    sign_in(page, store, site, "ben")
-    page.goto(f"{site}#queue")
-    see(page, "The queue is empty")
-    store.accounts.remove(ben)
-    button(page, "Sign in").wait_for()
+    ben.goto("#queue")
+    see(ben, "The queue is empty")
+    store.accounts.remove(store.accounts.id_of("ben"))
+    button(ben, "Sign in").wait_for()
 
 
 def test_a_wrong_password_is_explained_in_the_form(

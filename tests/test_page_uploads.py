@@ -9,17 +9,9 @@ import pytest
 
 import catalogd
 from browser import DESK, PHONE, button, options, see, sign_in, until
-from conftest import PASSWORD, Library, Visit
+from conftest import PASSWORD, Visit
 
 KIB = 1024
-
-
-@pytest.fixture
-def folder(library: Library) -> pathlib.Path:
-    """The inbox."""
-    folder = library.folder / "Inbox"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -121,14 +113,20 @@ def test_files_and_folders_are_dropped_anywhere(
     assert names(folder) == ["Celeste.nsp", "Paper Harbor.xci"]
 
 
+def choose_and_hold(page: Any, *paths: pathlib.Path) -> list[Any]:
+    """Choose files, and hold the first piece back. Return the list that has it."""
+    page.goto("")
+    held = hold(page)
+    choose(page, *paths)
+    wait_until_held(page, held)
+    return held
+
+
 def test_an_upload_is_paused_and_resumed_and_begins_where_it_was_next_day(
     anna: Any, folder: pathlib.Path, games: pathlib.Path
 ) -> None:
     offsets: list[str] = []
-    anna.goto("")
-    held = hold(anna)
-    choose(anna, games / "Celeste.nsp")
-    wait_until_held(anna, held)
+    held = choose_and_hold(anna, games / "Celeste.nsp")
     held.pop().continue_()
     wait_until_held(anna, held)
     button(anna, "Pause Celeste.nsp").click()
@@ -155,10 +153,7 @@ def test_closing_the_tab_asks_while_something_is_added(
     anna: Any, games: pathlib.Path
 ) -> None:
     asked: list[str] = []
-    anna.goto("")
-    held = hold(anna)
-    choose(anna, games / "Celeste.nsp")
-    wait_until_held(anna, held)
+    held = choose_and_hold(anna, games / "Celeste.nsp")
 
     def stay(dialog: Any) -> None:
         asked.append(dialog.type)
@@ -225,10 +220,7 @@ def test_what_another_browser_has_sent_is_not_sent_again(
 ) -> None:
     """Nor is a file that is gone from the server taken for whole."""
     content = (games / "Celeste.nsp").read_bytes()
-    anna.goto("")
-    held = hold(anna)
-    choose(anna, games / "Celeste.nsp")
-    wait_until_held(anna, held)
+    held = choose_and_hold(anna, games / "Celeste.nsp")
     (part,) = folder.iterdir()
     part.write_bytes(content[: 300 * KIB])
     held.pop().continue_()  # it is told where to begin
@@ -244,10 +236,7 @@ def test_what_another_browser_has_sent_is_not_sent_again(
 def test_an_upload_goes_on_after_signing_in_again(
     anna: Any, store: catalogd.Store, folder: pathlib.Path, games: pathlib.Path
 ) -> None:
-    anna.goto("")
-    held = hold(anna)
-    choose(anna, games / "Celeste.nsp")
-    wait_until_held(anna, held)
+    held = choose_and_hold(anna, games / "Celeste.nsp")
     store.database.write("DELETE FROM sessions", ())
     held.pop().continue_()
     anna.unroute("**/web/uploads/*")
@@ -277,27 +266,21 @@ def test_a_full_disk_is_told_and_the_upload_can_be_resumed(
 def test_a_file_that_was_removed_meanwhile_is_told(
     anna: Any, games: pathlib.Path
 ) -> None:
-    anna.goto("")
-    held = hold(anna)
-    choose(anna, games / "Celeste.nsp")
-    wait_until_held(anna, held)
+    held = choose_and_hold(anna, games / "Celeste.nsp")
     (games / "Celeste.nsp").unlink()
     held.pop().continue_()
     see(anna, "The file was moved or changed. Choose it again.")
 
 
 def test_nothing_of_it_is_shown_to_those_who_may_not(
-    visit: Visit, store: catalogd.Store, site: str, key: str, games: pathlib.Path
+    ben: Any, games: pathlib.Path
 ) -> None:
-    store.accounts.add("ben", catalogd.hash_password(PASSWORD))
-    page = visit(base_url=site)
-    sign_in(page, store, site, "ben")
-    page.goto("")
-    see(page, "Nothing here yet")
-    assert button(page, "Add games").count() == 0
-    page.goto("#settings/library")
-    see(page, "Library folders")
-    assert page.get_by_text("inbox").count() == 0
+    ben.goto("")
+    see(ben, "Nothing here yet")
+    assert button(ben, "Add games").count() == 0
+    ben.goto("#settings/library")
+    see(ben, "Library folders")
+    assert ben.get_by_text("inbox").count() == 0
 
 
 def test_an_admin_is_told_how_to_name_an_inbox(

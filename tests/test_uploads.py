@@ -22,21 +22,13 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import PASSWORD, Clock, Library, small_disk, wait_for
+from conftest import PASSWORD, Clock, Library, refuse, small_disk, wait_for
 from example import session
 
 KIB = 1024
 MIB = 1024 * KIB
 OCTETS = "application/octet-stream"
 HERE = os.path.dirname(catalogd.__file__)
-
-
-@pytest.fixture
-def folder(library: Library) -> pathlib.Path:
-    """The inbox."""
-    folder = library.folder / "Inbox"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -431,9 +423,6 @@ def test_a_file_has_the_group_of_the_inbox_and_is_writable_for_it(
 def test_a_file_that_cannot_have_the_group_of_the_inbox_is_refused(
     signed_in: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*given: Any) -> None:
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
     monkeypatch.setattr(os, "fchmod", refuse)
     why = "The inbox cannot be written: Operation not permitted."
     assert begin(signed_in, "a.nsp", 1, status=503)["message"] == why
@@ -580,16 +569,25 @@ def test_a_file_beyond_2_gib_is_added(
 # Names that are reserved
 
 
-def stop_before(
-    call: str, inbox: catalogd.Inbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Let a call to the system or the store fail as if the process ended there."""
+def cut_off(
+    call: str,
+    inbox: catalogd.Inbox,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """Return the id of an upload at whose end a call to the system or the store fails
+    as if the process ended there."""
 
     def die(*given: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
     owner: Any = catalogd.Uploads if call == "reserve" else catalogd.os
-    monkeypatch.setattr(owner, call, die)
+    account = store.accounts.id_of("anna")
+    upload = inbox.begin(account, "a.nsp", 1)["id"]
+    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
+        dying.setattr(owner, call, die)
+        inbox.append(account, upload, 0, io.BytesIO(b"x"))
+    return str(upload)
 
 
 @pytest.mark.parametrize("call", ["reserve", "replace"])
@@ -602,10 +600,7 @@ def test_a_name_is_free_again_if_the_file_cannot_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     account = store.accounts.id_of("anna")
-    upload = inbox.begin(account, "a.nsp", 1)["id"]
-    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
-        stop_before(call, inbox, dying)
-        inbox.append(account, upload, 0, io.BytesIO(b"x"))
+    upload = cut_off(call, inbox, store, monkeypatch)
     assert names(folder) == [f".catalogd-{upload}.part"]
     assert inbox.append(account, upload, 1, io.BytesIO())["name"] == "a.nsp"
 
@@ -618,13 +613,9 @@ def killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     """The id of an upload whose server was killed after its name was reserved."""
-    account = store.accounts.id_of("anna")
-    upload = inbox.begin(account, "a.nsp", 1)["id"]
-    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
-        stop_before("replace", inbox, dying)
+    with monkeypatch.context() as dying:
         dying.setattr(catalogd.Inbox, "_free_name", lambda *given: None)
-        inbox.append(account, upload, 0, io.BytesIO(b"x"))
-    return str(upload)
+        return cut_off("replace", inbox, store, monkeypatch)
 
 
 def test_an_empty_file_that_reserves_a_name_is_never_listed(
