@@ -6530,7 +6530,6 @@ class Web:
         self.calls = {type(owner): owner for owner in owners}
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
-        self._router = self.app.router
         owner_of = {
             method: owner
             for owner in owners
@@ -6553,7 +6552,7 @@ class Web:
         """Return the name of the threads that answer a call, as its route says."""
         call = {"REQUEST_METHOD": method, "PATH_INFO": "/" + path.lstrip("/")}
         try:
-            return str(self._router.match(call)[0].config["runs"])
+            return str(self.app.router.match(call)[0].config["runs"])
         except bottle.HTTPError:  # no such address or method
             return "workers"
 
@@ -7181,12 +7180,11 @@ class ConsoleCalls(Calls):
         digests = {item: hash_token(token) for item, token in tokens.items()}
         report = {**body, "key": caller.credential}
         offered = self.addresses.offer(caller.account, digests, report)
-        return {
-            "addresses": {
-                item: self._item_address(item, entry, tokens[item])
-                for item, entry in offered.items()
-            }
+        addresses = {
+            item: self._item_address(item, entry, tokens[item])
+            for item, entry in offered.items()
         }
+        return {"addresses": addresses}
 
     @route("GET /api/send-queue/addresses", access="key")
     def all_served_bytes(self, caller: Caller) -> dict[str, Any]:
@@ -14723,8 +14721,7 @@ def post_notices(
     addresses: Iterable[str], title: str, text: str, askers: Askers
 ) -> dict[str, tuple[bool, str]]:
     """Send a notice to all addresses at once, and return what `post_notice` does."""
-    post = functools.partial(post_notice, title=title, text=text)
-    calls = {address: functools.partial(post, address) for address in addresses}
+    calls = {one: functools.partial(post_notice, one, title, text) for one in addresses}
     found, late = askers.ask(calls, MAX_ANSWER_SECONDS), (False, "timed out")
     return {
         name: found[name] if isinstance(found[name], tuple) else late for name in found
@@ -15253,10 +15250,6 @@ class Service(NamedTuple):
     settings: str  # a digest of the INI file as the service has read it
     state: Row = {}  # of its Health
 
-    def faults(self, *about: str) -> list[str]:
-        faults = self.state["faults"]
-        return [fault["message"] for fault in faults if fault["about"] in about]
-
     def call(self, method: str, path: str) -> Row:
         """Return what it answers. :raises Problem, OSError: it does not answer."""
         key = {"Authorization": f"Bearer {self.token}"}
@@ -15323,6 +15316,12 @@ class CheckUp:
         found = pathlib.Path(UNITS_FOLDER).glob("send-to-switch@*.service")
         return sorted(path.stem for path in found)
 
+    def raise_faults(self, *about: str) -> None:
+        """:raises Problem: the service has found something wrong with these."""
+        faults = self.service.state["faults"] if self.service else []
+        if found := [fault["message"] for fault in faults if fault["about"] in about]:
+            raise Problem(" ".join(found))
+
     def settings(self) -> str:
         path = self.args.config
         text = path if os.path.exists(path) else f"the defaults, without {path}"
@@ -15341,7 +15340,7 @@ class CheckUp:
         inbox = self.found.inbox
         if self.service:
             paths = [folder["path"] for folder in self.service.state["folders"]]
-            faults = self.service.faults("folders", "files", "inbox", "scan")
+            self.raise_faults("folders", "files", "inbox", "scan")
         else:
             calls = {path: functools.partial(os.listdir, path) for path in paths}
             found = Askers().ask(calls, MAX_ANSWER_SECONDS)
@@ -15349,18 +15348,18 @@ class CheckUp:
             faults = [f"{path} {why_offline(error, False)}" for path, error in errors]
             if inbox and not os.access(inbox, os.W_OK):
                 faults.append(f"{inbox}: The inbox cannot be written.")
-        if faults:
-            raise Problem(" ".join(faults))
+            if faults:
+                raise Problem(" ".join(faults))
         return ", ".join(paths) + (f"; files may be added to {inbox}" if inbox else "")
 
     def data(self) -> str:
         folder = self.args.data_dir
         if not os.path.exists(folder):
             return f"{folder} does not exist yet. '{PROGRAM} serve' creates it."
+        self.raise_faults("data")
         found = space(folder)
-        faults = self.service.faults("data") if self.service else []
-        if faults or (faults := [*filter(None, [space_fault(folder, found)])]):
-            raise Problem(*faults)
+        if fault := space_fault(folder, found):
+            raise Problem(fault)
         return f"{folder}, {found['free'] / 1e9:.1f} GB free"
 
     def database(self) -> str:
@@ -15373,8 +15372,7 @@ class CheckUp:
             with connected(path) as db:
                 check_content(db)
             last = Backups(path, store.database.clock, self.found).last()
-        if self.service and (faults := self.service.faults("backup", "database")):
-            raise Problem(" ".join(faults))
+        self.raise_faults("backup", "database")
         copied = os.path.basename(last.path) if last else "none yet"
         backups = copied if self.found.backup_copies else "off"
         return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"
