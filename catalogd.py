@@ -411,18 +411,183 @@ def format_option(value: Any) -> str:
 # Errors that go to the caller. They know their HTTP status, and nothing else of HTTP.
 
 
+# Sentences that the page may show, by codes: the page, and a translation of it, has a
+# text for each of these. The last groups are those of the client, which reports texts.
+SENTENCES = {
+    "not_signed_in": "You are not signed in.",
+    "wrong_login": "The name or the password is wrong.",
+    "wrong_current_password": "The current password is wrong.",
+    "wrong_setup_code": "The setup code is not the one that was printed.",
+    "too_many_tries": "Too many wrong passwords. Try again in {} s.",
+    "has_account": "There is an account already. Sign in.",
+    "account_name_taken": "There is an account {} already.",
+    "reserved_account_name": "The account name {} is reserved.",
+    "bad_account_name": "An account name has 1 to 64 printable characters, without"
+    " ':'.",
+    "short_password": "A password has at least {} characters.",
+    "bad_password": "The password has a character that is not text.",
+    "no_account": "There is no such account.",
+    "own_account": "You are signed in with this account.",
+    "last_admin": "The last admin cannot be removed or demoted. Add another admin"
+    " first.",
+    "admins_only": "Only an admin may do this.",
+    "other_site": "The call comes from a page of another site.",
+    "no_key": "There is no key {}.",
+    # devices
+    "no_device": "There is no such device that you may send to.",
+    "unknown_device": "There is no device {}.",
+    "device_name_taken": "There is a device named {} already.",
+    "served_by_client": "A client serves this device, and has its address.",
+    "target_is_folder": "The target is a folder: pair the computer that has the card.",
+    "bad_target": "The target must be {}.",
+    "target_has_user": "The target has a user in it. Use the field user.",
+    "long_target": "The target has more in it than {}.",
+    "target_has_lines": "Target, user and password must be one line each.",
+    "no_client": "{}.py is missing: put it beside catalogd.py.",
+    "already_searching": "Somebody looks for consoles already. Try again.",
+    # entries and the queue
+    "no_entry": "There is no such entry.",
+    "no_title": "There is no such title.",
+    "no_link": "There is no link {}.",
+    "disk_away": "Its disk is not connected.",
+    "file_unreadable": "The entry's file cannot be read now.",
+    "bad_link": "{} is not an http or https address.",
+    "no_item": "There is no such item in your queue.",
+    "item_taken": "Another client sends the item.",
+    "item_is_open": "The item is in the queue.",
+    "item_is_busy": "The item is being sent, or has ended.",
+    "item_has_ended": "The item has ended.",
+    "queued_again": "The entry is queued again in another item.",
+    # files that are added
+    "no_inbox": "No files can be added: no inbox is set.",
+    "bad_file_type": "Only the library's types of files, and covers, can be added.",
+    "inbox_offline": "The disk of the inbox is offline.",
+    "inbox_full": "The disk of the inbox has room for {} GB, and {} are wanted.",
+    "inbox_failed": "The inbox cannot be written: {}.",
+    "inbox_is_file": "It is no plain folder",
+    "upload_busy": "Another piece is being written. Try again.",
+    "upload_gone": "What was uploaded is gone.",
+    "no_upload": "There is no such upload.",
+    "long_upload": "The body is longer than was announced.",
+    # fields
+    "field_missing": "The field {} is missing.",
+    "field_type": "The field {} must be a {}.",
+    "field_range": "The field {} must be from {} to {}.",
+    "field_choices": "The field {} must be one of {}.",
+    "field_digits": "The field {} must have {} hexadecimal digits.",
+    "field_long": "The field {} is longer than {} characters.",
+    "field_text": "The field {} has a character that is not text.",
+    "field_empty": "The field {} is empty.",
+    # what is wrong with the service
+    "scan_failed": "The last scan failed: {}",
+    "folder_missing": "{} does not exist yet. Create it, or connect its disk.",
+    "folder_silent": "{} does not answer. Its entries are kept.",
+    "folder_unread": "{} is offline: {}. Let the service read it; below /home, see the"
+    " drop-in home.conf.",
+    "folder_empty": "{} is offline: it is empty. Its entries are kept.",
+    "folder_offline": "{} is offline: {}. Its entries are kept.",
+    "refused_container": "{} for the container's user {}",
+    "refused_user": "{} for the user {}",
+    "disk_silent": "{}: it does not answer.",
+    "folder_read_only": "{}: the service cannot write there. Allow it.",
+    "little_space": "{}: only {} MB are free. Make room.",
+    "inbox_read_only": "{}: The inbox cannot be written.",
+    "no_backup": "There is no backup yet.",
+    "backup_failed": "No backup was made: {}",
+    "not_written": "{}: cannot be written: {}.",
+    "no_room": "{}: The disk is full: {} MB are wanted, {} free.",
+    "file_damaged": "{} is damaged: its content has changed.",
+    "disk_full": "The disk is full.",
+    "database_busy": "The database is busy. Try again.",
+    "database_failed_at": "{}: The database cannot be used: {}.",
+    "database_failed": "The database cannot be used: {}.",
+    "removed": "What this belongs to was removed just now.",
+    "other_process": "{}: another catalogd is at work ({}).",
+    # the client and its server
+    "gave_up": "{} Gave up after {} attempts.",
+    "from_start": "{} It has to be sent from its start.",
+    "bad_key": "The server refuses the key. Add this device again: Settings, Devices.",
+    "download_lost": "The download was interrupted, and cannot be resumed.",
+    "download_cut": "The download was interrupted.",
+    "file_changed": "The file has changed on the server.",
+    "host_silent": "{} cannot be reached: {}.",
+    "bad_redirect": "The redirect has no valid address: {}",
+    "many_redirects": "The server redirects in a circle.",
+    "file_refused_now": "{} does not give the file now: status {}.",
+    "file_gone": "{} no longer has the file.",
+    "file_refused": "{} does not give the file: status {}.",
+    "file_damaged_there": "The file arrived damaged: its digest is not the server's.",
+    "bytes_lost": "{} of {} bytes have arrived.",
+    "card_worn": "The file reads back differently. Is the card worn out?",
+    "other_file": "The target has another {}. Replace it with --overwrite.",
+    # the target of a client
+    "own_disk": "ready, on this computer's own disk",
+    "other_client": "Another {} sends to this target.",
+    "no_folder": "There is no folder {}. Is the card in?",
+    "no_card": "The card is not in: nothing is mounted at {}.",
+    "card_read_only": "The folder {} cannot be written to.",
+    "card_full": "{} has room for {}, and the file needs {}.",
+    "card_fat32": "The folder is on a FAT32 card, which takes no file of 4 GiB or more."
+    " Format it as exFAT, or send this file by ftp: or lan:.",
+    "card_refuses": "{} does not take the file: {}.",
+    "ftp_not_ready": "The FTP server at {} is not ready: {}.",
+    "ftp_silent": "{} does not answer. Is the program open on the console?",
+    "ftp_no_resume": "The console resumes no file: {}.",
+    "ftp_closed": "The console takes no file now: {}. Is its FTP install open?",
+    "ftp_no_reading": "The console does not let {} be read back.",
+    "ftp_full": "The console is full: {}.",
+    "ftp_refuses": "The console refuses {}: {}.",
+    "ftp_ended": "The console ended the transfer ({}). Is its card full?",
+    "ftp_broke": "The connection to the console broke: {}.",
+    "lan_silent": "The console at {} does not wait for files: {}. Open its LAN"
+    " install.",
+    "lan_broke": "The console closed the connection: {}.",
+    "lan_not_fetched": "The console has not fetched it.",
+    "lan_ended": "The console ended after {} of {}. Its screen may show why.",
+    "lan_idle": "The console has fetched nothing. Open its LAN install.",
+    "lan_no_file": "It is a link, or its file is gone: a console cannot fetch it.",
+}
+MAX_CODED = 1000  # characters of a sentence; longer ones have no code
+
+
+def say(text: str, *of: object) -> str:
+    """Return the sentence of a code, or another text as it is."""
+    return SENTENCES[text].format(*of) if text in SENTENCES else text
+
+
+@functools.cache
+def patterns() -> dict[str, re.Pattern[str]]:
+    return {
+        code: re.compile("(.*?)".join(map(re.escape, text.split("{}"))), re.DOTALL)
+        for code, text in SENTENCES.items()
+    }
+
+
+@functools.lru_cache(1000)
+def coded(text: str) -> dict[str, Any]:
+    """Return the code of a sentence as "reason", and what varies in it as "of", each a
+    "message" which may be such a sentence too; nothing for a text from elsewhere. Codes
+    are found by the text, since texts are what clients report and the database has."""
+    for code, pattern in patterns().items() if len(text) <= MAX_CODED else ():
+        if found := pattern.fullmatch(text):
+            of = [{"message": part, **coded(part)} for part in found.groups()]
+            return {"reason": code, "of": of}
+    return {}
+
+
 class Problem(Exception):
     """An error of the caller or of the machine: `str()` is for a person, `code` for a
-    program. With a `reason` that sentence has a code of its own, by which the page can
-    translate it, and `of` has what varies in it."""
+    program.
+
+    :param text: the sentence, or its code, with what varies in it."""
 
     status, code = 400, "bad_request"
     headers: Mapping[str, str] = {}
+    facts: Mapping[str, Any] = {}  # that the answer has too
     exit_code = 2
 
-    def __init__(self, message: str = "", reason: str = "", *of: object) -> None:
-        super().__init__(message)
-        self.reason: Row = {"reason": reason, "of": of} if reason else {}
+    def __init__(self, text: str = "", *of: object) -> None:
+        super().__init__(say(text, *of))
 
 
 class BadSetting(Problem):
@@ -465,7 +630,7 @@ class WrongOffset(Conflict):
 
     def __init__(self, offset: int) -> None:
         super().__init__(f"The next piece of the upload begins at byte {offset}.")
-        self.reason = {"offset": offset}
+        self.facts = {"offset": offset}
 
 
 class NoSuchRange(Problem):
@@ -481,8 +646,7 @@ class TooManyTries(Problem):
 
     def __init__(self, wait: float) -> None:
         seconds = math.ceil(wait)
-        message = f"Too many wrong passwords. Try again in {seconds} s."
-        super().__init__(message, "too_many_tries", seconds)
+        super().__init__("too_many_tries", seconds)
         self.headers = {"Retry-After": str(seconds)}
 
 
@@ -522,8 +686,8 @@ def refusal(error: OSError) -> str:
     user = str(os.geteuid())
     with contextlib.suppress(KeyError):  # it has no name, as in a container
         user = pwd.getpwuid(os.geteuid()).pw_name
-    whose = "container's user" if os.environ.get("CATALOGD_CONTAINER") else "user"
-    return f"{text} for the {whose} {user}"
+    is_inside = os.environ.get("CATALOGD_CONTAINER")
+    return say("refused_container" if is_inside else "refused_user", text, user)
 
 
 # Fields -----------------------------------------------------------------------
@@ -635,7 +799,7 @@ def check_all(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[st
         if values.get(name) is not None:
             found[name] = check(name, field, values[name])
         elif field.required:
-            raise Problem(f"The field {name} is missing.")
+            raise Problem("field_missing", name)
     return found
 
 
@@ -649,26 +813,26 @@ def check(name: str, field: Field, value: Any) -> Any:
     if field.type is int and type(value) is float and value.is_integer():
         value = int(value)  # to JSON 1.0 is a whole number
     if type(value) not in types:  # isinstance would take a bool for an int
-        raise Problem(f"The field {name} must be a {TYPE_NAMES[field.type]}.")
+        raise Problem("field_type", name, TYPE_NAMES[field.type])
     if not field.low <= value <= field.high:
-        raise Problem(f"The field {name} must be from {field.low} to {field.high}.")
+        raise Problem("field_range", name, field.low, field.high)
     return value
 
 
 def check_text(name: str, field: Field, value: Any) -> str:
     if not isinstance(value, str):
-        raise Problem(f"The field {name} must be a string.")
+        raise Problem("field_type", name, "string")
     if field.choices and value not in field.choices:
-        raise Problem(f"The field {name} must be one of {', '.join(field.choices)}.")
+        raise Problem("field_choices", name, ", ".join(field.choices))
     digits = field.hex_digits
     if digits and not re.fullmatch(f"([0-9A-Fa-f]{{{digits}}})?", value):
-        raise Problem(f"The field {name} must have {digits} hexadecimal digits.")
+        raise Problem("field_digits", name, digits)
     if len(value) > field.max_length:
-        raise Problem(f"The field {name} is longer than {field.max_length} characters.")
+        raise Problem("field_long", name, field.max_length)
     if "\0" in value or not is_text(value):
-        raise Problem(f"The field {name} has a character that is not text.")
+        raise Problem("field_text", name)
     if len(value) < (field.min_length or field.required):
-        raise Problem(f"The field {name} is empty.")
+        raise Problem("field_empty", name)
     return value
 
 
@@ -1034,7 +1198,6 @@ def distinct_file_names(
 
 SCANNER = "scanner"  # the account name that created scanned entries
 MIN_PASSWORD_LENGTH = 8  # characters
-NOT_TEXT = "The password has a character that is not text."
 SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.2 s
 KEY_PREFIX = "catalogd_"
 KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{8,}")  # or a part of a key
@@ -1069,13 +1232,9 @@ def password_matches(password: str, stored: str | None) -> bool:
 def check_password(password: str) -> str:
     """Return a new password. :raises Problem: it is too short, or is not text."""
     if len(password) < MIN_PASSWORD_LENGTH:
-        raise Problem(
-            f"A password has at least {MIN_PASSWORD_LENGTH} characters.",
-            "short_password",
-            MIN_PASSWORD_LENGTH,
-        )
+        raise Problem("short_password", MIN_PASSWORD_LENGTH)
     if not is_text(password):
-        raise Problem(NOT_TEXT)
+        raise Problem("bad_password")
     return password
 
 
@@ -1083,14 +1242,9 @@ def check_account_name(name: str) -> str:
     """Return a new account's name, normalized. :raises Problem: it is not allowed."""
     name = normalized(name.strip())
     if not 1 <= len(name) <= 64 or not name.isprintable() or ":" in name:
-        raise Problem(
-            "An account name has 1 to 64 printable characters, without ':'.",
-            "bad_account_name",
-        )
+        raise Problem("bad_account_name")
     if name.casefold() == SCANNER:
-        raise Problem(
-            f"The account name {SCANNER} is reserved.", "reserved_account_name", SCANNER
-        )
+        raise Problem("reserved_account_name", SCANNER)
     return name
 
 
@@ -1558,8 +1712,6 @@ SELECT CAST(group_concat(page_json) AS BLOB) FROM (
     SELECT page_json FROM answers WHERE state != 'gone' ORDER BY sort_name, id
 )
 """
-NO_ENTRY = "There is no such entry."
-OWNED = "Another client sends the item."
 
 
 class Caller(NamedTuple):
@@ -1779,9 +1931,7 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
         with storage_problems():
             db.execute(sql, {**row, **columns})
     except sqlite3.IntegrityError as error:
-        raise Conflict(
-            "The entry is queued again in another item.", "queued_again"
-        ) from error
+        raise Conflict("queued_again") from error
 
 
 def next_status(row: Row, report: Mapping[str, Any]) -> str:
@@ -1789,7 +1939,7 @@ def next_status(row: Row, report: Mapping[str, Any]) -> str:
     status = row["status"]
     is_owned = QUEUE_STATUSES[status].is_running and not is_owner(row, report)
     if is_owned or row["device"] not in (None, report.get("key")):
-        raise Conflict(OWNED, "item_taken")
+        raise Conflict("item_taken")
     events = QUEUE_STATUSES[status].next
     event = "offered" if report.get("offered") else report.get("status", "figures")
     if report.get("release") and "release" in events:
@@ -1830,18 +1980,14 @@ def check_device_name(db: sqlite3.Connection, name: str, but: str = "") -> None:
     plain = name.strip().casefold()
     for row in db.execute("SELECT id, label FROM keys WHERE is_device"):
         if row["id"] != but and row["label"].strip().casefold() == plain:
-            raise Conflict(
-                f"There is a device named {name.strip()} already.",
-                "device_name_taken",
-                name.strip(),
-            )
+            raise Conflict("device_name_taken", name.strip())
 
 
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
     """:raises NotFound: the account may not send to this device."""
     sql = "SELECT 1 FROM keys WHERE id = ? AND is_device AND (account = ? OR shared)"
     if device is not None and not db.execute(sql, (device, account)).fetchone():
-        raise NotFound("There is no such device that you may send to.", "no_device")
+        raise NotFound("no_device")
 
 
 def remove_keys(db: sqlite3.Connection, keys: Iterable[Row]) -> int:
@@ -1996,15 +2142,15 @@ def storage_problems() -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", "")
         if name == "SQLITE_FULL":
-            raise StorageFull("The disk is full.") from error
+            raise StorageFull("disk_full") from error
         if name.startswith("SQLITE_BUSY"):
-            raise Busy("The database is busy. Try again.") from error
+            raise Busy("database_busy") from error
         if name == "SQLITE_CONSTRAINT_FOREIGNKEY":
-            raise NotFound("What this belongs to was removed just now.") from error
+            raise NotFound("removed") from error
         if DISK_ERROR.match(name):
             is_damaged = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
             kind = Damaged if is_damaged else StorageFailed
-            raise kind(f"The database cannot be used: {error}.") from error
+            raise kind("database_failed", error) from error
         raise
 
 
@@ -2024,8 +2170,7 @@ def exclusive(folder: str, work: str, wait: float = 0) -> Iterator[None]:
                 lock.execute("PRAGMA journal_mode = MEMORY")  # spares the disk
                 lock.execute("BEGIN EXCLUSIVE")
         except Busy as problem:
-            message = f"{folder}: another catalogd is at work ({work})."
-            raise Conflict(message) from problem
+            raise Conflict("other_process", folder, work) from problem
         yield
 
 
@@ -2038,8 +2183,9 @@ def named_problems(path: str) -> Iterator[None]:
     except (StorageFailed, StorageFull) as problem:
         free = shutil.disk_usage(os.path.dirname(path)).free
         if free < MIN_START_BYTES:
-            wanted = f"{MIN_START_BYTES / 1e6:.0f} MB are wanted, {free / 1e6:.1f} free"
-            raise StorageFull(f"{path}: The disk is full: {wanted}.") from problem
+            wanted = f"{MIN_START_BYTES / 1e6:.0f}"
+            room = f"{free / 1e6:.1f}"
+            raise StorageFull("no_room", path, wanted, room) from problem
         raise type(problem)(f"{path}: {problem}") from problem
 
 
@@ -2076,7 +2222,7 @@ def copy_database(path: str, copy: str) -> None:
             os.unlink(part)
             raise
     except OSError as error:
-        raise Problem(f"{copy}: cannot be written: {refusal(error)}.") from error
+        raise Problem("not_written", copy, refusal(error)) from error
 
 
 def is_copy(copy: str, path: str) -> bool:
@@ -2247,7 +2393,7 @@ class Database:
         self._waiting.add(threading.get_ident())
         try:
             if not self._lock.acquire(timeout=wait):
-                raise Busy("The database is busy. Try again.")
+                raise Busy("database_busy")
             try:
                 left = max(deadline - time.monotonic(), 0)
                 self._writer.execute(f"PRAGMA busy_timeout = {left * 1000:.0f}")
@@ -2488,9 +2634,7 @@ class Accounts:
         """
         with self.database.writing() as db:
             if self.credentials(name):
-                raise Conflict(
-                    f"There is an account {name} already.", "account_name_taken", name
-                )
+                raise Conflict("account_name_taken", name)
             row = db.execute(
                 "INSERT INTO accounts (name, password, admin, created_at) VALUES"
                 " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
@@ -2563,12 +2707,11 @@ class Accounts:
     @staticmethod
     def _change(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> None:
         if not db.execute(sql, values).rowcount:
-            raise NotFound("There is no such account.", "no_account")
+            raise NotFound("no_account")
         sql = "SELECT count(*) AS count, total(admin) AS admins FROM accounts"
         left = db.execute(sql).fetchone()
         if left["count"] and not left["admins"]:
-            message = "The last admin cannot be removed or demoted."
-            raise Conflict(f"{message} Add another admin first.", "last_admin")
+            raise Conflict("last_admin")
 
     # Keys
 
@@ -2614,6 +2757,7 @@ class Accounts:
             is_device = bool(key["is_device"]) or key["id"] in targets
             key.update(is_device=is_device, shared=bool(key["shared"]))
             key["target"] = targets.get(key["id"], key["target"])
+            key |= coded(key["target"])
         return keys
 
     def lend_key(self, device: str) -> str:
@@ -2632,7 +2776,7 @@ class Accounts:
         sql = "SELECT id FROM keys WHERE id = ? AND account = coalesce(?, account)"
         with self.database.writing() as db:
             if not remove_keys(db, db.execute(sql, (key, account))):
-                raise NotFound(f"There is no key {key}.")
+                raise NotFound("no_key", key)
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
@@ -2747,7 +2891,7 @@ class Entries:
         sql = "SELECT entry_json FROM answers WHERE id = ? AND state = 'here'"
         text = self.database.value(sql, (entry,))
         if text is None:
-            raise NotFound(NO_ENTRY, "no_entry")
+            raise NotFound("no_entry")
         found: dict[str, Any] = json.loads(text)
         return found
 
@@ -2761,7 +2905,7 @@ class Entries:
         with self.database.reading() as db:
             row = db.execute(sql, (entry,)).fetchone()
             if row is None:
-                raise NotFound(NO_ENTRY, "no_entry")
+                raise NotFound("no_entry")
             [bare] = read_entries(db, [entry])
         facts = bare["facts"] | part_facts(bare["file_type"], bare["facts"])
         facts["name"] = derived({**bare, "overrides": {}})["name"]
@@ -2835,7 +2979,7 @@ class Entries:
         with self.changing() as db:
             rows = read_entries(db, [entry])
             if not rows:
-                raise NotFound(NO_ENTRY, "no_entry")
+                raise NotFound("no_entry")
             old: Row = rows[0]["overrides"]
             rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
             write_entries(db, rows)
@@ -2974,7 +3118,7 @@ class Entries:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
             row = db.execute(f"{sql} RETURNING plain_name", (entry,)).fetchone()
             if row is None:
-                raise NotFound(f"There is no link {entry}.")
+                raise NotFound("no_link", entry)
             tell_apart(db, [row["plain_name"]])
 
 
@@ -3101,10 +3245,7 @@ class Devices:
                 check_device_name(db, changes["name"], device)
             by_client = "SELECT 1 FROM keys WHERE id = ? AND address = ''"
             if CONSOLE.keys() & changes and db.execute(by_client, (device,)).fetchone():
-                raise Conflict(
-                    "A client serves this device, and has its address.",
-                    "served_by_client",
-                )
+                raise Conflict("served_by_client")
             row = db.execute(
                 "UPDATE keys SET label = coalesce(:name, label),"
                 " shared = coalesce(:shared, shared),"
@@ -3116,7 +3257,7 @@ class Devices:
                 {**values, "id": device, "account": account},
             ).fetchone()
             if row is None:
-                raise NotFound(f"There is no device {device}.")
+                raise NotFound("unknown_device", device)
             if changes.get("shared") is False:
                 free_items(db, device, keep=row["account"])
 
@@ -3127,7 +3268,7 @@ class Devices:
         sql += " AND account = coalesce(?, account)"
         with self.database.writing() as db:
             if not remove_keys(db, db.execute(sql, (device, account))):
-                raise NotFound(f"There is no device {device}.")
+                raise NotFound("unknown_device", device)
 
     def move(self, account: int, item: str, device: str | None, admin: bool) -> None:
         """Let an item wait for this device, or for any client of its account.
@@ -3139,7 +3280,7 @@ class Devices:
             row = self.clients.item_of(db, account, item, admin)
             check_device(db, row["account"], device)
             if row["status"] != "pending":
-                raise Conflict("The item is being sent, or has ended.", "item_is_busy")
+                raise Conflict("item_is_busy")
             update_item(db, row, {**NEW_ITEM, "device": device})
 
     def move_freed(self, account: int, device: str | None) -> None:
@@ -3337,7 +3478,7 @@ class Clients:
         )
         for row in self.progress.current(found):
             return row
-        raise NotFound("There is no such item in your queue.", "no_item")
+        raise NotFound("no_item")
 
     def check_item(self, account: int, item: str) -> None:
         """:raises NotFound: the account has no such item."""
@@ -3364,7 +3505,7 @@ class Queue:
         """
         done = self.send_all(account, [entry], device)
         for failure in done["failed"]:
-            raise NotFound(failure["message"], failure["reason"])
+            raise NotFound(failure["reason"])
         return bool(done["added"])
 
     def send_all(self, account: int, entries: Sequence[str], device: str | None) -> Row:
@@ -3390,15 +3531,15 @@ class Queue:
                 (account, device, self.database.time(), json.dumps(here)),
             )
             added = {row["entry"] for row in done}
-        away = {"message": "Its disk is not connected.", "reason": "disk_away"}
-        unknown = {"message": NO_ENTRY, "reason": "no_entry"}
+        why = {"offline": "disk_away"}
         missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
         return {
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
             "failed": [
-                {"entry_id": one, **(away if states.get(one) == "offline" else unknown)}
+                {"entry_id": one, "message": say(code), "reason": code}
                 for one in missing
+                for code in [why.get(states.get(one, ""), "no_entry")]
             ],
         }
 
@@ -3418,7 +3559,7 @@ class Queue:
             {"account": account, "title": title, "device": device},
         )
         if not rows:
-            raise NotFound("There is no such title.", "no_title")
+            raise NotFound("no_title")
         unsent = [row["id"] for row in rows if not row["is_sent"]]
         return self.send_all(account, unsent or [row["id"] for row in rows], device)
 
@@ -3454,7 +3595,10 @@ class Queue:
             " ORDER BY ended_at DESC, place DESC LIMIT :finished) ORDER BY +place",
             {"account": account, "finished": finished},
         )
-        own = [{**item, "is_own": bool(item["is_own"])} for item in items]
+        own = [
+            {**item, "is_own": bool(item["is_own"]), **coded(item["error"])}
+            for item in items
+        ]
         return self.progress.current(own)
 
     def version(self) -> str:
@@ -3500,7 +3644,7 @@ class Queue:
         with self.database.writing() as db:
             row = self.clients.item_of(db, account, item, admin)
             if "retry" not in QUEUE_STATUSES[row["status"]].next:
-                raise Conflict("The item is in the queue.", "item_is_open")
+                raise Conflict("item_is_open")
             replaces = row["replaces"] or way == "replace"
             update_item(db, row, {**NEW_ITEM, "replaces": replaces})
 
@@ -3510,7 +3654,7 @@ class Queue:
             row = self.clients.item_of(db, account, item, admin)
             events = QUEUE_STATUSES[row["status"]].next
             if "cancel" not in events:
-                raise Conflict("The item has ended.", "item_has_ended")
+                raise Conflict("item_has_ended")
             ended = {"status": events["cancel"], "ended_at": self.database.time()}
             update_item(db, row, ended)
 
@@ -3668,7 +3812,7 @@ class Uploads:
         sql = "SELECT * FROM uploads WHERE account = ? AND id = ?"
         if row := self.database.row(sql, (account, upload)):
             return row
-        raise NotFound("There is no such upload.", "upload_gone")
+        raise NotFound("no_upload")
 
     def reserve(self, upload: str, name: str | None, inode: int | None) -> None:
         sql = "UPDATE uploads SET reserved = ?, inode = ? WHERE id = ?"
@@ -4349,9 +4493,9 @@ class Inbox:
     def facts(self, caller: Caller) -> Row:
         """Return which files a caller may add. :raises NotFound, Forbidden: none."""
         if not self.path:
-            raise NotFound("No files can be added: no inbox is set.", "no_inbox")
+            raise NotFound("no_inbox")
         if not caller.admin and self.settings.inbox_for == "admins":
-            raise Forbidden("Only an admin may add files.", "admins_only")
+            raise Forbidden("admins_only")
         return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
 
     @contextlib.contextmanager
@@ -4362,13 +4506,13 @@ class Inbox:
                 yield inbox
         except OSError as error:
             kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
-            why = error.strerror or "It is no plain folder"
-            raise kind(f"The inbox cannot be written: {why}.") from error
+            why = error.strerror or say("inbox_is_file")
+            raise kind("inbox_failed", why) from error
 
     def fault(self) -> str:
         """Return why no file can be added, or "" where one can, or no inbox is set."""
         is_well = not self.path or os.access(self.path, os.W_OK | os.X_OK)
-        return "" if is_well else f"{self.path}: The inbox cannot be written."
+        return "" if is_well else say("inbox_read_only", self.path)
 
     def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
         """Return id and offset of an upload: of that which this account has begun for
@@ -4377,13 +4521,10 @@ class Inbox:
         is_cover = name.lower().endswith(COVERS) and size <= MAX_COVER_BYTES
         is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
         if name.startswith(HIDDEN) or not (is_cover or is_listed):
-            message = "Only the library's types of files, and covers, can be added."
-            raise Problem(message, "bad_file_type")
+            raise Problem("bad_file_type")
         with self._open() as inbox:
             if self.folder in self._problems:
-                raise StorageFailed(
-                    "The disk of the inbox is offline.", "inbox_offline"
-                )
+                raise StorageFailed("inbox_offline")
             upload = self.uploads.begin(account, name, size, modified)
             wanted = 0
             for row in self.uploads.all():
@@ -4398,10 +4539,8 @@ class Inbox:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
         free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
         if wanted > free:
-            room = f"{max(free, 0) / 1e9:.1f} GB, and {wanted / 1e9:.1f} are wanted"
-            raise StorageFull(
-                f"The disk of the inbox has room for {room}.", "inbox_full"
-            )
+            sizes = (f"{size / 1e9:.1f}" for size in (max(free, 0), wanted))
+            raise StorageFull("inbox_full", *sizes)
 
     @contextlib.contextmanager
     def _turn(self, account: int, upload: str) -> Iterator[Row]:
@@ -4409,7 +4548,7 @@ class Inbox:
         with self._lock:
             count = [*self._running.values()].count(account)
             if upload in self._running or count >= MAX_UPLOADS_AT_ONCE:
-                raise Busy("Another piece is being written. Try again.", "upload_busy")
+                raise Busy("upload_busy")
             self._running[upload] = account
         try:
             yield self.uploads.get(account, upload)
@@ -4428,14 +4567,14 @@ class Inbox:
             return self._ended[upload]
         with self._turn(account, upload) as row, self._open() as inbox:
             if not inbox.stat(PART.format(upload)):
-                raise NotFound("What was uploaded is gone.", "upload_gone")
+                raise NotFound("upload_gone")
             with inbox.make(PART.format(upload)) as part:
                 length, begun = body.seek(0, os.SEEK_END), part.seek(0, os.SEEK_END)
                 body.seek(0)
                 if offset != begun:
                     raise WrongOffset(begun)
                 if offset + length > row["size"]:
-                    raise Problem("The body is longer than was announced.")
+                    raise Problem("long_upload")
                 self._check_space(length)
                 offset = write_piece(part, offset, body)
             return {"offset": offset} if offset < row["size"] else self._end(inbox, row)
@@ -4959,8 +5098,8 @@ class Disks:
         except OSError as error:
             if isinstance(error, TimeoutError):
                 self.watchers[folder].stop()
-            why = why_offline(error, self.entries.know_folder(folder))
-            self._set_offline(folder, why)
+            is_known = self.entries.know_folder(folder)
+            self._set_offline(folder, why_offline(folder, error, is_known))
             return None
         self.scanned[folder] = self.entries.database.time()
         self._warn_of(tree)
@@ -4972,16 +5111,16 @@ class Disks:
         """Keep what a whole library folder has."""
         folder = tree.library_folder
         if not tree.files and self.entries.know_folder(folder):
-            self._set_offline(folder, "is offline: it is empty. Its entries are kept.")
+            self._set_offline(folder, say("folder_empty", folder))
             return
         if self.problems.pop(folder, None):
             log.info("%s is back.", folder)
         self.counts[folder] = len(tree.files)
 
-    def _set_offline(self, folder: str, why: str) -> None:
+    def _set_offline(self, folder: str, problem: str) -> None:
         self.counts[folder] = None
-        self.problems[folder] = f"{folder} {why}"
-        self.warn(folder, why)
+        self.problems[folder] = problem
+        self.warn(folder, problem.removeprefix(f"{folder} "))
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
@@ -5012,7 +5151,7 @@ class Disks:
                 disk.wait(answer, self.count)
             except TimeoutError as error:
                 self.has_skipped = True
-                self._set_offline(folder, why_offline(error, is_known=True))
+                self._set_offline(folder, why_offline(folder, error, is_known=True))
             found |= results.copy()
         return found
 
@@ -5383,17 +5522,16 @@ class Scanner:
         self._outdated_after = known[-1].id
 
 
-def why_offline(error: OSError, is_known: bool) -> str:
+def why_offline(folder: str, error: OSError, is_known: bool) -> str:
     """Return what is wrong with a library folder.
     :param is_known: it was served before."""
     if isinstance(error, FileNotFoundError) and not is_known:
-        return "does not exist yet. Create it, or connect its disk."
-    advice = "Its entries are kept."
+        return say("folder_missing", folder)
     if isinstance(error, TimeoutError):
-        return f"does not answer. {advice}"
-    if isinstance(error, PermissionError):
-        advice = "Let the service read it; below /home, see the drop-in home.conf."
-    return f"is offline: {refusal(error)}. {advice}"
+        return say("folder_silent", folder)
+    is_unread = isinstance(error, PermissionError)
+    code = "folder_unread" if is_unread else "folder_offline"
+    return say(code, folder, refusal(error))
 
 
 def progress(state: Mapping[str, Any]) -> str:
@@ -5436,13 +5574,15 @@ def scan_state(scanner: Scanner) -> dict[str, Any]:
             "path": path,
             "state": states.get(path, "unread"),
             "problem": problems.get(path, ""),
+            **coded(problems.get(path, "")),
             "files": counts.get(path) or 0,
             "scanned_at": scanned.get(path),
             "watched": path in watched,
         }
         for path in scanner.folders
     ]
-    return {**state, "asked": is_asked, "folders": folders}
+    state |= {"asked": is_asked, **coded(state["problem"])}
+    return {**state, "folders": folders}
 
 
 NO_SPACE = {"free": None, "used": None, "writable": False}
@@ -5460,11 +5600,15 @@ def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
     """Return what is wrong with a folder that the service writes to, or "".
     :param found: its space, or the error in the place of it."""
     if isinstance(found, OSError):
-        return f"{folder}: {found.strerror or 'it does not answer'}."
+        return (
+            f"{folder}: {found.strerror}."
+            if found.strerror
+            else say("disk_silent", folder)
+        )
     if not found["writable"]:
-        return f"{folder}: the service cannot write there. Allow it."
+        return say("folder_read_only", folder)
     if found["free"] < min_free:
-        return f"{folder}: only {found['free'] / 1e6:.0f} MB are free. Make room."
+        return say("little_space", folder, f"{found['free'] / 1e6:.0f}")
     return ""
 
 
@@ -5472,7 +5616,7 @@ class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
     about: str  # "folders", "files", "scan", "data", "inbox", "backup" or "database"
-    of: str  # the folder's path or the file's id, "" for the others
+    id: str  # the folder's path or the file's id, "" for the others
     message: str  # empty where all is well
 
 
@@ -5507,19 +5651,23 @@ class Health:
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
-            "faults": [one._asdict() for one in self._faults(found) if one.message],
+            "faults": [
+                {**fault._asdict(), **coded(fault.message)}
+                for fault in self._faults(found)
+                if fault.message
+            ],
         }
 
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
         state, backups = self.scanner.state, self.backups
         for path, problem in state.problems.copy().items():
             yield Fault("folders", path, problem)
-        failure = state.problem and f"The last scan failed: {state.problem}"
+        failure = state.problem and say("scan_failed", state.problem)
         yield Fault("scan", "", failure)
         yield Fault("data", "", self._space_fault(self.data, found))
         yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
         if backups.problem:
-            yield Fault("backup", "", f"No backup was made: {backups.problem}")
+            yield Fault("backup", "", say("backup_failed", backups.problem))
         elif backups.count and backups.folder != backups.own_folder:
             yield Fault("backup", "", self._space_fault(self.copies, found))
         try:
@@ -5531,8 +5679,7 @@ class Health:
         except StorageFailed as problem:
             yield Fault("database", "", str(problem))
         for file in self._damaged:
-            message = f"{file['name']} is damaged: its content has changed."
-            yield Fault("files", file["id"], message)
+            yield Fault("files", file["id"], say("file_damaged", file["name"]))
 
     def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
         """Return what is wrong there. A disk that was full needs more room than others,
@@ -5754,7 +5901,7 @@ class ErrorTask(waitress.task.ErrorTask):
         self.response_headers = [*JSON_HEADERS.items()]
         self.request.headers["CONNECTION"] = "close"
         code, message = HTTP_ERRORS[error.code]
-        body = json_body(False, error=code, message=message)
+        body = json_body(False, error=code, message=message, **coded(message))
         self.content_length = len(body)
         self.write(b"" if self.request.command == "HEAD" else body)
         self.close_on_finish = self.channel.is_refused = True
@@ -6103,17 +6250,15 @@ def check_console(values: Row) -> Row:
     target = values.get("target", "lan://console")
     parts = address_parts(target)
     if target.startswith("folder:"):
-        raise Problem(
-            "The target is a folder: pair the computer that has the card.", "bad_target"
-        )
+        raise Problem("target_is_folder")
     if parts is None or parts.scheme not in ("ftp", "lan"):
-        raise Problem(f"The target must be {TARGET_FORMS}.", "bad_target")
+        raise Problem("bad_target", TARGET_FORMS)
     if "@" in parts.netloc:
-        raise Problem("The target has a user in it. Use the field user.", "bad_target")
+        raise Problem("target_has_user")
     if parts.query or parts.fragment or (parts.scheme == "lan" and parts.path):
-        raise Problem(f"The target has more in it than {TARGET_FORMS}.", "bad_target")
+        raise Problem("long_target", TARGET_FORMS)
     if not all(str(values.get(name, "")).isprintable() for name in CONSOLE):
-        raise Problem("Target, user and password must be one line each.", "bad_target")
+        raise Problem("target_has_lines")
     return values
 
 
@@ -6130,7 +6275,7 @@ def client_module() -> Any:
     :raises NotFound: this server does not have the client."""
     if spec := importlib.util.find_spec(CLIENT):
         return spec
-    raise NotFound(f"{CLIENT}.py is missing: put it beside catalogd.py.", "no_client")
+    raise NotFound("no_client", CLIENT)
 
 
 def client_command() -> list[str]:
@@ -6288,9 +6433,7 @@ class Consoles:
     def find(self) -> list[Row]:
         """Return what `find_consoles` does, for one caller at a time. :raises Busy:"""
         if not self._searching.acquire(blocking=False):
-            raise Busy(
-                "Somebody looks for consoles already. Try again.", "already_searching"
-            )
+            raise Busy("already_searching")
         try:
             return find_consoles(own_networks(), FTP_PORTS)
         finally:
@@ -6391,14 +6534,11 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     503: ("busy", "The server cannot send more files now. Try again later."),
     501: ("not_implemented", "No transfer encoding other than chunked is supported."),
 }
+SENTENCES |= dict(HTTP_ERRORS.values())
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
-WRONG_PASSWORDS = {  # by their reasons
-    "wrong_login": "The name or the password is wrong.",
-    "wrong_current_password": "The current password is wrong.",
-}
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
@@ -6456,7 +6596,7 @@ def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPRe
 
 
 def error_answer(
-    status: int, code: str, message: str, reason: Mapping[str, Any] = {}, **headers: str
+    status: int, code: str, message: str, facts: Mapping[str, Any] = {}, **headers: str
 ) -> Any:
     """Return an error, and write a line to the log. That line has neither the query,
     which may contain a key, nor the token of a console address."""
@@ -6465,7 +6605,8 @@ def error_answer(
     call = f"{bottle.request.method[:20]} {path[:200]}"
     line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
     log.log(logging.INFO if status < 500 else logging.ERROR, "%s", line)
-    body = json_body(False, error=code, message=message, **reason)
+    reason = coded(message) if path.startswith("/web/") else {}
+    body = json_body(False, error=code, message=message, **reason, **facts)
     return json_answer(body, status, **headers)
 
 
@@ -6566,8 +6707,7 @@ class Web:
             answer = rule.answer(*arguments, **parts)
         except Problem as problem:
             status, code, text = problem.status, problem.code, str(problem)
-            reason = problem.reason if rule.path.startswith("/web/") else {}
-            return error_answer(status, code, text, reason, **problem.headers)
+            return error_answer(status, code, text, problem.facts, **problem.headers)
         except bottle.HTTPError:
             raise
         except Exception:
@@ -6589,11 +6729,11 @@ class Web:
         if caller is None and "key" in access:
             raise BadKey("The API key is missing.")
         if caller is None:
-            raise SignedOut("You are not signed in.")
+            raise SignedOut("not_signed_in")
         if bottle.request.method not in ("GET", "HEAD"):
             reject_other_sites(self.settings)
         if access == "admin" and not caller.admin:
-            raise Forbidden("Only an admin may do this.", "admins_only")
+            raise Forbidden("admins_only")
         return caller
 
     def _admit_check(self) -> Caller:
@@ -6655,7 +6795,7 @@ def reject_other_sites(settings: Settings) -> None:
     public = urllib.parse.urlsplit(settings.base_url).netloc or host
     origin = request_header("Origin", host).rpartition("://")[2]
     if site not in ("same-origin", "none") or origin not in (host, public):
-        raise Forbidden("The call comes from a page of another site.", "other_site")
+        raise Forbidden("other_site")
 
 
 def base_url(settings: Settings) -> str:
@@ -6726,7 +6866,7 @@ class SignInCalls(Calls):
         reject_other_sites(self.settings)
         with self._lock:
             if self.accounts.exist():
-                raise Conflict("There is an account already. Sign in.", "has_account")
+                raise Conflict("has_account")
             self._check_setup_code(body["code"])
             name = check_account_name(body["username"])
             password = hash_password(check_password(body["password"]))
@@ -6739,9 +6879,7 @@ class SignInCalls(Calls):
         is_right = is_code(code, self.accounts.setup_code())
         self.address_throttle.record(is_right, subject)
         if not is_right:
-            raise WrongPassword(
-                "The setup code is not the one that was printed.", "wrong_setup_code"
-            )
+            raise WrongPassword("wrong_setup_code")
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
@@ -6774,7 +6912,7 @@ class SignInCalls(Calls):
             for throttle, subject in subjects:
                 throttle.record(is_right, subject)
             if not is_right:
-                raise WrongPassword(WRONG_PASSWORDS[why], why)
+                raise WrongPassword(why)
             self._good[account, address] = True
             for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
                 del self._good[oldest]
@@ -6841,7 +6979,7 @@ class AccountCalls(Calls):
     @route(f"DELETE {ONE_ACCOUNT}", access="admin")
     def remove_account(self, caller: Caller, account: str) -> None:
         if int(account) == caller.account:
-            raise Conflict("You are signed in with this account.", "own_account")
+            raise Conflict("own_account")
         self.accounts.remove(int(account))
 
 
@@ -6884,9 +7022,7 @@ class DeviceCalls(Calls):
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
         if CONSOLE.keys() & body and not caller.admin:
-            raise Forbidden(
-                "Only an admin may change the address of a console.", "admins_only"
-            )
+            raise Forbidden("admins_only")
         account = None if caller.admin else caller.account
         self.devices.change(device, check_console(body), account)
 
@@ -6981,7 +7117,7 @@ class LibraryCalls(Calls):
     def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
         if file := self.backups.last():
             return file_answer(file, os.path.basename(file.path))
-        raise NotFound("There is no backup yet.", "no_backup")
+        raise NotFound("no_backup")
 
 
 class UploadCalls(Calls):
@@ -7018,7 +7154,7 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     """
     url = values["url"]
     if not is_web_address(url):
-        raise Problem(f"{url!r} is not an http or https address.", "bad_link")
+        raise Problem("bad_link", repr(url))
     url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
     kind = values.get("file_type") or file_type(urllib.parse.urlsplit(url).path)
     kind = kind.lstrip(".").lower()
@@ -7410,9 +7546,7 @@ def open_content(known: ServedFile) -> Content:
     try:
         return open_file(known.path, known.folder, Content)
     except OSError as error:
-        raise NotFound(
-            "The entry's file cannot be read now.", "file_unreadable"
-        ) from error
+        raise NotFound("file_unreadable") from error
 
 
 def file_answer(
@@ -8412,9 +8546,12 @@ JS = r""""use strict";
 /** @typedef {{
  *   reason: string, id: string, name: string, path: string, size: number, of?: string,
  * }} TidyFile is equal to the file of the entry `of` */
+/** @typedef {{message: string, reason?: string, of?: Sentence[]}} Sentence of the
+ * server: if `reason` is its code in SENTENCES, `of` has what varies in it */
+/** @typedef {Omit<Partial<Sentence>, "message">} Coded of a text beside it */
 /** @typedef {"pending" | "offered" | "processing" | "completed" | "failed" |
  *   "cancelled"} Status */
-/** @typedef {{
+/** @typedef {Coded & {
  *   id: string, entry: string, name: string, size: number, status: Status,
  *   state: "here" | "offline" | "gone", percent: number, bytes: number,
  *   speed: number, error: string, ended_at: string | null, device: string | null,
@@ -8426,7 +8563,7 @@ JS = r""""use strict";
  *   entry: string, version: string, device: string | null, account: string,
  *   sent_at: string,
  * }} Delivery of an entry; clearing the queue does not change it */
-/** @typedef {{
+/** @typedef {Coded & {
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
  *   last_call: string | null, by_server: boolean, address?: string,
@@ -8445,7 +8582,7 @@ JS = r""""use strict";
  * }} Session whose browser is a User-Agent */
 /** @typedef {{token: string | null}} ConsoleAddress of the account; with null it has
  * none */
-/** @typedef {{
+/** @typedef {Coded & {
  *   path: string, state: "online" | "offline" | "unread", files: number,
  *   problem: string, free: number | null, used: number | null,
  * }} Folder with why it is offline, and the room on its disk: that is in Health alone,
@@ -8453,9 +8590,9 @@ JS = r""""use strict";
 /** @typedef {{kept: number, made_at?: string, size?: number}} Backup the last one, and
  * how many are kept */
 /** @typedef {{
- *   version: string, folders: Folder[], backup: Backup, faults: {message: string}[],
+ *   version: string, folders: Folder[], backup: Backup, faults: Sentence[],
  * }} Health of the server */
-/** @typedef {{
+/** @typedef {Coded & {
  *   scanning: boolean, files: number, read: number, folders: Folder[] | null,
  *   finished: string | null, next: string | null, problem: string,
  * }} ScanState with the numbers of files found and read; folders are null until loaded
@@ -8488,9 +8625,12 @@ const WORDS = {
   reconnecting: "Reconnecting to the server",
   unreachable: "The server cannot be reached.",
   failed: "Something went wrong. Try again.",
-  // Sentences of the server, such as `device_name_taken: name => ...`, by the names
-  // that packaging/reference.md lists. Where there is none, its own is shown.
-  problems: {},
+  // Sentences of the server, such as `device_name_taken: name => ...`, by their codes.
+  // Those that are missing are as in SENTENCES.
+  problems: {
+    other_file: name => `The target has another ${name}.`,
+    own_disk: () => "on this computer's own disk",
+  },
 
   signIn: "Sign in",
   signInLead: "Your home game library.",
@@ -8926,7 +9066,6 @@ const WORDS = {
   nextScan: time => `The next one is at ${time}.`,
   watched: "New files are noticed at once.",
   neverScanned: "Not scanned yet.",
-  scanFailed: reason => `The last scan failed. ${reason}`,
   scanNow: "Scan now",
   scanProgress: (found, read) => `${found} files found, ${read} read`,
   health: "Health",
@@ -9057,6 +9196,14 @@ function isolateArguments(table) {
     if (typeof words === "function")
       table[name] = (...args) => words(...args.map(isolate));
     else if (typeof words === "object") isolateArguments(words);
+}
+
+/** @type {Record<string, string>} */
+const SENTENCES = {}; // the server adds its own
+
+for (const [code, text] of Object.entries(SENTENCES)) {
+  const join = of => (all, part, index) => all + of[index - 1] + part;
+  WORDS.problems[code] ||= (...of) => text.split("{}").reduce(join(of));
 }
 
 isolateArguments(WORDS);
@@ -9640,9 +9787,11 @@ async function rejected(data) {
   return new Problem(sentence(data));
 }
 
-/** A sentence of the server, as the table of words has it. */
-function sentence({message, error, reason = error, of = []}) {
-  return WORDS.problems[reason]?.(...of) || message;
+/** A sentence of the server, as the table of words has it. It may have others in it.
+ * @param {Sentence} sentence
+ * @returns {string} */
+function sentence({reason = "", of = [], message}) {
+  return WORDS.problems[reason]?.(...of.map(sentence)) || message;
 }
 
 function setConnected(connected) {
@@ -10321,13 +10470,17 @@ function contentsOf({parts}) {
   return joinFacts(texts) || versionText(parts[0]) || fileTypeOf(parts[0]);
 }
 
-/** What a part is within its title.
+/** What a part is within its title: what its name has beyond that, in the words of the
+ * page where the server has made it of its number.
  * @param {Title} title
  * @param {Entry} part */
 function partLabel({name: title, parts}, {kind, name}) {
   if (kind === "base" && parts.length > 1) return WORDS.kinds.base;
   const short = withoutEnding(name);
-  return short.startsWith(`${title} - `) ? short.slice(title.length + 3) : short;
+  const label = short.startsWith(`${title} - `) ? short.slice(title.length + 3) : short;
+  const [, made, number = ""] = /^(Update|Add-on)(?: (\d+))?$/.exec(label) || [];
+  if (!made) return label;
+  return made === "Update" ? WORDS.patch(number) : WORDS.addOn(number);
 }
 
 /** Such as "game, update and 2 add-ons".
@@ -10462,10 +10615,14 @@ function isTargetReady(target) {
 }
 
 /** @param {Device} device */
+function targetText(device) {
+  return sentence({...device, message: device.target});
+}
+
+/** @param {Device} device */
 function renderTargetNote(device) {
-  if (isSilent(device)) return h.p("error", device.target);
-  const note = device.target.split(", ", 2)[1];
-  return isTargetReady(device.target) && note && h.p("meta", note);
+  if (isSilent(device)) return h.p("error", targetText(device));
+  return device.reason === "own_disk" && h.p("meta", targetText(device));
 }
 
 /** @param {Device} device */
@@ -12398,11 +12555,9 @@ function moveItemTo({id}, place) {
   return changeQueue(`${id}/device`, {device: place === "any" ? null : place});
 }
 
-const REPLACE_HINT = " Replace it with --overwrite."; // as the client reports it
-
 /** @param {QueueItem} item */
 function renderFinishedItem(item) {
-  const {id, name, status, error, device, key, ended_at: endedAt} = item;
+  const {id, name, status, device, key, reason, ended_at: endedAt} = item;
   const end = endedAt && formatAge(endedAt);
   const facts = [toDevice(device || key), end, senderOf(item)].filter(Boolean);
   return h.li(
@@ -12416,15 +12571,19 @@ function renderFinishedItem(item) {
         h.span(`mark ${status}`, WORDS.states[status]),
         facts.map(fact => ` · ${fact}`),
       ),
-      status === "failed" &&
-        h.p("error", error.replace(REPLACE_HINT, "") || WORDS.noReason),
+      status === "failed" && h.p("error", whyFailed(item)),
     ),
     status !== "completed" &&
       mayChange(item) && [
-        error.endsWith(REPLACE_HINT) && renderReplace(item),
+        reason === "other_file" && renderReplace(item),
         renderItemButton(item, "retry", "retry", WORDS.retry),
       ],
   );
+}
+
+/** @param {QueueItem} item */
+function whyFailed(item) {
+  return sentence({...item, message: item.error}) || WORDS.noReason;
 }
 
 /** @param {QueueItem} item */
@@ -12472,7 +12631,8 @@ function quarterOf(item) {
 }
 
 /** @param {QueueItem} item */
-function announceStatus({id, entry, name, device, status, error}) {
+function announceStatus(item) {
+  const {id, entry, name, device, status} = item;
   const run = state.queue.runs.get(device) || {
     sent: 0,
     titles: new Set(),
@@ -12486,11 +12646,7 @@ function announceStatus({id, entry, name, device, status, error}) {
     announce(WORDS.states.completed, WORDS.sent(name), id);
   } else if (status === "failed") {
     run.failed.add(id);
-    announce(
-      WORDS.states.failed,
-      WORDS.notDelivered(name, error || WORDS.noReason),
-      id,
-    );
+    announce(WORDS.states.failed, WORDS.notDelivered(name, whyFailed(item)), id);
   }
 }
 
@@ -13096,7 +13252,7 @@ function renderReadyStep(adding) {
   if (!device) return renderLoading();
   if (isTargetReady(device.target) || isInstaller(device)) return renderReady(device);
   return [
-    renderTicks(renderTick(WORDS.calling(device.name), false, device.target)),
+    renderTicks(renderTick(WORDS.calling(device.name), false, targetText(device))),
     h.p("lead", WORDS.keepsTrying),
     h.div("actions", button(WORDS.done, closeAdding, {class: "primary"})),
   ];
@@ -13200,7 +13356,7 @@ function renderConnectStep({pairing}, {kind, program, name}) {
   const place = kind === "folder" ? kind : console;
   const isReady = hasCalled && (isTargetReady(target) || place === "lan");
   const {paired, called, ...answers} = WORDS.connects;
-  const why = hasCalled && !isReady ? target : "";
+  const why = hasCalled && !isReady ? targetText(device) : "";
   return [
     renderTicks(
       renderTick(paired, Boolean(pairing?.device)),
@@ -13460,11 +13616,12 @@ function renderCreateAddress(props) {
 // Settings: folders and links
 
 function renderFolders() {
-  const {folders, scanning, problem} = state.scan;
+  const {folders, scanning, problem, ...why} = state.scan;
+  const text = sentence({...why, message: problem});
   return panel(
     WORDS.folders,
     list("scan", folders, renderFolder),
-    problem && h.p({class: "problem", role: "alert"}, WORDS.scanFailed(problem)),
+    problem && h.p({class: "problem", role: "alert"}, WORDS.problems.scan_failed(text)),
     h.div(
       "scan-line",
       h.p(
@@ -13488,13 +13645,14 @@ function scanText({scanning, files, read, finished, next}) {
 }
 
 /** @param {Folder} folder */
-function renderFolder({path, state: place, files, problem}) {
+function renderFolder({path, state: place, files, problem, ...why}) {
+  const text = sentence({...why, message: problem});
   const isOffline = place === "offline";
   return renderRow({
     id: path,
     title: path,
     mark: [`mark ${place}`, WORDS.folderStates[place]],
-    facts: [isOffline ? WORDS.filesKept : WORDS.files(formatNumber(files)), problem],
+    facts: [isOffline ? WORDS.filesKept : WORDS.files(formatNumber(files)), text],
   });
 }
 
@@ -13542,8 +13700,8 @@ function renderHealth() {
 /** @param {Health} health */
 function renderFaults({faults}) {
   if (!faults.length) return h.p("meta", WORDS.healthy);
-  return faults.map(({message}) =>
-    h.p({class: "problem", role: "alert", key: message}, message),
+  return faults.map(fault =>
+    h.p({class: "problem", role: "alert", key: fault.message}, sentence(fault)),
   );
 }
 
@@ -14107,6 +14265,7 @@ MANIFEST = r"""{
 COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$", re.MULTILINE)
 # Browsers get the script without its comments, and with the line numbers of JS.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
+SCRIPT = SCRIPT.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(SENTENCES)}")
 ASSETS = {
     "": ("text/html; charset=utf-8", HTML.encode()),
     "style.css": ("text/css; charset=utf-8", CSS.encode()),
@@ -14765,7 +14924,7 @@ class Notices:
         """Return the faults that have begun since the last call, or have ended. One
         goes on where only its message changes."""
         faults = self.health.state()["faults"]
-        now = {(fault["about"], fault["of"]): fault["message"] for fault in faults}
+        now = {(fault["about"], fault["id"]): fault["message"] for fault in faults}
         before, self._faults = self._faults, now
         begun = [("problem", now[key]) for key in now if key not in before]
         ended = [("solved", before[key]) for key in before if key not in now]
@@ -14972,7 +15131,7 @@ def read_password(args: argparse.Namespace) -> str:
     except EOFError:
         raise Problem("No password was entered.") from None
     except UnicodeDecodeError:
-        raise Problem(NOT_TEXT) from None
+        raise Problem("bad_password") from None
     return password
 
 
@@ -15345,9 +15504,9 @@ class CheckUp:
             calls = {path: functools.partial(os.listdir, path) for path in paths}
             found = Askers().ask(calls, MAX_ANSWER_SECONDS)
             errors = [row for row in found.items() if isinstance(row[1], OSError)]
-            faults = [f"{path} {why_offline(error, False)}" for path, error in errors]
+            faults = [why_offline(path, error, False) for path, error in errors]
             if inbox and not os.access(inbox, os.W_OK):
-                faults.append(f"{inbox}: The inbox cannot be written.")
+                faults.append(say("inbox_read_only", inbox))
             if faults:
                 raise Problem(" ".join(faults))
         return ", ".join(paths) + (f"; files may be added to {inbox}" if inbox else "")

@@ -173,7 +173,7 @@ def fill_queue(store: catalogd.Store, account: int) -> None:
         store.clients.report(
             account, items[name]["id"], {**done, "status": "completed"}
         )
-    why = "The device is out of space: 812 MB are missing."
+    why = "/media/card has room for 188 MB, and the file needs 1.0 GB."
     failed = {"status": "failed", "error_message": why, "progress_percent": 34}
     store.clients.report(account, items["Hexagon Garden"]["id"], failed)
     now = items["Umbra Gambit"]

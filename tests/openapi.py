@@ -35,6 +35,8 @@ class Maybe(NamedTuple):
     required: bool = True
 
 
+PART = {"message": str, "reason": Field(str), "of": Maybe([dict], required=False)}
+CODED = {"reason": Field(str), "of": Maybe([PART], required=False)}
 ROOM = {"answers": bool, "writable": bool, "free": Maybe(int), "used": Maybe(int)}
 FOLDER = {
     "path": str,
@@ -43,6 +45,7 @@ FOLDER = {
     "files": int,
     "scanned_at": Maybe(str),
     "problem": str,
+    **CODED,
     **ROOM,
 }
 SCAN = {
@@ -55,12 +58,14 @@ SCAN = {
     "finished": Maybe(str),
     "next": Maybe(str),
     "problem": str,
+    **CODED,
 }
 ABOUT = ("folders", "files", "scan", "data", "inbox", "backup", "database")
 FAULT = {
     "about": Field(str, required=True, choices=ABOUT),
-    "of": str,
+    "id": str,
     "message": str,
+    **CODED,
 }
 STATUS = {
     **DONE,

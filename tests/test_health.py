@@ -83,18 +83,21 @@ def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
     told = status_of(browser, key)
     room = {"answers": True, "writable": True, "free": ROOM.free, "used": ROOM.used}
     away = "/missing does not exist yet. Create it, or connect its disk."
+    coded = {"reason": "folder_missing", "of": [{"message": "/missing"}]}
     scanned = "2027-01-15T08:00:00"
     assert told["folders"] == [
         {"path": str(library.folder), "state": "online", "watched": False, "files": 1}
         | {"scanned_at": scanned, "problem": "", **room},
         {"path": "/missing", "state": "offline", "watched": False, "files": 0}
         | {"scanned_at": None, "problem": away, "answers": True}
+        | coded
         | {"free": None, "used": None, "writable": False},
     ]
     assert told["scan"]["finished"] == scanned
     assert told["data"] == {"path": service.store.database.folder, **room}
     assert told["backup"]["kept"] == 7 and told["backup"]["size"] > 1000
-    assert told["faults"] == [{"about": "folders", "of": "/missing", "message": away}]
+    fault = {"about": "folders", "id": "/missing", "message": away, **coded}
+    assert told["faults"] == [fault]
     browser.get("/healthz")  # it answers
 
 

@@ -489,8 +489,8 @@ def test_language_direction_and_sentences_come_from_the_table_of_words(
     page = visit()
     script = catalogd.JS.replace('direction: "ltr"', 'direction: "rtl"')
     script = script.replace('language: "en-GB"', 'language: "he"')
-    taken = "{account_name_taken: name => `${name}: already taken`}"
-    script = script.replace("problems: {}", f"problems: {taken}")
+    taken = "account_name_taken: name => `${name}: already taken`"
+    script = script.replace("problems: {", f"problems: {{{taken},")
     page.route("**/script.js", lambda route: route.fulfill(body=script))
     sign_in(page, demo.store, demo.address, "Robin")
     VIEWS["queue"](page, demo.address)

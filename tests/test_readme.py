@@ -237,22 +237,3 @@ def test_links_lead_to_files_and_headings(text: str) -> None:
         if heading:
             heads = re.findall(r"(?m)^#+ (.*)$", file.read_text(encoding="utf-8"))
             assert heading in [head.lower().replace(" ", "-") for head in heads]
-
-
-def test_every_sentence_with_a_code_is_listed_for_translations() -> None:
-    tree = ast.parse(pathlib.Path(catalogd.__file__).read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    kinds = {name for name in dir(catalogd) if is_problem(getattr(catalogd, name))}
-    found = {*catalogd.WRONG_PASSWORDS, "too_many_tries", "disk_away"}
-    for call in calls:
-        is_one = isinstance(call.func, ast.Name) and call.func.id in kinds
-        for reason in call.args[1:2] if is_one else ():
-            if isinstance(reason, ast.Constant):
-                found.add(reason.value)
-    start = DOCS["reference.md"].index("- accounts: `")
-    listed = DOCS["reference.md"][start:].partition("\n\n")[0]
-    assert sorted(re.findall("`(\\w+)`", listed)) == sorted(found)
-
-
-def is_problem(thing: object) -> bool:
-    return isinstance(thing, type) and issubclass(thing, catalogd.Problem)

@@ -863,8 +863,8 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
 
 
 def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
-    assert catalogd.why_offline(DENIED, is_known=True) == (
-        f"is offline: {catalogd.refusal(DENIED)}."
+    assert catalogd.why_offline("/games", DENIED, is_known=True) == (
+        f"/games is offline: {catalogd.refusal(DENIED)}."
         " Let the service read it; below /home, see the drop-in home.conf."
     )
 
@@ -886,11 +886,11 @@ def test_a_scan_that_is_asked_for_begins_at_once_and_tells_what_has_changed(
 def test_a_scan_that_is_asked_for_has_ended_where_it_fails(
     scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanner, "scan", Mock(side_effect=catalogd.Busy("busy")))
+    monkeypatch.setattr(scanner, "scan", Mock(side_effect=catalogd.Busy("Later.")))
     scanner._is_answering = True
     with pytest.raises(catalogd.Busy):
         scanner._scan_and_log()
-    assert (scanner.is_asked(), scanner.state.problem) == (False, "busy")
+    assert (scanner.is_asked(), scanner.state.problem) == (False, "Later.")
 
 
 def test_a_scan_leaves_no_long_wal(

@@ -797,7 +797,8 @@ def test_check_and_the_page_are_told_whether_the_inbox_can_be_written(
     assert service.health.state()["faults"] == []
     folder.rmdir()
     told = {"message": f"{folder}: The inbox cannot be written."}
-    about = {"about": "inbox", "of": str(folder)}
+    told |= {"reason": "inbox_read_only", "of": [{"message": str(folder)}]}
+    about = {"about": "inbox", "id": str(folder)}
     assert service.health.state()["faults"] == [about | told]
 
 

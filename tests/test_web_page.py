@@ -344,7 +344,8 @@ def test_the_script_is_served_without_comments_and_with_its_line_numbers(
 ) -> None:
     lines = browser.get("/script.js").text.splitlines()
     assert not [line for line in lines if re.match(r" *(//|/\*\*\s|/\*\*.*\*/$)", line)]
-    source = catalogd.JS.splitlines()
+    table = f"SENTENCES = {json.dumps(catalogd.SENTENCES)}"
+    source = catalogd.JS.replace("SENTENCES = {}", table).splitlines()
     assert len(lines) == len(source)
     assert [line for line in lines if line] == [
         line for line, kept in zip(source, lines, strict=True) if kept

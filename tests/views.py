@@ -2,11 +2,27 @@
 
 import functools
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import catalogd
 from browser import button, choose_computer, choose_way, fill_folder, see, set_library
+
+
+def exactly(text: str) -> re.Pattern[str]:
+    """Match a text, also one that is translated by brackets around it."""
+    return re.compile(rf"^\W*{re.escape(text)}\W*$")
+
+
+def sentence(field: str, code: str, *of: object) -> dict[str, Any]:
+    """Return a sentence with its code, as the server tells it in this field."""
+    text = catalogd.say(code, *of)
+    return {field: text, **catalogd.coded(text)}
+
+
+def refusal(code: str) -> dict[str, Any]:
+    return {"success": False, "error": "busy", **sentence("message", code)}
 
 
 def library(page: Any, address: str) -> None:
@@ -70,8 +86,10 @@ def view_empty(page: Any, address: str) -> None:
     page.locator(".empty").wait_for()
 
 
-def change_answers(page: Any, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what the page is told of queue, devices and scans."""
+def change_answers(
+    page: Any, change: Callable[[dict[str, Any]], object], path: str = "changes*"
+) -> None:
+    """Change what the page is told, such as of queue, devices and scans."""
 
     def answer(route: Any) -> None:
         headers = dict(route.request.headers)
@@ -80,7 +98,7 @@ def change_answers(page: Any, change: Callable[[dict[str, Any]], object]) -> Non
         change(body)
         route.fulfill(json=body)
 
-    page.route("**/web/changes*", answer)
+    page.route(f"**/web/{path}", answer)
 
 
 def view_scanning(page: Any, address: str) -> None:
@@ -91,7 +109,7 @@ def view_scanning(page: Any, address: str) -> None:
 
 
 def view_broken(page: Any, address: str) -> None:
-    answer = {"success": False, "error": "busy", "message": "The database is busy."}
+    answer = refusal("database_busy")
     page.route("**/web/entries", lambda route: route.fulfill(status=503, json=answer))
     page.goto(address)
     see(page, "The database is busy.")
@@ -112,7 +130,7 @@ def view_rows(page: Any, address: str) -> None:
 
 def view_selecting(page: Any, address: str) -> None:
     library(page, address)
-    page.get_by_role("button", name="Select", exact=True).click()
+    page.get_by_role("button", name=exactly("Select")).click()
     for name in ("Drift Cartographer", "Fable Foundry"):
         page.get_by_label(f"Select {name}").check()
     see(page, "2 selected")
@@ -126,7 +144,7 @@ def view_filters(page: Any, address: str) -> None:
 
 
 def view_not_loaded(page: Any, address: str) -> None:
-    answer = {"success": False, "error": "busy", "message": "The database is busy."}
+    answer = refusal("database_busy")
     page.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
     page.goto(f"{address}#settings/devices")
     see(page, "This could not be loaded.")
@@ -167,7 +185,7 @@ def view_file_details(page: Any, address: str) -> None:
 
 def view_editing(page: Any, address: str) -> None:
     view_details(page, address)
-    page.get_by_role("button", name="Edit Echo Quarry", exact=True).click()
+    page.get_by_role("button", name=exactly("Edit Echo Quarry")).click()
     page.get_by_role("button", name="Save").wait_for()
 
 
@@ -177,7 +195,7 @@ def view_gone(page: Any, address: str) -> None:
 
 
 def view_toast(page: Any, address: str) -> None:
-    answer = {"success": False, "error": "not_found", "message": "There is none."}
+    answer = refusal("no_entry")
     page.route("**/web/send", lambda route: route.fulfill(status=404, json=answer))
     library(page, address)
     page.locator(".entries").get_by_role("button", name="Fable Foundry").click()
@@ -206,6 +224,27 @@ def view_tidy(page: Any, address: str) -> None:
     page.locator(".tidy").first.scroll_into_view_if_needed()
 
 
+def view_offline(page: Any, address: str) -> None:
+    why = sentence("problem", "folder_offline", "/games", "Input/output error")
+    folder = {"path": "/games", "state": "offline", "files": 0, **why}
+    scan = {"scanning": False, "folders": [folder], "finished": None}
+    scan |= sentence("problem", "disk_full")
+    change_answers(page, lambda body: body.update(scan=scan))
+    settings(page, address, "library")
+    see(page, "/games is offline")
+
+
+def view_faults(page: Any, address: str) -> None:
+    full = catalogd.say("no_room", "/backups/a.db", "1", "0.2")
+    faults = [
+        sentence("message", "backup_failed", full),
+        sentence("message", "file_damaged", "Night Ferry"),
+    ]
+    change_answers(page, lambda body: body.update(faults=faults), "status")
+    settings(page, address, "server")
+    see(page, "No backup was made")
+
+
 def view_question(page: Any, address: str) -> None:
     settings(page, address, "people")
     page.get_by_role("button", name="Remove Kim").click()
@@ -218,6 +257,7 @@ def device(name: str, **facts: Any) -> dict[str, Any]:
         **{"id": name, "name": name, "account": "Robin", "is_own": True},
         **{"shared": False, "state": "idle", "target": "ready", "last_call": None},
         **facts,
+        **catalogd.coded(facts.get("target", "")),
     }
 
 
@@ -309,7 +349,7 @@ def view_add_device_ftp(page: Any, address: str) -> None:
     view_add_device(page, address)
     choose_computer(page)
     page.get_by_role("radio", name="A console").check()
-    page.get_by_label("sys-ftpd", exact=True).check()
+    page.get_by_label(exactly("sys-ftpd")).check()
     page.get_by_label("Address of the console").fill("192.168.1.20")
 
 
@@ -318,7 +358,7 @@ def view_add_console(page: Any, address: str) -> None:
     page.route("**/web/consoles", lambda route: route.fulfill(json=found))
     view_add_device(page, address)
     choose_way(page, "catalogd sends it to the console")
-    page.get_by_label("sys-ftpd", exact=True).check()
+    page.get_by_label(exactly("sys-ftpd")).check()
     button(page, "Find consoles").click()
     see(page, "192.168.1.20, FTP")
 
@@ -329,7 +369,7 @@ def view_add_console_ready(page: Any, address: str) -> None:
     answer_devices(page, [device("Bedroom")])
     view_add_console(page, address)
     page.get_by_label("Address of the console").fill("192.168.1.20")
-    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_role("button", name=exactly("Add")).click()
     see(page, "Send puts your games on Bedroom now.")
 
 

@@ -1,0 +1,156 @@
+"""Sentences of the server and of its client: each that the page may show has a code, by
+which the page, and a translation of it, has a text of its own."""
+
+import ast
+import collections
+import pathlib
+import types
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+import catalogd
+import send_to_switch
+
+CLIENT_KINDS = (
+    "BadKey",
+    "Failed",
+    "FileOffline",
+    "Interrupted",
+    "TargetOffline",
+    "kind",
+)
+# What the page does not show: answers to other programs and to commands, and to
+# mistakes that the page does not make.
+NOT_SHOWN = {
+    "",
+    "A later report of this client was here before.",
+    "The API key is missing.",
+    "The API key is not valid.",
+    "The address is wrong, or was replaced or revoked.",
+    "The body is not a JSON object.",
+    "The body is not valid JSON.",
+    "The body must have either entries or a title.",
+    "The entry has no icon.",
+    "The entry is a link, or its file is gone.",
+    "The header Upload-Offset is not a whole number from 0.",
+    "The item is not being sent.",
+    "The item is {}.",
+    "The token is not that of this service.",
+    "There is no account {}.",
+    "There is no file with the id {}.",
+    "There is no such file.",
+    "This server does not have it: put it beside catalogd.py.",
+    "[library] inbox: {} {}",
+    "queue_item_ids has more than {} ids.",
+    "The pairing code is wrong, was used, or is older than ten minutes. Make a new one"
+    " on the page.",
+    "{}: cannot be used: {}",
+    "{}: cannot be used: {} Restart the service: it upgrades the database.",
+    "{}: is not a backup of catalogd, or is damaged.",
+    "{}.",
+    "{}: is a database of another program.",
+    "{}: is there already, and is not a backup.",
+    "{}: the path is not valid UTF-8. Rename the folder.",
+}
+
+
+def parsed(module: types.ModuleType) -> ast.Module:
+    source = pathlib.Path(str(vars(module)["__file__"])).read_text(encoding="utf-8")
+    return ast.parse(source)
+
+
+def template(node: ast.AST | None, known: dict[str, str]) -> str:
+    """Return the text that an expression makes, with {} for what varies in it."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(template(value, known) for value in values)
+        case ast.FormattedValue(value=value):
+            return template(value, known)
+        case ast.Name(id=name):
+            return known.get(name, "{}")
+    return "{}"
+
+
+def errors(code: ast.AST, kinds: Iterable[str], known: dict[str, str]) -> Iterator[str]:
+    """Yield the texts of the errors that some code makes, with {} in them."""
+    for node in ast.walk(code):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                known[name] = template(value, known)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                known[name] = known.get(name, "") + template(value, known)
+    for node in ast.walk(code):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[text, *_]) if name in kinds:
+                yield template(text, known)
+
+
+def texts(module: types.ModuleType) -> list[str]:
+    """Return the constant texts of a module in their order."""
+    nodes = [
+        node for node in ast.walk(parsed(module)) if isinstance(node, ast.Constant)
+    ]
+    nodes.sort(key=lambda node: (node.lineno, node.col_offset))
+    return [str(node.value) for node in nodes]
+
+
+def test_every_sentence_of_calls_has_a_code() -> None:
+    kinds = {name for name, thing in vars(catalogd).items() if is_problem(thing)}
+    found: set[str] = set()
+    source = pathlib.Path(catalogd.__file__).read_text(encoding="utf-8")
+    calls = source[source.index("\n# Fields -") : source.index("\n# Page -")]
+    for node in ast.parse(calls).body:
+        found.update(errors(node, {*kinds, "kind"}, {}))
+    assert found - catalogd.SENTENCES.keys() - {"{}"} <= NOT_SHOWN
+
+
+def is_problem(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, catalogd.Problem)
+
+
+def test_every_sentence_of_the_client_has_a_code() -> None:
+    known = {n: v for n, v in vars(send_to_switch).items() if isinstance(v, str)}
+    found = {str(send_to_switch.BadKey()), send_to_switch.OWN_DISK}
+    for node in ast.walk(parsed(send_to_switch)):
+        if isinstance(node, ast.FunctionDef):
+            found.update(errors(node, CLIENT_KINDS, known.copy()))
+    assert [text for text in found - {"{}"} if not catalogd.coded(text)] == []
+
+
+def test_every_code_is_used() -> None:
+    counts = collections.Counter(texts(catalogd))
+    elsewhere = {code for code, _ in catalogd.HTTP_ERRORS.values()}
+    elsewhere.add("database_failed_at")  # is made of two sentences
+    client = "".join([*texts(send_to_switch), send_to_switch.OWN_DISK])
+    for code, sentence in catalogd.SENTENCES.items():
+        of_client = all(part in client for part in sentence.split("{}"))
+        assert counts[code] > 1 or of_client or code in elsewhere, code
+
+
+@pytest.mark.parametrize("code", catalogd.SENTENCES)
+def test_a_sentence_is_known_by_its_text(code: str) -> None:
+    count = catalogd.SENTENCES[code].count("{}")
+    of = [{"message": f"a {number}. b:"} for number in range(count)]
+    text = catalogd.say(code, *(part["message"] for part in of))
+    assert catalogd.coded(text) == {"reason": code, "of": of}
+
+
+def test_a_sentence_may_be_in_another_one() -> None:
+    full = catalogd.say("no_room", "/copies/a.db", "1", "0.2")
+    [of] = catalogd.coded(catalogd.say("backup_failed", full))["of"]
+    assert (of["message"], of["reason"]) == (full, "no_room")
+    assert of["of"] == [
+        {"message": "/copies/a.db"},
+        {"message": "1"},
+        {"message": "0.2"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ready", "Bad Gateway", "The disk is full." * 100]
+)
+def test_a_text_from_elsewhere_has_no_code(text: str) -> None:
+    assert catalogd.coded(text) == {}
