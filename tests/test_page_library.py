@@ -254,7 +254,7 @@ def test_an_unplugged_folder_keeps_what_is_known_of_its_files(
     see(anna, f"{library.folder} is offline: No such file or directory.")
     scanner.state.problem = "The disk is full."
     anna.reload()
-    see(anna, "The last scan failed. The disk is full.")
+    see(anna, "The last scan failed: The disk is full.")
 
 
 def test_a_title_whose_game_is_offline_is_marked(
