@@ -1,6 +1,7 @@
-"""How all tests fail and skip: in few lines, whatever they compare or lack."""
+"""How all tests run, fail and skip: in few lines, whatever they compare or lack."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +30,12 @@ def brief(value: Any) -> Any:
         digest = hashlib.sha256(value).hexdigest()
         return f"<{len(value)} bytes, SHA-256 {digest[:16]}...>"
     return value
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one test more at once than there are cores: they often wait."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)

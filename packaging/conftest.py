@@ -44,6 +44,20 @@ PACKAGES = {
 }
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one process run all tests of a file, as they build on each other; but each of
+    test_install.py has a machine of its own."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return nodeid if file.endswith("test_install.py") else file
+
+    return Scheduling(config, log)
+
+
 def need(*tools: str, root: bool = False) -> None:
     """Skip the test, or fail on CI, where one of the tools is missing."""
     missing = [PACKAGES.get(tool, tool) for tool in tools if not shutil.which(tool)]
@@ -108,6 +122,8 @@ def make_archives(archives: Debian, root: pathlib.Path) -> None:
     mirror = "http://deb.debian.org/debian"
     run("debootstrap", "--variant=minbase", SUITE, root, mirror)
     run("chroot", root, "apt-get", "update")
+    # What is installed need not outlive a power cut.
+    (root / "etc/dpkg/dpkg.cfg.d/quick").write_text("force-unsafe-io\n")
     run("tar", "-C", root, "-cf", archives.bare, ".")
     install = ["apt-get", "install", "--yes", "--no-install-recommends"]
     run("chroot", root, *install, *DEBIAN_PACKAGES)
