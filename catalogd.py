@@ -8437,6 +8437,8 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
   .sheet .toast:last-child { margin-bottom: .5rem; }
+  .sheet .toast:not(:last-child) { display: none; }
+  .sheet { scroll-padding-bottom: 7rem; } /* above a toast */
   .rows .entry-text { grid-template-columns: minmax(0, 1fr); }
   .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
   .rows .mark { font-size: .6875rem; line-height: 1.15rem; white-space: nowrap; }

@@ -13,6 +13,7 @@ import catalogd
 import send_to_switch
 from browser import (
     COPY_WITHOUT_HTTPS,
+    PHONE,
     add,
     add_device,
     button,
@@ -22,6 +23,7 @@ from browser import (
     fill_folder,
     focused,
     line_of,
+    options,
     pair,
     report,
     see,
@@ -30,7 +32,8 @@ from browser import (
     until,
 )
 from conftest import PASSWORD, Clock, Visit
-from views import change_answers, device
+from example import Demo
+from views import VIEWS, change_answers, device
 
 ADD = "Add a device"
 
@@ -612,3 +615,15 @@ def test_two_devices_of_one_name_are_refused(anna: Any, store: catalogd.Store) -
     anna.get_by_label("New name of Attic").fill("living room")
     anna.keyboard.press("Enter")
     see(anna, "There is a device named living room already.")
+
+
+def test_toasts_in_a_dialog_leave_its_button_free(visit: Visit, demo: Demo) -> None:
+    page = visit(**options("light", PHONE))
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["add_console"](page, demo.address)
+    page.evaluate("toast('Paper Harbor was sent.'); toast('Nothing was found.', true)")
+    add = button(page.get_by_role("dialog"), "Add").last
+    add.evaluate("button => button.scrollIntoView({block: 'nearest'})")
+    shown = page.locator(".sheet .toast:visible")
+    place, covered = add.bounding_box(), shown.bounding_box()
+    assert place["y"] + place["height"] <= covered["y"]
