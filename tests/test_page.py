@@ -419,6 +419,7 @@ def test_the_page_works_below_another_path(
         assert environ["PATH_INFO"].startswith("/games/"), environ["PATH_INFO"]
         return inner({**environ, "PATH_INFO": environ["PATH_INFO"][6:]}, start)
 
+    proxy.__dict__["router"] = inner.router  # which tells what threads answer a call
     service.app = proxy
     page = visit()
     with served(service) as address:
