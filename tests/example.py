@@ -90,7 +90,7 @@ def running(fill: Callable[[pathlib.Path], None]) -> Iterator[Demo]:
 def demo(icons: Sequence[bytes] = (b"",)) -> Iterator[Demo]:
     """Serve the example data.
 
-    :param icons: JPEGs for the games, used in turn; an empty one is none.
+    :param icons: pictures for the games, used in turn; an empty one is none.
     """
     with running(lambda folder: fill(folder, icons)) as server:
         store = server.store
@@ -125,8 +125,11 @@ def fill(folder: pathlib.Path, icons: Sequence[bytes]) -> None:
             put(path, size // 90, containers.nro(control, icon))
             continue
         put(path, size)
-        if icon and number % 4 == 1:
-            path.with_suffix(".jpg").write_bytes(icon)
+        if icon and kind == "nsz":
+            path.with_suffix(".png").write_bytes(icon)
+        if icon and kind == "xci":  # by the title's id, wherever it is
+            (folder / "Covers").mkdir(exist_ok=True)
+            (folder / "Covers" / f"{base:016X}.png").write_bytes(icon)
         patches = ((), (1, 3), (2,))[number % 3]
         for patch in patches:
             tags = f"[{base + 0x800:016X}][v{patch * 65536}]"

@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import os
 import pathlib
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,20 +76,15 @@ def ridge(seed: int, height: int) -> str:
     return f"M0 {height}{path}V256H0z"
 
 
-ICONS = [b"\xff\xd8\xff" + bytes([number]) for number in range(len(games()))]
-
-
-def draw_icons(context: Any, store: catalogd.Store) -> None:
-    """Replace the icons by drawings, because a JPEG's noise makes a PNG large."""
-    numbers = {game[0]: number for number, game in enumerate(games())}
-    rows = store.entries.by_age()
-    ids = {row["id"]: numbers.get(row["name"], 0) for row in rows}
-
-    def answer(route: Any) -> None:
-        entry = re.findall(r"/icons/(\w+)", route.request.url)[0]
-        route.fulfill(content_type="image/svg+xml", body=art(ids[entry]))
-
-    context.route("**/web/icons/*", answer)
+def covers(browser: Any) -> list[bytes]:
+    """Return a PNG for each game."""
+    page = browser.new_page(viewport={"width": 256, "height": 256})
+    drawn = []
+    for number in range(len(games())):
+        page.set_content(f"<body style='margin: 0'>{art(number)}")
+        drawn.append(page.screenshot())
+    page.close()
+    return drawn
 
 
 def picture(page: Any, path: str) -> None:
@@ -102,9 +96,8 @@ def picture(page: Any, path: str) -> None:
 def visiting(
     browser: Any, server: Demo, view: str, scheme: str, size: Mapping[str, int]
 ) -> Iterator[Any]:
-    """Open a view with pictures on its covers."""
+    """Open a view."""
     context = browser.new_context(**options(scheme, size))
-    draw_icons(context, server.store)
     page = context.new_page()
     sign_in(page, server.store, server.address, "Robin")
     VIEWS[view](page, server.address)
@@ -168,7 +161,7 @@ def main() -> None:
         file.write(FONTS)
         file.flush()
         os.environ["FONTCONFIG_FILE"] = file.name
-        with start_chromium() as browser, demo(ICONS) as server:
+        with start_chromium() as browser, demo(covers(browser)) as server:
             if sys.argv[1:]:
                 all_views(browser, server, sys.argv[1], sys.argv[2:] or [*VIEWS])
             else:
