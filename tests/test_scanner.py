@@ -1150,6 +1150,22 @@ def icon(store: catalogd.Store, name: str) -> bytes | None:
     return image
 
 
+Cover = Callable[[str, dict[str, bytes]], bytes | None]
+
+
+@pytest.fixture
+def cover(library: Library, scanner: catalogd.Scanner, store: catalogd.Store) -> Cover:
+    """Return a function that scans a file and some images; it returns the file's."""
+
+    def scan(path: str, images: dict[str, bytes]) -> bytes | None:
+        for name, content in {path: b"", **images}.items():
+            library.add(name, content)
+        scanner.scan()
+        return icon(store, os.path.basename(path))
+
+    return scan
+
+
 @pytest.mark.parametrize(
     ("images", "expected"),
     [
@@ -1168,17 +1184,10 @@ def icon(store: catalogd.Store, name: str) -> bytes | None:
     ],
 )
 def test_an_image_of_its_name_is_the_cover_of_a_file_else_one_of_its_folder(
-    images: dict[str, bytes],
-    expected: bytes | None,
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
+    images: dict[str, bytes], expected: bytes | None, cover: Cover
 ) -> None:
-    library.add("game/A.nsp")
-    for name, content in images.items():
-        library.add(f"game/{name}", content)
-    scanner.scan()
-    assert icon(store, "A.nsp") == expected
+    files = {f"game/{name}": content for name, content in images.items()}
+    assert cover("game/A.nsp", files) == expected
 
 
 @pytest.mark.parametrize(
@@ -1267,17 +1276,13 @@ def test_a_cover_of_too_many_pixels_is_none(
     ],
 )
 def test_an_image_named_by_a_title_id_is_the_cover_of_the_title(
-    images: dict[str, bytes],
-    expected: bytes | None,
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
+    images: dict[str, bytes], expected: bytes | None, cover: Cover
 ) -> None:
-    library.add(f"games/{BASE}")
-    for name, content in images.items():
-        library.add(f"games/{name}" if name[:3] == BASE[:3] else f"x/{name}", content)
-    scanner.scan()
-    assert icon(store, BASE) == expected
+    files = {
+        f"games/{name}" if name[:3] == BASE[:3] else f"x/{name}": content
+        for name, content in images.items()
+    }
+    assert cover(f"games/{BASE}", files) == expected
 
 
 def test_covers_of_titles_come_change_and_go(
