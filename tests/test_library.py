@@ -181,7 +181,8 @@ def test_the_page_sees_how_far_a_scan_is(
         "folders": [
             {**online, "path": str(library.folder), "files": 1},
             {**online, "path": "/missing", "state": "offline", "files": 0}
-            | {"problem": missing, "scanned_at": None},
+            | {"problem": missing, "reason": "folder_missing", "scanned_at": None}
+            | {"of": [{"message": "/missing"}]},
         ],
         "problem": "",
         "result": "1 added",
