@@ -343,13 +343,15 @@ class Settings:
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
         options = {ini_name(field): field for field in dataclasses.fields(cls)}
+        sections = {section for section, _ in options}
         values = {}
         for section, key, text in read_ini(path):
             where = f"{path}: [{section}] {key}"
             name = RENAMED.get((section, key), (section, key))
             if name not in options:
                 hint = f"'{PROGRAM} example' lists all options with their sections."
-                raise BadSetting(f"{where}: unknown option. {hint}")
+                what = "option" if section in sections else "section"
+                raise BadSetting(f"{where}: unknown {what}. {hint}")
             try:
                 values[options[name].name] = options[name].metadata["parse"](text)
             except ValueError as error:
@@ -395,7 +397,7 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
     except configparser.Error as error:
         line = getattr(error, "lineno", 0) or getattr(error, "errors", [[0]])[0][0]
         hint = 'Indent each folder under "folders =".'
-        message = f'is no "option = value" of a [section], or is there twice. {hint}'
+        message = f'is no [section], no "option = value", or is there twice. {hint}'
         raise BadSetting(f"{path}: line {line}: {message}") from error
     return [(name, *row) for name in ini.sections() for row in ini[name].items()]
 
@@ -6251,7 +6253,8 @@ def check_console(values: Row) -> Row:
     parts = address_parts(target)
     if target.startswith("folder:"):
         raise Problem("target_is_folder")
-    if parts is None or parts.scheme not in ("ftp", "lan"):
+    is_host = parts and re.fullmatch(r"[\w.:%-]+", str(parts.hostname))
+    if parts is None or not is_host or parts.scheme not in ("ftp", "lan"):
         raise Problem("bad_target", TARGET_FORMS)
     if "@" in parts.netloc:
         raise Problem("target_has_user")
@@ -8632,6 +8635,7 @@ const WORDS = {
   problems: {
     other_file: name => `The target has another ${name}.`,
     own_disk: () => "on this computer's own disk",
+    bad_target: () => "That is no address of a console, such as 192.168.1.20.",
   },
 
   signIn: "Sign in",
@@ -8898,7 +8902,7 @@ const WORDS = {
     `Revoke the key "${name}"? A program that uses it stops working.`,
 
   devices: "Devices",
-  devicesLead: "What Send puts files on: a console, or its SD card.",
+  devicesLead: "The consoles and SD cards that games are sent to.",
   noDevices: "There is no device yet.",
   shareDevice: "Everyone here may send to it",
   shareName: name => `Everyone here may send to ${name}`,
@@ -8950,6 +8954,7 @@ const WORDS = {
   added: "Added",
   notTried: "Whether it is ready is not known until something is sent.",
   calling: name => `Trying ${name}\u2026`,
+  notReady: "Not ready yet",
   keepsTrying: "catalogd goes on trying. You can close this.",
   changeAddress: "Address",
   targets: {
@@ -13006,10 +13011,12 @@ async function goOn({step}) {
 
 /** @param {Filled} filled */
 async function addConsole({program, host, name, user, password}) {
+  const known = state.adding?.device; // it was added, with another address
   const access = program === "sysftpd" ? {user: user.trim(), password} : {};
   const target = targetOf({kind: "console", host, program});
   const body = {name: name.trim(), target, ...access};
-  const {device} = await call("POST", "web/devices", body);
+  const path = known ? `web/devices/${known}` : "web/devices";
+  const {device = known} = await call("POST", path, body);
   changeAdding({device});
   await poll("devices");
 }
@@ -13166,7 +13173,8 @@ const RENDER_STEP = {
   fetch: (_adding, filled) => renderFetchStep(filled.fetcher),
 };
 
-/** A step that is done, and the way back to it while nothing was added.
+/** A step that is done, and the way back to it while nothing was added, or while the
+ * console that was added is not ready.
  * @param {Adding} adding */
 function renderAnswer({device, pairing}, name, at) {
   const filled = filledIn();
@@ -13177,11 +13185,13 @@ function renderAnswer({device, pairing}, name, at) {
     target: () => joinFacts([filled.name.trim(), targetOf(filled)]),
   };
   const back = () => changeAdding({step: at});
+  const added = deviceOf(device);
+  const isWrong = name === "console" && added && !isDeviceReady(added);
   return h.li(
     {key: name, class: "step is-done"},
     h.h3("unseen", title),
     h.p(null, answers[name]()),
-    !(device || pairing?.device) &&
+    (isWrong || !(device || pairing?.device)) &&
       button(WORDS.change, back, {
         class: "link",
         "aria-label": WORDS.changeStep(title),
@@ -13248,13 +13258,20 @@ function isInstaller({address = ""}) {
   return address.startsWith("lan://");
 }
 
+/** @param {Device} device */
+function isDeviceReady(device) {
+  return isTargetReady(device.target) || isInstaller(device);
+}
+
 /** @param {Adding} adding */
 function renderReadyStep(adding) {
   const device = deviceOf(adding.device);
   if (!device) return renderLoading();
-  if (isTargetReady(device.target) || isInstaller(device)) return renderReady(device);
+  if (isDeviceReady(device)) return renderReady(device);
+  const why = targetText(device);
+  const label = why ? WORDS.notReady : WORDS.calling(device.name);
   return [
-    renderTicks(renderTick(WORDS.calling(device.name), false, targetText(device))),
+    renderTicks(renderTick(label, false, why)),
     h.p("lead", WORDS.keepsTrying),
     h.div("actions", button(WORDS.done, closeAdding, {class: "primary"})),
   ];
@@ -14473,7 +14490,23 @@ def become_owner(folder: str) -> None:
 
 PORT = argument_type(number(int, 0, 65535))
 BYTES = argument_type(number(int, 0, MAX_INTEGER))
-FOLDERS = argument("folders", "folders to add to the INI's", nargs="*", metavar="DIR")
+
+
+def folder_argument(text: str) -> str:
+    """Return a path. :raises argparse.ArgumentTypeError: it is empty, as is a variable
+    that is not set, and would be the folder that the program is called in."""
+    if text:
+        return text
+    raise argparse.ArgumentTypeError("a folder has no name")
+
+
+FOLDERS = argument(
+    "folders",
+    "folders to add to the INI's",
+    nargs="*",
+    metavar="DIR",
+    type=folder_argument,
+)
 
 
 @command(
@@ -14557,7 +14590,7 @@ def open_socket(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family)
     except OSError as error:
         why = str(error.strerror).partition(" (while")[0]  # names the address again
-        hint = LISTEN_HINTS.get(error.errno or 0, "Check the host in the settings.")
+        hint = LISTEN_HINTS.get(error.errno or 0, "Check --host, or host in the INI.")
         where = f"{host or '*'}:{port}"
         raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
 
@@ -14622,7 +14655,8 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     connected now. :raises Problem: a folder does not exist, and never had an entry."""
     for path in library_folders(folders):
         if not os.path.isdir(path) and not store.entries.know_folder(path):
-            raise BadSetting(f"{path}: no such folder.")
+            what = "is not a folder" if os.path.exists(path) else "no such folder"
+            raise BadSetting(f"{path}: {what}.")
 
 
 @contextlib.contextmanager
@@ -15491,17 +15525,20 @@ class CheckUp:
         if self.service and self.service.settings != ini_digest(self.args):
             why = f"The service has read other settings than {text} has"
             raise Problem(f"{why}: restart it.")
-        return f"{text}; folders: {len(self.found.folders)}{notified}"
+        return f"{text}{notified}"
 
     def folders(self) -> str:
         paths: Sequence[str] = self.found.folders
-        if not paths:
+        if not (paths or self.service):
             raise no_folder(self.args.config)
         become_owner(self.args.data_dir)
         inbox = self.found.inbox
         if self.service:
             paths = [folder["path"] for folder in self.service.state["folders"]]
             self.raise_faults("folders", "files", "inbox", "scan")
+            for path in map(absolute, self.args.folders):
+                if not any(is_below(path, served) for served in paths):
+                    raise Problem(f"{path}: the service that runs does not serve it.")
         else:
             calls = {path: functools.partial(os.listdir, path) for path in paths}
             found = Askers().ask(calls, MAX_ANSWER_SECONDS)

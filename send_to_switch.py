@@ -2070,7 +2070,9 @@ def login(settings: Settings, ini: str) -> int:
 def pair(settings: Settings, ini: str, url: str, code: str, name: str | None) -> int:
     """Redeem a pairing code, and save the server, the target and the key. A device that
     is paired again by its name may have a new target."""
-    address, code = server_address(url), re.sub(r"\D", "", code)
+    address, code = server_address(url), re.sub(r"[\s-]", "", code)
+    if not re.fullmatch("[0-9]{6}", code):
+        raise Problem("A pairing code has six digits, such as 482-915.")
     saved = {"server": address, "to": settings.to, **read_ini(ini)}
     is_same = saved["to"] == settings.to or saved.get("name", "") == name
     if server_address(saved["server"]) != address or not is_same:

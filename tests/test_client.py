@@ -1389,6 +1389,9 @@ def test_a_wrong_pairing_code_is_a_problem(
     assert send_to_switch.main(["pair", pairing.url, "111111"]) == 1
     assert "This code is wrong or too old." in capsys.readouterr().err
     assert not os.path.exists(send_to_switch.config_path("key"))
+    for code in ("abc", "12345", "1234567"):
+        assert send_to_switch.main(["pair", pairing.url, code]) == 2
+        assert "A pairing code has six digits" in capsys.readouterr().err
 
 
 def test_a_name_that_another_device_has_is_a_problem(

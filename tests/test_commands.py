@@ -1059,6 +1059,9 @@ def test_a_new_data_folder_in_a_library_folder_is_refused(
 def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:
     path = str(tmp_path / "gmaes")
     assert refused("serve", path, code=78) == f"{path}: no such folder."
+    (tmp_path / "gmaes").touch()
+    assert refused("serve", path, code=78) == f"{path}: is not a folder."
+    assert "a folder has no name" in refused("serve", "")
 
 
 def test_a_folder_that_was_served_before_is_an_unplugged_disk(
@@ -1082,7 +1085,7 @@ def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -
     ("number", "hint"),
     [
         (errno.EACCES, "A port below 1024 needs root or the drop-in port-80.conf."),
-        (errno.EADDRNOTAVAIL, "Check the host in the settings."),
+        (errno.EADDRNOTAVAIL, "Check --host, or host in the INI."),
     ],
 )
 def test_an_address_that_cannot_be_bound_has_a_hint(
@@ -1639,9 +1642,9 @@ def served(anna: str, data: pathlib.Path, library: Library) -> Iterator[catalogd
 
 
 def checked(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """Check a folder that the service does not serve. Return the text of each line."""
+    """Return the text of each line."""
     capsys.readouterr()
-    catalogd.main(["check", "/elsewhere"])
+    catalogd.main(["check"])
     rows = capsys.readouterr().out.splitlines()
     return {row[:10].rstrip(): row[10:] for row in rows}
 
@@ -1671,6 +1674,14 @@ def test_check_asks_the_service_what_only_it_can_know(
     assert rows["address"] == f"ok: answers at port {port}"
 
 
+def test_a_folder_that_the_service_does_not_serve_is_not_well(
+    served: catalogd.Web, library: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalogd.main(["check", os.path.join(library.folder, "below"), "/elsewhere"])
+    told = "folders   /elsewhere: the service that runs does not serve it.\n"
+    assert told in capsys.readouterr().out
+
+
 def test_check_asks_the_service_for_its_data_folder_and_its_settings(
     served: catalogd.Web,
     data: pathlib.Path,
@@ -1680,9 +1691,9 @@ def test_check_asks_the_service_for_its_data_folder_and_its_settings(
 ) -> None:
     ini = tmp_path / "catalogd.ini"
     ini.write_text("# a remark\n[server]\nport = 6069\n")
-    args = ["check", "--config", str(ini), "/elsewhere"]
+    args = ["check", "--config", str(ini)]
     catalogd.main(args)
-    assert f"settings  ok: {ini}; folders: 1\n" in capsys.readouterr().out
+    assert f"settings  ok: {ini}\n" in capsys.readouterr().out
     ini.write_text("[server]\nport = 80\n")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert catalogd.main(args) == 1
@@ -1767,7 +1778,7 @@ def test_a_machine_on_which_nothing_was_served_yet_is_well(
 ) -> None:
     assert catalogd.main(["check", str(library.folder)]) == 0
     rows = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"settings +ok: the defaults, without /.+; folders: 1", rows[0])
+    assert re.fullmatch(r"settings +ok: the defaults, without /.+", rows[0])
     advice = f"'{catalogd.PROGRAM} serve' creates it."
     assert rows[2] == f"data      ok: {data} does not exist yet. {advice}"
     assert rows[3] == f"database  ok: none yet. {advice}"

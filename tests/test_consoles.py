@@ -63,6 +63,7 @@ def processes(consoles: catalogd.Consoles) -> list[Any]:
         ({"target": "ftp://[::1"}, "must be ftp://HOST"),
         ({"target": "ftp://console:0"}, "must be ftp://HOST"),
         ({"target": "ftp://console:x"}, "must be ftp://HOST"),
+        ({"target": "ftp://foo bar"}, "must be ftp://HOST"),
         ({"target": "ftp://me:secret@console"}, "Use the field user."),
         ({"target": "ftp://console/a?b"}, "has more in it"),
         ({"target": "lan://console/folder"}, "has more in it"),

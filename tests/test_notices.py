@@ -369,7 +369,7 @@ def test_check_names_the_hosts(
     folder = store.database.folder
     catalogd.main(["check", "--config", str(ini), "--data-dir", folder])
     printed = capsys.readouterr().out
-    assert f"ok: {ini}; folders: 0; notifies ntfy.sh, ha\n" in printed
+    assert f"ok: {ini}; notifies ntfy.sh, ha\n" in printed
     assert "secret" not in printed
 
 

@@ -196,6 +196,31 @@ def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
         see(page, "Idle")
 
 
+def test_a_mistyped_address_can_be_changed_where_it_was_typed(
+    phone: Phone,
+    sending: catalogd.Consoles,
+    store: catalogd.Store,
+    card: pathlib.Path,
+) -> None:
+    page = phone.page
+    add_console(phone)
+    place = page.get_by_label("Address of the console")
+    place.fill("foo bar")
+    phone.tap("Add")
+    see(page, "That is no address of a console, such as 192.168.1.20.")
+    place.fill("127.0.0.1:1")
+    phone.tap("Add")
+    see(page, "Not ready yet")
+    with contextlib.closing(FTPConsole(card)) as console:
+        phone.tap("Change: Which console is it?")
+        assert place.input_value() == "127.0.0.1:1"
+        place.fill(f"127.0.0.1:{console.port}")
+        phone.tap("Add")
+        see(page, "Send puts your games on Living room now.")
+    assert len(store.devices.by_server()) == 1
+    assert button(page, "Change: Which console is it?").count() == 0
+
+
 def test_a_member_is_not_offered_what_only_an_admin_may_do(ben: Any) -> None:
     ben.goto("#settings/devices")
     button(ben, "Add a device").click()
