@@ -1522,7 +1522,7 @@ FROM entries;
 
 -- What the scanner knows of files, and those that can be read whole.
 CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode,
-    volume, cover, sample, state, gone_at, created_at, overrides, facts_version
+    volume, cover, sample, state, gone_at, rowid AS serial, overrides, facts_version
 FROM entries WHERE type = 'filepath';
 
 CREATE VIEW served_files AS
@@ -1769,7 +1769,7 @@ class KnownFile(NamedTuple):
     sample: str | None
     state: str
     gone_at: str | None
-    created_at: str
+    serial: int  # higher than those of entries that were made before
 
 
 class ServedFile(NamedTuple):
@@ -3022,7 +3022,7 @@ class Entries:
             "SELECT * FROM known_files WHERE state = 'here' AND overrides = '{}'"
             " AND sample IN (SELECT value FROM json_each(?))"
             " AND id NOT IN (SELECT entry FROM queue UNION SELECT entry FROM sent)"
-            " ORDER BY created_at, path",
+            " ORDER BY serial",
             json.dumps([*samples]),
         )
 
@@ -4247,7 +4247,7 @@ class Comparison:
                 twins.setdefault(twin.sample, []).append(twin)
         for item in here:
             for twin in twins.get(item.sample, []):
-                is_younger = twin.created_at > item.created_at
+                is_younger = twin.serial > item.serial
                 if is_younger and (contents := self.read([twin.file])):
                     twins[item.sample].remove(twin)
                     content = contents[twin.file.path]

@@ -198,8 +198,8 @@ class World:
         for file, content in changes.added:
             id = f"id{next(self.count)}"
             sample = (content or self.read(file)).sample
-            made = catalogd.stamp(self.now)
-            self.known[id] = KnownFile(id, file, sample, "here", None, made)
+            serial = next(self.count)
+            self.known[id] = KnownFile(id, file, sample, "here", None, serial)
         for item, file, content in changes.updated:
             sample = content.sample if content else item.sample
             back = item._replace(file=file, sample=sample, state="here", gone_at=None)
@@ -246,10 +246,7 @@ class World:
                 del self.owner[sample]
         for sample in seen - self.owner.keys():
             having = [item for item in self.known.values() if item.sample == sample]
-            oldest = min(item.created_at for item in having)
-            first = [item.id for item in having if item.created_at == oldest]
-            if len(first) == 1:
-                self.owner[sample] = first[0]
+            self.owner[sample] = min(having, key=lambda item: item.serial).id
 
 
 DEEDS = (

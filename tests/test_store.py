@@ -446,7 +446,7 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
     kept, gone, offline, dropped = (
         add_file(store, name) for name in ("kept", "gone", "offline", "dropped")
     )
-    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, NOW)
+    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, 1)
     moved = file("/games/moved.xci", inode=9)
     store.entries.apply(
         catalogd.Changes(
@@ -457,9 +457,9 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
         )
     )
     assert list(store.entries.files()) == [
-        (kept.id, moved, "new", "here", None, NOW),
-        (gone.id, gone.file, "sample", "gone", NOW, NOW),
-        (offline.id, offline.file, "sample", "offline", None, NOW),
+        (kept.id, moved, "new", "here", None, 1),
+        (gone.id, gone.file, "sample", "gone", NOW, 2),
+        (offline.id, offline.file, "sample", "offline", None, 3),
     ]
     assert listed(store) == ["Moved"]
     assert store.entries.get(kept.id)["file_type"] == "xci"
@@ -1882,6 +1882,7 @@ def as_released(answers: dict[str, Any]) -> Any:
     for entry in answers["downloadable"]:
         entry.pop("is_marked", 0)
     answers["checksums"].sort(key=operator.itemgetter(1))
+    answers["files"] = [file[:-1] for file in answers["files"]]  # when they were made
     for entry in answers["list"]:
         entry["metadata"].pop("kind", "")
         entry["metadata"].pop("base_id", "")
