@@ -891,7 +891,11 @@ ADD_ON_WORDS = re.compile(  # what stands before an add-on's own name, and that 
     r"(?i)(?<=\S)[\s-]*(?:[\[(]?\b(?:DLC|add-?ons?)[\s#]*(\d*)\b[\s:-]*([^\[\]()]*)[\])]?"
     r"|\[([^\W\d_][^\[\]]* [^\[\]]*)\])"
 )
-HIDDEN = (".", "~")  # starts of file names that are never entries
+HIDDEN = (".", "~")  # starts of names that are passed over: ".Trash-1000" too
+BINS = {  # folders in which systems keep what was deleted or is theirs, in lower case
+    *("$recycle.bin", "system volume information", "lost+found"),
+    *("#recycle", "@recycle", "@eadir"),  # of Synology and QNAP
+}
 UNFINISHED = ("part", "tmp", "crdownload")  # extensions that are never listed
 TICKET = re.compile(rb"(?:^|\0)([0-9a-f]{16})[0-9a-f]{16}\.tik\0", re.IGNORECASE)
 NACP_VERSION = slice(0x3060, 0x3070)  # this and the next: see nacp_facts
@@ -937,6 +941,11 @@ def is_picture(image: bytes) -> bool:
 def file_type(path: str) -> str:
     """Return the lower-case extension without its dot, "" where there is none."""
     return os.path.splitext(path)[1][1:].lower()
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder with this name is passed over."""
+    return name.startswith(HIDDEN) or name.lower() in BINS
 
 
 def name_facts(path: str) -> dict[str, Any]:
@@ -3951,7 +3960,7 @@ class Tree:
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
         volume = volume_name(path, self.volumes)
         with os.scandir(path) as found:
-            shown = [row for row in found if not row.name.startswith(HIDDEN)]
+            shown = [row for row in found if not is_hidden(row.name)]
         folders, first = [], len(self.files)
         for row in shown:
             is_wanted = row.name.lower().endswith(endings)
@@ -4481,8 +4490,8 @@ class Inbox:
         self.path = path = absolute(settings.inbox) if settings.inbox else ""
         folders = library_folders(settings.folders)
         self.folder = next((top for top in folders if is_below(path, top)), "")
-        is_hidden = re.search(r"[\\/][.~]", path[len(self.folder) :])
-        if path and (is_hidden or not self.folder):
+        below = pathlib.PurePath(path[len(self.folder) :]).parts
+        if path and (any(map(is_hidden, below)) or not self.folder):
             why = "is in no library folder, or is hidden."
             raise BadSetting(f"[library] inbox: {path} {why}")
         self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
@@ -4522,7 +4531,7 @@ class Inbox:
         name = safe_name(name)
         is_cover = name.lower().endswith(COVERS) and size <= MAX_COVER_BYTES
         is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
-        if name.startswith(HIDDEN) or not (is_cover or is_listed):
+        if is_hidden(name) or not (is_cover or is_listed):
             raise Problem("bad_file_type")
         with self._open() as inbox:
             if self.folder in self._problems:
@@ -4821,7 +4830,7 @@ class Watcher:
             return self.folder
         if self._is_awaiting:
             return self.folder if os.path.join(path, name) == self.folder else ""
-        if not path or name.startswith(HIDDEN):
+        if not path or is_hidden(name):
             return ""
         if name and flags & IN_ISDIR and is_text(name):
             return os.path.join(path, name)

@@ -415,6 +415,26 @@ def test_what_is_unfinished_or_hidden_is_no_entry(library: Library) -> None:
     assert names(library, "part", "tmp", "crdownload", "nsp") == ["k.nsp"]
 
 
+BINS = (
+    *("$RECYCLE.BIN", "$Recycle.Bin", "System Volume Information", "lost+found"),
+    *("#recycle", "@Recycle", "@eaDir", ".Trash-1000"),
+)
+
+
+@pytest.mark.parametrize("bin", BINS)
+def test_what_was_deleted_is_gone_though_a_bin_has_it(
+    bin: str, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    path = library.add("deep/a.nsp")
+    library.add("b.nsp")
+    library.add(f"deep/{bin}/$I0X7Q2A.nsp", bytes(544))
+    scanner.scan()
+    assert [*ids_by_name(store)] == ["a.nsp", "b.nsp"]
+    os.rename(path, f"{library.folder}/deep/{bin}/$R0X7Q2A.nsp")
+    assert len(scanner.scan().gone) == 1
+    assert [*ids_by_name(store)] == ["b.nsp"]
+
+
 def test_links_pipes_and_devices_are_no_entries(library: Library) -> None:
     outside = library.folder.parent / "outside"
     outside.mkdir()

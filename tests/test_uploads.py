@@ -149,7 +149,8 @@ def test_a_session_that_ends_leaves_what_was_written(
 def test_the_inbox_must_be_where_a_scan_finds_what_is_in_it(
     store: catalogd.Store, settings: catalogd.Settings, tmp_path: pathlib.Path
 ) -> None:
-    for inbox in (str(tmp_path), f"{settings.folders[0]}/.hidden/Inbox"):
+    top = settings.folders[0]
+    for inbox in (str(tmp_path), f"{top}/.hidden/Inbox", f"{top}/#recycle"):
         wrong = dataclasses.replace(settings, inbox=inbox)
         with pytest.raises(catalogd.BadSetting, match="in no library folder, or is"):
             catalogd.Scanner(store, wrong)

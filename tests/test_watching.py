@@ -111,6 +111,7 @@ def test_only_folders_in_which_something_happened_are_read_again(
         assert len(read) == 10
         read.clear()
         library.add("3/.hidden")
+        library.add("3/$RECYCLE.BIN/x.nsp")
         path = library.add("3/b.nsp")
         within(2, lambda: path in ids(store))
         os.rename(library.folder / "5", library.folder / "six")
