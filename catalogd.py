@@ -2485,7 +2485,7 @@ def restore(folder: str, backup: IO[bytes]) -> str:
     """Put a backup in the place of the database, and return the path of that one, or
     "" where there was none. :raises Problem: it is no backup, or the service runs."""
     path, part = database_path(folder), os.path.join(folder, new_id())
-    kept = f"{path}.{stamp(time.time())}".replace(":", "")
+    kept = f"{path}.{stamp(time.time()).replace(':', '')}"
     copy = database_path(part)
     os.makedirs(part, mode=0o700)
     try:

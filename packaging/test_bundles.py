@@ -70,6 +70,15 @@ def test_a_double_click_serves_the_games_beside_the_program_and_opens_the_page(
     assert not list((tmp_path / "data").glob("*-wal")), "the database was closed"
 
 
+def test_the_check_of_the_program_for_windows_passes_on_linux_too(
+    program: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    check = TOP / "packaging/windows/check.py"
+    environment = {**os.environ, "BROWSER": "true", "TMPDIR": str(tmp_path)}
+    output = run(sys.executable, check, program, env=environment)
+    assert output.endswith("All checks passed.\n")
+
+
 def test_a_folder_that_is_dropped_on_the_program_is_served(
     program: pathlib.Path, tmp_path: pathlib.Path, games: pathlib.Path
 ) -> None:

@@ -5,6 +5,7 @@ import itertools
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sqlite3
 import stat
@@ -210,6 +211,17 @@ def test_a_backup_is_put_back_and_the_old_database_is_kept(
     (tmp_path / "old").mkdir()
     os.rename(kept, tmp_path / "old" / "catalogd.db")
     assert accounts(tmp_path / "old") == ["anna", "ben"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no name has a colon on Windows")
+def test_a_folder_with_a_colon_in_its_path_gets_its_backup_back(
+    restored: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "C:" / "Spiele für alle"
+    shutil.copytree(restored, folder)
+    assert run(folder, folder / "backups" / NIGHT) == 0
+    assert accounts(folder) == ["anna"]
+    assert re.fullmatch(r"catalogd\.db\.[\dT-]+", os.path.basename(moved(folder)))
 
 
 def test_what_a_crash_left_in_the_wal_is_kept_with_the_old_database(

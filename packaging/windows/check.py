@@ -1,7 +1,9 @@
-"""Check a catalogd.exe, on Windows or under wine: python check.py dist/catalogd.exe
+"""Check a catalogd.exe, on Windows, under wine, or as the program for Linux:
+python check.py dist/catalogd.exe
 
-Start it as a double click does, download a file from the folder beside it, and stop it
-as closing its window does.
+Start it as a double click does, download a file from the folder beside it, make a
+backup, stop it as closing its window does, and restore the backup. The folder of all
+has an umlaut and a blank in its name.
 """
 
 import contextlib
@@ -11,6 +13,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,39 +27,76 @@ PATIENCE = 60  # seconds
 
 
 def main(program: str) -> None:
-    folder = pathlib.Path(tempfile.mkdtemp())
-    exe = shutil.copy(program, folder)
-    prepare(folder)
-    add = [exe, "user", "add", "anna", "--password-stdin"]
-    subprocess.run(add, input=PASSWORD, text=True, check=True)
-    key = subprocess.check_output([exe, "key", "add", "anna", "test"], text=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="Spiele für alle "))
+    exe = str(shutil.copy(program, folder))
+    address = prepare(folder)
+    add_account(exe, "anna")
+    key = output_of(exe, "key", "add", "anna", "test").strip()
     with started(exe, folder / "log") as service:
-        check_answers(key.strip())
-        if hasattr(ctypes.WinDLL("ntdll"), "wine_get_version"):
+        check_answers(address, key)
+        output_of(exe, "backup", folder / "backup.db")
+        add_account(exe, "ben")
+        if is_wine():
             print("not checked: wine does not tell a program that its window closes")
         else:
             check_end(service, folder / "data")
         assert str(folder / "Games") in (folder / "log").read_text(encoding="utf-8")
+    check_restore(exe, folder)
     shutil.rmtree(folder, ignore_errors=True)
     print("All checks passed.")
 
 
-def prepare(folder: pathlib.Path) -> None:
-    """Write the settings, and a game beside the program."""
+def add_account(exe: str, name: str) -> None:
+    add = [exe, "user", "add", name, "--password-stdin"]
+    subprocess.run(add, input=PASSWORD, text=True, check=True)
+
+
+def output_of(exe: str, *words: object) -> str:
+    output = subprocess.check_output([exe, *map(str, words)])
+    return output.decode().replace(os.linesep, "\n")
+
+
+def check_restore(exe: str, folder: pathlib.Path) -> None:
+    """Restore the backup. The database with the second account is kept."""
+    told = output_of(exe, "restore", folder / "backup.db")
+    kept = told.partition("The old database is ")[2].removesuffix(".\n")
+    assert pathlib.Path(kept).parent == folder / "data", told
+    assert accounts(exe, folder / "data") == ["anna"]
+    (folder / "old").mkdir()
+    os.rename(kept, folder / "old" / "catalogd.db")
+    assert accounts(exe, folder / "old") == ["anna", "ben"]
+
+
+def accounts(exe: str, data: pathlib.Path) -> list[str]:
+    rows = output_of(exe, "user", "list", "--data-dir", data).splitlines()
+    return [row.split()[0] for row in rows[1:]]
+
+
+def is_wine() -> bool:
+    windows = getattr(ctypes, "windll", None)
+    return windows is not None and hasattr(windows.ntdll, "wine_get_version")
+
+
+def prepare(folder: pathlib.Path) -> str:
+    """Write the settings, and a game beside the program. Return the page's address."""
     (folder / "Games").mkdir()
     game = folder / "Games" / "Pokémon.nsp"
     game.write_bytes(bytes(range(256)) * 400)
     os.utime(game, (1_600_000_000, 1_600_000_000))
-    (folder / "catalogd.ini").write_text("[server]\nhost = 127.0.0.1\nport = 6070\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ini = f"[server]\nhost = 127.0.0.1\nport = {port}\n"
+    (folder / "catalogd.ini").write_text(ini)
     os.environ["CATALOGD_CONFIG"] = str(folder / "catalogd.ini")
     os.environ["CATALOGD_DATA_DIR"] = str(folder / "data")
+    return f"http://127.0.0.1:{port}"
 
 
 @contextlib.contextmanager
 def started(exe: str, log: pathlib.Path) -> Iterator["subprocess.Popen[bytes]"]:
     """Run the program as a double click does. Where a check fails, print its log."""
     began = time.monotonic()
-    group = subprocess.CREATE_NEW_PROCESS_GROUP
+    group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     with open(log, "wb") as output:
         service = subprocess.Popen(
             [exe], stdout=output, stderr=output, creationflags=group
@@ -69,19 +109,23 @@ def started(exe: str, log: pathlib.Path) -> Iterator["subprocess.Popen[bytes]"]:
         print(log.read_text(encoding="utf-8", errors="backslashreplace"))
         raise
     finally:
-        stop = ["taskkill", "/F", "/IM", os.path.basename(exe)]
-        subprocess.run(stop, capture_output=True)
+        if sys.platform == "win32":  # it is two processes
+            stop = ["taskkill", "/F", "/IM", os.path.basename(exe)]
+            subprocess.run(stop, capture_output=True)
+        else:
+            service.terminate()
+        service.wait(PATIENCE)
 
 
 def check_end(service: "subprocess.Popen[bytes]", data: pathlib.Path) -> None:
-    service.send_signal(signal.CTRL_BREAK_EVENT)
+    service.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM))
     assert service.wait(20) == 0
     left = {path.name for path in data.iterdir()}
     assert "catalogd.db-wal" not in left, "the database was not closed"
 
 
-def get(path: str, **headers: str) -> bytes:
-    call = urllib.request.Request(f"http://127.0.0.1:6070{path}", headers=headers)
+def get(url: str, **headers: str) -> bytes:
+    call = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(call, timeout=30) as answer:
         return answer.read()
 
@@ -95,14 +139,14 @@ def wait_for(what: Callable[[], Any]) -> Any:
     return found
 
 
-def check_answers(key: str) -> None:
-    path = f"/api/list?api_key={key}"
-    entries = wait_for(lambda: json.loads(get(path))["entries"])
+def check_answers(address: str, key: str) -> None:
+    url = f"{address}/api/list?api_key={key}"
+    entries = wait_for(lambda: json.loads(get(url))["entries"])
     assert entries[0]["name"] == "Pokémon"
-    path = f"/api/download/{entries[0]['id']}?api_key={key}"
-    assert get(path) == bytes(range(256)) * 400
-    assert get(path, Range="bytes=256-257") == b"\x00\x01"
-    assert b"<html" in get("/")
+    url = f"{address}/api/download/{entries[0]['id']}?api_key={key}"
+    assert get(url) == bytes(range(256)) * 400
+    assert get(url, Range="bytes=256-257") == b"\x00\x01"
+    assert b"<html" in get(f"{address}/")
 
 
 if __name__ == "__main__":
