@@ -783,14 +783,19 @@ UPLOAD |= {"modified": Field(int)}  # milliseconds
 
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
     """Return the known fields of a JSON object that are there and not null.
-    :raises Problem: the body is not a JSON object, or see check_all."""
+    :raises Problem: see json_object and check_all."""
+    return check_all(fields, json_object(body))
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """:raises Problem: the body is not a JSON object."""
     try:
         values = json.loads(body.decode())
     except (ValueError, RecursionError):
         raise Problem("The body is not valid JSON.") from None
     if not isinstance(values, dict):
         raise Problem("The body is not a JSON object.")
-    return check_all(fields, values)
+    return values
 
 
 def check_all(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -2040,6 +2045,16 @@ def make_private(path: str) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
+def write_private(path: str, content: IO[bytes]) -> None:
+    """Make a file that only its owner can read, with this content, which is on the
+    disk then. :raises FileExistsError: it is there already."""
+    make_private(path)
+    with open(path, "wb") as file:
+        shutil.copyfileobj(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def adopt_schema(db: sqlite3.Connection) -> None:
     """Give the database what SCHEMA has: tables, indexes and views that differ are made
     again. Others stay: tools such as Litestream have tables of theirs in the file."""
@@ -2490,10 +2505,7 @@ def restore(folder: str, backup: IO[bytes]) -> str:
     os.makedirs(part, mode=0o700)
     try:
         with exclusive(folder, "serve"), exclusive(folder, "scan"):
-            make_private(copy)
-            with open(copy, "wb") as file:
-                shutil.copyfileobj(backup, file)
-                os.fsync(file.fileno())
+            write_private(copy, backup)
             check_backup(copy, backup.name)
             is_there = os.path.exists(path)
             if is_there:
@@ -2530,9 +2542,8 @@ def keep(path: str, kept: str) -> None:
     try:
         os.link(path, kept)
     except OSError:  # the file system has no links
-        with open(path, "rb") as old, open(kept, "xb") as new:
-            shutil.copyfileobj(old, new)
-            os.fsync(new.fileno())
+        with open(path, "rb") as old:
+            write_private(kept, old)
 
 
 class Uses:
@@ -14557,22 +14568,22 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
     service, the token of its call for `check`, and a digest of the settings that it has
     read, which only its owner can read.
     :raises Problem: the file cannot be written."""
-    path = os.path.join(web.store.database.folder, SERVICE_FILE)
-    address = own_address(web.settings.host, server.effective_port)
-    ports = sorted({int(server.effective_port), server.shown_port})
-    service = Service(address, ports, web.token, settings)
+    path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
+    part = path.with_suffix(".part")
+    host, port = own_address(web.settings.host, int(server.effective_port))
+    ports = [str(one) for one in sorted({port, server.shown_port})]
+    service = Service(host, port, ports, web.token, settings)
+    content = json.dumps(service._asdict()).encode()
     try:
-        with contextlib.suppress(FileNotFoundError):  # of a service that was killed
-            os.remove(path)
-        make_private(path)
-        with open(path, "w") as file:
-            json.dump(service._asdict(), file)
+        part.unlink(missing_ok=True)  # of a service that was killed
+        write_private(str(part), io.BytesIO(content))
+        part.replace(path)
     except OSError as error:
         raise Problem(f"{path}: {reason(error)}") from error
     try:
         yield
     finally:
-        os.remove(path)
+        path.unlink(missing_ok=True)
 
 
 def listen(web: Web, also: int | None = None) -> Server:
@@ -15113,13 +15124,12 @@ def scan(args: argparse.Namespace) -> None:
 def scan_by_service(service: "Service", line: "ProgressLine") -> str:
     """Have the running service scan: it alone knows its folders and what it can read.
     Return what changed. :raises Problem: the scan failed, or the service ended."""
-    try:
-        service.call("POST", "/web/check/scan")
-        while (state := service.call("GET", "/web/check/scan"))["asked"]:
-            line.draw(progress(state))
-            time.sleep(0.1)
-    except (OSError, http.client.HTTPException) as error:
-        raise Problem("The service ended before its scan did.") from error
+    service.call("POST", "/web/check/scan")
+    while (state := service.call("GET", "/web/check/scan")).get("asked"):
+        line.draw(progress(state))
+        time.sleep(0.1)
+    if "asked" not in state:
+        raise Problem("The service ended before its scan did.")
     if state["problem"]:
         raise Problem(f"The scan failed: {state['problem']}")
     return str(state["result"])
@@ -15448,34 +15458,53 @@ def check_up(args: argparse.Namespace) -> int:
 class Service(NamedTuple):
     """The running service of a data folder, for commands."""
 
-    address: tuple[str, int]  # host and port
-    ports: list[int]
+    host: str
+    port: int
+    ports: list[str]
     token: str
     settings: str  # a digest of the INI file as the service has read it
     state: Row = {}  # of its Health
 
     def call(self, method: str, path: str) -> Row:
-        """Return what it answers. :raises Problem, OSError: it does not answer."""
+        """Return what it answers, {} where nothing or another program is at its
+        address. :raises Problem: it does not answer, or answers with an error."""
         key = {"Authorization": f"Bearer {self.token}"}
-        url = http_address(*self.address) + path.lstrip("/")
+        url = http_address(self.host, self.port) + path.lstrip("/")
         try:
-            found = fetch(url, b"" if method == "POST" else None, key)
-            answer: Row = json.loads(found[1])
+            answer = json_object(fetch(url, b"" if method == "POST" else None, key)[1])
         except TimeoutError as error:
             raise Problem("The service runs, but does not answer.") from error
-        if answer["success"]:
-            return answer
-        raise BadKey if answer["error"] == BadKey.code else Problem(answer["message"])
+        except (OSError, http.client.HTTPException, ValueError, Problem):
+            return {}
+        match answer:
+            case {"success": True}:
+                return answer
+            case {"error": str(code), "message": str(text)} if code != BadKey.code:
+                raise Problem(text)
+        return {}
+
+
+SERVICE = {  # what the service file has
+    **dict.fromkeys(("host", "token", "settings"), Field(str, required=True)),
+    "port": Field(int, required=True, high=65535),
+    "ports": Field(list, required=True),
+}
 
 
 def running_service(folder: str) -> Service | None:
-    """Return the service of this data folder, None where none runs."""
+    """Return the service of this data folder, None where none runs: one that was killed
+    has left its file, and another program may have its port.
+    :raises Problem: see Service.call; or the file cannot be read."""
+    path = os.path.join(folder, SERVICE_FILE)
     try:
-        with open(os.path.join(folder, SERVICE_FILE)) as file:
-            service = Service(**json.load(file))
-        return service._replace(state=service.call("GET", "/web/check"))
-    except (FileNotFoundError, ConnectionRefusedError, BadKey):
-        return None  # it was killed, and another one may have its port
+        with open(path, "rb") as file:
+            service = Service(**parse(SERVICE, file.read()))
+    except (FileNotFoundError, Problem):  # a Problem: the service did not write it
+        return None
+    except OSError as error:
+        raise Problem(f"{path}: {reason(error)}") from error
+    state = service.call("GET", "/web/check")
+    return service._replace(state=state) if "faults" in state else None
 
 
 UNITS_FOLDER = "/etc/systemd/system/multi-user.target.wants"  # started at boot
@@ -15587,7 +15616,7 @@ class CheckUp:
     def address(self) -> str:
         port, public = self.found.port, self.found.base_url
         if self.service:
-            state = f"answers at port {' and '.join(map(str, self.service.ports))}"
+            state = f"answers at port {' and '.join(self.service.ports)}"
         else:
             state = f"port {port} is free"
             open_socket(self.found.host, port).close()

@@ -1030,7 +1030,7 @@ def test_a_scan_by_the_service_shows_how_far_it_is(ticking: None) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (ConnectionResetError(), "The service ended before its scan did."),
+        ({}, "The service ended before its scan did."),
         ({"asked": False, "problem": "No."}, "The scan failed: No."),
     ],
 )
@@ -1282,9 +1282,9 @@ def test_another_port_is_served_too_and_is_the_one_that_is_shown(
     try:
         for port in ports * 3:
             assert b'"success": true' in get(f"http://127.0.0.1:{port}/healthz")
-        with catalogd.service_file(server, service, ""):
+        with catalogd.service_file(server, service, "digest"):
             known = catalogd.running_service(service.store.database.folder)
-        assert known and known.ports == ports
+        assert known and known.ports == [str(port) for port in ports]
         first = catalogd.welcome(server, scanner, service)
         assert first.startswith(f"http://127.0.0.1:{server.shown_port}/#setup=")
     finally:
@@ -1511,8 +1511,7 @@ def check(
     def running(folder: str) -> catalogd.Service:
         ini = str(tmp_path / "checked.ini")
         digest = catalogd.content_digest(repr(catalogd.Settings.read(ini)).encode())
-        address = ("127.0.0.1", 6069)
-        return catalogd.Service(address, [6069], "", digest, state)
+        return catalogd.Service("127.0.0.1", 6069, ["6069"], "", digest, state)
 
     monkeypatch.setattr(catalogd, "running_service", running)
 
@@ -1657,7 +1656,7 @@ def test_check_asks_the_service_what_only_it_can_know(
 ) -> None:
     known = data / "service.json"
     assert stat.S_IMODE(known.stat().st_mode) == 0o600
-    _, port = json.loads(known.read_text())["address"]
+    port = json.loads(known.read_text())["port"]
     assert checked(capsys)["folders"] == f"ok: /missing, {library.folder}"
     library.folder.rmdir()
     served.scanner.scan()
@@ -1732,9 +1731,119 @@ def test_a_service_that_was_killed_is_not_asked(
     known.write_text(json.dumps({**told, "token": "of another service"}))
     assert catalogd.running_service(str(data)) is None
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        address = closed.getsockname()
-    known.write_text(json.dumps({**told, "address": address}))
+        port = closed.getsockname()[1]
+    known.write_text(json.dumps({**told, "port": port}))
     assert catalogd.running_service(str(data)) is None
+
+
+def write_service_file(data: pathlib.Path, sock: socket.socket) -> None:
+    """Write the file of a service that was killed, whose port is now this socket's."""
+    host, port = sock.getsockname()
+    ports = [str(port)]
+    known = catalogd.Service(host, port, ports, "its token", "its digest")
+    (data / "service.json").write_text(json.dumps(known._asdict()))
+
+
+OURS = b'{"host": "127.0.0.1", "port": 1, "ports": [], "settings": "x", "token": '
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"\0" * 300, b"\xff", b"[]", b"null", b"{}", b"[" * 100_000),
+        *(OURS, OURS + b"1}", OURS + rb'"\n"}', OURS + rb'"\u20ac"}'),
+        OURS.replace(b"1,", b"99999,") + b'"x"}',
+        OURS.replace(b"127.0.0.1", b"http://[") + b'"x"}',
+        OURS.replace(b"127.0.0.1", b"a" * 100) + b'"x"}',
+    ],
+    ids=range(14),
+)
+def test_a_file_that_no_service_wrote_is_none(
+    anna: str, data: pathlib.Path, library: Library, run: Run, content: bytes
+) -> None:
+    (data / "service.json").write_bytes(content)
+    library.add("a.nsp")
+    ini = data / "catalogd.ini"
+    ini.write_text(f"[library]\nfolders = {library.folder}\n[server]\nport = 0\n")
+    assert run("scan", "--config", str(ini)) == "1 added.\n"
+    assert "address   ok: port 0 is free" in run("check", "--config", str(ini))
+
+
+def test_a_service_file_that_cannot_be_read_is_told(
+    anna: str, data: pathlib.Path, refused: Run
+) -> None:
+    path = data / "service.json"
+    path.mkdir()
+    assert refused("scan") == f"{path}: Is a directory."
+
+
+def http(body: bytes, status: str = "200 OK", length: int | None = None) -> bytes:
+    size = len(body) if length is None else length
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        status.encode(),
+        size,
+        body,
+    )
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b"", b"\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", b"220 FTP\r\n", b"\xff" * 99_999),
+        *(b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nX: %b" % (b"x" * 99_999)),
+        *(http(b""), http(b"<html>"), http(b"\xff"), http(b"{}", length=9)),
+        *(http(b"[]"), http(b"null"), http(b"[" * 100_000), http(b"{}")),
+        *(http(b'{"success": true}'), http(b'{"success": false}', "404 No")),
+        http(b'{"success": false, "error": {}, "message": {}}'),
+        http(b'{"error": "unauthorized", "message": "No"}', "401 No"),
+    ],
+    ids=range(19),
+)
+def test_what_has_the_port_of_a_killed_service_is_none(
+    anna: str,
+    data: pathlib.Path,
+    library: Library,
+    run: Run,
+    answer: bytes,
+) -> None:
+    ini = data / "catalogd.ini"
+    ini.write_text(f"[library]\nfolders = {library.folder}\n[server]\nport = 0\n")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=answer_all, args=(other, answer)).start()
+        write_service_file(data, other)
+        assert run("scan", "--config", str(ini)) == "nothing changed.\n"
+        assert "address   ok: port 0 is free" in run("check", "--config", str(ini))
+        other.shutdown(socket.SHUT_RDWR)
+
+
+def answer_all(server: socket.socket, answer: bytes) -> None:
+    """Answer each connection with these bytes, until the socket is shut down."""
+    with contextlib.suppress(OSError):
+        while True:
+            with server.accept()[0] as sock:
+                sock.recv(65536)
+                sock.sendall(answer)
+
+
+def test_a_service_file_that_cannot_be_written_is_not_half_there(
+    service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pathlib.Path(service.store.database.folder)
+    monkeypatch.setattr(os, "fsync", refuse)
+    with contextlib.closing(catalogd.listen(service)) as server:
+        with (
+            pytest.raises(catalogd.Problem),
+            catalogd.service_file(server, service, "digest"),
+        ):
+            pass
+        assert not (folder / "service.json").exists()
+        monkeypatch.undo()
+        with catalogd.service_file(server, service, "digest"):
+            assert catalogd.parse(
+                catalogd.SERVICE, (folder / "service.json").read_bytes()
+            )
+            (folder / "service.json").unlink()  # by a person
+        assert not [*folder.glob("service*")]
 
 
 def test_a_service_that_does_not_answer_is_told(
@@ -1742,13 +1851,7 @@ def test_a_service_that_does_not_answer_is_told(
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        known = {
-            "ports": [],
-            "address": silent.getsockname(),
-            "token": "",
-            "settings": "",
-        }
-        (data / "service.json").write_text(json.dumps(known))
+        write_service_file(data, silent)
         with pytest.raises(catalogd.Problem) as caught:
             catalogd.running_service(str(data))
     assert str(caught.value) == "The service runs, but does not answer."
@@ -1761,13 +1864,13 @@ def test_a_service_replaces_the_file_of_one_that_was_killed(
     known = folder / "service.json"
     known.write_text("old")
     with contextlib.closing(catalogd.listen(service)) as server:
-        with catalogd.service_file(server, service, ""):
+        with catalogd.service_file(server, service, "digest"):
             assert json.loads(known.read_text())["token"] == service.token
         assert not known.exists()
         known.mkdir()
         with (
             pytest.raises(catalogd.Problem) as caught,
-            catalogd.service_file(server, service, ""),
+            catalogd.service_file(server, service, "digest"),
         ):
             pass
         assert str(caught.value).startswith(f"{known}: Is a directory.")
