@@ -586,6 +586,8 @@ class Problem(Exception):
     status, code = 400, "bad_request"
     headers: Mapping[str, str] = {}
     facts: Mapping[str, Any] = {}  # that the answer has too
+    is_guess = False  # it may be a try to get in: see Guesses in section Web
+    logged = ""  # what the log has beside the sentence
     exit_code = 2
 
     def __init__(self, text: str = "", *of: object) -> None:
@@ -599,7 +601,7 @@ class BadSetting(Problem):
 
 
 class BadKey(Problem):
-    status, code = 401, "unauthorized"
+    status, code, is_guess = 401, "unauthorized", True
     headers = {"WWW-Authenticate": 'Bearer realm="catalogd"'}
 
 
@@ -615,7 +617,11 @@ class SignedOut(Forbidden):
     code = "signed_out"
 
 
-class WrongPassword(Forbidden):
+class WrongCode(Forbidden):
+    is_guess = True
+
+
+class WrongPassword(WrongCode):
     code = "wrong_password"
 
 
@@ -644,7 +650,7 @@ class NoSuchRange(Problem):
 
 
 class TooManyTries(Problem):
-    status, code = 429, "too_many_tries"
+    status, code, is_guess = 429, "too_many_tries", True
 
     def __init__(self, wait: float) -> None:
         seconds = math.ceil(wait)
@@ -1342,7 +1348,7 @@ class PairingCodes:
         return state | self.results.get(account, {})
 
     def find(self, typed: str) -> int:
-        """Return whose code it is. :raises Forbidden: it is nobody's."""
+        """Return whose code it is. :raises WrongCode: it is nobody's."""
         codes = self._open()
         for account, code in codes.items():
             if is_code(typed, code):
@@ -1352,7 +1358,7 @@ class PairingCodes:
             self.results |= dict.fromkeys(codes, {"ended": True})
             self._codes = {}
         why = "The pairing code is wrong, was used, or is older than ten minutes."
-        raise Forbidden(f"{why} Make a new one on the page.")
+        raise WrongCode(f"{why} Make a new one on the page.")
 
     def end(self, account: int, device: str) -> None:
         """End the account's code, which the device with this id redeemed."""
@@ -2006,13 +2012,14 @@ def check_device(db: sqlite3.Connection, account: int, device: str | None) -> No
         raise NotFound("no_device")
 
 
-def remove_keys(db: sqlite3.Connection, keys: Iterable[Row]) -> int:
-    """Remove keys, and return how many."""
-    ids = [row["id"] for row in keys]
-    for key in ids:
+def remove_keys(db: sqlite3.Connection, keys: Iterable[Row]) -> list[str]:
+    """Remove keys, and return their labels."""
+    labels = []
+    for key in [row["id"] for row in keys]:
         free_items(db, key)
-        db.execute("DELETE FROM keys WHERE id = ?", (key,))
-    return len(ids)
+        sql = "DELETE FROM keys WHERE id = ? RETURNING label"
+        labels += [row["label"] for row in db.execute(sql, (key,))]
+    return labels
 
 
 def caller(row: Row | None) -> Caller | None:
@@ -2668,6 +2675,10 @@ class Accounts:
     def exist(self) -> bool:
         return bool(self.database.value("SELECT 1 FROM accounts"))
 
+    def name_of(self, account: int) -> str:
+        sql = "SELECT name FROM accounts WHERE id = ?"
+        return str(self.database.value(sql, (account,)))
+
     def setup_code(self) -> str:
         """Return the code for the first account, which is kept until that exists."""
         sql = "SELECT value FROM counters WHERE name = 'setup code'"
@@ -2704,19 +2715,20 @@ class Accounts:
         password: str | None = None,
         admin: bool | None = None,
         keep: str = "",
-    ) -> None:
+    ) -> str:
         """Change its password, which ends all sessions but the one with the id `keep`,
-        and make it an admin or a member. Raises as `remove` does."""
+        and make it an admin or a member. Return its name. Raises as `remove` does."""
         with self.database.writing() as db:
             sql = "UPDATE accounts SET password = coalesce(?, password),"
             sql += " admin = coalesce(?, admin) WHERE id = ?"
-            self._change(db, sql, (password, admin, account))
+            name = self._change(db, sql, (password, admin, account))
             if password is not None:
                 sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
                 db.execute(sql, (account, keep))
+        return name
 
-    def remove(self, account: int) -> None:
-        """Remove it with its keys, sessions and queue.
+    def remove(self, account: int) -> str:
+        """Remove it with its keys, sessions and queue, and return its name.
 
         :raises NotFound: there is no such account.
         :raises Conflict: the others would be without an admin.
@@ -2724,16 +2736,18 @@ class Accounts:
         with self.database.writing() as db:
             sql = "SELECT id FROM keys WHERE account = ?"
             remove_keys(db, db.execute(sql, (account,)))
-            self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
+            return self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
 
     @staticmethod
-    def _change(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> None:
-        if not db.execute(sql, values).rowcount:
+    def _change(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> str:
+        row = db.execute(f"{sql} RETURNING name", values).fetchone()
+        if row is None:
             raise NotFound("no_account")
         sql = "SELECT count(*) AS count, total(admin) AS admins FROM accounts"
         left = db.execute(sql).fetchone()
         if left["count"] and not left["admins"]:
             raise Conflict("last_admin")
+        return str(row["name"])
 
     # Keys
 
@@ -2790,15 +2804,17 @@ class Accounts:
         self._lent = {**others, hash_token(key): device}
         return key
 
-    def revoke_key(self, key: str, account: int | None = None) -> None:
-        """Remove it. The items that it sends are pending again, without an address.
+    def revoke_key(self, key: str, account: int | None = None) -> str:
+        """Remove it, and return its label. The items that it sends are pending again,
+        without an address.
 
         :raises NotFound: the account, or with None nobody, has such a key.
         """
         sql = "SELECT id FROM keys WHERE id = ? AND account = coalesce(?, account)"
         with self.database.writing() as db:
-            if not remove_keys(db, db.execute(sql, (key, account))):
-                raise NotFound("no_key", key)
+            for label in remove_keys(db, db.execute(sql, (key, account))):
+                return label
+        raise NotFound("no_key", key)
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
@@ -3252,11 +3268,11 @@ class Devices:
             )
         return str(row["id"])
 
-    def change(self, device: str, changes: Row, account: int | None = None) -> None:
+    def change(self, device: str, changes: Row, account: int | None = None) -> str:
         """Change a device of the account, or with None of any: "name", "shared" and, of
         one that this server serves, "target", "user" and "password". A new target has
         neither user nor password unless they are given too. What others queued for one
-        that is no longer shared waits without it.
+        that is no longer shared waits without it. Return its name.
 
         :raises NotFound: there is no such device.
         :raises Conflict: the name is taken, or a client serves the device.
@@ -3275,22 +3291,24 @@ class Devices:
                 " password ="
                 " coalesce(:password, iif(:target != address, '', password)),"
                 " address = coalesce(:target, address) WHERE id = :id AND is_device"
-                " AND account = coalesce(:account, account) RETURNING account",
+                " AND account = coalesce(:account, account) RETURNING account, label",
                 {**values, "id": device, "account": account},
             ).fetchone()
             if row is None:
                 raise NotFound("unknown_device", device)
             if changes.get("shared") is False:
                 free_items(db, device, keep=row["account"])
+        return str(row["label"])
 
-    def remove(self, device: str, account: int | None = None) -> None:
+    def remove(self, device: str, account: int | None = None) -> str:
         """Remove the key of a device of the account, or with None of any, as
         `Accounts.revoke_key` does. :raises NotFound: there is no such device."""
         sql = "SELECT id FROM keys WHERE id = ? AND is_device"
         sql += " AND account = coalesce(?, account)"
         with self.database.writing() as db:
-            if not remove_keys(db, db.execute(sql, (device, account))):
-                raise NotFound("unknown_device", device)
+            for label in remove_keys(db, db.execute(sql, (device, account))):
+                return label
+        raise NotFound("unknown_device", device)
 
     def move(self, account: int, item: str, device: str | None, admin: bool) -> None:
         """Let an item wait for this device, or for any client of its account.
@@ -6621,16 +6639,36 @@ def json_answer(body: bytes, status: int = 200, **headers: str) -> bottle.HTTPRe
 def error_answer(
     status: int, code: str, message: str, facts: Mapping[str, Any] = {}, **headers: str
 ) -> Any:
-    """Return an error, and write a line to the log. That line has neither the query,
-    which may contain a key, nor the token of a console address."""
+    is_for_page = bottle.request.environ.get("PATH_INFO", "").startswith("/web/")
+    reason = coded(message) if is_for_page else {}
+    body = json_body(False, error=code, message=message, **reason, **facts)
+    return json_answer(body, status, **headers)
+
+
+def call_line(text: str, status: int) -> str:
+    """Return a line of the log: what became of a call, and where it came from. It has
+    neither the query, which may contain a key, nor the token of a console address."""
     environ = bottle.request.environ
     path = re.sub(r"(?i)(/dir/+)[^/]+", r"\1...", environ.get("PATH_INFO", ""))
     call = f"{bottle.request.method[:20]} {path[:200]}"
-    line = f"{status} {call} from {environ.get('REMOTE_ADDR')}: {message}"
-    log.log(logging.INFO if status < 500 else logging.ERROR, "%s", line)
-    reason = coded(message) if path.startswith("/web/") else {}
-    body = json_body(False, error=code, message=message, **reason, **facts)
-    return json_answer(body, status, **headers)
+    return f"{status} {call} from {environ.get('REMOTE_ADDR')}: {text}"
+
+
+def log_call(text: str, status: int) -> None:
+    level = logging.INFO if status < 500 else logging.ERROR
+    log.log(level, "%s", call_line(text, status))
+
+
+def note(name: str, text: str) -> None:
+    """Log what the account with this name did to accounts, keys, devices, addresses or
+    backups. The text has no password, key, token or code."""
+    log_call(f"{name} {text}.", 200)
+
+
+def changed(body: Mapping[str, Any]) -> str:
+    """Return which fields were changed, for the log, and the values of booleans."""
+    told = (f"{n} = {v}" if type(v) is bool else n for n, v in body.items())
+    return ", ".join(told)
 
 
 def request_header(name: str, default: Any = "") -> Any:
@@ -6646,7 +6684,9 @@ def http_error(error: bottle.HTTPError) -> bytes:
     allow = {}
     if "Allow" in error.headers:  # bottle answers HEAD where there is GET
         allow["Allow"] = error.headers["Allow"].replace("GET", "GET,HEAD")
-    answer = error_answer(error.status_code, *HTTP_ERRORS[error.status_code], **allow)
+    code, message = HTTP_ERRORS[error.status_code]
+    log_call(message, error.status_code)
+    answer = error_answer(error.status_code, code, message, **allow)
     answer.apply(bottle.response)
     return bytes(answer.body)
 
@@ -6674,6 +6714,44 @@ class Latest(Generic[T]):
             return known[1]
 
 
+class Guesses:
+    """The log lines about wrong passwords, keys and codes: an address has at most one a
+    minute, which tells how many there were since the one before. Any thread may call.
+    """
+
+    min_seconds = 60.0
+    max_addresses = 1000  # others share a line
+
+    def __init__(self, clock: Now = time.monotonic) -> None:
+        self.clock = clock
+        # By address: time of its last line, tries since then, what the latest would say
+        self._since: dict[str, tuple[float, int, str]] = {}
+        self._lock = threading.Lock()
+
+    def note(self, address: str, line: str) -> None:
+        with self._lock:
+            has_room = len(self._since) < self.max_addresses
+            address = address if has_room or address in self._since else "others"
+            logged_at, count, _ = self._since.get(address, (-math.inf, 0, ""))
+            self._since[address] = (logged_at, count + 1, line)
+        self.write()
+
+    def write(self) -> None:
+        """Write the lines that are due: the service calls it once a minute."""
+        with self._lock:
+            now = self.clock()
+            for address, (logged_at, count, line) in [*self._since.items()]:
+                if now - logged_at < self.min_seconds:
+                    continue
+                del self._since[address]
+                if count:
+                    more = (
+                        f" {count} such calls in the last minute." if count > 1 else ""
+                    )
+                    log.info("%s%s", line, more)
+                    self._since[address] = (now, 0, "")
+
+
 class Web:
     """The service over HTTP: `app` is the WSGI application."""
 
@@ -6686,6 +6764,7 @@ class Web:
         self.backups = Backups(database.path, database.clock, settings)
         self.health = Health(scanner, self.backups)
         self.consoles = Consoles(store)
+        self.guesses = Guesses()
         self.token = secrets.token_urlsafe()  # of the command `check`
         self.directory = Latest(store.entries.version, self._name_files)
         owners: list[Any] = [kind(self) for kind in Calls.__subclasses__()]
@@ -6729,16 +6808,24 @@ class Web:
                 arguments.append(parse(rule.fields, request_body()))
             answer = rule.answer(*arguments, **parts)
         except Problem as problem:
+            self._log(problem)
             status, code, text = problem.status, problem.code, str(problem)
             return error_answer(status, code, text, problem.facts, **problem.headers)
         except bottle.HTTPError:
             raise
         except Exception:
-            log.exception("%s %s failed", rule.method, rule.path)
+            log.exception("%s", call_line("It failed.", 500))
             return error_answer(500, *HTTP_ERRORS[500])
         if isinstance(answer, bottle.HTTPResponse):
             return answer
         return json_answer(json_body(True, **(answer or {})))
+
+    def _log(self, problem: Problem) -> None:
+        text = f"{problem}{problem.logged}"
+        if problem.is_guess:
+            self.guesses.note(caller_address(), call_line(text, problem.status))
+        else:
+            log_call(text, problem.status)
 
     def _admit(self, access: str) -> Caller:
         """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
@@ -6821,6 +6908,10 @@ def reject_other_sites(settings: Settings) -> None:
         raise Forbidden("other_site")
 
 
+def caller_address() -> str:
+    return address_subject(bottle.request.environ.get("REMOTE_ADDR", ""))
+
+
 def base_url(settings: Settings) -> str:
     """Return the address of the service, as it is called from outside."""
     called = bottle.request.urlparts._replace(path="", query="", fragment="")
@@ -6894,6 +6985,7 @@ class SignInCalls(Calls):
             name = check_account_name(body["username"])
             password = hash_password(check_password(body["password"]))
             account = self.accounts.add(name, password)
+        note(name, "made this account, the first one")
         return self._sign_in(account)
 
     def _check_setup_code(self, code: str) -> None:
@@ -6914,12 +7006,13 @@ class SignInCalls(Calls):
         account = self._check_login(body["username"], body["password"])
         label, key = "signed in by a client", new_key()
         self.accounts.add_key(account, label, hash_token(key), by_login=True)
+        note(self.accounts.name_of(account), "signed in by a client, which has a key")
         return {"api_key": key}
 
     def _check_login(self, name: str, password: str, why: str = "wrong_login") -> int:
         """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
         name = normalized(name.strip())
-        address = address_subject(bottle.request.environ["REMOTE_ADDR"])
+        address = caller_address()
         with self._lock:
             account, stored = self.accounts.credentials(name) or (0, None)
             subjects = [(self.address_throttle, address)]
@@ -6935,7 +7028,10 @@ class SignInCalls(Calls):
             for throttle, subject in subjects:
                 throttle.record(is_right, subject)
             if not is_right:
-                raise WrongPassword(why)
+                wrong = WrongPassword(why)
+                # People type passwords there: only the name of an account is logged.
+                wrong.logged = f" The account: {name}." if stored else ""
+                raise wrong
             self._good[account, address] = True
             for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
                 del self._good[oldest]
@@ -6945,6 +7041,7 @@ class SignInCalls(Calls):
         secret = secrets.token_urlsafe(32)
         browser = request_header("User-Agent")[:200]
         self.accounts.add_session(account, hash_token(secret), browser)
+        note(self.accounts.name_of(account), "signed in")
         return self._cookie_answer(secret, SESSION_DAYS * 86400)
 
     def _cookie_answer(self, value: str, max_age: int) -> bottle.HTTPResponse:
@@ -6963,6 +7060,7 @@ class SignInCalls(Calls):
     @route("POST /web/sessions/end", access="session", fields=SIGN_OUT)
     def end_sessions(self, caller: Caller, body: dict[str, Any]) -> Any:
         self.accounts.sign_out(caller.account, body)
+        note(caller.name, f"signed out everywhere ({changed(body)})")
         return self._cookie_answer("", 0)
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
@@ -6970,6 +7068,7 @@ class SignInCalls(Calls):
         new = check_password(body["new"])
         self._check_login(caller.name, body["old"], "wrong_current_password")
         self.accounts.change(caller.account, hash_password(new), keep=caller.credential)
+        note(caller.name, "changed the own password")
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
@@ -6985,25 +7084,36 @@ class AccountCalls(Calls):
     def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         key = new_key()
         key_id = self.accounts.add_key(caller.account, body["label"], hash_token(key))
+        note(caller.name, f"made the key {body['label']!r}, {key_id}")
         return {"id": key_id, "key": key}
+
+    @route("DELETE /web/keys/<key>", access="session")
+    def revoke_key(self, caller: Caller, key: str) -> None:
+        label = self.accounts.revoke_key(key, caller.account)
+        note(caller.name, f"revoked the key {label!r}, {key}")
 
     @route("POST /web/accounts", access="admin", fields=ACCOUNT, runs="passwords")
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
-        return {"id": self.accounts.add(name, password, body.get("admin", False))}
+        account = self.accounts.add(name, password, body.get("admin", False))
+        role = "admin" if body.get("admin") else "member"
+        note(caller.name, f"made the account {name}, {role}")
+        return {"id": account}
 
     @route(f"POST {ONE_ACCOUNT}", "admin", ACCOUNT_CHANGES, "passwords")
     def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
         password = body.get("password")
         new = None if password is None else hash_password(check_password(password))
-        self.accounts.change(int(account), new, body.get("admin"), caller.credential)
+        keep = caller.credential
+        name = self.accounts.change(int(account), new, body.get("admin"), keep)
+        note(caller.name, f"changed the account {name} ({changed(body)})")
 
     @route(f"DELETE {ONE_ACCOUNT}", access="admin")
     def remove_account(self, caller: Caller, account: str) -> None:
         if int(account) == caller.account:
             raise Conflict("own_account")
-        self.accounts.remove(int(account))
+        note(caller.name, f"removed the account {self.accounts.remove(int(account))}")
 
 
 class DeviceCalls(Calls):
@@ -7035,23 +7145,30 @@ class DeviceCalls(Calls):
             name = body["name"]
             device = self.accounts.add_key(account, name, digest, is_device=True)
             self.codes.end(account, device)
+        owner = self.accounts.name_of(account)
+        note(owner, f"paired the device {name!r}, {device}")
         return {"api_key": key, "device": device}
 
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         client_module()
-        return {"device": self.devices.add(caller.account, check_console(body))}
+        device = self.devices.add(caller.account, check_console(body))
+        note(caller.name, f"made the device {body['name']!r}, {device}")
+        return {"device": device}
 
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
         if CONSOLE.keys() & body and not caller.admin:
             raise Forbidden("admins_only")
         account = None if caller.admin else caller.account
-        self.devices.change(device, check_console(body), account)
+        name = self.devices.change(device, check_console(body), account)
+        note(caller.name, f"changed the device {name!r}, {device} ({changed(body)})")
 
     @route("DELETE /web/devices/<device>", access="session")
     def revoke(self, caller: Caller, device: str) -> None:
-        self.devices.remove(device, None if caller.admin else caller.account)
+        account = None if caller.admin else caller.account
+        name = self.devices.remove(device, account)
+        note(caller.name, f"removed the device {name!r}, {device}")
 
     @route("GET /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
@@ -7139,7 +7256,9 @@ class LibraryCalls(Calls):
     @route("GET /web/backup/file", access="admin", runs=OWN_THREAD)
     def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
         if file := self.backups.last():
-            return file_answer(file, os.path.basename(file.path))
+            name = os.path.basename(file.path)
+            note(caller.name, f"downloaded the backup {name}")
+            return file_answer(file, name)
         raise NotFound("no_backup")
 
 
@@ -7374,7 +7493,13 @@ class ConsoleCalls(Calls):
     def replace_address(self, caller: Caller) -> dict[str, Any]:
         token = new_token()
         self.addresses.set_browse_token(caller.account, token)
+        note(caller.name, "made a console address")
         return {"token": token}
+
+    @route("DELETE /web/dir", access="session")
+    def revoke_address(self, caller: Caller) -> None:
+        self.addresses.set_browse_token(caller.account)
+        note(caller.name, "revoked the console address")
 
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
@@ -7418,7 +7543,6 @@ def add_verb(
 
 add_verb("DELETE /web/sessions/<id>", "session", Accounts.end_session, "id account")
 add_verb("GET /web/keys", "session", Accounts.keys, "account", "keys")
-add_verb("DELETE /web/keys/<id>", "session", Accounts.revoke_key, "id account")
 add_verb("GET /web/accounts", "admin", Accounts.all, "", "accounts")
 add_verb("GET /web/devices", "session", Devices.all, "name admin", "devices")
 add_verb("GET /api/entries/<entry_id>/info", "key", Entries.get, "entry_id", "entry")
@@ -7434,7 +7558,6 @@ add_verb("POST /web/queue/cancel", "session", Queue.cancel_waiting, "account")
 add_verb("POST /web/queue/<item>/cancel", "session", Queue.cancel, "account item admin")
 add_verb("POST /web/queue/<item>/top", "session", Queue.to_top, "account item admin")
 add_verb("GET /web/dir", "session", ConsoleAddresses.browse_token, "account", "token")
-add_verb("DELETE /web/dir", "session", ConsoleAddresses.set_browse_token, "account")
 
 
 PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
@@ -14798,6 +14921,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         signal.signal(number, lambda number, frame: server.stop())
     threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
     threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
+    threads += [Repeated("guesses", web.guesses.write, Guesses.min_seconds)]
     update, written = web.consoles.update, web.store.database.written
     threads += [Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written)]
     own = own_address(web.settings.host, server.effective_port)

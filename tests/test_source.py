@@ -134,7 +134,7 @@ GET    /web/entries                      session
 GET    /web/download/<entry_id>          session
 GET    /web/keys                         session
 POST   /web/keys                         session
-DELETE /web/keys/<id>                    session
+DELETE /web/keys/<key>                   session
 POST   /web/pairing                      session
 GET    /web/pairing                      session
 POST   /api/pair                         open
