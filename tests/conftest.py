@@ -234,12 +234,41 @@ def refuse(*given: Any) -> NoReturn:
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 20) -> None:
+def cost(work: Callable[[], object]) -> float:
+    """Return the processor time of a call in this thread. It is for the ratio of two
+    costs in one run: how long something takes is a matter of the machine."""
+    began = time.thread_time()
+    work()
+    return max(time.thread_time() - began, 1e-6)
+
+
+def steps(store: catalogd.Store, call: Callable[[], object]) -> int:
+    """How many steps of SQLite's machine a call takes, so that no clock is needed."""
+    taken: list[None] = []
+    with store.database.reading() as reader, store.database.writing() as writer:
+        connections = (reader, writer)
+    for db in connections:
+        db.set_progress_handler(lambda: taken.append(None), 1)
+    call()
+    for db in connections:
+        db.set_progress_handler(None, 1)
+    return len(taken)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
     """Until it is true; fails if that takes too long."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it took too long"
         time.sleep(0.005)
+
+
+def wait_until_quiet(count: Callable[[], int]) -> None:
+    """Wait until a number stays the same for a second: what is old is dropped some time
+    after a start."""
+    before = -1
+    while before != (before := count()):
+        time.sleep(1)
 
 
 class Home:

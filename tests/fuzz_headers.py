@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Reads COUNT broken headers of each format, and fails if one of them raises, takes
-long, or has more read of it than is allowed. test_names.py runs it."""
+"""Reads COUNT broken headers of each format, and fails if one of them raises, costs
+much more than a whole one, or has more read of it than is allowed. test_names.py runs
+it."""
 
 import io
 import random
@@ -17,6 +18,7 @@ SEEDS = {
     "nsz": [containers.nsp()],
     "xci": [containers.xci(), containers.xci(key_area=True)],
 }
+MAX_RATIO = 300  # of the cost of a broken header to that of a whole one
 SPECIAL = [b"\xff" * 8, b"\0" * 8, b"\xff\xff\xff\x7f", b"\x01\0\0\0", b"\x80" * 4]
 
 
@@ -45,22 +47,33 @@ def broken(chance: random.Random, seed: bytes) -> bytes:
     return bytes(body)
 
 
+def cost(kind: str, body: bytes) -> float:
+    """Return the processor time of reading a header."""
+    file = Counted(body)
+    began = time.thread_time()
+    found = catalogd.file_facts(f"Name.{kind}", file, len(body))
+    took = time.thread_time() - began
+    assert found.facts["name"], body
+    assert file.count <= catalogd.Window.max_bytes, body
+    return took
+
+
+def best_cost(kind: str, body: bytes) -> float:
+    """Return what it costs when no other program slows it down."""
+    return min(cost(kind, body) for _ in range(5))
+
+
 def main() -> None:
     count = int(sys.argv[1])
     chance = random.Random(1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for kind, seeds in SEEDS.items():
-        slowest = 0.0
-        for number in range(count):
-            body = broken(chance, seeds[number % len(seeds)])
-            file = Counted(body)
-            began = time.perf_counter()
-            found = catalogd.file_facts(f"Name.{kind}", file, len(body))
-            slowest = max(slowest, time.perf_counter() - began)
-            assert found.facts["name"], body
-            assert file.count <= catalogd.Window.max_bytes, body
-        assert slowest < 1, kind
-        print(f"{kind}: {count} headers, the slowest took {slowest * 1000:.1f} ms")
+        whole = max(best_cost(kind, seed) for seed in seeds)
+        bodies = (broken(chance, seeds[number % len(seeds)]) for number in range(count))
+        _, slowest = max((cost(kind, body), body) for body in bodies)
+        ratio = best_cost(kind, slowest) / whole
+        assert ratio < MAX_RATIO, slowest
+        print(f"{kind}: {count} headers, the slowest costs {ratio:.1f} whole ones")
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 20_000, f"memory grew by {grown} KiB"
 

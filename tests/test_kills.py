@@ -277,14 +277,11 @@ def test_each_file_arrives_once_and_whole_whatever_is_killed(
 
 
 @pytest.mark.slow
-@short_and_long(seconds=(20, 2))
 def test_a_console_that_hangs_holds_up_nothing_and_goes_on_at_its_byte(
-    serving: Serving, scanner: catalogd.Scanner, tmp_path: pathlib.Path, seconds: int
+    serving: Serving, scanner: catalogd.Scanner, tmp_path: pathlib.Path
 ) -> None:
-    """Neither another console, nor an answer, nor a stop, nor a kill.
-
-    :param seconds: that a stop may take, on a machine with nothing else to do.
-    """
+    """Neither another console, nor an answer, nor a stop, nor a kill: all of it is done
+    before it goes on."""
     serving.add(scanner, 2)
     with (
         contextlib.closing(FTPProcess(tmp_path / "attic")) as hung,
@@ -306,7 +303,7 @@ def test_a_console_that_hangs_holds_up_nothing_and_goes_on_at_its_byte(
         wait_for(lambda: len(serving.clients()) == 2)
         clients = serving.clients()
         serving.process.send_signal(signal.SIGTERM)
-        assert serving.process.wait(seconds) == 0
+        assert serving.process.wait(PATIENCE) == 0
         assert not any(map(is_alive, clients))
         hung.send_signal(signal.SIGCONT)
         serving.start()

@@ -281,8 +281,10 @@ def test_a_file_that_got_shorter_meanwhile_has_only_the_facts_of_its_name() -> N
 
 
 @short_and_long(count=(5_000, 100_000))
-def test_broken_headers_neither_raise_nor_take_long(count: int) -> None:
-    """In a process of its own: measuring coverage would make it ten times slower."""
+def test_broken_headers_neither_raise_nor_cost_much_more_than_whole_ones(
+    count: int,
+) -> None:
+    """In a process of its own: measuring coverage would make it ten times as costly."""
     pytest.importorskip("resource", reason="Windows does not tell of used memory so")
     script = pathlib.Path(__file__).with_name("fuzz_headers.py")
     paths = f"{script.parent}:{script.parents[1]}"

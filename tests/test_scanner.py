@@ -28,6 +28,7 @@ from conftest import (
     Clock,
     Library,
     add_folder,
+    cost,
     short_and_long,
     small_disk,
     wait_for,
@@ -992,21 +993,23 @@ def test_many_folders_that_cannot_be_read_are_one_line(
     assert ids_by_name(store).keys() == {"a.nsp"}
 
 
-@short_and_long(count=(400, 20_000))
+@short_and_long(count=(300, 20_000))
 def test_what_many_unreadable_folders_mean_takes_linear_time(count: int) -> None:
-    def seconds(count: int) -> float:
+    def cost_of(count: int) -> float:
         folders = [f"{ROOT}/{number}" for number in range(count)]
         items = [
             known(f"{folder} {n}", file(f"{folder}/{n}.nsp"))
             for folder in folders
             for n in range(2)
         ]
-        began = time.process_time()
-        told = compare([known("a", A), *items], tree(A, unreadable=folders))
+        disk = tree(A, unreadable=folders)
+        told: list[Any] = []
+        found = cost(lambda: told.extend(compare([known("a", A), *items], disk)))
         assert len(told) == len(items)
-        return time.process_time() - began
+        return found
 
-    assert seconds(count * 8) < 30 * seconds(count)
+    # Another program may slow some of the attempts down.
+    assert any(cost_of(count * 8) < 30 * cost_of(count) for _ in range(3))
 
 
 def test_a_growing_file_is_left_alone_until_it_is_quiet(
@@ -1519,13 +1522,6 @@ def running(scanner: catalogd.Scanner) -> Any:
     scanner.stop()
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_a_file_that_stops_growing_is_found_before_the_next_scan(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
@@ -1534,12 +1530,12 @@ def test_a_file_that_stops_growing_is_found_before_the_next_scan(
     removed = library.add("b.nsp", mtime=time.time() + 1000)
     scanner.start()
     try:
-        eventually(lambda: len(scanner.disks.growing.files) == 2)
+        wait_for(lambda: len(scanner.disks.growing.files) == 2)
         with open(path, "ab") as grows:
             grows.write(b"more")
         os.remove(removed)
-        eventually(lambda: ids_by_name(store))
-        eventually(lambda: not scanner.disks.growing.files)
+        wait_for(lambda: ids_by_name(store))
+        wait_for(lambda: not scanner.disks.growing.files)
     finally:
         scanner.stop()
 
@@ -1552,7 +1548,7 @@ def test_what_is_kept_only_for_a_time_is_dropped_after_a_scan(
     clock.now += 31 * 86400
     scanner.start()
     try:
-        eventually(lambda: not store.database.rows("SELECT 1 FROM sessions"))
+        wait_for(lambda: not store.database.rows("SELECT 1 FROM sessions"))
     finally:
         scanner.stop()
 
@@ -1560,10 +1556,10 @@ def test_what_is_kept_only_for_a_time_is_dropped_after_a_scan(
 def test_a_rescan_can_be_asked_for(
     library: Library, store: catalogd.Store, running: catalogd.Scanner
 ) -> None:
-    eventually(lambda: running.state.finished)
+    wait_for(lambda: running.state.finished)
     library.add("a.nsp")
     running.rescan()
-    eventually(lambda: ids_by_name(store))
+    wait_for(lambda: ids_by_name(store))
 
 
 def test_a_scan_that_is_due_comes_by_itself(
@@ -1573,9 +1569,9 @@ def test_a_scan_that_is_due_comes_by_itself(
     scanner = catalogd.Scanner(store, often)
     scanner.start()
     try:
-        eventually(lambda: scanner.state.finished)
+        wait_for(lambda: scanner.state.finished)
         library.add("a.nsp")
-        eventually(lambda: ids_by_name(store))
+        wait_for(lambda: ids_by_name(store))
     finally:
         scanner.stop()
 
@@ -1607,11 +1603,11 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
     with monkeypatch.context() as patch:
         patch.setattr(store.entries, "add_files", fail)
         scanner.start()
-        eventually(lambda: message in caplog.messages)
+        wait_for(lambda: message in caplog.messages)
         assert scanner.state.problem == str(problem)
     scanner.rescan()
     try:
-        eventually(lambda: ids_by_name(store) and not scanner.state.problem)
+        wait_for(lambda: ids_by_name(store) and not scanner.state.problem)
     finally:
         scanner.stop()
 
@@ -1635,7 +1631,8 @@ class Hang:
 
 
 class Two(NamedTuple):
-    """Two library folders with a file each, one of which will hang."""
+    """Two library folders with a file each, one of which will hang: from then on a
+    moment without an answer of it is too long."""
 
     scanner: catalogd.Scanner
     hanging: Library
@@ -1644,7 +1641,15 @@ class Two(NamedTuple):
     def hang(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Hang:
         hang = Hang(getattr(module, name), str(self.hanging.folder))
         monkeypatch.setattr(module, name, hang)
+        self.scanner.disks.disk(hang.folder).max_silence = 0.3
         return hang
+
+    def go_on(self, hang: Hang) -> None:
+        """Let it answer again."""
+        disk = self.scanner.disks.disk(hang.folder)
+        disk.max_silence = 60
+        hang.over.set()
+        wait_for(disk.answers_again)
 
 
 @pytest.fixture
@@ -1655,7 +1660,7 @@ def two(
     settings: catalogd.Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Two:
-    monkeypatch.setattr(catalogd.Asker, "max_silence", 0.3)
+    monkeypatch.setattr(catalogd.Asker, "max_silence", 60)
     hanging = Library(tmp_path / "hanging")
     hanging.add("a.nsp")
     library.add("b.nsp")
@@ -1683,8 +1688,7 @@ def test_a_folder_that_does_not_answer_stops_no_other(
     two.other.add("d.nsp")
     scanner.scan()  # which does not wait for it again
     assert caplog.messages == [told]
-    hang.over.set()
-    wait_for(scanner.disks.disk(folder).answers_again)
+    two.go_on(hang)
     assert scanner.disks.changed(is_due=False) == [folder]
     scanner.scan(tops=[folder])
     assert ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp", "d.nsp"}
@@ -1699,8 +1703,7 @@ def test_a_file_that_does_not_answer_waits(
     two.scanner.scan()
     assert ids_by_name(store).keys() == {"b.nsp"}
     assert str(two.hanging.folder) in two.scanner.state.problems
-    hang.over.set()
-    wait_for(two.scanner.disks.disk(str(two.hanging.folder)).answers_again)
+    two.go_on(hang)
     two.scanner.scan()
     assert ids_by_name(store).keys() == {"a.nsp", "b.nsp"}
 
@@ -1712,16 +1715,15 @@ def test_a_growing_file_that_does_not_answer_waits(
     two.scanner.scan()
     hang = two.hang(monkeypatch, os, "stat")
     assert two.scanner.disks.changed(is_due=False) == []
-    hang.over.set()
-    wait_for(two.scanner.disks.disk(str(two.hanging.folder)).answers_again)
+    two.go_on(hang)
     assert two.scanner.disks.changed(is_due=False) == [str(two.hanging.folder)]
 
 
 def test_a_stop_does_not_wait_for_a_disk(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd.Asker, "max_silence", 30)
     hang = two.hang(monkeypatch, os, "scandir")
+    two.scanner.disks.disk(hang.folder).max_silence = 60
     two.scanner.start()
     assert hang.waiting.wait(20)
     assert two.scanner.stop(10)
@@ -1778,7 +1780,7 @@ def test_files_that_are_known_are_read_again_by_a_newer_reader_at_its_pace(
     monkeypatch.setattr(store.entries, "apply", counted)
     monkeypatch.setattr(newer, "_read_outdated", read)
     newer.start()
-    eventually(lambda: newer._outdated_due == math.inf)
+    wait_for(lambda: newer._outdated_due == math.inf)
     newer.stop()
     assert batches == [2, 2, 1]
     assert all(later - when >= 0.19 for when, later in itertools.pairwise(times))
@@ -1820,7 +1822,7 @@ def test_what_goes_wrong_with_reading_again_is_in_the_log(
     newer.start()
     try:
         message = "Files could not be read again: The disk is full."
-        eventually(lambda: message in caplog.messages)
+        wait_for(lambda: message in caplog.messages)
     finally:
         newer.stop()
 
@@ -1843,7 +1845,7 @@ def test_a_scan_stops_when_it_is_told_to(
     assert looking.wait(20)
     stopper = threading.Thread(target=scanner.stop)
     stopper.start()
-    eventually(lambda: scanner._stopping)
+    wait_for(lambda: scanner._stopping)
     go_on.set()
     stopper.join(20)
     assert not scanner._thread.is_alive()

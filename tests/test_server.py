@@ -4,6 +4,7 @@ processes that hold the database."""
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import http.client
 import json
 import logging
@@ -28,7 +29,7 @@ import waitress
 import waitress.adjustments
 
 import catalogd
-from conftest import Games, Library, short_and_long, wait_for
+from conftest import Games, Library, cost, short_and_long, wait_for
 
 ADJUSTMENTS = waitress.adjustments.Adjustments(
     max_request_header_size=catalogd.MAX_HEAD_BYTES,
@@ -81,24 +82,21 @@ def mutations(head: bytes, count: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("head", SLOW_HEADS.values(), ids=SLOW_HEADS)
-def test_no_head_takes_a_tenth_of_a_second(head: bytes) -> None:
-    def took(request: bytes) -> float:
-        began = time.thread_time()
-        parse(request)
-        return time.thread_time() - began
-
+def test_no_head_costs_much_more_than_one_of_many_short_lines(head: bytes) -> None:
+    """waitress's own parser takes some thousand times as long for most of them."""
+    lines = b"GET / HTTP/1.1\r\nHost: x\r\n%b\r\n" % (b"A: b\r\n" * 5_300)
+    usual = cost(functools.partial(parse, lines))
     for request in (head, *mutations(head, 100)):
-        # Another program may slow one of the attempts down.
-        assert any(took(request) < 0.1 for _ in range(3))
+        call = functools.partial(parse, request)
+        # Another program may slow some of the attempts down.
+        assert any(cost(call) < 10 * usual for _ in range(5))
 
 
-def test_a_slow_head_delays_nobody(games: Games) -> None:
+def test_a_slow_head_keeps_nobody_from_an_answer(games: Games) -> None:
     for head in SLOW_HEADS.values():
         with games.connect() as client:
             client.sendall(head)
-            began = time.monotonic()
             assert games.ask("/healthz").status == 200
-            assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize(
@@ -214,10 +212,31 @@ def test_a_head_may_take_its_time_again_on_a_kept_connection(
     games: Games, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The deadline is of each request, not of the connection."""
-    monkeypatch.setattr(catalogd, "MAX_HEAD_SECONDS", 2)
-    for _ in range(4):
-        time.sleep(0.7)
-        assert games.ask("/healthz").status == 200
+    began: list[float] = []
+    channels: list[catalogd.Channel] = []
+    received = catalogd.Channel.received
+
+    def note(channel: catalogd.Channel, data: bytes) -> bool:
+        more = received(channel, data)
+        channels[:] = [channel]
+        began.append(channel.request_began)
+        return more
+
+    monkeypatch.setattr(catalogd.Channel, "received", note)
+    head = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+    with games.connect() as client, client.makefile("rb") as answers:
+        for _ in range(3):
+            began.clear()
+            sent = time.monotonic()
+            for part in (head, b"A: b\r\n", b"\r\n"):
+                count = len(began)
+                client.sendall(part)
+                wait_for(lambda count=count: len(began) > count)
+            assert len({*began}) == 1 and began[0] > sent
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            length = http.client.parse_headers(answers)["Content-Length"]
+            assert json.loads(answers.read(int(length)))["success"]
+            wait_for(lambda: channels[0].waiting_since > began[0])
 
 
 def test_empty_lines_do_not_put_the_deadline_off(
@@ -227,9 +246,10 @@ def test_empty_lines_do_not_put_the_deadline_off(
     with games.connect() as client:
         client.settimeout(0.2)
         client.sendall(b"\r")
-        end = time.monotonic() + 10
         answer = b""
-        while not answer and time.monotonic() < end:
+        for _ in range(300):
+            if answer:
+                break
             with contextlib.suppress(OSError):
                 client.sendall(b"\n\r\n\r")
             with contextlib.suppress(TimeoutError):
@@ -276,21 +296,24 @@ class Strangers:
         self.open.append(client)
         return client
 
-    def is_alive(self, client: socket.socket) -> bool:
-        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        answer = b""
-        with contextlib.suppress(ConnectionError):
-            while not answer.endswith(b"}\n") and (part := client.recv(65536)):
-                answer += part
-        return answer.startswith(b"HTTP/1.1 200 OK")
-
     def is_noted(self, client: socket.socket) -> bool:
         """Return whether it is answered, and wait until the server counts from that."""
         began = time.monotonic()
-        is_alive = self.is_alive(client)
+        answered = is_alive(client)
         channel = self._channels[client.getsockname()[1]]
         wait_for(lambda: channel.is_waiting() and channel.waiting_since > began)
-        return is_alive
+        return answered
+
+
+def is_alive(client: socket.socket) -> bool:
+    """Return whether a call over a connection is answered. Those that were opened
+    before it have been accepted then."""
+    client.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = b""
+    with contextlib.suppress(ConnectionError):
+        while not answer.endswith(b"}\n") and (part := client.recv(65536)):
+            answer += part
+    return answer.startswith(b"HTTP/1.1 200 OK")
 
 
 @pytest.fixture
@@ -313,12 +336,12 @@ def test_an_address_has_a_quarter_of_the_connections(
 ) -> None:
     clients = [strangers.connect(7) for _ in range(4)]
     other = strangers.connect(8)
-    time.sleep(0.2)
+    assert is_alive(other)
     assert ended(clients) == []
     clients += [strangers.connect(7), strangers.connect(7)]
     wait_for(lambda: ended(clients) == [0, 1])
-    assert strangers.is_alive(clients[2])
-    assert strangers.is_alive(other)
+    assert is_alive(clients[2])
+    assert is_alive(other)
     (line,) = caplog.messages
     assert line.startswith("192.0.2.7 has a quarter of all connections")
 
@@ -327,7 +350,7 @@ def test_an_address_has_a_quarter_of_the_connections(
 def test_this_machine_may_have_all_connections(games: Games) -> None:
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(games.connect()) for _ in range(16)]
-        time.sleep(0.2)
+        assert is_alive(clients[-1])
         assert ended(clients) == []
 
 
@@ -336,7 +359,7 @@ def test_this_machine_may_have_all_connections(games: Games) -> None:
 )
 def test_a_trusted_proxy_may_have_all_connections(strangers: Strangers) -> None:
     clients = [strangers.connect(7) for _ in range(16)]
-    time.sleep(0.2)
+    assert is_alive(clients[-1])
     assert ended(clients) == []
 
 
@@ -348,8 +371,8 @@ def test_at_the_limit_the_connection_goes_that_waits_longest(
     assert all(map(strangers.is_noted, [*clients, clients[0]]))
     clients.append(strangers.connect(18))
     wait_for(lambda: ended(clients) == [1])
-    assert strangers.is_alive(clients[0])
-    assert strangers.is_alive(clients[-1])
+    assert is_alive(clients[0])
+    assert is_alive(clients[-1])
 
 
 def trickle(clients: list[socket.socket], over: threading.Event) -> None:
@@ -360,24 +383,22 @@ def trickle(clients: list[socket.socket], over: threading.Event) -> None:
                 client.send(b"x")
 
 
-@short_and_long(seconds=(3, 60))
+@short_and_long(rounds=(20, 500))
 @pytest.mark.parametrize("settings", [{"connections": 400}], indirect=True)
 def test_connections_that_trickle_lock_nobody_out(
-    strangers: Strangers, games: Games, seconds: int
+    strangers: Strangers, games: Games, rounds: int
 ) -> None:
-    """1,200 of an address, more than there may be of all."""
+    """1,200 of an address, more than there may be of all. Others are answered while
+    they trickle."""
     over = threading.Event()
     clients = [strangers.connect(7) for _ in range(1200)]
     thread = threading.Thread(target=trickle, args=(clients, over))
     thread.start()
     try:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            began = time.monotonic()
+        for _ in range(rounds):
             with strangers.connect(9) as client:
-                assert strangers.is_alive(client)
-            assert catalogd.answers((games.host, games.port), 5)
-            assert time.monotonic() - began < 5  # not as long as they trickle
+                assert is_alive(client)
+            assert catalogd.answers((games.host, games.port), 30)
             time.sleep(0.1)
     finally:
         over.set()
@@ -441,14 +462,12 @@ class Service:
                 self.port = int(found[1])
                 break
 
-    def stop(self) -> tuple[int, float, str]:
-        """Send SIGTERM; the exit code, the seconds it took, and the log."""
-        began = time.monotonic()
+    def stop(self) -> tuple[int, str]:
+        """Send SIGTERM. Return the exit code and the log."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=30)
-        took = time.monotonic() - began
+        self.process.wait(timeout=60)
         log = self.process.stderr.read() if self.process.stderr else ""
-        return self.process.returncode, took, log
+        return self.process.returncode, log
 
 
 @pytest.fixture
@@ -535,11 +554,11 @@ def test_a_stop_damages_no_download(
             Client(home, service.port, "/api/send-queue") for _ in range(clients // 4)
         ]
         time.sleep(chance.uniform(0.05, 0.6))
-        code, took, log = service.stop()
+        code, log = service.stop()
         for client in (*downloads, *polls):
             client.over = True
             client.join()
-        assert (code, "Traceback" in log, took < 3) == (0, False, True), (took, log)
+        assert (code, "Traceback" in log) == (0, False), log
         for client in downloads:
             assert all(content[: len(got)] == got for got in client.got)
 
@@ -645,10 +664,9 @@ def test_no_bytes_at_all_upset_the_service(
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answered = sum(pool.map(send, range(connections)))
     assert answered > connections / 2
-    assert catalogd.answers(("127.0.0.1", service.port), 5)
+    assert catalogd.answers(("127.0.0.1", service.port), 30)
     assert memory(service.process) - before < 50e6
-    code, took, _ = service.stop()
-    assert (code, took < 3) == (0, True)
+    assert service.stop()[0] == 0
     lines = (home / "log").read_text()
     assert "Traceback" not in lines
     assert " ERROR " not in lines
@@ -874,13 +892,14 @@ def post(games: Games, path: str, fields: dict[str, Any]) -> tuple[int, Any, Any
 
 
 @pytest.mark.slow
-@short_and_long(seconds=(2, 70))
+@short_and_long(rounds=(10, 600))
 def test_a_program_that_holds_the_write_lock_stops_no_reader(
     games: Games,
     store: catalogd.Store,
-    seconds: int,
+    rounds: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Who reads is answered while the lock is held."""
     monkeypatch.setattr(catalogd, "MAX_WRITE_WAIT_SECONDS", 1)
     path = games.add("a.nsp", b"content")
     account = store.accounts.id_of("anna")
@@ -896,16 +915,13 @@ def test_a_program_that_holds_the_write_lock_stops_no_reader(
 
     writers = [threading.Thread(target=write) for _ in range(6)]
     with write_lock(store.database.folder):
-        end = time.monotonic() + seconds
         for writer in writers:
             writer.start()
-        while time.monotonic() < end:
-            began = time.monotonic()
+        for _ in range(rounds):
             for read in ("/healthz", "/api/list", "/api/send-queue", path):
                 assert games.ask(read).status == 200
             assert post(games, "/api/send-queue/progress", report)[0] == 200
-            assert catalogd.answers((games.host, games.port), 5)  # the watchdog is fed
-            assert time.monotonic() - began < 3
+            assert catalogd.answers((games.host, games.port), 30)  # for the watchdog
             time.sleep(0.1)
         for writer in writers:
             writer.join()
@@ -953,7 +969,7 @@ def test_a_log_that_nobody_reads_delays_no_answer(
             assert answer.status == 404
             answer.read()
         with open(read, "rb", buffering=0) as log:
-            assert service.stop()[:1] == (0,)
+            assert service.stop()[0] == 0
             lines = log.read(1024 * 1024)
     assert b"404 GET /nowhere/0/xx" in lines
 
@@ -1023,7 +1039,7 @@ def test_a_path_forges_no_line_in_the_log_of_the_service(
     with contextlib.closing(call):
         call.request("GET", "/%0a2026-01-01%20ERROR%20forged%1b%5b2J")
         assert call.getresponse().status == 404
-    lines = [line for line in service.stop()[2].splitlines() if "forged" in line]
+    lines = [line for line in service.stop()[1].splitlines() if "forged" in line]
     assert len(lines) == 1
     assert r" INFO 404 GET /\n2026-01-01 ERROR forged\x1b[2J from " in lines[0]
 

@@ -1470,11 +1470,11 @@ def test_an_installer_that_does_not_listen_is_offline(home: Home) -> None:
 def test_an_installer_that_fetches_nothing_more_fails_the_item(
     home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "MAX_QUIET_SECONDS", 0.3)
     over = threading.Event()
 
     def stall(console: Installer, address: str) -> None:
         console.install(address, upto=0.3, block=500_000)
+        monkeypatch.setattr(send_to_switch, "MAX_QUIET_SECONDS", 0.3)
         over.wait(30)
 
     item = home.queue("game.nsp", GAME)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
@@ -31,6 +31,8 @@ from conftest import (
     short_and_long,
     skip,
     small_disk,
+    wait_for,
+    wait_until_quiet,
 )
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
@@ -42,16 +44,9 @@ def ids(store: catalogd.Store) -> dict[str, str]:
     return {entry["source"]: entry["id"] for entry in entries}
 
 
-def within(seconds: float, condition: Callable[[], object]) -> None:
-    """Wait until it is true. A busy machine gets three times as long."""
-    end = time.monotonic() + 3 * seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def settings(settings: catalogd.Settings) -> catalogd.Settings:
+    """With scans so rare that what is listed while a test waits was noticed at once."""
     return dataclasses.replace(settings, scan_interval=3600)
 
 
@@ -60,7 +55,7 @@ def running(scanner: catalogd.Scanner, watched: bool = True) -> Iterator[None]:
     """Run the thread, from the end of its first scan."""
     scanner.start()
     try:
-        within(100, lambda: scanner.state.watched or not watched and scanner.state.next)
+        wait_for(lambda: scanner.state.watched or not watched and scanner.state.next)
         yield
     finally:
         scanner.stop()
@@ -79,21 +74,21 @@ def test_files_are_listed_renamed_and_removed_at_once(
     scanner.disks.growing.clock = time.time
     with running(scanner):
         path = library.add("deep/er/a.nsp", b"a", mtime=time.time())
-        within(3, lambda: path in ids(store))
+        wait_for(lambda: path in ids(store))
         (before,) = ids(store).values()
         new = str(library.folder / "b.nsp")
         os.rename(path, new)
-        within(2, lambda: ids(store) == {new: before})
+        wait_for(lambda: ids(store) == {new: before})
         os.rename(library.folder / "deep", library.folder / "other")
         path = library.add("other/er/c.nsp")
-        within(2, lambda: ids(store).keys() == {new, path})
-        within(2, lambda: scanner.state.folders == {str(library.folder): 2})
+        wait_for(lambda: ids(store).keys() == {new, path})
+        wait_for(lambda: scanner.state.folders == {str(library.folder): 2})
         library.add("b.png", b"\x89PNG\r\n\x1a\n")
-        within(2, lambda: "icon" in store.entries.get(before)["metadata"])
+        wait_for(lambda: "icon" in store.entries.get(before)["metadata"])
         os.remove(new)
-        within(2, lambda: ids(store).keys() == {path})
+        wait_for(lambda: ids(store).keys() == {path})
         shutil.rmtree(library.folder / "other")
-        within(2, lambda: not ids(store))
+        wait_for(lambda: not ids(store))
 
 
 def test_only_folders_in_which_something_happened_are_read_again(
@@ -113,9 +108,9 @@ def test_only_folders_in_which_something_happened_are_read_again(
         library.add("3/.hidden")
         library.add("3/$RECYCLE.BIN/x.nsp")
         path = library.add("3/b.nsp")
-        within(2, lambda: path in ids(store))
+        wait_for(lambda: path in ids(store))
         os.rename(library.folder / "5", library.folder / "six")
-        within(2, lambda: str(library.folder / "six" / "a.nsp") in ids(store))
+        wait_for(lambda: str(library.folder / "six" / "a.nsp") in ids(store))
         top = str(library.folder)
         assert {*read} <= {top, f"{top}/3", f"{top}/5", f"{top}/six"}
 
@@ -131,7 +126,7 @@ def test_a_file_that_moves_to_another_watched_folder_keeps_its_id(
     with running(scanner):
         before = ids(store)[path]
         os.rename(path, two.folder / "a.nsp")
-        within(2, lambda: ids(store).get(f"{two.folder}/a.nsp") == before)
+        wait_for(lambda: ids(store).get(f"{two.folder}/a.nsp") == before)
 
 
 def test_a_file_that_grows_is_not_forgotten_while_others_change(
@@ -141,10 +136,10 @@ def test_a_file_that_grows_is_not_forgotten_while_others_change(
     scanner.disks.growing.clock = time.time
     with running(scanner):
         slow = library.add("one/a.nsp", mtime=time.time() + 9999)
-        within(2, lambda: scanner.disks.growing.files)
+        wait_for(lambda: scanner.disks.growing.files)
         quick = library.add("two/b.nsp")
-        within(2, lambda: ids(store).keys() == {quick})
-        within(4, lambda: ids(store).keys() == {slow, quick})
+        wait_for(lambda: ids(store).keys() == {quick})
+        wait_for(lambda: ids(store).keys() == {slow, quick})
 
 
 @short_and_long(count=(1000, 20_000))
@@ -165,7 +160,7 @@ def test_a_storm_of_renames_loses_nothing(
             os.rename(paths[at], new)
             paths[at] = new
         now = {path: before[os.stat(path).st_ino] for path in paths}
-        within(20, lambda: ids(store) == now)
+        wait_for(lambda: ids(store) == now)
 
 
 @pytest.mark.slow
@@ -179,7 +174,7 @@ def test_lost_events_are_made_good_by_a_scan_of_all(
         for number in range(limit + 100):  # events, of which no two in a row are alike
             os.close(os.open(files[number % 2], os.O_WRONLY))
         path = library.add("late/a.nsp")
-        within(20, lambda: path in ids(store))
+        wait_for(lambda: path in ids(store))
 
 
 @short_and_long(count=(300, 5000))
@@ -197,12 +192,12 @@ def test_a_folder_that_is_moved_in_and_out_keeps_its_ids(
     inside = library.folder / "inside"
     with running(scanner):
         os.rename(outside.folder, inside)
-        within(30, lambda: len(ids(store)) == count + 1)
+        wait_for(lambda: len(ids(store)) == count + 1)
         before = ids(store)
         os.rename(inside, outside.folder)
-        within(5, lambda: len(ids(store)) == 1)
+        wait_for(lambda: len(ids(store)) == 1)
         os.rename(outside.folder, inside)
-        within(30, lambda: ids(store) == before)
+        wait_for(lambda: ids(store) == before)
 
 
 def test_a_library_folder_that_is_away_waits_for_its_return(
@@ -215,10 +210,10 @@ def test_a_library_folder_that_is_away_waits_for_its_return(
     with running(scanner):
         before = ids(store)
         os.rename(library.folder, away)
-        within(2, lambda: not ids(store))
+        wait_for(lambda: not ids(store))
         assert [item.state for item in store.entries.files()] == ["offline"]
         os.rename(away, library.folder)
-        within(2, lambda: ids(store) == before and scanner.state.watched)
+        wait_for(lambda: ids(store) == before and scanner.state.watched)
 
 
 @contextlib.contextmanager
@@ -246,14 +241,14 @@ def test_a_disk_that_is_pulled_and_put_back_keeps_its_ids(
     scanner = catalogd.Scanner(store, often)
     with mounted(disk.folder, library.folder):
         scanner.start()
-        within(10, lambda: len(ids(store)) == 20)
+        wait_for(lambda: len(ids(store)) == 20)
         before = ids(store)
     try:
-        within(3, lambda: not ids(store))
+        wait_for(lambda: not ids(store))
         with mounted(disk.folder, library.folder):
-            within(3, lambda: ids(store) == before)
+            wait_for(lambda: ids(store) == before)
             path = library.add("0/new.nsp")
-            within(3, lambda: path in ids(store))
+            wait_for(lambda: path in ids(store))
     finally:
         scanner.stop()
 
@@ -272,9 +267,9 @@ def test_a_clean_unplug_is_one_line(
             library.add(f"{number}/{number}.nsp")
         caplog.set_level(logging.INFO)
         scanner.start()
-        within(20, lambda: caplog.messages)  # the first scan has ended
+        wait_for(lambda: caplog.messages)  # the first scan has ended
     try:
-        within(10, lambda: not ids(store))
+        wait_for(lambda: not ids(store))
         told = f"{root} is offline: it is empty. Its entries are kept."
         time.sleep(1)
         assert caplog.messages[1:] == [told]
@@ -295,11 +290,10 @@ def test_many_folders_that_are_removed_at_once_are_gone_soon(
         library.add(f"games/{number}/{number}.nsp")
     kept = library.add("a.nsp")
     with running(scanner):
-        within(60, lambda: len(ids(store)) == count + 1)
+        wait_for(lambda: len(ids(store)) == count + 1)
         shutil.rmtree(library.folder / "games")
-        within(10, lambda: ids(store).keys() == {kept})
-        within(
-            10,
+        wait_for(lambda: ids(store).keys() == {kept})
+        wait_for(
             lambda: {item.state for item in store.entries.files()} == {"here", "gone"},
         )
     assert not [row for row in caplog.records if row.levelno >= logging.WARNING]
@@ -320,9 +314,9 @@ def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
     disk.add("deep/a.nsp")
     with running(scanner, watched=kinds is None):
         with mounted(disk.folder, library.folder):
-            within(3, lambda: len(ids(store)) == 1)
-        within(3, lambda: not ids(store))
-        within(3, lambda: scanner.state.folders == {str(library.folder): None})
+            wait_for(lambda: len(ids(store)) == 1)
+        wait_for(lambda: not ids(store))
+        wait_for(lambda: scanner.state.folders == {str(library.folder): None})
         scans = counted(scanner)
         elsewhere = Library(tmp_path / "elsewhere")
         with mounted(disk.folder, elsewhere.folder):
@@ -336,17 +330,17 @@ def test_a_folder_that_appears_is_found_at_once(
     library.folder.rmdir()
     scanner.start()
     try:
-        within(5, lambda: scanner.state.finished)
+        wait_for(lambda: scanner.state.finished)
         library.folder.with_name("another").mkdir()
         library.folder.mkdir()
-        within(3, lambda: scanner.state.watched)
+        wait_for(lambda: scanner.state.watched)
         path = library.add("a.nsp")
-        within(3, lambda: path in ids(store))
+        wait_for(lambda: path in ids(store))
         before = ids(store)
         os.rename(library.folder, library.folder.with_name("away"))
-        within(3, lambda: not ids(store))
+        wait_for(lambda: not ids(store))
         os.rename(library.folder.with_name("away"), library.folder)
-        within(3, lambda: ids(store) == before)
+        wait_for(lambda: ids(store) == before)
     finally:
         scanner.stop()
 
@@ -375,8 +369,8 @@ def test_another_disk_at_a_watched_path_is_noticed(
         before = ids(store)
         with small_disk(library.folder, 2**20):
             other = library.add("b.nsp")
-            within(3, lambda: ids(store).keys() == {other})
-        within(3, lambda: ids(store) == before)
+            wait_for(lambda: ids(store).keys() == {other})
+        wait_for(lambda: ids(store) == before)
 
 
 # What cannot be watched
@@ -439,9 +433,9 @@ def test_a_folder_that_cannot_be_watched_is_scanned_at_intervals(
     scanner = catalogd.Scanner(store, often)
     with running(scanner, watched=False):
         path = library.add("a.nsp")
-        within(3, lambda: path in ids(store))
+        wait_for(lambda: path in ids(store))
         library.add("deep/b.nsp")
-        within(3, lambda: len(ids(store)) == 2)
+        wait_for(lambda: len(ids(store)) == 2)
         assert not scanner.catch_up()
     text = f"{library.folder} is scanned at intervals, not watched: {reason}."
     assert [row for row in caplog.messages if "intervals" in row] == [text]
@@ -478,7 +472,7 @@ def test_a_watched_folder_is_read_again_after_a_day(
         time.sleep(0.5)
         assert not scans.called  # the mounts are as they were
         monkeypatch.setattr(catalogd, "REREAD_SECONDS", 0)
-        within(2, lambda: scans.called)
+        wait_for(lambda: scans.called)
 
 
 def test_all_is_read_again_after_a_scan_that_failed(
@@ -498,8 +492,8 @@ def test_all_is_read_again_after_a_scan_that_failed(
         with monkeypatch.context() as patch:
             patch.setattr(store.entries, "add_files", fail)
             path = library.add("a.nsp")
-            assert failed.wait(5)
-        within(3, lambda: path in ids(store))
+            assert failed.wait(60)
+        wait_for(lambda: path in ids(store))
 
 
 def test_a_scanner_that_cannot_begin_tries_again(
@@ -518,8 +512,8 @@ def test_a_scanner_that_cannot_begin_tries_again(
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "exclusive", refuse)
         scanner.start()
-        within(5, lambda: caplog.messages)
-    within(5, lambda: ids(store) and scanner.state.watched)
+        wait_for(lambda: caplog.messages)
+    wait_for(lambda: ids(store) and scanner.state.watched)
     scanner.stop()
 
 
@@ -532,7 +526,7 @@ def test_unfinished_downloads_cause_no_scan(
         time.sleep(0.8)
         assert not scans.called
         os.rename(part, library.folder / "a.nsp")
-        within(2, lambda: ids(store))
+        wait_for(lambda: ids(store))
 
 
 def test_mount_points_may_have_any_name(
@@ -604,10 +598,10 @@ def bytes_written() -> int:
 
 
 @pytest.mark.slow
-@short_and_long(count=(500, 100_000), seconds=(4, 600))
+@short_and_long(count=(500, 100_000), rounds=(20, 3000))
 def test_a_disk_sleeps_while_clients_and_a_page_poll(
     count: int,
-    seconds: int,
+    rounds: int,
     library: Library,
     store: catalogd.Store,
     settings: catalogd.Settings,
@@ -636,18 +630,17 @@ def test_a_disk_sleeps_while_clients_and_a_page_poll(
                 page.get(path)
 
         with running(scanner):
-            within(10, lambda: bool(scanner.state.finished))
-            time.sleep(1)  # what is old is dropped after a scan
+            wait_for(lambda: bool(scanner.state.finished))
+            wait_until_quiet(bytes_written)
             os.sync()
             pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
             read = sectors_read(device)
             poll()  # the first reader after a write notes it in the -shm file
             written = bytes_written()
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
+            for _ in range(rounds):
                 poll()
                 time.sleep(0.2)
             assert sectors_read(device) == read
             assert bytes_written() == written
             path = library.add("0/late.nsp")  # it is watched still
-            within(3, lambda: path in ids(store))
+            wait_for(lambda: path in ids(store))
