@@ -1900,7 +1900,7 @@ def test_a_released_store_gives_the_same_answers_when_it_is_upgraded(
     assert is_whole(str(released / "catalogd.db"))
 
 
-@pytest.mark.parametrize("version", [1, 4])
+@pytest.mark.parametrize("version", [1, 4, 8])
 def test_an_upgraded_store_equals_a_fresh_one(
     tmp_path: pathlib.Path, version: int
 ) -> None:
@@ -1926,14 +1926,16 @@ def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
             store.accounts.add_key(99, "nobody's", b"")
 
 
-def test_a_store_of_version_4_gives_the_same_answers_when_it_is_upgraded(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", [4, 8])
+def test_a_later_store_gives_the_same_answers_when_it_is_upgraded(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     monkeypatch.setattr(catalogd, "BATCH", 3)  # entries are written in several
-    released = data_folder(tmp_path / "released", 4)
-    answers = json.loads((HERE_FILES / "version4.json").read_text("utf-8"))
-    with contextlib.closing(sqlite3.connect(released / "catalogd.db")) as db, db:
-        db.execute("UPDATE entries SET kind = 'base', title = '?'")  # and made again
+    released = data_folder(tmp_path / "released", version)
+    answers = json.loads((HERE_FILES / f"version{version}.json").read_text("utf-8"))
+    if version < catalogd.SCHEMA_VERSION:
+        with contextlib.closing(sqlite3.connect(released / "catalogd.db")) as db, db:
+            db.execute("UPDATE entries SET kind = 'base', title = '?'")  # made again
     with upgraded(released, lambda: float(answers["now"])) as store:
         entries = store.entries
         assert json.loads(entries.list_json()) == answers["list"]
@@ -1944,6 +1946,24 @@ def test_a_store_of_version_4_gives_the_same_answers_when_it_is_upgraded(
         files = {entry: entries.details(entry)["file"] for entry in answers["files"]}
         assert files == answers["files"]
     assert is_whole(str(released / "catalogd.db"))
+
+
+def test_a_store_of_version_8_keeps_its_file_names_queues_and_uploads(
+    tmp_path: pathlib.Path,
+) -> None:
+    answers = json.loads((HERE_FILES / "version8.json").read_text("utf-8"))
+    released = data_folder(tmp_path / "released", 8)
+    with upgraded(released, lambda: float(answers["now"])) as store:
+        rows = store.entries.by_age()
+        names = catalogd.distinct_file_names(rows, catalogd.MAX_CONSOLE_NAME_BYTES)
+        assert names == answers["file_names"]
+        for account in ("1", "2"):
+            assert store.queue.sent(int(account)) == answers["sent"][account]
+            assert store.queue.items(int(account)) == answers["items"][account]
+        assert catalogd.Uploads(store.database).all() == answers["uploads"]
+        assert store.devices.by_server() == answers["devices"]
+        images = store.entries.icons.of_titles().values()
+        assert [[*image] for image in images] == answers["title_images"]
 
 
 def test_a_store_of_version_4_keeps_its_accounts_and_queues(
