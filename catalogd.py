@@ -764,8 +764,10 @@ DEVICE_CHANGES = {
 }
 NEW_DEVICE = {**DEVICE_CHANGES, "name": KEY["label"]}
 NEW_DEVICE |= {"target": CONSOLE["target"]._replace(required=True)}
-ACCOUNT = {**LOGIN, "admin": Field(bool)}
-ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool)}
+OWN_PASSWORD = {"own_password": Field(str)}  # of the admin who calls
+CONFIRMED = {"own_password": LOGIN["password"]}
+ACCOUNT = {**LOGIN, "admin": Field(bool), **OWN_PASSWORD}  # wanted for an admin
+ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool), **CONFIRMED}
 ENTRY_TEXTS = {
     "name": Field(str, min_length=1, max_length=500),
     "description": Field(str, max_length=20_000),
@@ -6667,7 +6669,8 @@ def note(name: str, text: str) -> None:
 
 def changed(body: Mapping[str, Any]) -> str:
     """Return which fields were changed, for the log, and the values of booleans."""
-    told = (f"{n} = {v}" if type(v) is bool else n for n, v in body.items())
+    values = {n: v for n, v in body.items() if n not in OWN_PASSWORD}
+    told = (f"{n} = {v}" if type(v) is bool else n for n, v in values.items())
     return ", ".join(told)
 
 
@@ -6764,7 +6767,7 @@ class Web:
         self.backups = Backups(database.path, database.clock, settings)
         self.health = Health(scanner, self.backups)
         self.consoles = Consoles(store)
-        self.guesses = Guesses()
+        self.guesses, self.passwords = Guesses(), Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
         self.directory = Latest(store.entries.version, self._name_files)
         owners: list[Any] = [kind(self) for kind in Calls.__subclasses__()]
@@ -6869,7 +6872,10 @@ class Web:
 
 
 def request_body() -> bytes:
-    """Return the JSON of the request. :raises bottle.HTTPError: 413 or 415."""
+    """Return the JSON of the request, which a DELETE may leave out.
+    :raises bottle.HTTPError: 413 or 415."""
+    if bottle.request.method == "DELETE" and not bottle.request.content_length > 0:
+        return b"{}"
     kind = bottle.request.content_type.partition(";")[0].strip().lower()
     if kind != "application/json":
         raise bottle.HTTPError(415)
@@ -6918,6 +6924,62 @@ def base_url(settings: Settings) -> str:
     return settings.base_url or called.geturl()
 
 
+class Passwords:
+    """Checks of passwords and of the setup code, one at a time since they are costly.
+    Wrong ones delay the next check."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self.accounts = accounts
+        self.account_throttle, self.address_throttle = Throttle(), Throttle()
+        self._good: dict[tuple[int, str], bool] = {}  # by account and address
+        self._lock = threading.Lock()
+
+    def check(self, name: str, password: str, why: str = "wrong_login") -> int:
+        """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
+        name, address = normalized(name.strip()), caller_address()
+        with self._lock:
+            account, stored = self.accounts.credentials(name) or (0, None)
+            subjects = [(self.address_throttle, address)]
+            caller = session_holder(self.accounts)
+            has_session = caller is not None and caller.account == account
+            # An address where the account was signed in cannot be locked out by others.
+            if not has_session and (account, address) not in self._good:
+                # The hash: the count starts again with a new password.
+                subjects.append((self.account_throttle, stored or name.casefold()))
+            for throttle, subject in subjects:
+                throttle.check(subject)
+            is_right = password_matches(password, stored)
+            for throttle, subject in subjects:
+                throttle.record(is_right, subject)
+            if not is_right:
+                wrong = WrongPassword(why)
+                # People type passwords there: only the name of an account is logged.
+                wrong.logged = f" The account: {name}." if stored else ""
+                raise wrong
+            self._good[account, address] = True
+            for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
+                del self._good[oldest]
+        return account
+
+    def check_own(self, caller: Caller, body: Mapping[str, Any]) -> None:
+        """Check that the caller is who signed in, and not somebody at the browser or
+        with a stolen cookie. :raises Problem: no password, or as `check`."""
+        if "own_password" not in body:
+            raise Problem("field_missing", "own_password")
+        self.check(caller.name, body["own_password"], "wrong_current_password")
+
+    def check_code(self, code: str) -> None:
+        """Check the setup code. Guesses delay their own address alone: its 59 bits need
+        no more. :raises WrongPassword, TooManyTries:"""
+        with self._lock:
+            address = caller_address()
+            self.address_throttle.check(address)
+            is_right = is_code(code, self.accounts.setup_code())
+            self.address_throttle.record(is_right, address)
+        if not is_right:
+            raise WrongPassword("wrong_setup_code")
+
+
 class Calls:
     """Base of the classes that answer calls. Each has one subject."""
 
@@ -6928,7 +6990,7 @@ class Calls:
         self.queue = web.store.queue
         self.devices = web.store.devices
         self.addresses = web.store.addresses
-        self.consoles = web.consoles
+        self.consoles, self.passwords = web.consoles, web.passwords
         self.directory = web.directory
         self.settings = web.settings
         self.scanner = web.scanner
@@ -6959,9 +7021,7 @@ class SignInCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self.account_throttle, self.address_throttle = Throttle(), Throttle()
-        self._good: dict[tuple[int, str], bool] = {}  # by account and address
-        self._lock = threading.Lock()  # one costly check at a time
+        self._setup_lock = threading.Lock()
 
     @route("GET /web/me", access="open")
     def me(self) -> dict[str, Any]:
@@ -6978,64 +7038,28 @@ class SignInCalls(Calls):
     @route("POST /web/setup", access="open", fields=SETUP, runs="passwords")
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         reject_other_sites(self.settings)
-        with self._lock:
+        with self._setup_lock:
             if self.accounts.exist():
                 raise Conflict("has_account")
-            self._check_setup_code(body["code"])
+            self.passwords.check_code(body["code"])
             name = check_account_name(body["username"])
             password = hash_password(check_password(body["password"]))
             account = self.accounts.add(name, password)
         note(name, "made this account, the first one")
         return self._sign_in(account)
 
-    def _check_setup_code(self, code: str) -> None:
-        subject = "the setup code"  # of all addresses together: one program has many
-        self.address_throttle.check(subject)
-        is_right = is_code(code, self.accounts.setup_code())
-        self.address_throttle.record(is_right, subject)
-        if not is_right:
-            raise WrongPassword("wrong_setup_code")
-
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         reject_other_sites(self.settings)
-        return self._sign_in(self._check_login(body["username"], body["password"]))
+        return self._sign_in(self.passwords.check(body["username"], body["password"]))
 
     @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
     def client_login(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        account = self._check_login(body["username"], body["password"])
+        account = self.passwords.check(body["username"], body["password"])
         label, key = "signed in by a client", new_key()
         self.accounts.add_key(account, label, hash_token(key), by_login=True)
         note(self.accounts.name_of(account), "signed in by a client, which has a key")
         return {"api_key": key}
-
-    def _check_login(self, name: str, password: str, why: str = "wrong_login") -> int:
-        """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
-        name = normalized(name.strip())
-        address = caller_address()
-        with self._lock:
-            account, stored = self.accounts.credentials(name) or (0, None)
-            subjects = [(self.address_throttle, address)]
-            caller = session_holder(self.accounts)
-            has_session = caller is not None and caller.account == account
-            # An address where the account was signed in cannot be locked out by others.
-            if not has_session and (account, address) not in self._good:
-                # The hash: the count starts again with a new password.
-                subjects.append((self.account_throttle, stored or name.casefold()))
-            for throttle, subject in subjects:
-                throttle.check(subject)
-            is_right = password_matches(password, stored)
-            for throttle, subject in subjects:
-                throttle.record(is_right, subject)
-            if not is_right:
-                wrong = WrongPassword(why)
-                # People type passwords there: only the name of an account is logged.
-                wrong.logged = f" The account: {name}." if stored else ""
-                raise wrong
-            self._good[account, address] = True
-            for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
-                del self._good[oldest]
-        return account
 
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)
@@ -7066,7 +7090,7 @@ class SignInCalls(Calls):
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
-        self._check_login(caller.name, body["old"], "wrong_current_password")
+        self.passwords.check_own(caller, {"own_password": body["old"]})
         self.accounts.change(caller.account, hash_password(new), keep=caller.credential)
         note(caller.name, "changed the own password")
 
@@ -7096,6 +7120,8 @@ class AccountCalls(Calls):
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
+        if body.get("admin"):
+            self.passwords.check_own(caller, body)
         account = self.accounts.add(name, password, body.get("admin", False))
         role = "admin" if body.get("admin") else "member"
         note(caller.name, f"made the account {name}, {role}")
@@ -7105,14 +7131,18 @@ class AccountCalls(Calls):
     def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
         password = body.get("password")
         new = None if password is None else hash_password(check_password(password))
+        self.passwords.check_own(caller, body)
         keep = caller.credential
         name = self.accounts.change(int(account), new, body.get("admin"), keep)
         note(caller.name, f"changed the account {name} ({changed(body)})")
 
-    @route(f"DELETE {ONE_ACCOUNT}", access="admin")
-    def remove_account(self, caller: Caller, account: str) -> None:
+    @route(f"DELETE {ONE_ACCOUNT}", "admin", OWN_PASSWORD, "passwords")
+    def remove_account(self, caller: Caller, body: Row, account: str) -> None:
         if int(account) == caller.account:
             raise Conflict("own_account")
+        admins = [row["id"] for row in self.accounts.all() if row["admin"]]
+        if int(account) in admins:
+            self.passwords.check_own(caller, body)
         note(caller.name, f"removed the account {self.accounts.remove(int(account))}")
 
 
@@ -7253,8 +7283,9 @@ class LibraryCalls(Calls):
         told |= {"queue": {status: counts[status] for status in QUEUE_STATUSES}}
         return {**told, **self.health_state()} if caller.admin else told
 
-    @route("GET /web/backup/file", access="admin", runs=OWN_THREAD)
-    def backup_file(self, caller: Caller) -> bottle.HTTPResponse:
+    @route("POST /web/backup/file", "admin", CONFIRMED, OWN_THREAD)
+    def backup_file(self, caller: Caller, body: Row) -> bottle.HTTPResponse:
+        self.passwords.check_own(caller, body)
         if file := self.backups.last():
             name = os.path.basename(file.path)
             note(caller.name, f"downloaded the backup {name}")
@@ -8367,6 +8398,7 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .question article { padding: 1.5rem; }
 .question .actions { justify-content: flex-end; margin-top: 1.25rem; }
 .question p { overflow-wrap: break-word; }
+.question form { display: grid; gap: .5rem; margin-top: 1rem; }
 
 /* Queue */
 .items { --cover: min(3.25rem, 15vw); margin-bottom: 1.5rem; }
@@ -9178,6 +9210,7 @@ const WORDS = {
   },
   changePassword: "Change password",
   oldPassword: "Current password",
+  ownPassword: "Your password",
   newPassword: "New password",
   passwordChanged: "Changed the password. Your other browsers were signed out.",
   console: "Programs on the console",
@@ -9228,6 +9261,8 @@ const WORDS = {
   noBackup: "No backup was made yet.",
   lastBackup: (time, size) => `Last backup ${time}, ${size}.`,
   downloadBackup: "Download",
+  backupQuestion:
+    "Download the latest backup? It has the names, lists and consoles of everyone.",
   server: "About",
   serverVersion: text => `catalogd ${text}`,
   serverAddress: "Address of this page",
@@ -9255,8 +9290,8 @@ const WORDS = {
   isAdmin: "Is an admin",
   makeAdmin: "Make admin",
   makeMember: "Make member",
-  isAdminNow: name => `${name} is an admin now.`,
-  isMemberNow: name => `${name} is a member now.`,
+  adminQuestion: name => `Make ${name} an admin?`,
+  memberQuestion: name => `Make ${name} a member?`,
   setPassword: "Set password",
   newPasswordOf: name => `New password of ${name}`,
   passwordSet: name => `Changed the password of ${name}; all sessions ended.`,
@@ -9894,6 +9929,19 @@ async function request(method, path, body, etag) {
   setConnected(true);
   if (!response.ok) throw await rejected(data);
   return {data, etag: response.headers.get("ETag")};
+}
+
+/** Have the browser save the file that a POST is answered with. */
+async function saveFile(path, body) {
+  const headers = {"Content-Type": "application/json"};
+  const options = {method: "POST", headers, body: JSON.stringify(body)};
+  const {response, json} = await reach(path, options);
+  if (!response.ok) throw await rejected(await json());
+  const link = document.createElement("a");
+  const name = response.headers.get("Content-Disposition").match(/filename="(.+?)"/);
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name[1];
+  link.click();
 }
 
 /** Return an answer that has begun, and a function that returns its JSON.
@@ -11147,9 +11195,10 @@ function isOutside({target, currentTarget: dialog, clientX: x, clientY: y}) {
   return target === dialog && (x < left || x > right || y < top || y > bottom);
 }
 
-/** @typedef {{yes: string, act: () => any}} Choice */
-/** @typedef {{text: string, no?: string, isDanger?: boolean} & (Choice |
- *   {choices: Choice[]})} Question one answer besides "no", or several */
+/** @typedef {{yes: string, act: (fields?: Fields) => any}} Choice */
+/** @typedef {{text: string, no?: string, isDanger?: boolean, isSecured?: boolean} &
+ *   (Choice | {choices: Choice[]})} Question one answer besides "no", or several. One
+ * that is secured wants the own password, which `act` gets */
 /** @typedef {Question & {settle: (done?: any) => void}} OpenQuestion */
 
 /** Ask before `act` is done. Returns a Promise that is settled when it was done, or
@@ -11164,30 +11213,46 @@ function ask(question) {
 function closeQuestion(act) {
   const {question} = state;
   if (!question) return;
-  update({question: null});
+  update({question: null, drafts: {...state.drafts, question: undefined}});
   stepOutOf("question");
   question.settle(act?.());
 }
 
 /** @param {Question} question */
-function renderQuestion({text, no = WORDS.cancel, isDanger, ...rest}) {
+function renderQuestion({text, no = WORDS.cancel, isDanger, isSecured, ...rest}) {
   const choices = "choices" in rest ? rest.choices : [rest];
+  const submit = async fields => {
+    await choices[0].act(fields);
+    closeQuestion();
+  };
+  const answers = [
+    button(no, () => closeQuestion(), {name: "no"}),
+    choices.map(({yes, act}, n) =>
+      h.button(
+        {
+          name: `yes${n}`,
+          class: isDanger ? "danger" : "primary",
+          type: isSecured ? "submit" : "button",
+          onclick: isSecured ? null : () => closeQuestion(act),
+        },
+        yes,
+      ),
+    ),
+  ];
   return renderDialog(
     "question",
     {class: "question", "aria-labelledby": "question-text"},
     closeQuestion,
     h.p({id: "question-text"}, text),
-    h.div(
-      "actions",
-      button(no, () => closeQuestion(), {name: "no"}),
-      choices.map(({yes, act}, n) =>
-        button(yes, () => closeQuestion(act), {
-          name: `yes${n}`,
-          class: isDanger ? "danger" : "primary",
-        }),
-      ),
-    ),
+    isSecured
+      ? form("question", submit, renderOwnPassword(OPENED), h.div("actions", answers))
+      : h.div("actions", answers),
   );
+}
+
+function renderOwnPassword(props) {
+  const name = renderUsername(state.account.name);
+  return [name, field(WORDS.ownPassword, "own_password", {...PASSWORD, ...props})];
 }
 
 // Views: forms
@@ -12994,15 +13059,17 @@ function rowButton(label, name, act, style = "plain") {
 }
 
 /** A button that asks before it does what cannot be undone. */
-function askingButton(label, name, question, act) {
-  const open = () => ask({text: question, yes: label, act, isDanger: true});
+function askingButton(label, name, question, act, isSecured = false) {
+  const open = () => ask({text: question, yes: label, act, isDanger: true, isSecured});
   return rowButton(label, name, open, "plain danger");
 }
 
 /** A button that ends a thing, and its row with it.
  * @param {string} path of the row, such as "keys/ID" */
-function endButton(label, path, name, question) {
-  return askingButton(label, name, question, () => changeList("DELETE", path));
+function endButton(label, path, name, question, isSecured = false) {
+  const end = fields => changeRow("DELETE", path, fields);
+  const act = isSecured ? end : () => attempt(end);
+  return askingButton(label, name, question, act, isSecured);
 }
 
 /** A form in a row, which a button opens.
@@ -13887,8 +13954,10 @@ function renderBackup() {
 function renderLastBackup({kept, made_at: time, size}) {
   const none = kept ? WORDS.noBackup : WORDS.backupsOff;
   const text = time ? WORDS.lastBackup(formatTime(time), formatBytes(size)) : none;
-  const file = {class: "button", href: "web/backup/file", download: true};
-  return h.div("scan-line", h.p("meta", text), time && h.a(file, WORDS.downloadBackup));
+  const yes = WORDS.downloadBackup;
+  const act = fields => saveFile("web/backup/file", fields);
+  const open = () => ask({text: WORDS.backupQuestion, yes, act, isSecured: true});
+  return h.div("scan-line", h.p("meta", text), time && button(yes, open));
 }
 
 function renderAbout() {
@@ -13988,6 +14057,7 @@ function renderAddAccount() {
         field(WORDS.password, "password", NEW_PASSWORD),
       ),
       h.label("check", h.input({type: "checkbox", name: "admin"}), WORDS.isAdmin),
+      state.drafts.account?.admin && renderOwnPassword(),
       h.button(null, WORDS.add),
     ),
   );
@@ -14007,10 +14077,13 @@ function accountRow(account) {
   const change = admin ? WORDS.makeMember : WORDS.makeAdmin;
   const password = {...NEW_PASSWORD, ...OPENED};
   const formName = `password-${id}`;
+  const path = `accounts/${id}`;
+  const act = fields => changeRow("POST", path, {admin: !admin, ...fields});
+  const text = (admin ? WORDS.memberQuestion : WORDS.adminQuestion)(name);
   const actions = [
-    rowButton(change, name, () => changeRole(account, !admin)),
+    rowButton(change, name, () => ask({text, yes: change, act, isSecured: true})),
     rowButton(WORDS.setPassword, name, () => openRowForm(formName)),
-    endButton(WORDS.remove, `accounts/${id}`, name, WORDS.removeQuestion(name)),
+    endButton(WORDS.remove, path, name, WORDS.removeQuestion(name), admin),
   ];
   return {
     id,
@@ -14022,17 +14095,9 @@ function accountRow(account) {
       fields => setPassword(account, fields),
       renderUsername(name),
       field(WORDS.newPasswordOf(name), "password", password),
+      renderOwnPassword(),
     ),
   };
-}
-
-/** @param {Pick<ListedAccount, "id" | "name">} account */
-function changeRole({id, name}, admin) {
-  const undo = {label: WORDS.undo, act: () => changeRole({id, name}, !admin)};
-  return attempt(async () => {
-    await changeRow("POST", `accounts/${id}`, {admin});
-    toast(admin ? WORDS.isAdminNow(name) : WORDS.isMemberNow(name), false, undo);
-  });
 }
 
 /** @param {ListedAccount} account */

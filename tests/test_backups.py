@@ -19,7 +19,7 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import Clock, refuse
+from conftest import PASSWORD, Clock, refuse
 
 DAY = 86400
 NIGHT = "catalogd-2027-01-15.db"  # of conftest's clock
@@ -94,13 +94,14 @@ def test_admins_see_the_last_copy_and_download_it(
 ) -> None:
     state = {"kept": 7}
     assert signed_in.get("/web/status").json["backup"] == state
-    signed_in.get("/web/backup/file", status=404)
+    own = {"own_password": PASSWORD}
+    signed_in.post_json("/web/backup/file", own, status=404)
     backups.make()
     path = pathlib.Path(backups.folder, NIGHT)
     made_at = catalogd.stamp(path.stat().st_mtime)
     state |= {"made_at": made_at, "size": path.stat().st_size}
     assert signed_in.get("/web/status").json["backup"] == state
-    answer = signed_in.get("/web/backup/file")
+    answer = signed_in.post_json("/web/backup/file", own)
     assert answer.body == path.read_bytes()
     assert f'filename="{NIGHT}"' in answer.headers["Content-Disposition"]
 
@@ -111,8 +112,9 @@ def test_a_member_sees_no_backup(
     backups.make()
     store.accounts.add("ben", "hash", admin=True)
     store.accounts.change(store.accounts.id_of("anna"), admin=False)
-    for path in ("/web/status", "/web/backup/file"):
-        signed_in.get(path, status=403)
+    signed_in.get("/web/status", status=403)
+    own = {"own_password": PASSWORD}
+    assert "error" in signed_in.post_json("/web/backup/file", own, status=403).json
 
 
 @pytest.mark.parametrize("fault", ["the disk", "the folder"])

@@ -11,6 +11,7 @@ import catalogd
 from conftest import PASSWORD, Clock
 
 NEW = "battery staple"
+OWN = {"own_password": PASSWORD}
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +63,10 @@ def test_what_an_admin_does_with_accounts_is_logged(
     lines(caplog)
     fields = {"username": "ben", "password": PASSWORD}
     signed_in.post_json("/web/accounts", fields)
-    fields = {"username": "cleo", "password": PASSWORD, "admin": True}
+    fields = {"username": "cleo", "password": PASSWORD, "admin": True, **OWN}
     cleo = signed_in.post_json("/web/accounts", fields).json["id"]
-    signed_in.post_json(f"/web/accounts/{cleo}", {"admin": False, "password": NEW})
+    changes = {"admin": False, "password": NEW, **OWN}
+    signed_in.post_json(f"/web/accounts/{cleo}", changes)
     signed_in.delete(f"/web/accounts/{cleo}")
     assert [line.partition(": ")[2] for line in lines(caplog)] == [
         "anna made the account ben, member.",
@@ -111,6 +113,18 @@ def test_what_becomes_of_devices_is_logged(
         "anna removed the device 'Den', ID.",
         "anna paired the device 'Attic', ID.",
     ]
+
+
+def test_the_download_of_a_backup_is_logged(
+    signed_in: webtest.TestApp,
+    service: catalogd.Web,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service.backups.make()
+    lines(caplog)
+    signed_in.post_json("/web/backup/file", OWN)
+    [line] = lines(caplog)
+    assert re.search(r"9: anna downloaded the backup catalogd-[0-9-]+\.db\.$", line)
 
 
 def test_what_was_refused_is_not_logged_as_done(

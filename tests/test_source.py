@@ -165,7 +165,7 @@ POST   /web/links                        admin
 DELETE /web/links/<entry_id>             admin
 GET    /web/tidy                         admin
 GET    /web/status                       admin
-GET    /web/backup/file                  admin
+POST   /web/backup/file                  admin
 GET    /web/entries/<entry_id>           session
 POST   /web/entries/<entry_id>           admin
 POST   /web/entries/<entry_id>/undo      admin
@@ -188,7 +188,7 @@ GET    /api/list                         lists
 GET    /web/entries                      lists
 GET    /api/download/<entry_id>          own thread
 GET    /web/download/<entry_id>          own thread
-GET    /web/backup/file                  own thread
+POST   /web/backup/file                  own thread
 GET    /web/consoles                     own thread
 POST   /web/uploads                      own thread
 PATCH  /web/uploads/<upload>             own thread
@@ -200,6 +200,7 @@ POST   /web/login                        passwords
 POST   /web/password                     passwords
 POST   /web/accounts                     passwords
 POST   /web/accounts/<account:re:[0-9]{1,18}> passwords
+DELETE /web/accounts/<account:re:[0-9]{1,18}> passwords
 """
 
 

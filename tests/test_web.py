@@ -960,14 +960,18 @@ def test_setup_from_another_site_is_refused(
     browser.post_json("/web/setup", fields, headers=STRANGER, status=403)
 
 
-def test_the_setup_code_cannot_be_guessed_from_many_addresses(
-    browser: webtest.TestApp,
+def test_guesses_of_the_setup_code_delay_their_own_address_alone(
+    browser: webtest.TestApp, store: catalogd.Store
 ) -> None:
+    guest = {"REMOTE_ADDR": "10.0.0.1"}
     fields = {"code": "wrong", "username": "eve", "password": PASSWORD}
     for number in range(catalogd.Throttle.free_tries + 1):
-        browser.extra_environ["REMOTE_ADDR"] = f"10.0.0.{number}"
         is_free = number < catalogd.Throttle.free_tries
-        browser.post_json("/web/setup", fields, status=403 if is_free else 429)
+        status = 403 if is_free else 429
+        browser.post_json("/web/setup", fields, extra_environ=guest, status=status)
+    fields["code"] = store.accounts.setup_code()
+    browser.post_json("/web/setup", fields, extra_environ=guest, status=429)
+    browser.post_json("/web/setup", fields)
 
 
 def test_the_cookie_is_for_this_site_and_no_script(
@@ -1111,15 +1115,15 @@ def test_the_addresses_that_were_good_are_limited(
     monkeypatch.setattr(catalogd, "MAX_GOOD_ADDRESSES", 2)
     for number in range(5):
         sign_in(browser, extra_environ={"REMOTE_ADDR": f"10.0.0.{number}"})
-    good = [address for _, address in service.calls[catalogd.SignInCalls]._good]
+    good = [address for _, address in service.passwords._good]
     assert good == ["10.0.0.3", "10.0.0.4"]
 
 
 def test_a_right_password_is_taken_after_the_wait(
     browser: webtest.TestApp, key: str, service: catalogd.Web, clock: Clock
 ) -> None:
-    calls = service.calls[catalogd.SignInCalls]
-    calls.account_throttle.clock = calls.address_throttle.clock = clock
+    checks = service.passwords
+    checks.account_throttle.clock = checks.address_throttle.clock = clock
     for _ in range(catalogd.Throttle.free_tries):
         sign_in(browser, "wrong", status=403)
     wait = sign_in(browser, status=429).headers["Retry-After"]

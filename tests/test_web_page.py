@@ -10,6 +10,8 @@ import webtest
 import catalogd
 from conftest import PASSWORD, Clock, Library
 
+OWN = {"own_password": PASSWORD}
+
 
 def accounts(app: webtest.TestApp) -> dict[str, dict[str, Any]]:
     rows = app.get("/web/accounts").json["accounts"]
@@ -85,7 +87,7 @@ def test_an_admin_adds_a_member(signed_in: webtest.TestApp) -> None:
 
 
 def test_an_admin_adds_an_admin(signed_in: webtest.TestApp) -> None:
-    body = {"username": "ben", "password": "long enough", "admin": True}
+    body = {"username": "ben", "password": "long enough", "admin": True, **OWN}
     signed_in.post_json("/web/accounts", body)
     assert accounts(signed_in)["ben"]["admin"] is True
 
@@ -110,7 +112,7 @@ def test_a_new_password_ends_the_sessions_of_its_account(
     signed_in: webtest.TestApp, member: webtest.TestApp
 ) -> None:
     ben = accounts(signed_in)["ben"]["id"]
-    signed_in.post_json(f"/web/accounts/{ben}", {"password": "another one"})
+    signed_in.post_json(f"/web/accounts/{ben}", {"password": "another one", **OWN})
     assert member.get("/web/entries", status=403).json["error"] == "signed_out"
     member.post_json("/web/login", {"username": "ben", "password": "another one"})
 
@@ -119,7 +121,7 @@ def test_an_admin_who_sets_their_own_password_stays_signed_in(
     signed_in: webtest.TestApp,
 ) -> None:
     anna = accounts(signed_in)["anna"]["id"]
-    signed_in.post_json(f"/web/accounts/{anna}", {"password": "another one"})
+    signed_in.post_json(f"/web/accounts/{anna}", {"password": "another one", **OWN})
     signed_in.get("/web/entries")
 
 
@@ -127,7 +129,7 @@ def test_a_member_becomes_an_admin(
     signed_in: webtest.TestApp, member: webtest.TestApp
 ) -> None:
     ben = accounts(signed_in)["ben"]["id"]
-    signed_in.post_json(f"/web/accounts/{ben}", {"admin": True})
+    signed_in.post_json(f"/web/accounts/{ben}", {"admin": True, **OWN})
     assert member.get("/web/me").json["account"] == {"name": "ben", "admin": True}
 
 
@@ -136,7 +138,7 @@ def test_the_last_admin_cannot_be_demoted(
 ) -> None:
     anna = accounts(signed_in)["anna"]["id"]
     path = f"/web/accounts/{anna}"
-    body = {"admin": False, "password": "another one"}
+    body = {"admin": False, "password": "another one", **OWN}
     answer = signed_in.post_json(path, body, status=409)
     assert "last admin" in answer.json["message"]
     assert accounts(signed_in)["anna"]["admin"] is True
@@ -163,7 +165,7 @@ def test_an_admin_cannot_remove_their_own_account(
 def test_an_unknown_account_is_404(
     signed_in: webtest.TestApp, body: dict[str, Any], account: str
 ) -> None:
-    signed_in.post_json(f"/web/accounts/{account}", body, status=404)
+    signed_in.post_json(f"/web/accounts/{account}", {**body, **OWN}, status=404)
     signed_in.delete(f"/web/accounts/{account}", status=404)
 
 
@@ -171,8 +173,47 @@ def test_accounts_are_for_admins(member: webtest.TestApp) -> None:
     member.get("/web/accounts", status=403)
     body = {"username": "eve", "password": "long enough"}
     member.post_json("/web/accounts", body, status=403)
-    member.post_json("/web/accounts/1", {"admin": False}, status=403)
+    member.post_json("/web/accounts/1", {"admin": False, **OWN}, status=403)
     member.delete("/web/accounts/1", status=403)
+
+
+SECURED = {
+    "an admin is added": (
+        ("POST", "/web/accounts"),
+        {"username": "eve", "password": "long enough", "admin": True},
+    ),
+    "a member becomes an admin": (("POST", "/web/accounts/2"), {"admin": True}),
+    "another account gets a password": (
+        ("POST", "/web/accounts/2"),
+        {"password": "long enough"},
+    ),
+    "an admin becomes a member": (("POST", "/web/accounts/3"), {"admin": False}),
+    "an admin is removed": (("DELETE", "/web/accounts/3"), {}),
+    "the backup is downloaded": (("POST", "/web/backup/file"), {}),
+}
+
+
+@pytest.mark.parametrize("what", SECURED)
+def test_what_a_thief_of_the_session_would_do_wants_the_own_password(
+    signed_in: webtest.TestApp,
+    member: webtest.TestApp,
+    service: catalogd.Web,
+    what: str,
+) -> None:
+    service.store.accounts.add("cleo", "hash", admin=True)
+    service.backups.make()
+    before = accounts(signed_in)
+    (method, path), body = SECURED[what]
+    call = signed_in.post_json if method == "POST" else signed_in.delete_json
+    answer = call(path, body, status=400)
+    assert answer.json["message"] == "The field own_password is missing."
+    for _ in range(catalogd.Throttle.free_tries):
+        answer = call(path, {**body, "own_password": "a guess"}, status=403)
+        assert answer.json["reason"] == "wrong_current_password"
+    assert call(path, {**body, **OWN}, status=429).json["error"] == "too_many_tries"
+    service.passwords.address_throttle.wrong.clear()
+    assert accounts(signed_in) == before
+    call(path, {**body, **OWN}, status=200)
 
 
 # Signed-in browsers

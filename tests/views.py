@@ -390,6 +390,26 @@ def view_add_device_ready(page: Any, address: str) -> None:
     see(page, "Send puts your games on Bedroom now.")
 
 
+def view_own_password(page: Any, address: str) -> None:
+    settings(page, address, "people")
+    button(page, "Make admin Kim").click()
+    page.get_by_label("Your password").fill("a guess")
+    button(page.get_by_role("dialog"), "Make admin").click()
+    see(page, "The current password is wrong.")
+
+
+def view_set_password(page: Any, address: str) -> None:
+    settings(page, address, "people")
+    button(page, "Set password Kim").click()
+    page.get_by_label("Your password").wait_for()
+
+
+def view_new_admin(page: Any, address: str) -> None:
+    settings(page, address, "people")
+    page.get_by_role("checkbox").check()
+    page.get_by_label("Your password").scroll_into_view_if_needed()
+
+
 def view_add_device_ended(page: Any, address: str) -> None:
     ended = {"code": None, "expires_in": 0, "device": None, "ended": True}
     view_add_device_lines(page, address)
