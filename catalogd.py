@@ -2211,24 +2211,30 @@ def exclusive(folder: str, work: str, wait: float = 0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def named_problems(path: str) -> Iterator[None]:
-    """Turn errors of SQLite into Problems that name the database, or a full disk."""
+    """Turn errors of SQLite into Problems that name the database, or a full disk. One
+    that names another database passes."""
     try:
         with storage_problems():
             yield
     except (StorageFailed, StorageFull) as problem:
-        free = shutil.disk_usage(os.path.dirname(path)).free
-        if free < MIN_START_BYTES:
-            wanted = f"{MIN_START_BYTES / 1e6:.0f}"
-            room = f"{free / 1e6:.1f}"
-            raise StorageFull("no_room", path, wanted, room) from problem
+        if isinstance(problem.__context__, Problem):
+            raise
+        check_room(path, MIN_START_BYTES)
         raise type(problem)(f"{path}: {problem}") from problem
 
 
+def check_room(path: str, wanted: int) -> None:
+    """:raises StorageFull: the disk of a file has less free."""
+    free = shutil.disk_usage(os.path.dirname(path)).free
+    if free < wanted:
+        raise StorageFull("no_room", path, f"{wanted / 1e6:.1f}", f"{free / 1e6:.1f}")
+
+
 @contextlib.contextmanager
-def connected(path: str) -> Iterator[sqlite3.Connection]:
+def connected(path: str, name: str = "") -> Iterator[sqlite3.Connection]:
     """Open a database on its own, of whatever version. :raises Problem: it cannot be
-    used."""
-    with named_problems(path):
+    used, by its name, or else its path."""
+    with named_problems(name or path):
         wait = MAX_WRITE_WAIT_SECONDS
         connecting = sqlite3.connect(path, timeout=wait, isolation_level=None)
         with contextlib.closing(connecting) as db:
@@ -2240,7 +2246,7 @@ def copy_database(path: str, copy: str) -> None:
     """Write a whole copy of a database, of whatever version, which may be in use, in
     place of an earlier copy.
 
-    :raises Problem: another file is there, or it cannot be written.
+    :raises Problem: another file is there, or it cannot be written: the copy is named.
     """
     part = f"{copy}.{new_id()}.part"
     try:
@@ -2250,12 +2256,15 @@ def copy_database(path: str, copy: str) -> None:
         try:
             with connected(path) as db:
                 check_content(db)
-            with connected(path) as db, connected(part) as target:
+            with connected(path) as db, connected(part, copy) as target:
                 db.backup(target)
             os.replace(part, copy)
         except BaseException:
             os.unlink(part)
             raise
+    except StorageFull:  # what the part took is free again
+        check_room(copy, os.path.getsize(path))
+        raise
     except OSError as error:
         raise Problem("not_written", copy, refusal(error)) from error
 

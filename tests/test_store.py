@@ -6,6 +6,7 @@ import json
 import operator
 import os
 import pathlib
+import shutil
 import signal
 import sqlite3
 import stat
@@ -2303,11 +2304,43 @@ def test_a_full_disk_refuses_writes_and_nothing_else(disk: pathlib.Path) -> None
     assert is_whole(store.database.path)
 
 
+def test_a_backup_to_a_full_disk_names_the_copy_and_the_room_that_it_wants(
+    store: catalogd.Store, disk: pathlib.Path
+) -> None:
+    store.database.write("CREATE TABLE ballast AS SELECT zeroblob(1e6) AS bytes", ())
+    store.database.shrink()
+    size = os.path.getsize(store.database.path) / 1e6
+    (disk / "other").write_bytes(bytes(1_500_000))
+    copy = disk / "copy"
+    room = shutil.disk_usage(disk).free / 1e6
+    with pytest.raises(catalogd.StorageFull) as caught:
+        catalogd.copy_database(store.database.path, str(copy))
+    told = f"{copy}: The disk is full: {size:.1f} MB are wanted, {room:.1f} free."
+    assert str(caught.value) == told and room > 0.4
+    assert os.listdir(disk) == ["other"]
+
+
+def test_a_backup_that_may_take_no_more_names_the_copy(
+    store: catalogd.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = catalogd.sqlite3.connect
+
+    def connect(path: str, **options: Any) -> sqlite3.Connection:
+        return real("/dev/full" if path.endswith(".part") else path, **options)
+
+    monkeypatch.setattr(catalogd.sqlite3, "connect", connect)
+    copy = tmp_path / "copy"
+    with pytest.raises(catalogd.StorageFull) as caught:  # by a quota, perhaps
+        catalogd.copy_database(store.database.path, str(copy))
+    assert str(caught.value) == f"{copy}: The disk is full."
+    assert not copy.exists()
+
+
 def test_a_full_disk_is_called_that_at_the_start(disk: pathlib.Path) -> None:
     folder = str(disk / "data")
     opened(folder).thing.close()
     fill(disk / "ballast")
-    full = "catalogd.db: The disk is full: 1 MB are wanted, 0.0 free"
+    full = "catalogd.db: The disk is full: 1.0 MB are wanted, 0.0 free"
     with pytest.raises(catalogd.StorageFull, match=full):
         opened(folder)
 
