@@ -2378,6 +2378,11 @@ class Database:
         """Return a time as it is stored."""
         return stamp(self.clock() - days_ago * 86400)
 
+    def expiry(self, days: float) -> str:
+        """Return the time before which what lasts so many days has ended: nothing has
+        while the clock is not believed."""
+        return self.time(days) if self.clock.is_believed() else ""
+
     def version(self) -> int:
         """Return a number that changes with each transaction, also of other programs.
         SQLite tells it to a connection that does not write itself."""
@@ -2597,13 +2602,13 @@ class Uses:
             log.warning("The last uses of keys are lost: %s", problem)
             self.unwritten.clear()
 
-    def count(self, credential: str, is_first: bool = False) -> None:
-        """Count a use. The first one of a key is written at once: it is news that a
-        crash must not lose."""
+    def count(self, credential: str, is_news: bool = False) -> None:
+        """Count a use. One that is news is written at once: the first one of a key, or
+        the one that keeps it from its end."""
         with self._lock:
             count, _ = self.unwritten.get(credential, (0, ""))
             self.unwritten[credential] = (count + 1, self._database.time())
-        if is_first or self._is_late:
+        if is_news or self._is_late:
             self.try_to_write()
 
     def set_target(self, key: str, target: str) -> None:
@@ -2830,13 +2835,18 @@ class Accounts:
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
         row = self.database.row(
-            "SELECT account, name, admin, keys.id AS credential, last_used_at FROM keys"
+            "SELECT account, name, admin, keys.id AS credential,"
+            " last_used_at IS NULL OR unused_since < ? AS is_news FROM keys"
             " JOIN accounts ON accounts.id = account"
             " WHERE (digest = ? OR keys.id = ?) AND unused_since >= ?",
-            (digest, self._lent.get(digest), self.database.time(LOGIN_KEY_DAYS)),
+            (
+                self.database.time(LOGIN_KEY_DAYS),
+                *(digest, self._lent.get(digest)),
+                self.database.expiry(LOGIN_KEY_DAYS),
+            ),
         )
         if row:
-            self.uses.count(row["credential"], row.pop("last_used_at") is None)
+            self.uses.count(row["credential"], bool(row.pop("is_news")))
         return caller(row)
 
     def write_uses(self) -> None:
@@ -5377,9 +5387,7 @@ class Scanner:
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
             self.disks.images.covers |= tree.covers
-        is_believed = self.database.clock.is_believed()
-        forget_after = self.settings.forget_after
-        forget_before = self.database.time(forget_after) if is_believed else ""
+        forget_before = self.database.expiry(self.settings.forget_after)
         known = self.entries.files(None if self._is_whole(tops) else tops)
         copies = self.entries.copies
         read = self.disks.read
@@ -6592,7 +6600,6 @@ PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
-LAST_DATE = 253402300799  # in seconds: the end of the year 9999
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_OFFERED = 50  # queue items at once
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
@@ -7745,7 +7752,8 @@ def file_answer(
         file.served = served
         now = os.fstat(file.fileno())
         etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
-        modified = min(max(int(now.st_mtime), 0), LAST_DATE)
+        date = int(time.time())  # of the answer, which no file is younger than
+        modified = min(max(int(now.st_mtime), 0), date)
         sent, method = bottle.request.headers.raw, bottle.request.method
         status, start, stop = evaluate(sent, etag, modified, now.st_size, method)
         if status == 412:
@@ -7755,6 +7763,7 @@ def file_answer(
             "Content-Disposition": attachment(name),
             "Accept-Ranges": "bytes",
             "ETag": etag,
+            "Date": email.utils.formatdate(date, usegmt=True),
             "Last-Modified": email.utils.formatdate(modified, usegmt=True),
             "Content-Length": str(stop - start),
         }

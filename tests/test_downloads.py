@@ -98,6 +98,16 @@ def test_any_time_of_a_file_can_be_told(games: Games, mtime: int) -> None:
     assert answer.headers["Last-Modified"].endswith(" GMT")
 
 
+def test_a_file_of_the_future_is_not_younger_than_its_answer(games: Games) -> None:
+    tomorrow = time.time() + 86400
+    path = games.address(games.library.add("a.nsp", CONTENT, mtime=tomorrow))
+    for _ in range(20):  # none of them may fall between two seconds
+        answer = games.ask(path)
+        assert answer.headers["Last-Modified"] == answer.headers["Date"]
+    date = answer.headers["Date"]  # proves nothing of a file that may yet change
+    assert games.ask(path, If_Range=date, Range="bytes=1-").status == 200
+
+
 def test_a_file_that_is_gone_is_404(games: Games) -> None:
     path = games.add("a.nsp", CONTENT)
     (games.library.folder / "a.nsp").unlink()

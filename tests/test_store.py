@@ -1450,6 +1450,25 @@ def test_a_login_key_of_the_future_ends_ninety_days_after_a_use_by_a_right_clock
         accounts.write_uses()
 
 
+def test_a_login_key_goes_on_while_the_clock_is_ahead_and_after_it_was(
+    store: catalogd.Store, anna: int, clock: Clock
+) -> None:
+    for name in (b"used", b"unused"):
+        store.accounts.add_key(anna, "login", name, by_login=True)
+        assert store.accounts.key_holder(name)
+    store.close()
+    clock.now += 2000 * DAY
+    with opened(store.database.folder, clock) as started:
+        assert started.accounts.key_holder(b"used")
+        clock.now += 3600
+        started.drop_old()
+        assert started.accounts.key_holder(b"used")
+        assert not started.accounts.key_holder(b"unused")
+    clock.now -= 2000 * DAY
+    with opened(store.database.folder, clock) as corrected:
+        assert corrected.accounts.key_holder(b"used")
+
+
 # The file
 
 
