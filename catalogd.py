@@ -14680,16 +14680,19 @@ def open_store(
 
 
 def find_database(args: argparse.Namespace) -> str:
-    """Return its path, as the user who owns the data folder. :raises Problem: it is to
-    be there, and is not."""
+    """Return its path, as the user who owns the data folder, which may be a new one.
+    :raises Problem: the database is to be there, and is not."""
     become_owner(args.data_dir)
     path = database_path(args.data_dir)
     is_chosen = args.data_dir != os.path.abspath(default_data_folder())
+    is_backup = args.run is backup
     try:  # a mistyped folder must not become an empty database, nor a backup of one
-        if args.run is not serve and (is_chosen or args.run is backup):
+        is_doubted = is_backup or (is_chosen and args.run is not serve)
+        if is_doubted and (os.listdir(args.data_dir) or is_backup):
             os.stat(path)
     except OSError as error:
-        raise Problem(f"{args.data_dir}: cannot be used: {reason(error)}") from error
+        message = f"{error.filename}: cannot be used: {reason(error)}"
+        raise Problem(message) from error
     return path
 
 

@@ -296,6 +296,21 @@ def test_a_mistyped_data_folder_is_not_created(
     assert not typo.exists()
 
 
+def test_a_folder_that_is_there_and_empty_is_a_new_data_folder(
+    run: Run, refused: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("empty", "other"):
+        (tmp_path / name).mkdir()
+    with typed(monkeypatch, f"{PASSWORD}\n".encode()):
+        words = ("--password-stdin", "--data-dir", str(tmp_path / "empty"))
+        assert "Created the account" in run("user", "add", "anna", *words)
+    (tmp_path / "other" / "letter.txt").touch()
+    missing = tmp_path / "other" / "catalogd.db"
+    message = f"{missing}: cannot be used: No such file or directory."
+    assert refused("user", "list", "--data-dir", str(missing.parent)) == message
+    assert os.listdir(missing.parent) == ["letter.txt"]
+
+
 def test_there_is_no_backup_of_a_database_that_is_not_there(
     refused: Run, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
