@@ -533,6 +533,7 @@ SENTENCES = {
     " Format it as exFAT, or send this file by ftp: or lan:.",
     "card_refuses": "{} does not take the file: {}.",
     "ftp_not_ready": "The FTP server at {} is not ready: {}.",
+    "no_such_host": "No device has this name: {}.",
     "ftp_silent": "{} does not answer. Is the program open on the console?",
     "ftp_no_resume": "The console resumes no file: {}.",
     "ftp_closed": "The console takes no file now: {}. Is its FTP install open?",

@@ -239,9 +239,9 @@ def split_address(text: str, *schemes: str) -> Address:
     with contextlib.suppress(ValueError):  # its text may have a part of the password
         parts = urllib.parse.urlsplit(text)
         parts.port  # noqa: B018 - reading it checks it
-        if parts.scheme in schemes and parts.hostname:
+        if parts.scheme in schemes and (parts.hostname or "").encode("idna"):
             return parts
-    shown = without_password(text)
+    shown = one_line(without_password(text))
     raise Problem(f"{shown!r} is not an address such as {schemes[0]}://HOST.")
 
 
@@ -262,6 +262,7 @@ def read_key(settings: Settings) -> str:
 
 UNSAFE = re.compile(r'[\\/:*?"<>|\x00-\x1f\x7f\ud800-\udfff]')  # on an SD card
 MAX_NAME_BYTES = 240  # so that ".part" fits too
+MAX_REASON_CHARACTERS = 300  # of a reply that a person sees
 
 
 def safe_name(name: str) -> str:
@@ -310,6 +311,11 @@ def size_text(count: float) -> str:
     return f"{count:.0f} bytes"
 
 
+def number(text: str) -> int | None:
+    """Return a number that the other side tells, None for what is none."""
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration for a person, such as "3 min 20 s"."""
     minutes, rest = divmod(round(seconds), 60)
@@ -320,6 +326,11 @@ def printable(text: str) -> str:
     """Return a text as one line without keys, in which nothing steers the terminal."""
     text = re.sub(r"\bcatalogd_[\w-]{8,}", "catalogd_...", text)
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def one_line(text: str) -> str:
+    """Return a text from elsewhere, which may be long, as a short line."""
+    return printable(" ".join(text.split()))[:MAX_REASON_CHARACTERS]
 
 
 def width(character: str) -> int:
@@ -341,14 +352,16 @@ def without_password(address: str) -> str:
     return re.sub(r"(//[^/@:]*):.*@", r"\1:...@", address)
 
 
-def error_text(error: BaseException) -> str:
-    """Return the cause of a network error for a person, without a full stop."""
+def error_text(error: BaseException, secret: str = "") -> str:
+    """Return the cause of a network error for a person, without a full stop, and
+    without the secret that the other side may repeat."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, EOFError):
         return "the other side closed the connection"
     text = getattr(error, "strerror", None) or str(error)
-    return text.rstrip(". ") or "the connection broke"
+    text = text.replace(secret, "...") if secret else text
+    return one_line(text).rstrip(". ") or "the connection broke"
 
 
 # State ------------------------------------------------------------------------
@@ -453,6 +466,7 @@ class State:
 # Server -----------------------------------------------------------------------
 # The calls of the interface, over one connection.
 
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # reasons of ssl.SSLError
 TLS_ALERT = "\x15\x03"  # what servers for https answer to plain http, or this in a 400:
@@ -460,7 +474,7 @@ HTTPS_HINT = re.compile(rb"HTTPS (port|server)")
 
 
 def json_object(text: bytes) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(text)
         if isinstance(value, dict):
             return value
@@ -513,7 +527,8 @@ class Server:
         if status == 401:
             raise BadKey
         place = f"{self.address}{path.partition('?')[0]}"
-        message = str(answer.get("message") or f"{place} answers with status {status}.")
+        message = f"{place} answers with status {status}."
+        message = one_line(str(answer.get("message") or message))
         if status >= 500:
             message = message.rstrip(".")
             raise ServerOffline(f"{self.address} cannot answer now: {message}.")
@@ -527,8 +542,8 @@ class Server:
             is_new = self._connection.sock is None
             try:
                 self._connection.request(method, self._parts.path + path, data, headers)
-                answer = self._connection.getresponse()
-                body = answer.read()
+                with self._connection.getresponse() as answer:
+                    body = answer.read(MAX_ANSWER_BYTES)  # what is cut is no JSON
                 if answer.status == 400 and HTTPS_HINT.search(body):
                     raise Problem(self._speaks("https"))
                 return answer.status, json_object(body)
@@ -936,8 +951,7 @@ def whole_size(response: Response) -> int | None:
     """Return the size of the file that the response is a range of, None if unknown."""
     if response.status == 200:
         return response.length
-    total = response.headers.get("Content-Range", "").rpartition("/")[2]
-    return int(total) if total.isdecimal() else None
+    return number(response.headers.get("Content-Range", "").rpartition("/")[2])
 
 
 def strong_validator(headers: http.client.HTTPMessage) -> str:
@@ -1224,32 +1238,103 @@ INSTALL_FOLDER = "install:"  # Sphaira installs what is written to it
 HOMEBREW_FOLDER = "/switch"  # where .nro files go instead
 FTP_FINISH_SECONDS = 120.0  # that a console may take to finish a file
 FTP_REASON_SECONDS = 5.0  # that a console may take to say why it ended a transfer
+LOGIN_SECONDS = 30.0  # for connecting, the greeting and the login together
+MAX_REPLY_BYTES = 64 * 1024
+MAX_REPLY_LINES = 200
+FTP_ERRORS: tuple[type[Exception], ...] = (
+    *ftplib.all_errors,
+    ValueError,
+)  # of what is no number in a reply
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
 EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
 
 
+def connect(host: str, port: int, seconds: float) -> socket.socket:
+    """:raises TargetOffline: no device has the name.
+    :raises OSError: it cannot be connected to, or nobody tells its address now."""
+    try:
+        return socket.create_connection((host, port), seconds)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_AGAIN:
+            raise
+        raise TargetOffline(f"No device has this name: {host}.") from error
+
+
 class Connection(ftplib.FTP):
-    """The control connection to a console's FTP server, with what those do."""
+    """The control connection to a console's FTP server, or to whatever else answers
+    there. All replies are read here: any bytes, but with an end."""
 
-    def open(self, host: str, port: int) -> None:
-        """Connect. A console that is off is told soon; later it may be busy."""
-        self.connect(host, port, CONNECT_SECONDS)
-        assert self.sock
-        self.timeout = TIMEOUT_SECONDS  # also of the data connections
-        self.sock.settimeout(self.timeout)
+    _reply_seconds = TIMEOUT_SECONDS  # that a reply may take as a whole
+    _login_end = math.inf  # by time.monotonic()
+    _unread = b""
 
-    def getline(self) -> str:
+    def open(self, host: str, port: int, user: str, password: str) -> None:
+        """Connect and log in. A console that is off is told soon; later it may be busy.
+        :raises TargetOffline: no device has the name."""
+        self._login_end, self._unread = time.monotonic() + LOGIN_SECONDS, b""
+        self.host, self.timeout = host, TIMEOUT_SECONDS  # also of data connections
+        self.sock = connect(host, port, CONNECT_SECONDS)
+        self.sock.settimeout(TIMEOUT_SECONDS)
+        self.af = self.sock.family
+        self.reply_within(CONNECT_SECONDS)
+        self.login(user, password)
+        self.voidcmd("TYPE I")
+        self._login_end = math.inf
+
+    def reply_within(self, seconds: float) -> None:
+        """Wait for a reply that nothing is asked for: the greeting, or the end of a
+        transfer. :raises ftplib.Error: it tells no success."""
+        self._reply_seconds = seconds
+        try:
+            self.voidresp()
+        finally:
+            self._reply_seconds = TIMEOUT_SECONDS
+
+    def getmultiline(self) -> str:
+        """Return a reply as one line: its code, and its texts.
+
+        :raises TimeoutError, EOFError: it does not end.
+        :raises ftplib.error_proto: it is longer than any reply, or is none.
+        """
+        end = min(time.monotonic() + self._reply_seconds, self._login_end)
+        code, room, texts = "", MAX_REPLY_BYTES, list[str]()
+        for _ in range(MAX_REPLY_LINES):
+            line = self._line(room, end)
+            code, room = code or line[:3], room - len(line)
+            if not re.fullmatch("[1-5][0-9]{2}", code):
+                raise ftplib.error_proto(line)
+            texts.append(re.sub(f"^{code}[ -]?", "", line))
+            if line[:3] == code and line[3:4] != "-":
+                return f"{code} {'; '.join(filter(None, map(str.strip, texts)))}"
+        raise ftplib.error_proto(f"{code} without an end")
+
+    def _line(self, room: int, end: float) -> str:
         """Return a line of a reply. ftpsrv tells a SIZE of 2 to 4 GiB as a negative
         number, of whose sign it makes a reply of several lines."""
-        return re.sub(r"^213-(\d+)213 END$", r"213 -\1", super().getline())
+        assert self.sock
+        while b"\n" not in self._unread:
+            if len(self._unread) > room:
+                raise ftplib.error_proto("a reply without an end")
+            left = max(end - time.monotonic(), 0)
+            if not select.select([self.sock], [], [], left)[0]:
+                raise TimeoutError
+            piece = self.sock.recv(4096)
+            if not piece:
+                raise EOFError
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        text = line.rstrip(b"\r").decode("utf-8", "replace")
+        return re.sub(r"^213-(\d+)213 END$", r"213 -\1", text)
 
     def makepasv(self) -> tuple[str, int]:
         """:raises ConnectionError: also where the reply is that it never works: the
         port may be taken now."""
         try:
-            return super().makepasv()
-        except ftplib.Error as error:
+            host, port = super().makepasv()
+            port.to_bytes(2, "big")  # checks it
+        except (ftplib.Error, ValueError, OverflowError) as error:
             raise ConnectionError(str(error)) from error
+        return host, port
 
 
 class FTP(Storage):
@@ -1267,7 +1352,9 @@ class FTP(Storage):
         self.user = urllib.parse.unquote(parts.username or "anonymous")
         self.password = urllib.parse.unquote(parts.password or "")
         folder = urllib.parse.unquote(parts.path or INSTALL_FOLDER)
-        self.folder = "/" + folder.strip("/")
+        self.folder = re.sub("/+", "/", f"/{folder.strip('/')}")
+        if re.search(r"[\r\n\0\ud800-\udfff]", self.user + self.password + folder):
+            raise Problem("User, password and folder must be one line each.")
         self.reads_back = not self.folder.endswith(":")
         self._ftp = Connection()
         self._entered = ""
@@ -1280,28 +1367,60 @@ class FTP(Storage):
         """:raises TargetOffline: it takes no file now."""
         try:
             if self._ftp.sock is None:
-                self._ftp.open(self.host, self.port)
-                self._ftp.login(self.user, self.password)
-                self._ftp.voidcmd("TYPE I")
-        except ftplib.all_errors as error:
+                self._ftp.open(self.host, self.port, self.user, self.password)
+        except FTP_ERRORS as error:
             self.close()
-            where = f"{self.host}:{self.port}"
-            message = f"The FTP server at {where} is not ready: {error_text(error)}."
+            where, why = f"{self.host}:{self.port}", error_text(error, self.password)
+            message = f"The FTP server at {where} is not ready: {why}."
             if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
                 message = f"{self.host} does not answer. Is the program open on the"
                 message += " console?"
             raise TargetOffline(message) from error
 
+    def _enter_for(self, name: str) -> None:
+        """Change to the folder for a file. One for homebrew may be forbidden."""
+        if name.lower().endswith(".nro"):
+            try:
+                return self._enter(HOMEBREW_FOLDER)
+            except Failed:
+                if not self.reads_back:
+                    raise
+        return self._enter(self.folder)
+
     def _enter(self, folder: str) -> None:
-        """Change to a folder. One of a disk is created where it does not exist."""
         self._entered = folder
+        with self._problems(f"the folder {folder}"):
+            self._change_to(folder)
+
+    def _change_to(self, folder: str) -> None:
+        """Change to a folder. One of a disk is created, with those that it is in."""
         try:
             self._ftp.cwd(folder)
         except ftplib.error_perm:
-            if folder.endswith(":"):
+            above, _, name = folder.rpartition("/")
+            if not name or name.endswith(":"):
                 raise
+            if above:
+                self._change_to(above)
             self._ftp.mkd(folder)
             self._ftp.cwd(folder)
+
+    @contextlib.contextmanager
+    def _problems(self, name: str) -> Iterator[None]:
+        """Turn errors of the server into problems with the file of this name."""
+        try:
+            yield
+        except FTP_ERRORS as error:
+            reply = error_text(error, self.password)
+            if isinstance(error, ftplib.Error) and FULL_REPLY.search(str(error)):
+                raise Failed(f"The console is full: {reply}.") from error
+            if isinstance(error, ftplib.error_perm):
+                raise Failed(f"The console refuses {name}: {reply}.") from error
+            if isinstance(error, ftplib.Error) and not str(error).startswith("425"):
+                message = f"The console ended the transfer ({reply}). Is its card full?"
+                raise Interrupted(message) from error
+            message = f"The connection to the console broke: {reply}."
+            raise TargetOffline(message) from error
 
     def close(self) -> None:
         self._ftp.close()
@@ -1311,28 +1430,27 @@ class FTP(Storage):
         self._connect()
         self._enter(self._entered)
 
-    def _folder_of(self, name: str) -> str:
-        return HOMEBREW_FOLDER if name.lower().endswith(".nro") else self.folder
-
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
-        folder = self._folder_of(download.name)
         self._connect()
         assert self._ftp.sock
-        with ftp_problems(f"the folder {folder}"):
-            self._enter(folder)
-        with ftp_problems(download.name), download.progress.cancels(self._ftp.sock):
-            if not folder.endswith(":"):
-                self.save(download, state)
-            elif state.sent != download.item.queue_item_id:
-                download.begin(0)
-                self.write(download.name, download)
-                check_sent(download)
-                state.mark_sent(download.item)
+        with download.progress.cancels(self._ftp.sock):
+            self._enter_for(download.name)
+            with self._problems(download.name):
+                self._put(download, state)
+
+    def _put(self, download: Download, state: State) -> None:
+        if not self._entered.endswith(":"):
+            self.save(download, state)
+        elif state.sent != download.item.queue_item_id:
+            download.begin(0)
+            self.write(download.name, download)
+            check_sent(download)
+            state.mark_sent(download.item)
 
     def size_of(self, name: str, expected: int = 0) -> int | None:
         try:
-            size = self._ftp.size(name)
+            size = number(self._ftp.sendcmd(f"SIZE {name}")[3:].strip())
         except ftplib.error_perm:
             return None
         if size is None or (size - expected) % SIZE_MODULUS == 0:
@@ -1346,9 +1464,16 @@ class FTP(Storage):
                 try:
                     data.sendall(chunk)
                 except OSError:
-                    self._read_reply(FTP_REASON_SECONDS)  # and raise the reason in it
+                    self._read_end(FTP_REASON_SECONDS)  # or raise why
                     raise
-        self._read_reply(FTP_FINISH_SECONDS)
+        self._read_end(FTP_FINISH_SECONDS)
+
+    def _read_end(self, seconds: float) -> None:
+        """Wait for the reply to a transfer. A server with a full card may give none."""
+        try:
+            self._ftp.reply_within(seconds)
+        except TimeoutError as error:
+            raise ftplib.error_temp(error_text(error)) from error
 
     def _open(self, name: str, start: int) -> socket.socket:
         """Return the data connection that takes the file. REST is not for this: ftpsrv
@@ -1358,18 +1483,13 @@ class FTP(Storage):
         except ftplib.error_perm as error:
             if start:
                 self.can_append = False
-                reply = error_text(error)
+                reply = error_text(error, self.password)
                 raise Interrupted(f"The console resumes no file: {reply}.") from error
             if name.endswith(".part"):
                 raise
-            message = f"The console takes no file now: {error_text(error)}."
+            reply = error_text(error, self.password)
+            message = f"The console takes no file now: {reply}."
             raise TargetOffline(f"{message} Is its FTP install open?") from error
-
-    def _read_reply(self, seconds: float) -> None:
-        """Wait for the reply that ends a command."""
-        assert self._ftp.sock
-        self._ftp.sock.settimeout(seconds)
-        self._ftp.voidresp()
 
     def read(self, name: str, start: int, progress: Progress) -> Blocks:
         data, skip = self._open_to_read(name, start)
@@ -1382,7 +1502,7 @@ class FTP(Storage):
             except GeneratorExit:  # servers reply to an early end in different ways
                 self._reconnect()
                 raise
-        self._read_reply(FTP_FINISH_SECONDS)
+        self._ftp.reply_within(FTP_FINISH_SECONDS)
 
     def _open_to_read(self, name: str, start: int) -> tuple[socket.socket, int]:
         """Return the data connection that gives a file from the byte `start` on, and
@@ -1404,31 +1524,12 @@ class FTP(Storage):
             self._ftp.rename(part, name)
 
     def discard(self, name: str) -> None:
-        folder = self._folder_of(name)
-        if folder.endswith(":"):
+        if self._entered.endswith(":"):
             return
-        with contextlib.suppress(TargetOffline, *ftplib.all_errors):  # it is not there
+        with contextlib.suppress(TargetOffline, *FTP_ERRORS):  # it is not there
             self._connect()
-            self._ftp.cwd(folder)
+            self._ftp.cwd(self._entered)
             self._ftp.delete(f"{name}.part")
-
-
-@contextlib.contextmanager
-def ftp_problems(name: str) -> Iterator[None]:
-    """Turn the errors of ftplib into problems with the file of this name."""
-    try:
-        yield
-    except ftplib.all_errors as error:
-        reply = error_text(error)
-        if isinstance(error, ftplib.Error) and FULL_REPLY.search(reply):
-            raise Failed(f"The console is full: {reply}.") from error
-        if isinstance(error, ftplib.error_perm):
-            raise Failed(f"The console refuses {name}: {reply}.") from error
-        if isinstance(error, ftplib.Error) and not reply.startswith("425"):
-            message = f"The console ended the transfer ({reply}). Is its card full?"
-            raise Interrupted(message) from error
-        message = f"The connection to the console broke: {reply}."
-        raise TargetOffline(message) from error
 
 
 LAN_PORT = 2000
@@ -1452,8 +1553,7 @@ class LAN(Target):
     def check_ready(self, state: State) -> str:
         try:
             if self._sock is None:
-                place = (self.host, self.port)
-                self._sock = socket.create_connection(place, TIMEOUT_SECONDS)
+                self._sock = connect(self.host, self.port, TIMEOUT_SECONDS)
         except OSError as error:
             raise TargetOffline(
                 f"The console at {self.host}:{self.port} does not wait for files:"

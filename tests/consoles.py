@@ -46,7 +46,8 @@ class Data(DTPHandler):  # type: ignore[misc]
             return
         super().handle_read()
         if self.get_transmitted_bytes() > script.ends_after:
-            self.cmd_channel.respond(script.ends_with)
+            if script.ends_with:
+                self.cmd_channel.respond(script.ends_with)
             self._resp = ()
             self.close()
         elif script.drops_data and self.get_transmitted_bytes():
@@ -90,7 +91,7 @@ class FTPConsole:
         self.before: dict[str, Callable[[], Any]] = {}  # by command: what to do first
         self.drops_data = 0  # how often the data connection is closed
         self.ends_after = math.inf  # bytes, after which it closes the connection
-        self.ends_with = "452 Not enough space."
+        self.ends_with = "452 Not enough space."  # "" for silence
         self.stall_after = math.inf  # bytes, after which it reads no more
         self.stalled = False
         users = DummyAuthorizer()
