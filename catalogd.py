@@ -14532,8 +14532,11 @@ for name, asset in ASSETS.items():
 
 WILDCARDS = {"": (4, 6), "0.0.0.0": (4,), "::": (6,)}  # hosts, with versions of IP
 LISTEN_HINTS = {
-    errno.EADDRINUSE: "Another catalogd? Try --port 8080.",
+    errno.EADDRINUSE: "Another catalogd? Try --port 8080, or port in the INI.",
     errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
+    10013: "Windows or another program keeps this port: 'netsh interface ipv4 show"
+    " excludedportrange tcp' lists what Windows keeps. Try --port 8080, or port in the"
+    " INI.",
 }
 WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
@@ -14752,6 +14755,9 @@ FOLDERS = argument(
 def serve(args: argparse.Namespace) -> None:
     """Scan the library folders and serve them."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    if args.open and not args.folders and (other := running_service(args.data_dir)):
+        webbrowser.open(http_address(other.host, other.port))  # a second double click
+        return
     settings, digest = read_settings(args), ini_digest(args)
     if not settings.folders:
         folder = folder_beside_program(args.config)
@@ -14820,7 +14826,8 @@ def open_socket(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family)
     except OSError as error:
         why = str(error.strerror).partition(" (while")[0]  # names the address again
-        hint = LISTEN_HINTS.get(error.errno or 0, "Check --host, or host in the INI.")
+        code = getattr(error, "winerror", None) or error.errno or 0
+        hint = LISTEN_HINTS.get(code, "Check --host, or host in the INI.")
         where = f"{host or '*'}:{port}"
         raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
 
@@ -14834,12 +14841,15 @@ def connection_limit(wanted: int) -> int:
         return min(wanted, 500)
     files = 2 * wanted + 100  # for the database, and what else there is
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= hard < files:  # RLIM_INFINITY is negative
-        files = hard
-        log.warning("The system allows for %d open files only.", files)
-    if 0 <= soft < files:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    return min(wanted, max((files - 100) // 2, 1))
+    allowed = min(files, hard) if hard >= 0 else files  # RLIM_INFINITY is negative
+    if 0 <= soft < allowed:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        except (OSError, ValueError):  # macOS has a limit below the hard one
+            allowed = soft
+    if allowed < files:
+        log.warning("The system allows for %d open files only.", allowed)
+    return min(wanted, max((allowed - 100) // 2, 1))
 
 
 def no_folder(config: str) -> BadSetting:
@@ -14958,7 +14968,9 @@ class LogThread(logging.Handler):
         super().__init__()
         self.setFormatter(LogFormatter())
         # A file of its own: Python's end waits for whoever writes to sys.stderr.
-        self._stream = os.fdopen(os.dup(2), "w", errors="backslashreplace")
+        self._stream = os.fdopen(
+            os.dup(2), "w", encoding=sys.stderr.encoding, errors="backslashreplace"
+        )
         self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
         self._dropped = 0
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
@@ -15855,7 +15867,8 @@ class CheckUp:
     def features(self) -> str:
         client = importlib.util.find_spec(CLIENT)
         lacks = [] if client else [f"{CLIENT}.py for devices"]
-        lacks += [] if local_name() else ["avahi-daemon for a name in .local"]
+        if sys.platform == "linux" and not local_name():  # others have it built in
+            lacks.append("avahi-daemon for a name in .local")
         return f"all but {' and '.join(lacks)}" if lacks else "all"
 
     def clients(self) -> str:

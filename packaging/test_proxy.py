@@ -1,5 +1,5 @@
-"""The examples for nginx, Caddy and HAProxy, with other names, ports and folders: the real
-programs in front of a real service, on a sub-path, with TLS."""
+"""The examples for nginx, Caddy and HAProxy, with other names, ports and folders: the
+real programs in front of a real service, on a sub-path, with TLS."""
 
 import base64
 import contextlib

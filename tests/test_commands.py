@@ -1091,7 +1091,8 @@ def test_an_address_that_is_in_use_is_one_line(refused: Run, library: Library) -
         port = str(taken.getsockname()[1])
         words = ["serve", str(library.folder), "--host", "127.0.0.1", "--port", port]
         message = f"Cannot listen on 127.0.0.1:{port}: Address already in use."
-        assert refused(*words) == f"{message} Another catalogd? Try --port 8080."
+        hint = "Another catalogd? Try --port 8080, or port in the INI."
+        assert refused(*words) == f"{message} {hint}"
 
 
 @pytest.mark.parametrize(
@@ -1997,6 +1998,14 @@ def test_what_is_missing_for_which_feature_is_told(
     code, rows = check()
     assert code == 0
     assert rows["features"].startswith(text)
+
+
+def test_only_linux_is_told_to_install_avahi(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "local_name", lambda: "")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert check()[1]["features"] == "ok: all"
 
 
 def test_a_bundle_has_no_versions_of_its_packages(

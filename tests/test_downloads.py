@@ -638,6 +638,23 @@ def test_connections_are_as_many_as_there_are_descriptors(
     assert bool(caplog.messages) == (limit < wanted)
 
 
+@pytest.mark.parametrize("error", [OSError, ValueError])
+def test_a_limit_that_cannot_be_raised_is_kept(
+    error: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """macOS refuses more than kern.maxfilesperproc, below an infinite hard limit."""
+
+    def refuse(what: int, now: tuple[int, int]) -> None:
+        raise error("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (256, -1))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert catalogd.connection_limit(1000) == 78
+    assert caplog.messages == ["The system allows for 256 open files only."]
+
+
 def test_windows_has_as_many_connections_as_select_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -4,6 +4,7 @@ import ast
 import configparser
 import ctypes
 import email.utils
+import errno
 import http.client
 import io
 import json
@@ -19,7 +20,7 @@ import threading
 import tomllib
 import urllib.parse
 import xml.etree.ElementTree
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -578,6 +579,24 @@ def test_the_machine_reaches_its_own_service_at_every_host_setting(
     assert catalogd.own_address(host, 81) == (own, 81)
 
 
+def test_a_port_that_windows_keeps_is_told_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It keeps some for Hyper-V, which no list of the ports in use shows."""
+
+    class Kept(OSError):
+        winerror = 10013  # WSAEACCES, which is errno.EACCES to Python
+
+    def refuse(*given: Any, **more: Any) -> None:
+        raise Kept(errno.EACCES, "The words of Windows")
+
+    monkeypatch.setattr(catalogd.socket, "create_server", refuse)
+    with pytest.raises(catalogd.Problem) as told:
+        catalogd.open_socket("", 6069)
+    hint = "Windows or another program keeps this port: 'netsh interface ipv4 show"
+    assert f"*:6069: The words of Windows. {hint}" in str(told.value)
+
+
 # A double click ---------------------------------------------------------------
 
 
@@ -616,6 +635,43 @@ def test_a_double_click_serves_the_folder_beside_the_program(
     assert catalogd.main() == 0
     assert runs == [([str(program / "Games")], True)]
     assert (program / "Games").is_dir()
+
+
+@pytest.fixture
+def running(
+    program: pathlib.Path, service: catalogd.Web, serve: Callable[[catalogd.Web], str]
+) -> Iterator[str]:
+    """The address of a service that runs with the data folder of the program."""
+    url = serve(service)
+    port = urllib.parse.urlsplit(url).port
+    data = program.parent / "data"
+    known = {"host": "127.0.0.1", "port": port, "ports": [str(port)]}
+    known |= {"token": service.token, "settings": "digest"}
+    (data / catalogd.SERVICE_FILE).write_text(json.dumps(known))
+    yield f"{url}/"
+
+
+def test_a_second_double_click_opens_the_page_of_the_first(
+    running: str, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(catalogd.webbrowser, "open", opened.append)
+    assert catalogd.main([]) == 0
+    assert (opened, runs) == ([running], [])
+
+
+def test_a_folder_is_not_dropped_on_a_service_that_runs_without_it(
+    running: str,
+    program: pathlib.Path,
+    runs: list[Any],
+    library: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda text: text)
+    with catalogd.exclusive(str(program.parent / "data"), "serve"):
+        assert catalogd.main([str(library.folder)]) == 2
+    assert "another catalogd is at work" in capsys.readouterr().err
 
 
 def test_folders_that_are_dropped_on_the_program_are_served(

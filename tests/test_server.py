@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import http.client
+import io
 import json
 import logging
 import os
@@ -990,6 +991,17 @@ def test_the_log_says_how_many_lines_were_dropped(
     assert "line 1" in log
     assert "line 9" not in log
     assert re.search(r"(?m)^[678] log lines were dropped\.$", log)
+
+
+def test_the_log_has_the_encoding_of_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """On Windows that is UTF-8, also in a file, and not that of old programs."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-16-le")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with contextlib.closing(catalogd.LogThread()) as thread:
+        thread.emit(log_record("Pokémon"))
+    assert "Pokémon\n".encode("utf-16-le") in capfdbinary.readouterr().err
 
 
 FORGERIES = {
