@@ -8440,7 +8440,8 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .item-text { flex: 1 1 6rem; min-width: 0; }
 .item {
   display: flex; flex-wrap: wrap; align-items: center; gap: .875rem; padding: .6rem 0;
-  border-bottom: 1px solid var(--line);
+  border-bottom: 1px solid var(--line); content-visibility: auto;
+  contain-intrinsic-height: auto 4.5rem;
 }
 .item .meta { margin-top: .15rem; }
 .error {
@@ -8456,12 +8457,6 @@ button.link {
   display: inline; min-height: 0; padding: 0; border: 0; background: none;
   color: var(--accent); font-size: inherit; font-weight: 600;
   text-decoration: underline; text-underline-offset: 3px;
-}
-.waiting {
-  display: grid; grid: auto-flow 4.5rem / minmax(0, 1fr); align-content: start;
-}
-.waiting h3, .waiting .meta {
-  overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
 }
 .waits { color: var(--muted); font-size: .9375rem; }
 .move { position: relative; flex: none; min-width: 0; }
@@ -8649,13 +8644,8 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   .adding { width: 100%; }
   .totals { order: 1; width: 100%; }
   .items > .head > h2 { margin-inline-end: auto; }
-  .waiting { grid-auto-rows: 5.25rem; }
-  .waiting .item { flex-wrap: wrap; align-content: center; gap: .3rem .5rem; }
-  .waiting h3 {
-    display: -webkit-box; white-space: normal; -webkit-box-orient: vertical;
-    -webkit-line-clamp: 2;
-  }
-  .waiting .item-text { margin-inline-start: .375rem; }
+  .item { gap: .3rem .5rem; }
+  .item .item-text { margin-inline-start: .375rem; }
   .step { padding-inline-start: 0; }
   .step h3, .step.is-done { padding-inline-start: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
@@ -8682,10 +8672,8 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
 @media (width < 20em) { /* or large text */
   .facts-head { grid: "cover" "text" "has" "about" "act" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
-  .waiting { grid-auto-rows: calc(5.25rem + 52px); }
-  .waiting .item { justify-content: end; }
-  .waiting .meta { white-space: normal; }
-  .waiting .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
+  .item { justify-content: end; }
+  .item .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
   .sending { flex-wrap: wrap; justify-content: space-between; }
   .sending .item-text { order: 1; flex-basis: 100%; }
 }
@@ -9525,10 +9513,14 @@ function updateNode(node, vnode) {
 function setProp(node, name, value) {
   if (OWN_PROPS.has(name)) return;
   if (name.startsWith("on")) node[name] = value;
-  else if (name === "style") Object.assign(node.style, value);
+  else if (name === "style") setStyle(node, value);
   else if (LIVE_PROPS.has(name)) setLiveProp(node, name, value);
   else if (value === false || value == null) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : visible(value));
+}
+
+function setStyle(node, properties) {
+  for (const name in properties) node.style.setProperty(name, properties[name]);
 }
 
 /** Set a property only where it differs, so that the caret stays where it is. That of
@@ -9660,7 +9652,8 @@ function initialViews() {
       showsMenu: false,
       sort: remembered("sort", "name"),
       layout: remembered("layout", isWide() ? "covers" : "rows"),
-      range: [0, 0], // of the titles that are in the document
+      grid: {columns: 1, columnWidth: 0, height: 0, lines: 1, pitch: 0},
+      rows: [0, 0], // in the document: the first, and the one after the last
       selecting: false,
       selected: /** @type {Set<string>} */ (new Set()), // ids of titles
       lastSelected: "",
@@ -9670,7 +9663,6 @@ function initialViews() {
       finishedShown: FINISHED_STEP,
       clearing: /** @type {Clearing | null} */ (null), // what is hidden to be cleared
       runs: /** @type {Map<string | null, Run>} */ (new Map()), // by device
-      ranges: /** @type {Record<string, number[]>} */ ({}), // drawn items, by group
     },
     settings: {
       tab: "",
@@ -9752,7 +9744,7 @@ function draw() {
   keepFocus(focused, before);
   document.title = visible(documentTitle());
   makeRoomForBar();
-  placeLists();
+  placeTitles();
 }
 
 /** @type {WeakSet<HTMLElement>} */
@@ -10126,7 +10118,7 @@ async function loadEntries() {
   update({entries});
   if (!state.library.newSince) change("library", {newSince: newest});
   loadDescription();
-  if (isFirst) queueMicrotask(restorePosition);
+  if (isFirst) setTimeout(restorePosition); // once the titles have their room
 }
 
 // Signing in and out
@@ -11004,7 +10996,7 @@ function setSelecting(selecting) {
   change("library", {selecting, selected: new Set(), lastSelected: ""});
 }
 
-// Long lists: only the rows in sight, and some around them, are in the document
+// The grid of titles: only the rows in sight, and some around them, are in the document
 
 const GAP = 20; // pixels, as in the style
 
@@ -11022,59 +11014,30 @@ function gridShape(width) {
   return {columns, columnWidth, height, lines, pitch: height + (isRows ? 0 : GAP)};
 }
 
-function placeLists() {
-  placeWindow();
-  placeRows();
-}
-
-/** Move the range of drawn titles to what is in sight. */
-function placeWindow() {
-  /** @type {HTMLElement | null} */
+/** Draw other rows where those in sight are not drawn. This only reads where the list
+ * is: were it to write, the browser would keep what is in sight in its place by
+ * scrolling, before the rows that belong there are drawn. */
+function placeTitles() {
   const list = document.querySelector(".entries");
   if (!list) return;
-  const {width} = list.getBoundingClientRect();
-  const {columns, columnWidth, pitch, height, lines} = gridShape(width);
-  const rows = Math.ceil(visibleTitles().length / columns);
-  const spare = scrollY ? 2 : 0.25; // rows: few while somebody types a search
-  const [first, last] = placeList(list, pitch, rows, spare);
-  list.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
-  list.style.gridAutoRows = `${height}px`;
-  list.style.setProperty("--lines", String(lines));
-  list.style.setProperty(
-    "--cover",
-    state.library.layout === "rows" ? "" : `${columnWidth}px`,
-  );
-  const range = [first * columns, last * columns];
-  if (range.join() !== state.library.range.join()) change("library", {range});
+  const {top, width} = list.getBoundingClientRect();
+  const grid = gridShape(width);
+  const count = Math.ceil(visibleTitles().length / grid.columns);
+  const spare = scrollY ? 1 : 0.1; // rows: few while somebody types a search
+  const {grid: drawn, rows} = state.library;
+  const [first, last] = rowsInSight(top, grid.pitch, count, spare);
+  const isSame = JSON.stringify(grid) === JSON.stringify(drawn);
+  if (isSame && rows[0] <= first && last <= rows[1]) return;
+  change("library", {grid, rows: rowsInSight(top, grid.pitch, count, 3 * spare)});
 }
 
-/** Move the ranges of drawn queue items to what is in sight. The style gives all rows
- * of a list one height. */
-function placeRows() {
-  /** @type {Record<string, number[]>} */
-  const ranges = {};
-  /** @type {NodeListOf<HTMLElement>} */
-  const lists = document.querySelectorAll(".waiting");
-  for (const list of lists) {
-    const {group = "", count} = list.dataset;
-    const pitch = parseFloat(getComputedStyle(list).gridAutoRows);
-    ranges[group] = placeList(list, pitch, Number(count), 3);
-  }
-  if (JSON.stringify(ranges) !== JSON.stringify(state.queue.ranges))
-    change("queue", {ranges});
-}
-
-/** Give a list the height of all its rows, put the drawn ones where they belong, and
- * return the first row in sight and the one after the last.
- * @param {HTMLElement} list
- * @param {number} spare rows after those in sight */
-function placeList(list, pitch, count, spare) {
-  const {top} = list.getBoundingClientRect();
-  const first = Math.max(0, Math.min(Math.floor(-top / pitch) - 2, count - 1));
+/** The first of `count` rows in sight, and the one after the last.
+ * @param {number} top of the list
+ * @param {number} spare rows before and after those in sight */
+function rowsInSight(top, pitch, count, spare) {
+  const first = Math.floor(-top / pitch - spare);
   const last = Math.ceil((innerHeight - top) / pitch + spare);
-  list.style.height = `${count * pitch}px`;
-  list.style.paddingTop = `${first * pitch}px`;
-  return [first, Math.max(first + 1, last)];
+  return [Math.max(0, Math.min(first, count - 1)), Math.max(1, Math.min(last, count))];
 }
 
 // Views: the page around them
@@ -11460,15 +11423,24 @@ function renderLibrary() {
 
 /** @param {Title[]} titles */
 function renderTitles(titles) {
-  const {range, layout} = state.library;
-  const cards = titles.slice(...range).map((title, n) =>
+  const {grid, rows, layout} = state.library;
+  const [first, last] = rows.map(row => row * grid.columns);
+  const cards = titles.slice(first, last).map((title, n) =>
     renderCard(title, layout === "rows", {
       reuse: true,
       "aria-setsize": titles.length,
-      "aria-posinset": range[0] + n + 1,
+      "aria-posinset": first + n + 1,
     }),
   );
-  return h.ul({class: `entries ${layout}`, key: layout}, cards);
+  const style = {
+    height: `${Math.ceil(titles.length / grid.columns) * grid.pitch}px`,
+    "padding-top": `${rows[0] * grid.pitch}px`,
+    "grid-template-columns": `repeat(${grid.columns}, minmax(0, 1fr))`,
+    "grid-auto-rows": `${grid.height}px`,
+    "--lines": String(grid.lines),
+    ...(layout === "covers" && {"--cover": `${grid.columnWidth}px`}),
+  };
+  return h.ul({class: `entries ${layout}`, key: layout, style}, cards);
 }
 
 /** @param {Title} title */
@@ -11861,15 +11833,15 @@ function renderDrawing(name, isSmall = false, source = name) {
   const longest = Math.max(...name.split(/\s+/).map(word => word.length));
   const text = {
     color: `oklch(${tone[6]} .02 ${hue})`,
-    fontSize: isSmall ? "" : `${Math.min(1, 9.5 / longest)}em`, // no word is cut
-    backgroundImage: isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
+    "font-size": isSmall ? "" : `${Math.min(1, 9.5 / longest)}em`, // no word is cut
+    "background-image": isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
   };
   return h.span(
     {
       class: "cover drawn",
       key: "drawing",
       "aria-hidden": "true",
-      style: {backgroundColor: ground},
+      style: {"background-color": ground},
     },
     h.svg(
       {viewBox: "0 0 64 64", opacity: isSmall ? ".5" : null},
@@ -12445,33 +12417,21 @@ function renderGroups(items, devices) {
       h.section(
         {key: "any", class: "items"},
         h.div("head", h.h2(null, title), renderTotals(others)),
-        renderOpenItems("any", others),
+        renderOpenItems(others),
       ),
     h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
   ];
 }
 
 /** What is being sent, and then what waits.
- * @param {string} group
- * @param {QueueItem[]} items of the group */
-function renderOpenItems(group, items) {
+ * @param {QueueItem[]} items of a group */
+function renderOpenItems(items) {
   const sending = items.filter(item => item.status === "processing");
   const waiting = items.filter(waits);
-  const [first, last] = state.queue.ranges[group] || [0, 20];
+  const rows = waiting.map((item, n) => renderWaitingItem(item, n, waiting.length));
   return [
     sending.length > 0 && h.ul({key: "sending"}, sending.map(renderSendingItem)),
-    waiting.length > 0 &&
-      h.ul(
-        {
-          class: "waiting",
-          key: group,
-          "data-group": group,
-          "data-count": waiting.length,
-        },
-        waiting
-          .slice(first, last)
-          .map((item, n) => renderWaitingItem(item, first + n, waiting.length)),
-      ),
+    waiting.length > 0 && h.ul({key: "waiting"}, rows),
   ];
 }
 
@@ -12525,7 +12485,7 @@ function renderDeviceGroup(device, items) {
     ),
     renderTargetNote(device),
     !isIdle && whenBack(device) && h.p("waits", whenBack(device)),
-    isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(device.id, own),
+    isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(own),
   );
 }
 
@@ -12704,17 +12664,14 @@ function renderWaitingItem(item, index, count) {
     isOffered && WORDS.offered,
     item.state !== "here" && WORDS.waitsForDisk,
   ];
-  const name = withoutEnding(item.name);
   return h.li(
-    {
-      class: "item",
-      key: item.id,
-      reuse: true,
-      "aria-setsize": count,
-      "aria-posinset": index + 1,
-    },
+    {class: "item", key: item.id},
     renderItemCover(item),
-    h.div("item-text", h.h3({title: name}, name), h.p("meta", joinFacts(facts))),
+    h.div(
+      "item-text",
+      h.h3(null, withoutEnding(item.name)),
+      h.p("meta", joinFacts(facts)),
+    ),
     mayChange(item) && [
       !isOffered && renderMoves(item, index, count),
       renderItemButton(item, "cancel", "close", WORDS.cancelName),
@@ -14420,8 +14377,8 @@ addEventListener("click", dropSecondClick, {capture: true});
 addEventListener("keydown", focusSearch);
 addEventListener("keydown", closeOneByEscape);
 addEventListener("pagehide", keepPosition);
-addEventListener("scroll", placeLists, {passive: true});
-addEventListener("resize", placeLists);
+addEventListener("scroll", placeTitles, {passive: true});
+addEventListener("resize", placeTitles);
 addEventListener("online", pollAll);
 document.addEventListener("visibilitychange", () =>
   document.hidden ? (keepPosition(), schedule()) : pollAll(),
