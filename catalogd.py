@@ -3052,6 +3052,21 @@ class Entries:
         sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
         return bool(self.database.value(sql, (folder,)))
 
+    def volumes(self, folder: str) -> set[str]:
+        """Return the names of the file systems that a library folder's files are on."""
+        sql = "SELECT DISTINCT volume FROM entries WHERE folder = ?"
+        return {row["volume"] for row in self.database.rows(sql, (folder,))}
+
+    def rename_volumes(self, folder: str, names: Mapping[str, str]) -> None:
+        """Write the new names of file systems, by the old ones."""
+        with self.database.writing() as db:
+            for table in ("entries", "title_images"):
+                db.execute(
+                    f"UPDATE {table} SET volume = value FROM json_each(?)"
+                    " WHERE volume = key AND folder = ?",
+                    (json.dumps(names), folder),
+                )
+
     def files(self, folders: Sequence[str] | None = None) -> Iterator[KnownFile]:
         """Yield what is known of all files, also of those that are gone or offline.
 
@@ -3952,6 +3967,8 @@ class Store:
 
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
+UDEV_RECORDS = "/run/udev/data"  # a file for each device, which all may read
+UNIDENTIFIED = "device:"  # begins names of volumes that another may have after a boot
 COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
@@ -3971,6 +3988,7 @@ class Tree:
     files: list[FoundFile] = dataclasses.field(default_factory=list)
     volumes: dict[int, str] = dataclasses.field(default_factory=dict)  # names by device
     unreadable: set[str] = dataclasses.field(default_factory=set)  # paths
+    has_strangers: bool = False  # a volume may be a known one that was emptied
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
     covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
     title_images: list[TitleImage] = dataclasses.field(default_factory=list)
@@ -3983,6 +4001,17 @@ class Tree:
 
     def is_whole(self) -> bool:
         return self.library_folder in self.tops
+
+    def rename_volumes(self, names: Mapping[str, str]) -> None:
+        """Give the volumes with these names new ones."""
+
+        def renamed(row: Any) -> Any:
+            return row._replace(volume=names.get(row.volume, row.volume))
+
+        own = self.volumes.items()
+        self.volumes = {device: names.get(name, name) for device, name in own}
+        self.files = [*map(renamed, self.files)]
+        self.title_images = [*map(renamed, self.title_images)]
 
     def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
         """Add the files of one folder, and return the paths of the folders in it.
@@ -4128,14 +4157,78 @@ def walk(
 
 
 def volume_name(folder: str, names: dict[int, str]) -> str:
-    """Return a name for the file system of a folder: its own id, which a reboot does
-    not change, or its device number, which one may.
+    """Return the name of a folder's file system.
     :param names: those found so far, by device number."""
     device = os.stat(folder).st_dev
     if device not in names:
-        own = os.statvfs(folder).f_fsid if hasattr(os, "statvfs") else 0
-        names[device] = f"{own or device:x}"
+        names[device] = file_system_id(folder, device) or f"{UNIDENTIFIED}{device:x}"
     return names[device]
+
+
+def file_system_id(folder: str, device: int) -> str:
+    """Return the id that a file system keeps wherever its disk is plugged in, and how
+    it is known: as udev has read it, or as the system tells it. There it is 0 for some
+    (FUSE), the device number for others (XFS, exFAT); the device then has none: ""."""
+    if not hasattr(os, "statvfs"):  # Windows
+        return ""
+    record = f"{UDEV_RECORDS}/b{os.major(device)}:{os.minor(device)}"
+    with contextlib.suppress(OSError), open(record, errors="replace") as file:
+        if found := re.search("^E:ID_FS_UUID=(.+)$", file.read(), re.MULTILINE):
+            return f"uuid:{found[1]}"
+    own = os.statvfs(folder).f_fsid
+    return f"fsid:{own:x}" if own not in (0, device) else ""
+
+
+def recognise(tree: Tree, known: Iterable[FoundFile]) -> dict[str, str]:
+    """Recognise the volumes of a whole library folder by their files: by those that are
+    where they were, with the same sizes and times. Return the new names of volumes: an
+    id in the place of a name that was known; for one that was found without an id, the
+    name that is known, or a new one."""
+    found = {file[:4]: file.volume for file in tree.files}
+    pairs = collections.Counter((found.get(file[:4]), file.volume) for file in known)
+    taken, names = {*tree.volumes.values()}, dict[str, str]()
+    for (name, before), _ in pairs.most_common():
+        # Of two ids of one kind, each is that of a disk of its own.
+        if name and before not in taken and kind_of_name(name) != kind_of_name(before):
+            has_no_id = name.startswith(UNIDENTIFIED)
+            old, new = (name, before) if has_no_id else (before, name)
+            if names.setdefault(old, new) == new:
+                taken.add(before)
+    strangers = {name for name in taken - names.keys() if name.startswith(UNIDENTIFIED)}
+    tree.has_strangers = bool(strangers)
+    return names | {name: new_id() for name in strangers & {*found.values()}}
+
+
+def kind_of_name(volume: str) -> str:
+    return volume.partition(":")[0]
+
+
+class Volumes:
+    """Gives volumes the names by which the store knows them."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+        self._names: dict[str, dict[str, str]] = {}  # see recognise; by library folder
+
+    def name(self, tree: Tree) -> None:
+        folder = tree.library_folder
+        if tree.is_whole():
+            self._names[folder] = self._recognise(tree)
+        else:
+            self._names[folder] = recognise(tree, ()) | self._names.get(folder, {})
+        tree.rename_volumes(self._names[folder])
+
+    def _recognise(self, tree: Tree) -> dict[str, str]:
+        """Return new names by the old ones, and write those that are in the store."""
+        folder = tree.library_folder
+        stored = self.entries.volumes(folder)
+        if stored == {*tree.volumes.values()}:
+            return {}
+        files = (item.file for item in self.entries.files([folder]))
+        names = recognise(tree, (file for file in files if file.folder == folder))
+        if not stored.isdisjoint(names):
+            self.entries.rename_volumes(folder, names)
+        return names
 
 
 def compare(
@@ -4165,6 +4258,7 @@ def compare(
         comparison.pair_by(lambda file, sample: (file.inode, file.mtime, sample))
         comparison.pair_by(lambda file, sample: (os.path.basename(file.path), sample))
         comparison.pair_by(lambda file, sample: sample)
+        comparison.set_offline_aside(is_last=True)
         comparison.pair_by(lambda file, sample: file.path)
         comparison.move_to_copies(copies)
     return comparison.changes(forget_before)
@@ -4175,17 +4269,19 @@ def is_unchanged(item: KnownFile, file: FoundFile) -> bool:
     return item.state == "here" and file._replace(cover=item.file.cover) == item.file
 
 
-def is_away(path: str, volume: str, tree: Tree | None) -> bool:
+def is_away(path: str, volume: str, tree: Tree | None, is_last: bool = True) -> bool:
     """Return whether a file that was not found is on a disk that is not connected, or
     cannot be read.
 
-    :param volume: that it was on, "" where that has another name now.
+    :param volume: that it was on.
+    :param is_last: whether that holds for a volume that may be here, and emptied.
     """
     if tree is None:
         return True
     if not tree.files and tree.is_whole():  # perhaps its disk is not mounted
         return True
-    if volume and volume not in tree.volumes.values():
+    may_be_here = tree.has_strangers and ":" not in volume
+    if volume not in tree.volumes.values() and (is_last or not may_be_here):
         return True
     above = map(str, pathlib.PurePath(path).parents)
     return not tree.unreadable.isdisjoint([path, *above])
@@ -4274,25 +4370,23 @@ class Comparison:
         del self.lost[item.id], self.new[file.path]
         self.updated.append((item, file, content))
 
-    def set_offline_aside(self) -> None:
-        """Keep the files of a disk that is offline: they cannot have moved."""
-        # A volume has another name now where files of it were found again.
-        renamed = {(item.file.folder, item.file.volume) for item, _, _ in self.updated}
+    def set_offline_aside(self, is_last: bool = False) -> None:
+        """Keep the files of a disk that is offline: they cannot have moved.
+        :param is_last: also those of one that may be here, and emptied."""
         for item in [*self.lost.values()]:
-            if self._is_offline(item, renamed):
+            if self._is_offline(item, is_last):
                 del self.lost[item.id]
                 if item.state != "offline":
                     self.offline.append(item)
 
-    def _is_offline(self, item: KnownFile, renamed: set[tuple[str, str]]) -> bool:
+    def _is_offline(self, item: KnownFile, is_last: bool) -> bool:
         file = item.file
         if file.folder not in self.trees:  # it is no library folder any more
             return False
         tree = self.trees[file.folder]
-        if tree and not tree.is_whole() and item.state == "gone":
+        if tree and item.state == "gone" and (is_last or not tree.is_whole()):
             return False  # perhaps from elsewhere
-        is_renamed = (file.folder, file.volume) in renamed
-        return is_away(file.path, "" if is_renamed else file.volume, tree)
+        return is_away(file.path, file.volume, tree, is_last)
 
     def move_to_copies(self, copies: FindCopies) -> None:
         """Let an entry whose file is lost go on with a younger copy of the file, and
@@ -5110,6 +5204,7 @@ class Disks:
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
         self.inbox = Inbox(entries, settings, self.problems)
+        self.volumes = Volumes(entries)
         self._disks: dict[str, Asker] = {}  # by library folder
         self._mount_table = MountTable()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
@@ -5388,6 +5483,7 @@ class Scanner:
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
             self.disks.images.covers |= tree.covers
+            self.disks.volumes.name(tree)
         forget_before = self.database.expiry(self.settings.forget_after)
         known = self.entries.files(None if self._is_whole(tops) else tops)
         copies = self.entries.copies

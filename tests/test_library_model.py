@@ -43,10 +43,12 @@ class World:
 
     def __init__(self, watching: bool) -> None:
         self.watching = watching
-        self.before: dict[str, catalogd.Tree | None] = {}  # as of the last scan
+        self.before: dict[str, tuple[catalogd.Tree | None, str | None]] = {}
+        """The tree and the disk of each root at the last scan."""
         self.count = itertools.count(1)
         self.disks: dict[str, dict[str, Content]] = {"1": {}, "2": {}, "3": {}}
-        self.volume = {"1": "1", "2": "2", "3": "3"}  # the name of each disk
+        self.volume_names = catalogd.Volumes(self)  # type: ignore[arg-type]
+        self.kind = "fsid"  # of the id that disk 1 has; the others have none
         self.mounted: dict[str, str | None] = {"/a": "1", "/b": "2"}
         self.broken: str | None = None  # a folder that cannot be read
         self.now = 1_000_000_000.0
@@ -107,8 +109,8 @@ class World:
             content.inode = next(self.count)
 
     def reboot(self, one: int, two: int) -> None:
-        """A disk without a name of its own gets another number."""
-        self.volume["123"[one % 3]] = f"device {next(self.count)}"
+        """The system tells another id of the disk that has one."""
+        self.kind = ("fsid", "uuid")[one % 2]
 
     def mount(self, one: int, two: int) -> None:
         disk = ("1", "2", "3", None)[two % 4]
@@ -129,7 +131,8 @@ class World:
         if disk is None:
             volumes = {0: "the empty mount point's"}
             return catalogd.Tree(root, [root], volumes=volumes) if empty else None
-        volume = self.volume[disk]
+        # Without an id, it has the number of the slot that it is plugged into.
+        volume = f"{self.kind}:1" if disk == "1" else f"device:{root}"
         tree = catalogd.Tree(root, [root], volumes={0: volume})
         if self.broken and self.broken.startswith(root):
             tree.unreadable.add(self.broken)
@@ -156,17 +159,32 @@ class World:
         here = [item for item in self.known.values() if item.state == "here"]
         return [item for item in here if item.sample in wanted]
 
+    def volumes(self, root: str) -> set[str]:
+        return {item.file.volume for item in self.files([root])}
+
+    def files(self, roots: list[str]) -> list[KnownFile]:
+        return [item for item in self.known.values() if item.file.folder in roots]
+
+    def rename_volumes(self, root: str, names: dict[str, str]) -> None:
+        for item in self.files([root]):
+            volume = names.get(item.file.volume, item.file.volume)
+            file = item.file._replace(volume=volume)
+            self.known[item.id] = item._replace(file=file)
+
     def scan(self, one: int, two: int) -> None:
         self.now += 60
         trees = {root: self.tree(root, bool(one % 2)) for root in ROOTS}
         before = dict(self.known)
         forget_before = catalogd.stamp(self.now - FORGET_AFTER)
         read = {root: self.changed(root, trees[root]) for root in ROOTS}
+        read = {root: tree and dataclasses.replace(tree) for root, tree in read.items()}
+        for tree in filter(None, read.values()):
+            self.volume_names.name(tree)
         known = [item for item in self.known.values() if self.concerns(item, read)]
         changes = catalogd.compare(
             known, read, self.read_all, forget_before, self.copies
         )
-        self.before = trees
+        self.before = {root: (tree, self.mounted[root]) for root, tree in trees.items()}
         self.apply(changes)
         files = {file for tree in trees.values() if tree for file in tree.files}
         self.check_every_file_has_one_id(files)
@@ -177,10 +195,13 @@ class World:
     def changed(self, root: str, now: catalogd.Tree | None) -> catalogd.Tree | None:
         """The part of a tree that is read: where it is watched, and neither mounted
         otherwise nor broken since, only the folders in which something happened."""
-        old = self.before.get(root)
+        old, disk = self.before.get(root, (None, None))
         if not self.watching or old is None or now is None:
             return now
-        if (old.volumes, old.unreadable) != (now.volumes, now.unreadable):
+        if (disk, old.volumes, old.unreadable) != (
+            *(self.mounted[root], now.volumes),
+            now.unreadable,
+        ):
             return now
         changed = {*old.files} ^ {*now.files}
         tops = catalogd.outermost(os.path.dirname(file.path) for file in changed)
@@ -214,7 +235,7 @@ class World:
 
     def check_every_file_has_one_id(self, files: set[FoundFile]) -> None:
         here = [item for item in self.known.values() if item.state == "here"]
-        assert sorted(item.file for item in here) == sorted(files)
+        assert sorted(item.file[:5] for item in here) == sorted(f[:5] for f in files)
         for item in here:
             assert item.sample == str(self.content(item.file).token)
 

@@ -236,7 +236,8 @@ POSIX_ONLY = {
         fpathconf fstatvfs fwalk getegid geteuid getgid getgrouplist getgroups
         getloadavg getpgid getpgrp getpriority getresgid getresuid getsid getuid
         initgroups killpg lchown
-        lockf mkfifo mknod nice openpty pathconf pipe2 posix_fadvise posix_fallocate
+        lockf major makedev minor mkfifo mknod nice openpty pathconf pipe2
+        posix_fadvise posix_fallocate
         posix_spawn pread preadv pwrite pwritev readv register_at_fork
         sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid
         setpriority setregid setresgid setresuid setreuid setsid setuid statvfs sync
@@ -260,7 +261,9 @@ FALLBACKS = {
     "os.setgroups": "as geteuid",
     "os.setgid": "as geteuid",
     "os.setuid": "as geteuid",
-    "os.statvfs": "the device number names the volume",
+    "os.major": "without statvfs, a volume is recognised by its files",
+    "os.minor": "as major",
+    "os.statvfs": "as major",
     "os.O_CLOEXEC": "left out of the flags: Windows does not inherit files",
     "os.O_NOFOLLOW": "left out of the flags",
     "os.O_NONBLOCK": "left out of the flags: Windows has no named pipes in folders",

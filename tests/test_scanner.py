@@ -309,9 +309,66 @@ def test_the_files_of_another_disk_at_the_same_place_get_ids_of_their_own() -> N
     assert told == {"1": "offline", A.path: "new"}
 
 
-def test_the_same_disk_under_another_number_is_the_same_disk() -> None:
-    found = tree(A._replace(volume="other"), volume="other")
-    assert compare([known("1", A), known("2", B)], found) == {"1": A.path, "2": "gone"}
+def renamed(*names: str, known: dict[str, FoundFile] | None = None) -> dict[str, str]:
+    """The new names of the volumes with these, each with a file, by files that were
+    known by their volumes."""
+    files = [file(f"/games/{name}.nsp", volume=name) for name in names]
+    rows = [row._replace(volume=name) for name, row in (known or {}).items()]
+    return catalogd.recognise(tree(*files, volume=names[0]), rows)
+
+
+X, Y = file("/games/device:1.nsp"), file("/games/uuid:y.nsp")
+
+
+def test_a_disk_without_an_id_is_recognised_by_its_files() -> None:
+    assert renamed("device:1", known={"b6c1": X}) == {"device:1": "b6c1"}
+    assert renamed("device:1", known={"uuid:x": X}) == {"device:1": "uuid:x"}
+    (name,) = renamed("device:1", known={"device:1": X}).values()
+    assert name != "device:1", "another disk may have been device 1 before"
+    (name,) = renamed("device:1", known={"b6c1": X._replace(mtime=1)}).values()
+    assert name not in ("device:1", "b6c1")
+
+
+def test_a_disk_gets_the_id_that_it_turns_out_to_have() -> None:
+    assert renamed("uuid:y", known={"b6c1": Y}) == {"b6c1": "uuid:y"}
+    assert renamed("uuid:y", known={"fsid:1": Y}) == {"fsid:1": "uuid:y"}
+    assert renamed("uuid:y", known={"uuid:x": Y}) == {}, "one is a copy of the other"
+    both = renamed("uuid:y", "device:1", known={"fsid:1": Y, "uuid:y": X})
+    assert [*both] == ["fsid:1", "device:1"]
+    assert both["device:1"] != "uuid:y", "that is another disk, which is here"
+
+
+def test_the_name_of_a_disk_is_that_of_most_of_its_files() -> None:
+    one, two, three = (file(f"/games/{number}.nsp") for number in range(3))
+    found = [row._replace(volume="device:1") for row in (one, two, three)]
+    known = [
+        one._replace(volume="a"),
+        two._replace(volume="b"),
+        three._replace(volume="b"),
+    ]
+    assert catalogd.recognise(tree(*found, volume="device:1"), known) == {
+        "device:1": "b"
+    }
+
+
+def strange(*files: FoundFile) -> catalogd.Tree:
+    """A tree with a volume that has none of the known files."""
+    return dataclasses.replace(tree(*files, volume="new"), has_strangers=True)
+
+
+def test_where_no_known_file_is_on_a_disk_without_an_id_it_is_another_one() -> None:
+    gone = known("2", C, state="gone", gone_at="2026-01-01T00:00:00")
+    found = strange(B._replace(volume="new"))
+    assert compare([known("1", A), gone], found) == {"1": "offline", B.path: "new"}
+    found = strange(A._replace(volume="new", size=99, inode=1))
+    told = compare([known("1", A, "one")], found, contents={A.path: "two"})
+    assert told == {"1": "offline", A.path: "new"}
+
+
+def test_files_that_all_moved_within_a_disk_without_an_id_keep_their_ids() -> None:
+    moved = file("/games/deep/a.nsp", volume="new", inode=A.inode)
+    told = compare([known("1", A, "one")], strange(moved), contents={moved.path: "one"})
+    assert told == {"1": moved.path}
 
 
 def test_a_file_of_an_offline_disk_has_not_moved() -> None:
@@ -570,12 +627,25 @@ def test_where_a_folder_does_not_tell_inodes_the_file_is_asked(
     assert tree.files[0].inode == os.stat(path).st_ino
 
 
-def test_a_volume_is_named_by_its_device_where_it_has_no_name(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+def test_a_volume_is_named_by_the_id_that_is_known(
+    library: Library, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(os, "statvfs")
-    device = os.stat(library.folder).st_dev
-    assert catalogd.volume_name(str(library.folder), {}) == f"{device:x}"
+    monkeypatch.setattr(catalogd, "UDEV_RECORDS", str(tmp_path))
+    folder = str(library.folder)
+    device = os.stat(folder).st_dev
+    record = tmp_path / f"b{os.major(device)}:{os.minor(device)}"
+    record.write_text(
+        "I:1\nE:ID_FS_UUID_ENC=a\nE:ID_FS_UUID=1234-ABCD\nE:ID_FS_TYPE=b\n"
+    )
+    assert catalogd.volume_name(folder, {}) == "uuid:1234-ABCD"
+    record.write_text("E:ID_BUS=usb\n")
+    told = Mock(f_fsid=0xABC)
+    monkeypatch.setattr(os, "statvfs", lambda path: told)
+    assert catalogd.volume_name(folder, {}) == "fsid:abc"
+    for told.f_fsid in (0, device):  # as FUSE's, and as XFS's
+        assert catalogd.volume_name(folder, {}) == f"device:{device:x}"
+    monkeypatch.delattr(os, "statvfs")  # as on Windows
+    assert catalogd.volume_name(folder, {}) == f"device:{device:x}"
 
 
 def test_nested_and_doubled_library_folders_are_walked_once(
@@ -649,6 +719,69 @@ def test_ids_outlive_rescans_restarts_renames_and_moves(
     assert ids_by_name(store) == {
         "renamed.nsp": before["a.nsp"],
         "b.nsp": before["b.nsp"],
+    }
+
+
+def volumes(store: catalogd.Store) -> set[str]:
+    rows = store.database.rows(
+        "SELECT volume FROM entries UNION ALL SELECT volume FROM title_images"
+    )
+    return {row["volume"] for row in rows}
+
+
+def test_an_upgrade_renames_volumes_without_opening_a_file(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("a.nsp", "b.nsp", "0100ABCD00010000.png"):
+        library.add(name)
+    path = library.add("gone.nsp")
+    scanner.scan()
+    os.remove(path)
+    scanner.scan()
+    before = [(item.id, item.state) for item in store.entries.files()]
+    with store.database.writing() as db:  # as 0.2.0 named it, by the device
+        db.execute("UPDATE entries SET volume = '811'")
+        db.execute("UPDATE title_images SET volume = '811'")
+    monkeypatch.setattr(catalogd, "UDEV_RECORDS", str(tmp_path))
+    device = os.stat(path.removesuffix("gone.nsp")).st_dev
+    record = tmp_path / f"b{os.major(device)}:{os.minor(device)}"
+    record.write_text("E:ID_FS_UUID=1234-ABCD\n")
+    started = catalogd.Scanner(store, scanner.settings)
+    assert not any(started.scan())
+    assert started.state.read == 0
+    assert volumes(store) == {"uuid:1234-ABCD"}
+    assert [(item.id, item.state) for item in store.entries.files()] == before
+
+
+def test_a_folder_on_a_disk_without_an_id_is_scanned_in_parts(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "file_system_id", lambda folder, device: "")
+    library.add("a.nsp")
+    library.add("deep/b.nsp")
+    scanner.scan()
+    (name,) = volumes(store)
+    assert not name.startswith("device:")
+    for tops in ([f"{library.folder}/deep"], []):
+        library.add(f"deep/{len(tops)}.nsp")
+        os.remove(library.folder / "deep" / "b.nsp") if tops else None
+        scanner.scan(tops=tops)
+        assert volumes(store) == {name}
+    states = {
+        os.path.basename(row.file.path): row.state for row in store.entries.files()
+    }
+    assert states == {
+        "a.nsp": "here",
+        "b.nsp": "gone",
+        "0.nsp": "here",
+        "1.nsp": "here",
     }
 
 
