@@ -533,6 +533,8 @@ SENTENCES = {
     " Format it as exFAT, or send this file by ftp: or lan:.",
     "card_refuses": "{} does not take the file: {}.",
     "ftp_not_ready": "The FTP server at {} is not ready: {}.",
+    "client_failed": "Sending ended with an error and begins again: {}",
+    "state_disk": "The disk that notes what was sent cannot be written: {}.",
     "no_such_host": "No device has this name: {}.",
     "ftp_silent": "{} does not answer. Is the program open on the console?",
     "ftp_no_resume": "The console resumes no file: {}.",
@@ -2671,6 +2673,7 @@ class Accounts:
         self.database = database
         self.uses = Uses(database)
         self._lent: dict[bytes, str] = {}  # ids of devices by digests, see lend_key
+        self._lending = threading.Lock()  # held to change that
 
     def add(self, name: str, password: str, admin: bool = False) -> int:
         """Add an account, and return its id. The first one is an admin.
@@ -2817,8 +2820,9 @@ class Accounts:
         """Return a new key for the client of a device that this server serves. It
         replaces the one before, and is in memory alone."""
         key = new_key()
-        others = {digest: id for digest, id in self._lent.items() if id != device}
-        self._lent = {**others, hash_token(key): device}
+        with self._lending:
+            others = {digest: id for digest, id in self._lent.items() if id != device}
+            self._lent = {**others, hash_token(key): device}
         return key
 
     def revoke_key(self, key: str, account: int | None = None) -> str:
@@ -6383,7 +6387,8 @@ CLIENT_CODE = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     f" import {CLIENT}; sys.exit({CLIENT}.run_by_server())"
 )
-FINAL_EXIT_CODES = (2, 3)  # of the client: a wrong setting, a refused key
+WRONG_SETTING = 2  # an exit code of the client, which is final for this address
+CLIENT_PROBLEMS = (WRONG_SETTING, 3, 4)  # after which its last line tells a person why
 MIN_RESTART_SECONDS = 1.0  # before a process that ended is started again
 MAX_RESTART_SECONDS = 60.0
 MAX_CONSOLE_STOP_SECONDS = 1.0
@@ -6460,25 +6465,22 @@ class Console(threading.Thread):
     def run(self) -> None:
         pause = MIN_RESTART_SECONDS
         while not self._over.is_set():
-            began, code, line = time.monotonic(), 1, ""
+            began, code = time.monotonic(), 1
             with logged_problems(f"Sending to {self.device['name']} failed"):
-                code, line = self._send()
-            if code in FINAL_EXIT_CODES and not self._over.is_set():
-                accounts = self._consoles.store.accounts
-                return accounts.uses.set_target(self.device["id"], line[:200])
+                code = self._send()
             if time.monotonic() - began > MAX_RESTART_SECONDS:
                 pause = MIN_RESTART_SECONDS
-            self._over.wait(pause)
+            self._over.wait(None if code == WRONG_SETTING else pause)
             pause = min(2 * pause, MAX_RESTART_SECONDS)
-        return None
 
-    def _send(self) -> tuple[int, str]:
-        """Run the process until it ends; return its exit code and its last line."""
+    def _send(self) -> int:
+        """Run the process until it ends, tell why as the device's state, and return the
+        exit code."""
         command, line = client_command(), ""
         settings = self._consoles.settings_of(self.device)
         with self._lock:
             if self._over.is_set():
-                return 0, line
+                return 0
             self._process = process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -6492,7 +6494,13 @@ class Console(threading.Thread):
         with process:
             for line in map(str.rstrip, process.stdout or ()):
                 log.info("%s: %s", self.device["name"], line)
-        return process.returncode, line
+        if not self._over.is_set():
+            code = process.returncode
+            why = line if code == 1 else f"exit code {code}"  # 1: with a traceback
+            line = line if code in CLIENT_PROBLEMS else say("client_failed", why)
+            uses = self._consoles.store.accounts.uses
+            uses.set_target(self.device["id"], line[:200])
+        return process.returncode
 
     def _write(self, line: str) -> None:
         with self._lock, contextlib.suppress(OSError, ValueError):  # it has ended
@@ -6527,7 +6535,7 @@ class Consoles:
     def update(self) -> None:
         """Start, end and wake the clients of devices, as the database says."""
         with self._lock:
-            version, self._version = self._version, self.store.database.version()
+            version = self.store.database.version()
             if version == self._version or not self.address:
                 return
             wanted = {row["id"]: row for row in self.store.devices.by_server()}
@@ -6541,6 +6549,7 @@ class Consoles:
                 self._running[id] = Console(self, wanted[id])
                 self._running[id].start()
             self._wake()
+            self._version = version  # what fails above is done again
             self._remove_states(wanted)
 
     def _wake(self) -> None:

@@ -209,20 +209,14 @@ def config_path(name: str) -> str:
 
 
 def write_private(path: str, text: str) -> None:
-    """Replace a file, atomically, by one that only its owner may read.
-
-    :raises Problem: it cannot be written.
-    """
+    """Replace a file, atomically, by one that only its owner may read."""
     path = os.path.realpath(path)
     new = pathlib.Path(f"{path}.new")
-    try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        new.unlink(missing_ok=True)
-        new.touch(mode=0o600, exist_ok=False)
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        raise Problem(f"{path}: cannot be written: {error.strerror}.") from error
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    new.unlink(missing_ok=True)
+    new.touch(mode=0o600, exist_ok=False)
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
 
 
 def server_address(text: str) -> str:
@@ -379,6 +373,21 @@ class Item(NamedTuple):
     replace: bool = False  # whether it may replace another file on the target
 
 
+@contextlib.contextmanager
+def disk_problems() -> Iterator[None]:
+    """:raises TargetOffline: the disk of the program's state fails in the block, or
+    another process has locked it."""
+    try:
+        yield
+    except (OSError, sqlite3.OperationalError) as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:
+            message = f"Another {PROGRAM} sends to this target."
+            raise TargetOffline(message) from error
+        why = error_text(error)
+        message = f"The disk that notes what was sent cannot be written: {why}."
+        raise TargetOffline(message) from error
+
+
 class State:
     """A small JSON file for each pair of a server and a target.
 
@@ -398,6 +407,7 @@ class State:
         self.sent = ""
         self.files: dict[str, tuple[str, str]] = {}
         self.mount = ""
+        self._written = ""
         damage = (OSError, ValueError, KeyError, TypeError)  # or no file yet
         with contextlib.suppress(*damage), open(self.path, encoding="utf-8") as file:
             values = json.load(file)
@@ -407,10 +417,14 @@ class State:
             self.mount = str(values["mount"])
 
     def save(self) -> None:
-        """:raises Problem: the file cannot be written."""
+        """Write what is not written yet. :raises TargetOffline: the disk fails, or is
+        full: that may pass."""
         values = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
-        values |= {"files": self.files, "mount": self.mount}
-        write_private(self.path, json.dumps(values))
+        text = json.dumps({**values, "files": self.files, "mount": self.mount})
+        if text != self._written:
+            with disk_problems():
+                write_private(self.path, text)
+            self._written = text
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -420,13 +434,12 @@ class State:
         :raises TargetOffline: another process sends.
         """
         self.save()
-        lock = sqlite3.connect(f"{self.path}.lock", timeout=0, isolation_level=None)
+        name = f"{self.path}.lock"
+        with disk_problems():
+            lock = sqlite3.connect(name, timeout=0, isolation_level=None)
         with contextlib.closing(lock):
-            try:
+            with disk_problems():
                 lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.OperationalError as error:
-                message = f"Another {PROGRAM} sends to this target."
-                raise TargetOffline(message) from error
             yield
 
     def begin(self, name: str, validator: str) -> None:
@@ -2002,6 +2015,7 @@ class Sender:
         """:raises TargetOffline: it takes no file now."""
         self._checked = time.monotonic()
         try:
+            self.state.save()  # what a failing disk did not take
             self.target_state = self.target.check_ready(self.state)
         except TargetOffline as problem:
             self.target_state = str(problem)
@@ -2192,10 +2206,15 @@ def save(settings: Settings, ini: str, key: str, **values: str) -> None:
     is_default = ini == config_path(INI_FILE)
     name = config_path(KEY_FILE) if is_default else f"{os.path.splitext(ini)[0]}.key"
     path = os.path.abspath(settings.key_file or name)
-    write_private(path, key + "\n")
     values = {**read_ini(ini), "key_file": path, **values}
     rows = [f"{name} = {value}".replace("\n", "\n\t") for name, value in values.items()]
-    write_private(ini, "\n".join([f"[{PROGRAM}]", *rows, ""]))
+    files = {path: f"{key}\n", ini: "\n".join([f"[{PROGRAM}]", *rows, ""])}
+    for place, text in files.items():
+        try:
+            write_private(place, text)
+        except OSError as error:
+            message = f"{place}: cannot be written: {error.strerror}."
+            raise Problem(message) from error
     command = program() if is_default else f"{program()} --config {ini}"
     command += "" if settings.to else " --to TARGET"
     print(f"The key is in {path}. Now run '{command}'.")

@@ -327,14 +327,125 @@ def test_a_wrong_setting_is_shown_and_not_tried_again_until_it_is_changed(
     device = add(home, "ftp://127.0.0.1:1")
     consoles.update()
     thread = consoles._running[device]
-    thread.join(20)
-    assert not thread.is_alive() and state_of(home, device) == "It is wrong."
+    wait_for(lambda: state_of(home, device) == "It is wrong.")
+    [process] = processes(consoles)
     home.store.devices.change(device, {"password": "x"})
     consoles.update()
     assert consoles._running[device] is thread  # without a user it changes nothing
+    assert thread.is_alive() and processes(consoles) == [process]
     home.store.devices.change(device, {"user": "x"})
     consoles.update()
     assert consoles._running[device] is not thread
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        ("3", "The key is wrong."),
+        ("4", "The key is wrong."),
+        ("ValueError(5)", "Sending ended with an error and begins again: 5"),
+        ("9", "Sending ended with an error and begins again: exit code 9"),
+    ],
+)
+def test_what_may_pass_is_told_and_tried_again(
+    home: Home,
+    consoles: catalogd.Consoles,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    state: str,
+) -> None:
+    client(monkeypatch, "print('The key is wrong.', flush=True)", f"sys.exit({code})")
+    device = add(home, "ftp://127.0.0.1:1")
+    consoles.update()
+    wait_for(lambda: state_of(home, device) == state)
+    assert catalogd.coded(state) or code in "34"
+    first = processes(consoles)
+    wait_for(lambda: processes(consoles) != first)
+
+
+def test_a_disk_of_the_server_that_fails_is_told_until_it_is_well(
+    home: Home,
+    consoles: catalogd.Consoles,
+    console: FTPConsole,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 0.01)
+    device = add(home, console.url())
+    item = home.queue("Star Garden.nsp", ODD)
+    folder = pathlib.Path(home.store.database.folder, "consoles")
+    folder.mkdir()
+    (folder / device).write_text("no folder")
+    consoles.update()
+    why = "The disk that notes what was sent cannot be written"
+    wait_for(lambda: state_of(home, device).startswith(why))
+    assert str(folder) not in state_of(home, device)
+    assert catalogd.coded(state_of(home, device))["reason"] == "state_disk"
+    (folder / device).unlink()
+    wait_for(lambda: home.item(item)["status"] == "completed")
+    wait_for(lambda: state_of(home, device) == "ready")
+
+
+def test_what_fails_of_an_update_is_done_again(
+    home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise catalogd.StorageFailed("database_busy")
+
+    client(monkeypatch, "sys.stdin.read()")
+    device = add(home, "ftp://127.0.0.1:1")
+    with monkeypatch.context() as patch, pytest.raises(catalogd.StorageFailed):
+        patch.setattr(home.store.devices, "by_server", fail)
+        consoles.update()
+    consoles.update()
+    assert [*consoles._running] == [device]
+
+
+def test_keys_that_two_clients_get_at_once_are_both_good(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hash_token(token: str) -> bytes:
+        if threading.current_thread() is not other and not other.ident:
+            other.start()
+            other.join(0.5)  # it waits for this one
+        return plain(token)
+
+    plain = catalogd.hash_token
+    accounts = home.store.accounts
+    other = threading.Thread(target=accounts.lend_key, args=("b",))
+    monkeypatch.setattr(catalogd, "hash_token", hash_token)
+    accounts.lend_key("a")
+    other.join()
+    assert sorted(accounts._lent.values()) == ["a", "b"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
+@pytest.mark.parametrize(
+    "block", [b"220-x\r\n" * 8000, b"x" * 64000, b"\n" * 64000, b""]
+)
+def test_a_client_takes_at_most_60_mb(
+    home: Home, consoles: catalogd.Consoles, console: FTPConsole, block: bytes
+) -> None:
+    def flood(server: socket.socket) -> None:
+        with contextlib.suppress(OSError), server.accept()[0] as call:
+            for _ in range(5000):
+                call.sendall(block)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"ftp://127.0.0.1:{server.getsockname()[1]}"
+        thread = threading.Thread(target=flood, args=(server,))
+        thread.start()
+        device = add(home, url if block else console.url())
+        item = home.queue("Star Garden.nsp", os.urandom(20_000_000))
+        consoles.update()
+        wait_for(lambda: state_of(home, device))
+        if not block:
+            wait_for(lambda: home.item(item)["status"] == "completed")
+            socket.create_connection(server.getsockname()[:2]).close()
+        [process] = processes(consoles)
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        thread.join()
+    [most] = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    assert int(most.split()[1]) < 60_000
 
 
 def test_a_client_that_ends_is_started_again_with_longer_pauses(

@@ -1606,3 +1606,37 @@ def test_a_console_gets_an_address_that_it_can_reach(address: str, sent: str) ->
             return "192.0.2.7", 4711
 
     assert send_to_switch.console_address(address, Socket()) == sent  # type: ignore
+
+
+# The disk of the client itself
+
+
+def test_a_disk_that_does_not_take_the_state_is_told_and_tried_again(
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str, text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(send_to_switch, "MAX_ATTEMPTS", 1)
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender(console.url())
+    why = (
+        "The disk that notes what was sent cannot be written: No space left on device."
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(send_to_switch, "write_private", fail)
+        for _ in range(2):
+            with pytest.raises(send_to_switch.TargetOffline, match=why):
+                sender.send_next()
+        assert sender.target_state == why
+        assert home.item(item)["status"] == "pending"
+    sender.send_next()
+    assert home.item(item)["status"] == "completed"
+
+
+def test_a_lock_that_cannot_be_made_is_no_other_client(tmp_path: pathlib.Path) -> None:
+    state = send_to_switch.State(str(tmp_path), "s", "t")
+    pathlib.Path(f"{state.path}.lock").mkdir()
+    why = "cannot be written: unable to open database file"
+    with pytest.raises(send_to_switch.TargetOffline, match=why), state.exclusive():
+        pass
