@@ -1190,34 +1190,21 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
     return f"{stem}{mark}{ending}".rstrip(". ") or "_"
 
 
-def file_name(row: Mapping[str, Any]) -> str:
-    """Return a safe name for an entry's file, with its extension."""
+def file_name(
+    row: Mapping[str, Any], max_bytes: int = MAX_NAME_BYTES, mark: str = ""
+) -> str:
+    """Return a safe name for an entry's file, with its extension: see safe_name."""
     if row["type"] == "filepath":
-        return safe_name(os.path.basename(row["source"]))
+        return safe_name(os.path.basename(row["source"]), max_bytes, mark)
     name = row["name"].rstrip(". ")
     ending = f".{row['file_type']}" if row["file_type"] else ""
-    return safe_name(name if name.lower().endswith(ending) else name + ending)
+    name = name if name.lower().endswith(ending) else name + ending
+    return safe_name(name, max_bytes, mark)
 
 
-def distinct_file_names(
-    rows: Iterable[Mapping[str, Any]], max_bytes: int
-) -> dict[str, str]:
-    """Return a name for the file of each entry, by id. The first of equal names is as
-    it is, the others have their id in it, so that a new entry never renames one that
-    was there.
-
-    :param rows: the entries, the oldest first. One that `is_marked` has its id in its
-        name also when it is the first.
-    """
-    taken = set()
-    found = {}
-    for row in rows:
-        safe = safe_name(file_name(row), max_bytes)
-        if row["is_marked"] or safe.casefold() in taken:
-            safe = safe_name(file_name(row), max_bytes, f" ({row['id']})")
-        taken.add(safe.casefold())
-        found[row["id"]] = safe
-    return found
+def download_name(name: str, entry: str, is_marked: object) -> str:
+    """Return a file's name, with the entry's id in it if another one has that name."""
+    return safe_name(name, mark=f" ({entry})") if is_marked else name
 
 
 # Accounts ---------------------------------------------------------------------
@@ -1481,8 +1468,6 @@ CREATE TABLE entries (
     facts TEXT NOT NULL,               -- JSON: name and metadata that the file tells
     facts_version INTEGER NOT NULL,    -- FACTS_VERSION of the program that read them
     overrides TEXT NOT NULL DEFAULT '{}', -- JSON: what an admin put over the facts
-    is_marked INTEGER NOT NULL DEFAULT 0, -- 1: the id stays in the file's name, though
-                                       -- the older entry with that name is forgotten
     created_at TEXT NOT NULL,
     created_by TEXT NOT NULL,
     kind TEXT,                         -- one of KINDS; this and the rest: see derived
@@ -1491,7 +1476,11 @@ CREATE TABLE entries (
     number INTEGER NOT NULL DEFAULT 0, -- of the version, 0 where that is no number
     plain_name TEXT NOT NULL DEFAULT '' COLLATE NOCASE, -- which others may have too
     name TEXT NOT NULL,                -- that, or a longer one that no other has
-    sort_name TEXT NOT NULL            -- the name, case folded
+    sort_name TEXT NOT NULL,           -- the name, case folded
+    is_marked INTEGER NOT NULL DEFAULT 0, -- 1: the file's name has the id in it, for
+                                       -- an older entry has, or had, the plain one
+    file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe, and that no other has
+    file_key TEXT NOT NULL DEFAULT ''  -- that name, case folded
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
@@ -1500,6 +1489,7 @@ CREATE INDEX entries_folder ON entries (folder, state);
 CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
 CREATE INDEX entries_name ON entries (plain_name);
+CREATE INDEX entries_file ON entries (file_key);
 CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
     WHERE facts ->> 'icon' IS NOT NULL;
@@ -1551,7 +1541,7 @@ CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode
 FROM entries WHERE type = 'filepath';
 
 CREATE VIEW served_files AS
-SELECT id, source AS path, folder, size, mtime, checksum AS sha256
+SELECT id, source AS path, folder, size, mtime, checksum AS sha256, is_marked
 FROM parts WHERE type = 'filepath' AND +state = 'here'; -- "+": not by its index
 
 -- What is answered of entries: the Entry of the interface, and what the page's list has
@@ -1604,7 +1594,7 @@ CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
 CREATE VIEW items AS                   -- of the queue, with what they send
 SELECT queue.id, entry, entries.name, type, source, file_type, entries.size, state,
     queue.created_at, percent, bytes, speed, error, ended_at, place, status, is_open,
-    device, freed_from, queue.key, client, queue.account AS sender, replaces,
+    is_marked, device, freed_from, queue.key, client, queue.account AS sender, replaces,
     accounts.name AS account,
     device IN (SELECT id FROM keys WHERE shared) AND (is_open OR status = 'failed')
         AS is_shared                   -- 1: every account may see it
@@ -1646,7 +1636,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 8  # also goes up when `derived` changes
+SCHEMA_VERSION = 9  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1675,6 +1665,7 @@ UPGRADES = {
     5: (),
     6: ("DROP TABLE IF EXISTS scan_request",),
     7: (),
+    8: (),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
@@ -1807,6 +1798,7 @@ class ServedFile(NamedTuple):
     size: int
     mtime: int
     sha256: str | None
+    is_marked: int = 0  # 1: another file has this name
 
 
 class Changes(NamedTuple):
@@ -1852,7 +1844,7 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     without holding up the threads that answer calls. All rows have the same columns."""
     if not rows:
         return
-    written = [{**row, **derived(row)} for row in rows]
+    written = [*named_files(db, [{**row, **derived(row)} for row in rows])]
     columns = [*written[0]]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
@@ -1864,6 +1856,25 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     )
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names)
+
+
+def named_files(db: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield entries, the oldest first, with names for their files. The first of equal
+    names is plain, the others have their ids in them, as "A (8b54089fee8d99a0).nsp",
+    also when the first is forgotten: they may be on a card under it."""
+    plain = [file_name(row, MAX_CONSOLE_NAME_BYTES) for row in rows]
+    sql = "SELECT file_key, id FROM entries WHERE file_key IN"
+    sql += " (SELECT value FROM json_each(?))"
+    keys = ENCODER.encode([name.casefold() for name in plain])
+    owners = {row["file_key"]: row["id"] for row in db.execute(sql, (keys,))}
+    for row, name in zip(rows, plain, strict=True):
+        mark = f" ({row['id']})"
+        marked = functools.partial(file_name, row, MAX_CONSOLE_NAME_BYTES, mark)
+        is_marked = row.get("is_marked") and row["file_name"] in ("", marked())
+        if is_marked or owners.setdefault(name.casefold(), row["id"]) != row["id"]:
+            is_marked, name = True, marked()
+        key = name.casefold()
+        yield {**row, "is_marked": bool(is_marked), "file_name": name, "file_key": key}
 
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
@@ -1895,6 +1906,7 @@ def content_digest(*parts: bytes) -> str:
 
 def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
     sql = "SELECT * FROM entries WHERE id IN (SELECT value FROM json_each(?))"
+    sql += " ORDER BY rowid"
     rows = [dict(row) for row in db.execute(sql, (json.dumps([*ids]),))]
     for row in rows:
         row.update({name: json.loads(row[name]) for name in NESTED_COLUMNS})
@@ -2118,7 +2130,7 @@ def copy_path(path: str, version: int) -> str:
 def set_schema(db: sqlite3.Connection) -> None:
     """Make a database one of this version: a new one, or one that was upgraded."""
     adopt_schema(db)
-    ids = [row["id"] for row in db.execute("SELECT id FROM entries")]
+    ids = [row["id"] for row in db.execute("SELECT id FROM entries ORDER BY rowid")]
     change_entries(db, dict.fromkeys(ids, {}))
     db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0)")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -3009,17 +3021,17 @@ class Entries:
     def by_age(self) -> list[Row]:
         """Return all entries with their state, the oldest first."""
         return self.database.rows(
-            "SELECT id, name, type, source, file_type, size, state, is_marked"
+            "SELECT id, name, type, source, file_type, size, state, file_name"
             " FROM entries ORDER BY rowid"
         )
 
-    def _keep_names(self) -> None:
-        """Let the entries with their id in their file's name keep that name, also when
-        an older entry is forgotten: they may be on a card under it."""
-        names = distinct_file_names(self.by_age(), MAX_NAME_BYTES)
-        marked = [(entry,) for entry in names if f" ({entry})" in names[entry]]
-        with self.database.writing() as db:
-            db.executemany("UPDATE entries SET is_marked = 1 WHERE id = ?", marked)
+    def on_console(self, entry: str | None = None, name: str = "") -> list[Row]:
+        """Return what a console address has, by file name: all, or this entry, or what
+        has this file name."""
+        sql = "SELECT id, type, source, file_type, size, file_name FROM entries"
+        sql += " WHERE state = 'here'" + (" AND id = :entry" if entry else "")
+        sql += (" AND file_key = :key" if name else "") + " ORDER BY file_key"
+        return self.database.rows(sql, {"entry": entry, "key": name.casefold()})
 
     def count(self) -> int:
         """Return how many can be downloaded now."""
@@ -3132,8 +3144,6 @@ class Entries:
                 states.append((item, file, "here"))
         states += [(item, item.file, "gone") for item in changes.gone]
         states += [(item, item.file, "offline") for item in changes.offline]
-        if changes.forgotten:
-            self._keep_names()
         with self.changing() as db:
             change_entries(db, read)
             set_states(db, states, self.database.time())
@@ -3192,7 +3202,6 @@ class Entries:
 
     def remove_link(self, entry: str) -> None:
         """:raises NotFound: there is no url entry with this id."""
-        self._keep_names()
         with self.changing() as db:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
             row = db.execute(f"{sql} RETURNING plain_name", (entry,)).fetchone()
@@ -6891,7 +6900,6 @@ class Web:
         self.consoles = Consoles(store)
         self.guesses, self.passwords = Guesses(), Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
-        self.directory = Latest(store.entries.version, self._name_files)
         owners: list[Any] = [kind(self) for kind in Calls.__subclasses__()]
         owners += [store.accounts, store.entries, store.queue, store.addresses]
         owners += [store.devices, scanner]
@@ -6907,14 +6915,6 @@ class Web:
             owner = owner_of.get(inspect.unwrap(rule.answer), self)
             answer = functools.partial(self._answer, rule, owner)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
-
-    def _name_files(self) -> "Directory":
-        """Return the directory of all files. The oldest are named first, also while
-        they are away, so that names stay the same."""
-        rows = self.store.entries.by_age()
-        names = distinct_file_names(rows, MAX_CONSOLE_NAME_BYTES)
-        here = [row for row in rows if row["state"] == "here"]
-        return Directory({**row, "safe_name": names[row["id"]]} for row in here)
 
     def runs(self, method: str, path: str) -> str:
         """Return the name of the threads that answer a call, as its route says."""
@@ -7113,7 +7113,6 @@ class Calls:
         self.devices = web.store.devices
         self.addresses = web.store.addresses
         self.consoles, self.passwords = web.consoles, web.passwords
-        self.directory = web.directory
         self.settings = web.settings
         self.scanner = web.scanner
         self.inbox = web.inbox
@@ -7132,7 +7131,7 @@ class Calls:
         file = self.entries.served_file(entry["id"])
         if not os.path.lexists(file.path) and self.scanner.catch_up():
             file = self.entries.served_file(entry["id"])
-        name = self.directory().own_name(entry["id"], os.path.basename(file.path))
+        name = download_name(os.path.basename(file.path), file.id, file.is_marked)
         if accel:
             return accel_answer(file, name, accel)
         return file_answer(file, name, served)
@@ -7498,7 +7497,7 @@ class QueueCalls(Calls):
     def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
         name, source = row["name"], row["source"]
         if self.settings.sources == "url":
-            name = self.directory().own_name(row["entry"], file_name(row))
+            name = download_name(file_name(row), row["entry"], row["is_marked"])
             # Also for a link: clients send the key to this address.
             source = f"{base_url(self.settings)}/api/download/{row['entry']}"
         return {
@@ -7590,7 +7589,8 @@ class ConsoleCalls(Calls):
         super().__init__(web)
         # By queue item, since it got its address or the server was started.
         self.served: dict[str, Served] = collections.defaultdict(Served)
-        self._index = Latest(self.entries.version, self._list_packages, MAX_INDEXES)
+        self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
+        self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
 
     @route("POST /api/send-queue/<item>/address", access="key")
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
@@ -7627,14 +7627,14 @@ class ConsoleCalls(Calls):
         return self.served.get(item, Served()).bytes
 
     def _item_address(self, item: str, entry: str, token: str) -> str | None:
-        found = self.directory().by_id.get(entry)
-        if found is None or found["type"] != "filepath":
+        found = self.entries.on_console(entry)
+        if not found or found[0]["type"] != "filepath":
             return None
         self.served.pop(item, None)
         self.served[item] = Served()
         for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
             self.served.pop(oldest, None)
-        quoted = urllib.parse.quote(found["safe_name"], safe="")
+        quoted = urllib.parse.quote(found[0]["file_name"], safe="")
         return f"{base_url(self.settings)}/dir/{token}/{quoted}"
 
     @route("GET /api/send-queue/<item>/address", access="key")
@@ -7656,23 +7656,46 @@ class ConsoleCalls(Calls):
 
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
-        directory = self.directory().only(caller.entry)
         path = f"/dir{path}".removeprefix(caller.base)
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
         is_httpdirfs = request_header("User-Agent").startswith("HTTPDirFS")
         if (path == "" and not is_httpdirfs) or place == "index.json":
             base = base_url(self.settings) + caller.base
             return conditional(self._index(base, caller.entry))
-        if place in directory.folders and path.endswith("/"):
-            return directory_answer(directory.folders[place])
-        if place in directory.folders:
+        if "." not in place and place in (folders := self._folders(caller.entry)):
+            if path.endswith("/"):
+                return directory_answer(folders[place])
             name = bottle.request.path.rpartition("/")[2]
             return json_answer(b"", 301, Location=f"{name}/")
+        *folder, name = place.split("/")
         served = self.served[caller.item] if caller.item else None
-        return self.content(directory.find(place), served)
+        for entry in self.entries.on_console(caller.entry, name or "/"):
+            if folder in ([], [entry["file_type"]], ["all"]):
+                return self.content(entry, served)
+        raise NotFound("There is no such file.")
 
-    def _list_packages(self, base: str, entry: str | None) -> bytes:
-        return self.directory().only(entry).index(base)
+    def _folder_names(self, entry: str | None) -> dict[str, list[str]]:
+        """Return the names in each folder: one folder for each file type, "all", and ""
+        for the top folder. That does not list "all", or mirrors would copy files
+        twice."""
+        found: dict[str, list[str]] = {"all": []}
+        for row in self.entries.on_console(entry):
+            if row["type"] == "filepath":
+                found["all"].append(row["file_name"])
+                found.setdefault(row["file_type"], []).append(row["file_name"])
+        return {**found, "": [f"{kind}/" for kind in sorted(found) if kind != "all"]}
+
+    def _packages(self, base: str, entry: str | None) -> bytes:
+        """Return the list of packages in the form of Tinfoil's index.json."""
+        files = []
+        for row in self.entries.on_console(entry):
+            if row["file_type"] in PACKAGES:
+                name = urllib.parse.quote(row["file_name"], safe="")
+                is_file = row["type"] == "filepath"
+                url = f"{base}/{name}" if is_file else f"{row['source']}#{name}"
+                files.append({"url": url, "size": row["size"]})
+        index = {"files": files, "success": f"{len(files)} files"}
+        return json.dumps(index).encode() + b"\n"
 
 
 def add_verb(
@@ -7714,61 +7737,6 @@ add_verb("GET /web/dir", "session", ConsoleAddresses.browse_token, "account", "t
 
 
 PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
-
-
-class Directory:
-    """What is below a console address: each entry once, with a `safe_name` of its
-    own."""
-
-    def __init__(self, entries: Iterable[Row]) -> None:
-        self.entries = sorted(entries, key=lambda entry: entry["safe_name"].casefold())
-        self.by_id = {entry["id"]: entry for entry in self.entries}
-        self._by_name = {entry["safe_name"].casefold(): entry for entry in self.entries}
-
-    def only(self, entry: str | None) -> "Directory":
-        """Return a directory of one entry, or, for None, this one."""
-        if entry is None:
-            return self
-        found = [self.by_id[entry]] if entry in self.by_id else []
-        return Directory(found)
-
-    def own_name(self, entry: str, name: str) -> str:
-        """Return the name of an entry's file, with the id in it if an older one has
-        that name."""
-        mark = f" ({entry})"
-        is_namesake = entry in self.by_id and mark in self.by_id[entry]["safe_name"]
-        return safe_name(name, mark=mark) if is_namesake else name
-
-    def index(self, base: str) -> bytes:
-        """Return the list of packages in the form of Tinfoil's index.json."""
-        files = []
-        for entry in self.entries:
-            if entry["file_type"] in PACKAGES:
-                name = urllib.parse.quote(entry["safe_name"], safe="")
-                is_file = entry["type"] == "filepath"
-                url = f"{base}/{name}" if is_file else f"{entry['source']}#{name}"
-                files.append({"url": url, "size": entry["size"]})
-        index = {"files": files, "success": f"{len(files)} files"}
-        return json.dumps(index).encode() + b"\n"
-
-    @functools.cached_property
-    def folders(self) -> dict[str, list[str]]:
-        """The names in each folder: one folder for each file type, "all", and "" for
-        the top folder. That does not list "all", or mirrors would copy files twice."""
-        files = [entry for entry in self.entries if entry["type"] == "filepath"]
-        found: dict[str, list[str]] = {}
-        for entry in files:
-            found.setdefault(entry["file_type"], []).append(entry["safe_name"])
-        top = [f"{file_type}/" for file_type in sorted(found)]
-        return {**found, "": top, "all": [entry["safe_name"] for entry in files]}
-
-    def find(self, path: str) -> Row:
-        """Return the entry at "name" or "folder/name". :raises NotFound:"""
-        *folder, name = path.split("/")
-        entry = self._by_name.get(name.casefold())
-        if entry is None or folder not in ([], [entry["file_type"]], ["all"]):
-            raise NotFound("There is no such file.")
-        return entry
 
 
 def quoted_name(name: str) -> str:

@@ -103,51 +103,62 @@ def test_a_long_name_is_cut_before_its_extension_between_characters(
     assert catalogd.safe_name(name, max_bytes=20) == short
 
 
-def file_row(entry: str, source: str) -> dict[str, Any]:
-    """Return what is stored of a file, as far as its name needs it."""
-    return {"id": entry, "type": "filepath", "source": source, "is_marked": 0}
+FACTS = {"name": "A", "description": "", "version": ""}
 
 
-@pytest.mark.parametrize("max_bytes", [200, 255])
+def add_files(store: catalogd.Store, *paths: str) -> list[str]:
+    """Add files, and return the names that all have on consoles, the oldest first."""
+    found = [
+        catalogd.FoundFile(path, "/games", 3, 4, number, "v")
+        for number, path in enumerate(paths)
+    ]
+    rows = [(file, catalogd.FileContent(file.path, FACTS)) for file in found]
+    store.entries.add_files(rows, listed=True)
+    return [row["file_name"] for row in store.entries.by_age()]
+
+
 @pytest.mark.parametrize("sign", ["a", "é", "\N{VIDEO GAME}"])
-def test_equal_long_names_stay_distinct_and_short(sign: str, max_bytes: int) -> None:
-    names = [f"{sign * 250}{last}.nsp" for last in "abc"]
-    rows = [file_row(catalogd.new_id(), name) for name in names]
-    safe = catalogd.distinct_file_names(rows, max_bytes).values()
+def test_equal_long_names_stay_distinct_and_short(
+    store: catalogd.Store, sign: str
+) -> None:
+    safe = add_files(store, *(f"/games/{sign * 250}{last}.nsp" for last in "abc"))
     assert len(set(safe)) == 3
-    assert max(len(name.encode()) for name in safe) <= max_bytes
+    assert max(len(name.encode()) for name in safe) <= catalogd.MAX_CONSOLE_NAME_BYTES
     assert all(name.endswith(".nsp") for name in safe)
 
 
-def test_names_that_differ_by_unsafe_characters_stay_distinct() -> None:
-    names = ["a:b.nsp", "a?b.nsp", "A_B.nsp", "c.nsp", "d.nsp"]
-    rows = [file_row(str(number), name) for number, name in enumerate(names)]
-    rows[-1]["is_marked"] = 1
-    assert list(catalogd.distinct_file_names(rows, 255).values()) == [
-        "a_b.nsp",
-        "a_b (1).nsp",
-        "A_B (2).nsp",
-        "c.nsp",
-        "d (4).nsp",
-    ]
+def test_names_that_differ_by_unsafe_characters_stay_distinct(
+    store: catalogd.Store,
+) -> None:
+    names = add_files(store, "/g/a:b.nsp", "/g/a?b.nsp", "/g/A_B.nsp", "/g/c.nsp")
+    _, two, three, _ = (row["id"] for row in store.entries.by_age())
+    assert names == ["a_b.nsp", f"a_b ({two}).nsp", f"A_B ({three}).nsp", "c.nsp"]
 
 
 def test_a_name_stays_when_the_older_entry_with_it_is_forgotten(
-    store: catalogd.Store, scanner: catalogd.Scanner
+    store: catalogd.Store,
 ) -> None:
-    web = catalogd.Web(store, catalogd.Settings(), scanner)
-    facts = {"name": "A", "description": "", "version": ""}
-    for host in ("one", "two", "three"):
-        store.entries.add_link(f"http://{host}/", 1, "nsp", facts, "anna")
-    older, *others = store.entries.by_age()
-    before = web.directory().by_id
-    assert before[others[0]["id"]]["safe_name"] == f"A ({others[0]['id']}).nsp"
-    store.entries.remove_link(older["id"])
-    after = web.directory().by_id
-    for entry in others:
-        assert after[entry["id"]]["safe_name"] == before[entry["id"]]["safe_name"]
-    store.entries.add_link("http://four/", 1, "nsp", facts, "anna")
-    assert "A.nsp" in [entry["safe_name"] for entry in web.directory().entries]
+    names = add_files(store, "/one/A.nsp", "/two/A.nsp", "/three/A.nsp")
+    older, second, third = store.entries.files()
+    assert names == ["A.nsp", f"A ({second.id}).nsp", f"A ({third.id}).nsp"]
+    store.entries.apply(catalogd.Changes(forgotten=[older]))
+    file = third.file._replace(path="/five/A.nsp")
+    moved = (third, file, catalogd.FileContent("", FACTS))
+    store.entries.apply(catalogd.Changes(updated=[moved]))
+    assert add_files(store, "/four/A.nsp") == [*names[1:], "A.nsp"]
+
+
+def test_a_file_that_gets_a_name_of_its_own_has_it_without_its_id(
+    store: catalogd.Store,
+) -> None:
+    add_files(store, "/one/A.nsp", "/two/A.nsp")
+    _, second = store.entries.files()
+    for name in ("B.nsp", f"A ({second.id}).nsp"):
+        path = f"/two/{name.partition(' ')[0].removesuffix('.nsp')}.nsp"
+        file = second.file._replace(path=path)
+        content = catalogd.FileContent("", FACTS)
+        store.entries.apply(catalogd.Changes(updated=[(second, file, content)]))
+        assert add_files(store) == ["A.nsp", name]
 
 
 # Browsing
