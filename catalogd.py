@@ -1036,7 +1036,8 @@ def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
         choices[row["id"]] = [row["plain_name"]]
         if folder is not None:
             relative = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
-            more = (file_type(path).upper(), os.path.basename(path), relative, path)
+            found = (file_type(path).upper(), os.path.basename(path), relative, path)
+            more = (unicodedata.normalize("NFC", text) for text in found)
             choices[row["id"]] += [f"{row['plain_name']} ({text})" for text in more]
     counts = collections.Counter(map(str.casefold, itertools.chain(*choices.values())))
     return {
@@ -1829,6 +1830,7 @@ def derived(row: Row) -> Row:
         name = part_name(row["source"], metadata)
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
+    name = unicodedata.normalize("NFC", name)  # macOS gives "é" as "e" and an accent
     return {
         **{column: metadata.get(column) for column in ("kind", "title_id")},
         "title": metadata["base_id"] or row["id"],
