@@ -1037,7 +1037,7 @@ def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
         if folder is not None:
             relative = path.removeprefix(os.path.dirname(folder)).lstrip(os.sep)
             found = (file_type(path).upper(), os.path.basename(path), relative, path)
-            more = (unicodedata.normalize("NFC", text) for text in found)
+            more = map(normalized, found)
             choices[row["id"]] += [f"{row['plain_name']} ({text})" for text in more]
     counts = collections.Counter(map(str.casefold, itertools.chain(*choices.values())))
     return {
@@ -1682,6 +1682,7 @@ MAX_WRITE_WAIT_SECONDS = 10
 MIN_START_BYTES = 1_000_000  # free, for SQLite's files beside the database
 MAX_CLOSE_WAIT_SECONDS = 0.9
 BATCH = 250  # entries that are written at once
+SPARE_COPIES = 7  # of the database, while the clock is not believed
 
 
 class Status(NamedTuple):
@@ -1830,7 +1831,7 @@ def derived(row: Row) -> Row:
         name = part_name(row["source"], metadata)
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
-    name = unicodedata.normalize("NFC", name)  # macOS gives "é" as "e" and an accent
+    name = normalized(name)
     return {
         **{column: metadata.get(column) for column in ("kind", "title_id")},
         "title": metadata["base_id"] or row["id"],
@@ -2305,12 +2306,12 @@ class Clock:
     doubt_seconds = 3600
 
     def __init__(self, wall: Now = time.time, monotonic: Now = time.monotonic) -> None:
-        self._wall, self._monotonic = wall, monotonic
+        self._wall, self.monotonic = wall, monotonic
         self._ahead = wall() - monotonic()
         self._doubted_at = monotonic()
 
     def __call__(self) -> float:
-        wall, monotonic = self._wall(), self._monotonic()
+        wall, monotonic = self._wall(), self.monotonic()
         before, self._ahead = self._ahead, wall - monotonic
         if abs(self._ahead - before) >= self.max_jump_seconds:
             self._doubted_at = monotonic
@@ -2318,7 +2319,7 @@ class Clock:
 
     def is_believed(self) -> bool:
         is_late = stamp(self()) >= RELEASED
-        return is_late and self._monotonic() - self._doubted_at >= self.doubt_seconds
+        return is_late and self.monotonic() - self._doubted_at >= self.doubt_seconds
 
 
 # A thread that holds several locks has taken them in this order: one of the sections
@@ -2507,13 +2508,19 @@ class Backups:
             for part in pathlib.Path(self.folder).glob("catalogd-*.part*"):
                 part.unlink()  # a crash left it
             copy_database(self.path, path)
-            for old in self._paths()[: -self.count]:
-                if self.clock.is_believed():
-                    old.unlink()
+            self.drop_old()
             self.problem = ""
         except (OSError, Problem) as error:
+            if self.problem != str(error):
+                log.warning("No backup was made: %s", error)
             self.problem = str(error)
-            log.warning("No backup was made: %s", error)
+
+    def drop_old(self) -> None:
+        """Drop the oldest copies. Until the clock is believed, a few more stay: it may
+        have made some of wrong nights. Some machines never run for that long."""
+        spare = 0 if self.clock.is_believed() else SPARE_COPIES
+        for old in self._paths()[: -self.count - spare]:
+            old.unlink()
 
     def _path(self) -> str:
         """Return the path of the copy of this night, which begins at three o'clock."""
@@ -5423,7 +5430,8 @@ class Scanner:
         self.disks = Disks(store.entries, settings, self.state, self._count)
         self.folders = self.disks.folders
         self._listed = time.monotonic()  # when the list changed last
-        self._compared = (0, -1)  # by the last scan: hash of the folders, list version
+        # By the last scan: hash of the folders, list version, whether it could forget.
+        self._compared = (0, -1, False)
         self._compared_at = 0.0
         self._tick: Callable[[ScanState], None] = lambda state: None
         self._scan_due = time.monotonic() + settings.scan_interval
@@ -5492,14 +5500,15 @@ class Scanner:
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         is_recent = 0 <= now - self._compared_at < self.compare_seconds
-        if is_recent and self._compared == (found, self.entries.version()):
+        forget_before = self.database.expiry(self.settings.forget_after)
+        forgets = bool(forget_before)
+        if is_recent and self._compared == (found, self.entries.version(), forgets):
             return Changes()
         self.disks.has_skipped = False
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
             self.disks.images.covers |= tree.covers
             self.disks.volumes.name(tree)
-        forget_before = self.database.expiry(self.settings.forget_after)
         known = self.entries.files(None if self._is_whole(tops) else tops)
         copies = self.entries.copies
         read = self.disks.read
@@ -5508,7 +5517,7 @@ class Scanner:
         if has_images or any(changes):
             self.entries.icons.drop(listed=has_images)
         if not self.disks.has_skipped:
-            self._compared = (found, self.entries.version())
+            self._compared = (found, self.entries.version(), forgets)
             self._compared_at = now
         return changes
 
@@ -5616,9 +5625,6 @@ class Scanner:
         self._count()
         with logged_problems("The scan failed"):
             self._scan_and_log()
-        if not {*self.folders}.isdisjoint(self._tops):
-            with logged_problems("What is old could not be dropped"):
-                self.store.drop_old()
         due = self.database.clock() + self._scan_due - time.monotonic()
         self.state.next = None if self._is_all_watched() else stamp(due)
         spare_memory()
@@ -5859,6 +5865,30 @@ class Health:
         fault = space_fault(folder, found[folder], min_free)
         self._full = self._full - {folder} | ({folder} if fault else set())
         return fault
+
+
+class Upkeep:
+    """Does what time brings: makes the copy of a night and, once the clock is believed,
+    drops what is old each hour. One thread calls it, twice a minute."""
+
+    seconds = 3600  # between two times that it drops what is old
+
+    def __init__(self, scanner: Scanner, backups: Backups) -> None:
+        self.scanner, self.backups = scanner, backups
+        self._dropped_at: float | None = None
+
+    def __call__(self) -> None:
+        self.backups.make()
+        clock, before = self.scanner.database.clock, self._dropped_at
+        is_due = before is None or clock.monotonic() - before >= self.seconds
+        if not is_due or not clock.is_believed():
+            return
+        self._dropped_at = clock.monotonic()
+        if before is None:
+            self.scanner.rescan()  # that of the start could forget nothing
+        for work in (self.backups.drop_old, self.scanner.store.drop_old):
+            with logged_problems("What is old could not be dropped"):
+                work()
 
 
 # Downloads --------------------------------------------------------------------
@@ -14572,7 +14602,7 @@ LISTEN_HINTS = {
 }
 WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
-BACKUP_CHECK_SECONDS = 600.0  # between checks of whether a backup is due
+UPKEEP_CHECK_SECONDS = 30.0  # between checks of whether a backup is due
 NOTICE_CHECK_SECONDS = 5.0
 CONSOLE_CHECK_SECONDS = 10.0  # between checks for devices that a command has changed
 NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
@@ -15050,7 +15080,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     :param open: show the page in a browser."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
-    threads = [Repeated("backups", web.backups.make, BACKUP_CHECK_SECONDS)]
+    upkeep = Upkeep(scanner, web.backups)
+    threads = [Repeated("upkeep", upkeep, UPKEEP_CHECK_SECONDS)]
     threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
     threads += [Repeated("guesses", web.guesses.write, Guesses.min_seconds)]
     update, written = web.consoles.update, web.store.database.written

@@ -19,7 +19,7 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import PASSWORD, Clock, refuse
+from conftest import PASSWORD, Clock, Library, refuse
 
 DAY = 86400
 NIGHT = "catalogd-2027-01-15.db"  # of conftest's clock
@@ -169,6 +169,99 @@ def test_copies_of_a_wrong_clock_are_the_oldest(
     uptime.now += DAY
     backups.make()
     assert names(backups) == ["catalogd-2027-01-17.db"]
+
+
+def evening(
+    service: catalogd.Web, clock: Clock, minutes: int, uptime: Clock
+) -> catalogd.Upkeep:
+    """Switch the machine on for so long, with the clock as it is."""
+    service.backups.clock = service.store.database.clock = catalogd.Clock(clock, uptime)
+    upkeep = catalogd.Upkeep(service.scanner, service.backups)
+    for _ in range(minutes):
+        upkeep()
+        clock.now += 60
+        uptime.now += 60
+    return upkeep
+
+
+@pytest.mark.parametrize(("minutes", "kept"), [(120, 7), (40, 14)])
+def test_a_machine_that_is_on_in_the_evening_drops_old_copies_too(
+    service: catalogd.Web, clock: Clock, minutes: int, kept: int
+) -> None:
+    """30 evenings: with two hours each, those that the settings say; with less than the
+    hour after which the clock is believed, a few more, but not all."""
+    for _ in range(30):
+        clock.now += DAY
+        evening(service, clock, minutes, Clock())
+        clock.now -= minutes * 60
+    found = names(service.backups)
+    assert len(found) == kept and found[-1] == "catalogd-2027-02-14.db"
+
+
+def test_a_machine_that_is_on_in_the_evening_forgets_what_is_old(
+    service: catalogd.Web,
+    library: Library,
+    clock: Clock,
+) -> None:
+    """Sessions, and entries whose files have long been gone: the scan at the start may
+    not forget them, and no other one need come."""
+    store, scanner = service.store, service.scanner
+    anna = store.accounts.add("anna", "hash")
+    for name in ("kept.nsp", "gone.nsp"):
+        path = library.add(name)
+    scanner.scan()
+    os.unlink(path)
+    scanner.scan()
+    store.accounts.add_session(anna, b"old", "browser")
+    clock.now += 400 * DAY
+    uptime = Clock()
+    evening(service, clock, 0, uptime)
+    scanner.scan()
+    upkeep = evening(service, clock, 59, uptime)
+    assert store.database.value("SELECT count(*) FROM sessions") == 1
+    assert len([*store.entries.files()]) == 2 and not scanner.is_asked()
+    for _ in range(2):
+        clock.now += 60
+        uptime.now += 60
+        upkeep()
+    assert store.database.value("SELECT count(*) FROM sessions") == 0
+    assert scanner.is_asked()
+    scanner.scan()
+    assert [file.file.path[-8:] for file in store.entries.files()] == ["kept.nsp"]
+
+
+def test_what_is_old_is_dropped_once_an_hour(
+    service: catalogd.Web, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    monkeypatch.setattr(service.store, "drop_old", lambda: calls.append(clock.now))
+    began, uptime = clock.now, Clock()
+    evening(service, clock, 181, uptime)
+    assert [(at - began) / 60 for at in calls] == [60, 120, 180]
+
+
+def test_a_failed_copy_is_tried_again_within_a_minute_and_logged_once(
+    service: catalogd.Web, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert catalogd.UPKEEP_CHECK_SECONDS <= 60
+    folder = pathlib.Path(service.backups.folder)
+    folder.write_text("")
+    evening(service, clock, 3, Clock())
+    assert caplog.text.count("No backup was made") == 1
+    folder.unlink()
+    evening(service, clock, 1, Clock())
+    assert names(service.backups) == [NIGHT]
+
+
+def test_copies_that_cannot_be_dropped_hold_up_nothing_else(
+    service: catalogd.Web, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, calls = service.store, []
+    monkeypatch.setattr(store, "drop_old", lambda: calls.append(1))
+    evening(service, clock, 1, Clock())
+    monkeypatch.setattr(service.backups, "drop_old", lambda: refuse("a copy"))
+    evening(service, clock, 61, Clock())
+    assert calls == [1]
 
 
 # Restore
