@@ -2986,14 +2986,14 @@ class Entries:
 
         :raises NotFound: there is none, or its file is gone.
         """
-        sql = "SELECT state, entry_json FROM answers WHERE id = ? AND state != 'gone'"
-        with self.database.reading() as db:
-            row = db.execute(sql, (entry,)).fetchone()
-            if row is None:
-                raise NotFound("no_entry")
-            [bare] = read_entries(db, [entry])
-        facts = bare["facts"] | part_facts(bare["file_type"], bare["facts"])
-        facts["name"] = derived({**bare, "overrides": {}})["name"]
+        sql = "SELECT entries.*, entry_json FROM entries JOIN answers USING (id)"
+        sql += " WHERE id = ? AND entries.state != 'gone'"
+        row = self.database.row(sql, (entry,))
+        if row is None:
+            raise NotFound("no_entry")
+        row["facts"] = json.loads(row["facts"])
+        facts = row["facts"] | part_facts(row["file_type"], row["facts"])
+        facts["name"] = derived({**row, "overrides": {}})["name"]
         known = {
             name: facts[name] for name in ENTRY_CHANGES if facts.get(name) is not None
         }
@@ -3495,6 +3495,13 @@ class Clients:
             if self.progress.is_running(row["id"], row["status"])
         }
 
+    def drop_old(self) -> None:
+        """Forget the reports on items that have ended, or were dropped, of clients that
+        are silent."""
+        rows = self.database.rows("SELECT id FROM queue WHERE is_open")
+        for item in self.progress.silent().difference(row["id"] for row in rows):
+            self.progress.drop(item)
+
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
     ) -> list[Row]:
@@ -3726,8 +3733,14 @@ class Queue:
 
     def sent_version(self) -> str:
         """Return a text that changes when anything was sent, or is forgotten."""
-        sql = "SELECT count(*) || '-' || coalesce(max(rowid), 0) FROM sent"
-        return str(self.database.value(sql))
+        # SQLite may give the number of the last row again, when that was dropped.
+        return str(
+            self.database.value(
+                "SELECT (SELECT count(*) FROM sent) || '-' || coalesce((SELECT rowid"
+                " || entry || '-' || account || device || sent_at FROM sent"
+                " ORDER BY rowid DESC LIMIT 1), '')"
+            )
+        )
 
     # An admin may also do these with items for shared devices.
 
@@ -4562,6 +4575,7 @@ def spare_memory() -> None:
 
 MAX_UPLOADS_AT_ONCE = 2  # of one account, whose pieces are being written
 UPLOAD_DAYS = 3  # that an unfinished upload is kept for
+MAX_ENDED_UPLOADS = 1000  # whose last answer is known
 PART = ".catalogd-{}.part"  # has what came of the upload with this id
 IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
 MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
@@ -4666,7 +4680,7 @@ class Inbox:
         self.has_changed = False  # since the last scan
         self._ended: dict[str, Row] = {}  # what the last piece was answered, by id
         self._running: dict[str, int] = {}  # accounts by id of what is written now
-        self._lock = threading.Lock()  # of `_running`
+        self._lock = threading.Lock()  # of `_running`, and of parts that are made
 
     def facts(self, caller: Caller) -> Row:
         """Return which files a caller may add. :raises NotFound, Forbidden: none."""
@@ -4700,7 +4714,7 @@ class Inbox:
         is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
         if is_hidden(name) or not (is_cover or is_listed):
             raise Problem("bad_file_type")
-        with self._open() as inbox:
+        with self._open() as inbox, self._lock:
             if self.folder in self._problems:
                 raise StorageFailed("inbox_offline")
             upload = self.uploads.begin(account, name, size, modified)
@@ -4777,6 +4791,8 @@ class Inbox:
             self.has_changed = True
         ended = {"offset": row["size"], "name": name, "is_equal": inode is None}
         self._ended[upload] = ended
+        for oldest in [*self._ended][:-MAX_ENDED_UPLOADS]:
+            self._ended.pop(oldest, None)
         self.uploads.remove(upload)
         return ended
 
@@ -4827,6 +4843,8 @@ class Inbox:
             for row in self.uploads.all():
                 if row["id"] not in self._running:
                     self._free_name(inbox, row)
+                    if not inbox.stat(PART.format(row["id"])):
+                        self.uploads.remove(row["id"])
             for part in filter(None, map(IS_PART, os.listdir(self.path))):
                 if self.clock.is_believed() and part[1] not in self._running:
                     self._drop_old(inbox, part[0], part[1])
@@ -5298,8 +5316,9 @@ class Disks:
 
     def _set_offline(self, folder: str, problem: str) -> None:
         self.counts[folder] = None
+        if self.problems.get(folder) != problem:
+            log.warning("%s", problem)
         self.problems[folder] = problem
-        self.warn(folder, problem.removeprefix(f"{folder} "))
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
@@ -5886,7 +5905,8 @@ class Upkeep:
         self._dropped_at = clock.monotonic()
         if before is None:
             self.scanner.rescan()  # that of the start could forget nothing
-        for work in (self.backups.drop_old, self.scanner.store.drop_old):
+        store = self.scanner.store
+        for work in (self.backups.drop_old, store.drop_old, store.clients.drop_old):
             with logged_problems("What is old could not be dropped"):
                 work()
 

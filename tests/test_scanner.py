@@ -1075,6 +1075,30 @@ def test_a_disk_that_comes_and_goes_is_logged_each_time(
     assert caplog.messages == [f"{root} {offline}", f"{root} is back."] * 2
 
 
+def test_one_of_several_folders_that_comes_and_goes_is_logged_each_time(
+    library: Library,
+    store: catalogd.Store,
+    tmp_path: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its own scans, which events of the system ask for, are not those of all."""
+    caplog.set_level(logging.INFO)
+    library.add("a.nsp")
+    (tmp_path / "other").mkdir()
+    root, away = str(library.folder), library.folder.with_name("away")
+    folders = (root, str(tmp_path / "other"))
+    scanner = catalogd.Scanner(store, catalogd.Settings(folders=folders, settle=0))
+    scanner.scan()
+    for _ in range(3):
+        os.rename(root, away)
+        scanner.scan(tops=[root])
+        scanner.scan(tops=[root])
+        os.rename(away, root)
+        scanner.scan(tops=[root])
+    offline = f"{root} is offline: No such file or directory. Its entries are kept."
+    assert caplog.messages == [offline, f"{root} is back."] * 3
+
+
 def test_a_folder_that_is_suddenly_empty_is_offline(
     library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
 ) -> None:

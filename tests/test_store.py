@@ -574,6 +574,19 @@ def test_overrides_go_over_the_file_facts_until_they_are_removed(
     }
 
 
+def test_details_are_read_at_once_so_that_no_link_can_go_meanwhile(
+    store: catalogd.Store, entry: str
+) -> None:
+    statements: list[str] = []
+    with store.database.reading() as db:
+        db.set_trace_callback(statements.append)
+    assert store.entries.details(entry)["file"]["name"] == "Celeste"
+    assert len(statements) == 1
+    store.entries.remove_link(entry)
+    with pytest.raises(catalogd.NotFound):
+        store.entries.details(entry)
+
+
 def test_an_edit_of_nothing_is_refused(store: catalogd.Store) -> None:
     with pytest.raises(catalogd.NotFound, match="There is no such entry"):
         store.entries.edit("unknown", {"name": "A"})
@@ -1258,6 +1271,42 @@ def test_what_was_sent_stays_known_when_the_queue_is_cleared(
     ]
     store.entries.edit(known.id, {"version": "2"})
     assert store.database.value("SELECT version FROM sent") == "1"
+
+
+def complete(store: catalogd.Store, account: int, entry: str) -> None:
+    item = send(store, account, entry)
+    store.clients.report(account, item, {"status": "completed"})
+
+
+def test_what_was_sent_never_has_a_version_that_it_had_before(
+    store: catalogd.Store, anna: int, entry: str
+) -> None:
+    """Also where SQLite gives a new row the number of one that was dropped."""
+    versions = [store.queue.sent_version()]
+    complete(store, anna, entry)
+    versions.append(store.queue.sent_version())
+    for name in ("Sold", "Lent"):
+        link = add_link(store, name)
+        complete(store, anna, link)
+        versions.append(store.queue.sent_version())
+        store.entries.remove_link(link)
+    assert len({*versions}) == 4
+    assert store.queue.sent_version() == versions[1]  # and the same is sent as then
+
+
+def test_reports_on_items_that_have_ended_are_forgotten(
+    store: catalogd.Store, anna: int, entry: str, clock: Clock
+) -> None:
+    kept = send(store, anna, entry)
+    dropped = send(store, anna, add_link(store, "Sold"))
+    for item in (kept, dropped):
+        store.clients.report(anna, item, {"status": "processing"})
+    store.database.write("DELETE FROM queue WHERE id = ?", (dropped,))
+    store.clients.drop_old()
+    assert store.clients.progress.times().keys() == {kept, dropped}
+    clock.now += 301
+    store.clients.drop_old()
+    assert store.clients.progress.times().keys() == {kept}
 
 
 @pytest.mark.parametrize("before", ENDED)

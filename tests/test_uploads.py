@@ -772,6 +772,32 @@ def test_what_was_not_continued_for_three_days_goes(
         assert (folder / f".catalogd-{upload}.part").stat().st_mtime == clock.now
 
 
+def test_an_upload_without_a_part_goes(
+    signed_in: webtest.TestApp,
+    inbox: catalogd.Inbox,
+    library: Library,
+    folder: pathlib.Path,
+) -> None:
+    kept, removed, running = (begin(signed_in, f"{n}.nsp", 2)["id"] for n in "abc")
+    for upload in (removed, running):
+        (folder / f".catalogd-{upload}.part").unlink()
+    inbox._running[running] = 1
+    inbox.tidy(str(library.folder))
+    assert {row["id"] for row in inbox.uploads.all()} == {kept, running}
+
+
+def test_the_answers_of_the_last_uploads_are_kept(
+    signed_in: webtest.TestApp,
+    inbox: catalogd.Inbox,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_ENDED_UPLOADS", 2)
+    uploads = [begin(signed_in, f"{n}.nsp", 1)["id"] for n in "abc"]
+    for upload in uploads:
+        piece(signed_in, upload, 0, b"x")
+    assert [*inbox._ended] == uploads[1:]
+
+
 # Scans
 
 
