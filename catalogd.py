@@ -96,9 +96,13 @@ try:
     import waitress.utilities
     import waitress.wasyncore
 except ModuleNotFoundError as error:
+    packages = ["bottle", "waitress", "platformdirs"]
+    install = f"{sys.executable} -m pip install {' '.join(packages)}"
+    if sys.prefix == sys.base_prefix and os.path.exists("/etc/debian_version"):
+        install = f"sudo apt install python3-{' python3-'.join(packages)}"
     raise SystemExit(
-        f"catalogd: the package {error.name} is missing. Run 'uv run catalogd.py', or"
-        " first: sudo apt install python3-bottle python3-waitress python3-platformdirs"
+        f"catalogd: the package {error.name} is missing. Run 'uv run catalogd.py' or"
+        f" 'pipx run ./catalogd.py', or first: {install}"
     ) from None
 
 __version__ = "0.2.0"
@@ -210,6 +214,11 @@ def secret_addresses(text: str) -> tuple[str, ...]:
     return found
 
 
+def host_name(text: str) -> str:
+    """Return a host, without the brackets that an IPv6 address has in a URL."""
+    return text[1:-1] if re.fullmatch(r"\[.*\]", text) else text
+
+
 def ip_address(text: str) -> str:
     """Return "" or an IP address in its shortest form. :raises ValueError:"""
     try:
@@ -274,7 +283,9 @@ class Settings:
     keep_free: float = library_option(
         1.0, "Gigabytes that added files leave free.", number(float, 0, 1e6)
     )
-    host: str = server_option("", "Address to listen on; empty for all interfaces.")
+    host: str = server_option(
+        "", "Address to listen on; empty for all interfaces.", host_name
+    )
     port: int = server_option(6069, "TCP port to listen on.", number(int, 0, 65535))
     base_url: str = server_option(
         "",
@@ -343,10 +354,12 @@ class Settings:
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
         options = {ini_name(field): field for field in dataclasses.fields(cls)}
-        sections = {section for section, _ in options}
+        sections = {section for section, _ in (*options, *RENAMED)}
         values = {}
         for section, key, text in read_ini(path):
-            where = f"{path}: [{section}] {key}"
+            if section in sections and not key:
+                continue
+            where = f"{path}: [{section}] {key}".rstrip()
             name = RENAMED.get((section, key), (section, key))
             if name not in options:
                 hint = f"'{PROGRAM} example' lists all options with their sections."
@@ -385,7 +398,8 @@ def ini_name(field: "dataclasses.Field[Any]") -> tuple[str, str]:
 
 
 def read_ini(path: str) -> list[tuple[str, str, str]]:
-    """Return section, key and text of each option. :raises Problem:"""
+    """Return section, key and text of each option, those of an empty section without a
+    key. :raises Problem:"""
     ini = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         ini.read_string(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
@@ -399,7 +413,10 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
         hint = 'Indent each folder under "folders =".'
         message = f'is no [section], no "option = value", or is there twice. {hint}'
         raise BadSetting(f"{path}: line {line}: {message}") from error
-    return [(name, *row) for name in ini.sections() for row in ini[name].items()]
+    none = [("", "")]
+    return [
+        (name, *row) for name in ini.sections() for row in ini[name].items() or none
+    ]
 
 
 def format_option(value: Any) -> str:
@@ -7498,8 +7515,9 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     :param values: of the fields in LINK.
     :raises Problem: the address is not one of the web.
     """
-    url = values["url"]
-    if not is_web_address(url):
+    url = values["url"].strip(" ")
+    is_address = is_web_address(url.replace(" ", "%20"))
+    if not is_address or " " in urllib.parse.urlsplit(url).netloc:
         raise Problem("bad_link", repr(url))
     url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
     kind = values.get("file_type") or file_type(urllib.parse.urlsplit(url).path)
@@ -14710,6 +14728,14 @@ def default_data_folder() -> str:
     return os.environ.get("CATALOGD_DATA_DIR") or folder
 
 
+def data_folder(text: str) -> str:
+    """Return a whole path. :raises argparse.ArgumentTypeError: it is that of a file."""
+    path = os.path.abspath(text)
+    if os.path.isfile(path):
+        raise argparse.ArgumentTypeError(f"{path} is a file")
+    return path
+
+
 def common_arguments() -> list[Argument]:
     """Return the arguments that every command has."""
     config, data = default_config_file(), default_data_folder()
@@ -14718,7 +14744,7 @@ def common_arguments() -> list[Argument]:
         argument(
             "--config", f"INI file (default: {config})", metavar="FILE", default=config
         ),
-        argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
+        argument("--data-dir", help, metavar="DIR", type=data_folder, default=data),
     ]
 
 
@@ -14827,7 +14853,11 @@ FOLDERS = argument(
 @command(
     "serve",
     FOLDERS,
-    argument("--host", "address to listen on (default: the INI file's, else all)"),
+    argument(
+        "--host",
+        "address to listen on (default: the INI file's, else all)",
+        type=host_name,
+    ),
     argument(
         "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
     ),
@@ -15713,15 +15743,36 @@ def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
     return result
 
 
-@command("backup", argument("file", "where to; an earlier copy is replaced"))
+@command(
+    "backup",
+    argument("file", "where to; an earlier copy is replaced; '-' is standard output"),
+)
 def backup(args: argparse.Namespace) -> None:
     """Copy the database. The service may run meanwhile."""
     path = os.path.abspath(args.file)
     database = find_database(args)
+    if args.file == "-":
+        print_backup(database)
+        return
     is_there = os.path.exists(path)
     copy_database(database, path)
     earlier = ", in place of the earlier copy" if is_there else ""
     print(f"Copied the database to {path}{earlier}.")
+
+
+def print_backup(database: str) -> None:
+    """Write a copy to standard output: the caller, not the owner of the data folder,
+    then owns the file. :raises Problem:"""
+    if sys.stdout.isatty():
+        raise Problem("A backup is no text. Add '> backup.db' after the command.")
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(database)) as folder:
+        copy = os.path.join(folder, "copy")
+        copy_database(database, copy)
+        try:
+            with open(copy, "rb") as file, os.fdopen(os.dup(1), "wb") as output:
+                shutil.copyfileobj(file, output)
+        except OSError as error:
+            raise Problem("not_written", "The output", refusal(error)) from error
 
 
 @command("restore", argument("file", "a copy that 'backup' or the service made"))

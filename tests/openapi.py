@@ -186,13 +186,14 @@ def body_schema(table: Mapping[str, Field]) -> dict[str, Any]:
 def field_schema(field: Field) -> dict[str, Any]:
     """Return the JSON Schema of what `check` takes. An optional field may be null."""
     found: dict[str, Any] = {"type": JSON_TYPES[field.type]}
+    least = field.min_length or int(field.required)
+    text = {"minLength": least, "maxLength": field.max_length, "pattern": TEXT}
     if field.choices:
         found["enum"] = [*field.choices]
     elif field.type is str:
-        least = field.min_length or int(field.required)
-        found |= {"minLength": least, "maxLength": field.max_length, "pattern": TEXT}
+        found |= text
     elif field.type is list:
-        found["items"] = {"type": "string"}
+        found["items"] = {"type": "string", **text}
     elif field.type is not bool:
         found |= {"minimum": field.low, "maximum": field.high}
     if not field.required:

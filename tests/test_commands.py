@@ -204,9 +204,32 @@ def test_without_a_package_one_line_tells_what_helps(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SystemExit) as end:
         runpy.run_path(PROGRAM, run_name="__main__")
-    message = f"catalogd: the package {package} is missing. Run 'uv run catalogd.py', "
+    message = f"catalogd: the package {package} is missing. Run 'uv run catalogd.py' "
     assert str(end.value).startswith(message)
     assert "\n" not in str(end.value)
+
+
+@pytest.mark.parametrize(
+    ("in_venv", "is_debian", "advice"),
+    [
+        (True, True, f"{sys.executable} -m pip install bottle waitress platformdirs"),
+        (False, False, f"{sys.executable} -m pip install bottle waitress platformdirs"),
+        (
+            False,
+            True,
+            "apt install python3-bottle python3-waitress python3-platformdirs",
+        ),
+    ],
+)
+def test_what_installs_a_package_fits_the_system(
+    monkeypatch: pytest.MonkeyPatch, in_venv: bool, is_debian: bool, advice: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "waitress.server", None)
+    monkeypatch.setattr(sys, "base_prefix", "/usr" if in_venv else sys.prefix)
+    monkeypatch.setattr(os.path, "exists", lambda path: is_debian)
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(PROGRAM, run_name="__main__")
+    assert str(end.value).endswith(advice)
 
 
 # Configuration
@@ -329,8 +352,9 @@ def test_the_default_data_folder_is_the_users(
 
 
 def test_a_data_folder_that_cannot_be_used_is_one_line(refused: Run) -> None:
-    message = f"{PROGRAM}: cannot be used: Not a directory."
-    assert refused("user", "list", "--data-dir", PROGRAM) == message
+    message = f"argument --data-dir: {PROGRAM} is a file."
+    for command in (["user", "list"], ["serve"], ["check"]):
+        assert refused(*command, "--data-dir", PROGRAM).startswith(message)
 
 
 # Accounts
@@ -672,7 +696,6 @@ def test_the_file_type_of_a_link_can_end_a_file_name(
         ("ftp://host/a", "A", "'ftp://host/a' is not an http or https address."),
         ("http://", "A", "'http://' is not an http or https address."),
         ("http://[", "A", "'http://[' is not an http or https address."),
-        ("http://h/a b", "A", "'http://h/a b' is not an http or https address."),
         ("http://h/\n", "A", r"'http://h/\n' is not an http or https address."),
         ("http://host/a", "", "The field name is empty."),
         ("http://host/a", "\udcff", "The field name has a character that is not text."),
@@ -682,6 +705,26 @@ def test_a_link_that_cannot_be_added_is_one_line(
     refused: Run, url: str, name: str, message: str
 ) -> None:
     assert refused("link", "add", url, "--name", name) == message
+
+
+@pytest.mark.parametrize(
+    ("url", "stored"),
+    [
+        ("http://host/My Game.nsp", "http://host/My%20Game.nsp"),
+        (" http://host/a?b c ", "http://host/a?b%20c"),
+    ],
+)
+def test_a_blank_in_a_link_is_encoded(
+    run: Run, data: pathlib.Path, url: str, stored: str
+) -> None:
+    identity = run("link", "add", url, "--name", "A").strip()
+    with opened(data) as store:
+        assert store.entries.get(identity)["source"] == stored
+
+
+def test_a_link_to_a_host_with_a_blank_is_refused(refused: Run) -> None:
+    message = "'http://my host/a' is not an http or https address."
+    assert refused("link", "add", "http://my host/a", "--name", "A") == message
 
 
 def test_a_link_is_removed(run: Run, refused: Run) -> None:
@@ -714,6 +757,46 @@ def test_a_backup_that_cannot_be_written_is_one_line(
 ) -> None:
     message = f"{tmp_path}: cannot be written: Is a directory."
     assert refused("backup", str(tmp_path)) == message
+
+
+def test_a_backup_is_written_to_standard_output(
+    anna: str, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    before = sorted(os.listdir(data))
+    with open(tmp_path / "copy.db", "wb") as output:
+        command = [sys.executable, PROGRAM, "backup", "-"]
+        subprocess.run(command, stdout=output, check=True)
+    with contextlib.closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        assert copy.execute("SELECT name FROM accounts").fetchall() == [("anna",)]
+    assert sorted(os.listdir(data)) == before
+
+
+@contextlib.contextmanager
+def printing_to(path: str) -> Iterator[None]:
+    """While the block runs, have a file as the standard output of the process."""
+    saved, new = os.dup(1), os.open(path, os.O_WRONLY)
+    try:
+        os.dup2(new, 1)
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(new)
+
+
+def test_a_backup_that_standard_output_does_not_take_is_one_line(
+    anna: str, refused: Run
+) -> None:
+    with printing_to("/dev/full"):
+        message = "The output: cannot be written: No space left on device."
+        assert refused("backup", "-") == message
+
+
+def test_a_backup_is_not_printed_on_a_terminal(
+    anna: str, refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert refused("backup", "-").startswith("A backup is no text. Add '> backup.db'")
 
 
 def test_a_database_of_an_older_release_is_copied_and_not_upgraded(

@@ -119,6 +119,7 @@ def test_a_bad_value_is_named_with_its_file_section_and_key(
         ("[queue]\nport = 80", "[queue] port: unknown option."),
         ("[sever]\nport = 80", "[sever] port: unknown section."),
         ("[DEFAULT]\nport = 80", "[DEFAULT] port: unknown section."),
+        ("[server]\n[sever]\n", "[sever]: unknown section."),
         ("port = 80", "line 1: is no "),
         ("[server]\nport", "line 2: is no "),
         ("[library]\nfolders =\n/srv/games", "line 3: is no "),
@@ -224,3 +225,13 @@ def test_sudo_is_no_advice_to_who_uses_it_nor_in_a_container(
 def test_a_missing_file_is_an_error(ini: pathlib.Path) -> None:
     with pytest.raises(catalogd.Problem, match="cannot be read: No such file"):
         catalogd.Settings.read(str(ini))
+
+
+def test_an_empty_section_changes_nothing(ini: pathlib.Path) -> None:
+    ini.write_text("[store]\n[server]\n[library]\n")
+    assert catalogd.Settings.read(str(ini)) == catalogd.Settings()
+
+
+def test_a_host_may_have_the_brackets_of_an_address(ini: pathlib.Path) -> None:
+    ini.write_text("[server]\nhost = [::1]\n")
+    assert catalogd.Settings.read(str(ini)).host == "::1"
