@@ -79,6 +79,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, ClassVar, Generic, NamedTuple, NoReturn, TextIO, TypeVar
 
+if __name__ == "__main__":  # until `main`, Ctrl-C has nothing to end but the process
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
     # One that the caller has closed, as by ">&-". Other files would get its number,
     # and bottle 0.12 cannot be imported without.
@@ -4979,7 +4982,7 @@ class Watcher:
         except OSError as error:
             return self.stop(f"there is no {error.filename}")
         if remote := {*self._mounts.values()} - LOCAL_FILE_SYSTEMS:
-            return self.stop(f"its file system is {min(remote)}")
+            return self.stop(f"a file system there is {min(remote)}")
         self._began = time.monotonic()
         self._library = ctypes.CDLL(None, use_errno=True)
         self._events = self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -9117,6 +9120,7 @@ const WORDS = {
   },
   unknownSize: "size unknown",
   patch: number => (number ? `Update ${number}` : "Update"),
+  baseVersion: number => `Game, version ${number}`,
   openLink: name => `Open ${name}`,
   download: name => `Download ${name}`,
   notDownloaded: (name, why) => `${name} was not downloaded. ${why}`,
@@ -10806,7 +10810,7 @@ function visibleTitles() {
 function versionText({version = "", patch, kind}) {
   if (patch === undefined || !/^\d+$/.test(version))
     return /^\d/.test(version) ? `v${version}` : version;
-  return patch && kind === "base" ? WORDS.patch(patch) : "";
+  return patch && kind === "base" ? WORDS.baseVersion(patch) : "";
 }
 
 /** What a title consists of beside its base, or else the version of that.
@@ -14993,13 +14997,21 @@ def is_bundled() -> bool:
 
 
 def check_data_folder(path: str, folders: Iterable[str]) -> None:
-    """:raises BadSetting: a new data folder would be in a library folder."""
+    """:raises BadSetting: a new data folder would be in a library folder.
+    :raises Problem: this user cannot write there."""
     for folder in library_folders(folders):
         if is_below(path, folder):
             message = f"{path}: the data folder is in the library folder {folder}."
             if not os.path.exists(database_path(path)):
                 raise BadSetting(f"{message} Choose another one with --data-dir.")
             log.warning("%s Move it, while the service is stopped.", message)
+    try:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        advice = "Choose a folder of yours with --data-dir."
+        raise Problem(f"{path}: cannot be used: {refusal(error)}. {advice}") from error
 
 
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
@@ -16109,4 +16121,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     raise SystemExit(main())

@@ -357,6 +357,18 @@ def test_the_tables_of_litestream_are_no_obstacle(restored: pathlib.Path) -> Non
     assert accounts(restored) == ["anna"]
 
 
+def test_a_backup_of_an_earlier_release_stays_one_for_that(
+    restored: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The earlier release can then be installed, and go on with it."""
+    copy = tmp_path / "before-upgrade-4.db"
+    with contextlib.closing(sqlite3.connect(copy)) as db:
+        sql = pathlib.Path(__file__).with_name("version4.sql").read_text("utf-8")
+        db.executescript(sql)
+    assert run(restored, copy) == 0
+    assert (restored / "catalogd.db").read_bytes() == copy.read_bytes()
+
+
 def other_program(path: pathlib.Path) -> None:
     path.unlink()
     with contextlib.closing(sqlite3.connect(path)) as db:

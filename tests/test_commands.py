@@ -97,6 +97,21 @@ def opened(data: pathlib.Path) -> Iterator[catalogd.Store]:
 # Standard streams
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT of others")
+def test_ctrl_c_while_the_program_loads_is_no_traceback(data: pathlib.Path) -> None:
+    code = f"""
+import importlib.abc, os, runpy, signal, sys
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "bottle":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+runpy.run_path({PROGRAM!r}, run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
 def test_a_closed_standard_input_has_nothing_to_ask_on(data: pathlib.Path) -> None:
     for words in ([], ["--password-stdin"]):
         command = [sys.executable, catalogd.__file__, "user", "add", "bob", *words]
@@ -1150,6 +1165,18 @@ def test_a_new_data_folder_in_a_library_folder_is_refused(
     catalogd.Store(data).close()
     catalogd.check_data_folder(data, [library])
     assert f"{message} Move it" in caplog.text
+
+
+def test_serve_advises_a_folder_of_one_s_own_where_it_may_not_write(
+    refused: Run,
+    library: Library,
+    data: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    told = refused("serve", str(library.folder))
+    assert told.startswith(f"{data}: cannot be used: Permission denied")
+    assert told.endswith(" Choose a folder of yours with --data-dir.")
 
 
 def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:

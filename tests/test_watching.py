@@ -408,7 +408,7 @@ def no_mounts(folder: str) -> dict[str, str]:
     [
         ("platform", "win32", "this system is not Linux"),
         ("mounts", no_mounts, "there is no /proc/self/mountinfo"),
-        ("mounts", lambda folder: {"": "nfs4"}, "its file system is nfs4"),
+        ("mounts", lambda folder: {"": "nfs4"}, "a file system there is nfs4"),
         ("ctypes", FullSystem, "it has more folders than fs.inotify.max_user_watches"),
         ("ctypes", FullProcess, "fs.inotify.max_user_instances is reached"),
     ],
@@ -536,6 +536,8 @@ def test_mount_points_may_have_any_name(
     place.mkdir()
     (tmp_path / "disk").mkdir()
     before = catalogd.mounts(str(library.folder))
+    if not before:
+        pytest.skip("the root is no mount point, but a folder for chroot")
     assert len(before) == 1
     with mounted(tmp_path / "disk", place):
         assert len(catalogd.mounts(str(library.folder))) == 2
