@@ -513,7 +513,7 @@ SENTENCES = {
     "disk_silent": "{}: it does not answer.",
     "folder_read_only": "{}: the service cannot write there. Allow it.",
     "little_space": "{}: only {} MB are free. Make room.",
-    "inbox_read_only": "{}: The inbox cannot be written.",
+    "inbox_read_only": "{}: The inbox cannot be written: {}.",
     "no_backup": "There is no backup yet.",
     "backup_failed": "No backup was made: {}",
     "not_written": "{}: cannot be written: {}.",
@@ -719,6 +719,17 @@ def refusal(error: OSError) -> str:
         user = pwd.getpwuid(os.geteuid()).pw_name
     is_inside = os.environ.get("CATALOGD_CONTAINER")
     return say("refused_container" if is_inside else "refused_user", text, user)
+
+
+def write_refusal(folder: str) -> str:
+    """Return why this user cannot write to a folder, or ""."""
+    try:
+        os.stat(folder)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return ""
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        return refusal(error)
 
 
 # Fields -----------------------------------------------------------------------
@@ -4723,8 +4734,7 @@ class Inbox:
 
     def fault(self) -> str:
         """Return why no file can be added, or "" where one can, or no inbox is set."""
-        is_well = not self.path or os.access(self.path, os.W_OK | os.X_OK)
-        return "" if is_well else say("inbox_read_only", self.path)
+        return inbox_fault(self.path)
 
     def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
         """Return id and offset of an upload: of that which this account has begun for
@@ -5736,6 +5746,13 @@ class Scanner:
             read = [(item, item.file, contents.get(item.file.path)) for item in known]
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
         self._outdated_after = known[-1].id
+
+
+def inbox_fault(folder: str) -> str:
+    """Return why no file can be added to the inbox, or "" where one can, or the setting
+    is empty."""
+    why = folder and write_refusal(folder)
+    return say("inbox_read_only", folder, why) if why else ""
 
 
 def why_offline(folder: str, error: OSError, is_known: bool) -> str:
@@ -15007,11 +15024,12 @@ def check_data_folder(path: str, folders: Iterable[str]) -> None:
             log.warning("%s Move it, while the service is stopped.", message)
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        why = write_refusal(path)
     except OSError as error:
+        why = refusal(error)
+    if why:
         advice = "Choose a folder of yours with --data-dir."
-        raise Problem(f"{path}: cannot be used: {refusal(error)}. {advice}") from error
+        raise Problem(f"{path}: cannot be used: {why}. {advice}")
 
 
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
@@ -15153,6 +15171,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    if fault := scanner.disks.inbox.fault():
+        log.warning("%s", fault)
     scanner.start()
     for thread in threads:
         thread.start()
@@ -15951,8 +15971,8 @@ class CheckUp:
             found = Askers().ask(calls, MAX_ANSWER_SECONDS)
             errors = [row for row in found.items() if isinstance(row[1], OSError)]
             faults = [why_offline(path, error, False) for path, error in errors]
-            if inbox and not os.access(inbox, os.W_OK):
-                faults.append(say("inbox_read_only", inbox))
+            if fault := inbox_fault(inbox):
+                faults.append(fault)
             if faults:
                 raise Problem(" ".join(faults))
         return ", ".join(paths) + (f"; files may be added to {inbox}" if inbox else "")
@@ -15972,6 +15992,9 @@ class CheckUp:
             os.stat(database_path(self.args.data_dir))
         except FileNotFoundError:
             return f"none yet. '{PROGRAM} serve' creates it."
+        copies = self.found.backup_copies and self.found.backup_folder
+        if not self.service and copies and (why := write_refusal(copies)):
+            raise Problem("not_written", copies, why)
         with open_store(self.args, self.found) as store:
             path = store.database.path
             with connected(path) as db:

@@ -1716,13 +1716,36 @@ def test_an_inbox_that_cannot_be_written_is_told(
     unserved: Check, library: Library
 ) -> None:
     inbox = library.folder / "Inbox"
-    told = f"{inbox}: The inbox cannot be written."
+    told = f"{inbox}: The inbox cannot be written: No such file or directory."
     code, rows = unserved(f"inbox = {inbox}")
     assert (code, rows["folders"]) == (1, told)
     inbox.mkdir()
     code, rows = unserved(f"inbox = {inbox}")
     found = f"ok: {library.folder}; files may be added to {inbox}"
     assert (code, rows["folders"]) == (0, found)
+
+
+def test_a_folder_for_copies_that_cannot_be_written_is_told(
+    unserved: Check, tmp_path: pathlib.Path
+) -> None:
+    copies = tmp_path / "copies"
+    code, rows = unserved("[backup]", f"folder = {copies}")
+    told = f"{copies}: cannot be written: No such file or directory."
+    assert (code, rows["database"]) == (1, told)
+    copies.mkdir()
+    assert unserved("[backup]", f"folder = {copies}")[0] == 0
+
+
+def test_a_start_without_its_inbox_warns(
+    serving: Callable[..., Serving], library: Library, tmp_path: pathlib.Path
+) -> None:
+    inbox, ini = library.folder / "Inbox", tmp_path / "catalogd.ini"
+    ini.write_text(f"[library]\ninbox = {inbox}\n")
+    server = serving(str(library.folder), "--port", "0", "--config", str(ini))
+    server.wait_until_ready()
+    told = f"WARNING {inbox}: The inbox cannot be written: No such file or directory."
+    server.process.terminate()
+    assert told in server.process.communicate()[1]
 
 
 def test_a_folder_that_does_not_answer_is_told_soon(

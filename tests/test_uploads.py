@@ -823,8 +823,10 @@ def test_check_and_the_page_are_told_whether_the_inbox_can_be_written(
 ) -> None:
     assert service.health.state()["faults"] == []
     folder.rmdir()
-    told = {"message": f"{folder}: The inbox cannot be written."}
-    told |= {"reason": "inbox_read_only", "of": [{"message": str(folder)}]}
+    why = "No such file or directory"
+    told = {"message": f"{folder}: The inbox cannot be written: {why}."}
+    of = [{"message": str(folder)}, {"message": why}]
+    told |= {"reason": "inbox_read_only", "of": of}
     about = {"about": "inbox", "id": str(folder)}
     assert service.health.state()["faults"] == [about | told]
 
