@@ -8612,7 +8612,8 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 }
 .device-group > .head { padding-bottom: .15rem; border-bottom: 1px solid var(--line); }
 .items > .head > .glyph { margin-inline-end: -.4rem; color: var(--muted); }
-.items > .head > h2:not(:has(+ .totals)), .totals { margin-inline-end: auto; }
+.items > .head > h2, .totals { margin-inline-end: auto; }
+.items > .head > h2:has(+ .totals) { margin-inline-end: 0; }
 .nothing, .items > .waits { padding: .75rem 0; }
 .cancel-all { display: flex; justify-content: end; margin: -.5rem 0 1rem; }
 .cancel-all:empty { display: none; }
@@ -8806,7 +8807,7 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   .selection .primary { flex: 1; }
   .adding { width: 100%; }
   .totals { order: 1; width: 100%; }
-  .items > .head > h2 { margin-inline-end: auto; }
+  .items > .head > h2:has(+ .totals) { margin-inline-end: auto; }
   .item { gap: .3rem .5rem; }
   .item .item-text { margin-inline-start: .375rem; }
   .step { padding-inline-start: 0; }
@@ -9925,8 +9926,9 @@ function focusable() {
   return [...nodes].filter(node => node.tabIndex >= 0);
 }
 
-/** A form that opens takes the focus, and gives it back. When any other node goes, its
- * neighbour gets the focus, if there is one that does the same.
+/** A form that opens takes the focus, and gives it back. So does the next step of one.
+ * When any other node goes, its neighbour gets the focus, if there is one that does the
+ * same.
  * @param {HTMLElement} focused before the page was drawn
  * @param {HTMLElement[]} before what could have the focus then */
 function keepFocus(focused, before) {
@@ -9937,6 +9939,7 @@ function keepFocus(focused, before) {
     opened.add(field);
     field.focus();
   } else if (!focused.isConnected && document.activeElement === document.body) {
+    const asked = now.find(node => isAsked(node) && !before.includes(node));
     const at = before.indexOf(focused);
     const near = [
       ...before.slice(at + 1),
@@ -9947,9 +9950,14 @@ function keepFocus(focused, before) {
     const back =
       focused.closest("form") &&
       now.find(node => node === formOpener.node || nameOf(node) === formOpener.name);
-    const next = back || same || left[0] || document.querySelector("main");
+    const next = asked || back || same || left[0] || document.querySelector("main");
     next?.focus({preventScroll: true});
   }
+}
+
+/** Whether a node is where Tab begins in the open step of a form. */
+function isAsked(node) {
+  return node.matches(".step:not(.is-done) :not([type=radio]:not(:checked))");
 }
 
 function nameOf(node) {
@@ -10966,10 +10974,9 @@ function whenBack(device) {
   return isAway ? WORDS.whenBack.away(name, formatClock(device.last_call)) : "";
 }
 
-/** With its owner where another device has that name too. */
-function deviceName({id, name, account}) {
-  const isShared = state.devices?.some(other => other.name === name && other.id !== id);
-  return isShared ? WORDS.deviceOf(name, account) : name;
+/** With its owner, where that is another account. */
+function deviceName({name, account, is_own: isOwn}) {
+  return isOwn ? name : WORDS.deviceOf(name, account);
 }
 
 /** Such as "to Living room", or "" for one that is gone. */
@@ -12625,7 +12632,8 @@ function renderTotals(items, device) {
 function speedOf(items) {
   const sending = items.filter(item => item.status === "processing");
   if (sending.length) return sending.reduce((sum, {speed}) => sum + speed, 0);
-  return finishedItems(items).find(item => item.speed > 0)?.speed || 0;
+  const sent = finishedItems(items).filter(item => item.status === "completed");
+  return sent.find(item => item.speed > 0)?.speed || 0;
 }
 
 /** @param {Device} device
@@ -12635,6 +12643,7 @@ function renderDeviceGroup(device, items) {
   const isIdle = !own.some(isOpen);
   if (isIdle && !device.is_own) return false;
   const isSending = own.some(item => item.status === "processing");
+  const why = !isIdle && !isSilent(device) && whenBack(device);
   return h.section(
     {key: device.id, class: "items device-group"},
     h.div(
@@ -12642,13 +12651,14 @@ function renderDeviceGroup(device, items) {
       glyph("device"),
       h.h2(null, deviceName(device)),
       renderTotals(own, device),
-      h.p(
-        {class: deviceMark(device)},
-        isSending ? WORDS.deviceStates.sending : deviceState(device),
-      ),
+      !isSilent(device) &&
+        h.p(
+          {class: deviceMark(device)},
+          isSending ? WORDS.deviceStates.sending : deviceState(device),
+        ),
     ),
     renderTargetNote(device),
-    !isIdle && whenBack(device) && h.p("waits", whenBack(device)),
+    why && h.p("waits", why),
     isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(own),
   );
 }
@@ -13253,7 +13263,7 @@ function deviceRow(device) {
   return {
     id,
     title: deviceName(device),
-    mark: [deviceMark(device), deviceState(device)],
+    mark: isSilent(device) ? undefined : [deviceMark(device), deviceState(device)],
     facts: [shared && !mayEdit && WORDS.isShared, device.address],
     actions: mayEdit
       ? [

@@ -282,16 +282,17 @@ def test_send_goes_to_the_only_device_whose_name_is_seen(
     assert options.all_text_contents() == ["Bedroom · Idle"]
 
 
-def test_the_chip_tells_the_state_of_a_device_and_its_owner_where_two_share_a_name(
+def test_the_chip_tells_the_state_of_a_device_and_its_owner_if_that_is_another(
     anna: Any, store: catalogd.Store
 ) -> None:
     add(store, "Paper Harbor")
-    twin = {**device("Attic", account="ben", shared=True), "id": "twin"}
+    bens = {"account": "ben", "is_own": False, "shared": True}
+    twin = {**device("Attic", **bens), "id": "twin"}
     devices = [device("Attic", state="sending"), twin, device("Den", state="new")]
     change_answers(anna, lambda body: body.update(devices=devices))
     anna.goto("")
     see(anna, "Paper Harbor")
-    lines = ["Attic (Robin) · Sending", "Attic (ben) · Idle", "Den · Not connected yet"]
+    lines = ["Attic · Sending", "Den · Not connected yet", "Attic (ben) · Idle"]
     options = anna.get_by_label("Send to").locator("option")
     assert options.all_text_contents() == lines
     button(anna, "Sort and filter").click()
@@ -422,7 +423,6 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
         ("", 0, "Idle"),
         ("ready, on this computer's own disk", 0, "Idle"),
         ("ready, on this computer's own disk", 0, "on this computer's own disk"),
-        ("No answer from 10.0.0.7.", 0, "Its console does not answer"),
         ("No answer from 10.0.0.7.", 0, "No answer from 10.0.0.7."),
         ("ready", 7300, "Last seen "),
     ],
@@ -434,6 +434,37 @@ def test_the_queue_shows_the_state_of_a_device(
     clock.now += age
     anna.goto("#queue")
     see(group(anna, "Attic"), text)
+
+
+def test_that_a_console_does_not_answer_is_told_once(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic", target="No answer from 10.0.0.7.")
+    store.queue.send(1, add(store, "Paper Harbor"), device)
+    for address in ("#queue", "#settings/devices"):
+        anna.goto(address)
+        see(anna, "No answer from 10.0.0.7.")
+        assert "does not answer" not in anna.inner_text("main")
+
+
+def test_each_step_of_adding_a_device_begins_with_the_focus_in_its_first_field(
+    anna: Any,
+) -> None:
+    anna.goto("#queue")
+    button(anna, "Add a device").click()
+    way = anna.get_by_role("radio", name="A computer with the SD card in it")
+    way.focus()
+    anna.keyboard.press("Space")
+    button(anna, "Next").focus()
+    anna.keyboard.press("Enter")
+    anna.get_by_label("Folder on that computer").wait_for()
+    first = anna.locator(".step:not(.is-done)").locator(
+        ":is(input:not([type=radio]), :checked)"
+    )
+    assert first.first.evaluate("node => node === document.activeElement")
+    button(anna, "Change").focus()
+    anna.keyboard.press("Enter")
+    until(lambda: way.evaluate("node => node === document.activeElement"))
 
 
 def test_an_item_is_moved_to_another_device(anna: Any, store: catalogd.Store) -> None:
@@ -464,7 +495,7 @@ def test_items_of_others_for_a_shared_device_are_shown_but_not_changed(
     page = visit(base_url=site)
     sign_in(page, store, site, "ben")
     page.goto("#queue")
-    see(group(page, "Attic"), "from anna")
+    see(group(page, "Attic (anna)"), "from anna")
     assert page.locator(".item button, .item select").count() == 0
 
 
@@ -575,7 +606,7 @@ def test_a_choice_that_is_gone_is_said_and_asked_again(
     page.reload()
     button(page, "Send Paper Harbor").click()
     dialog = page.get_by_role("dialog")
-    see(dialog, "Attic was removed, or is no longer shared.")
+    see(dialog, "Attic (anna) was removed, or is no longer shared.")
     assert store.queue.items(ben) == []
     button(dialog, "to Bedroom").click()
     button(page, "Queued").wait_for()

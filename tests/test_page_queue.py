@@ -141,11 +141,31 @@ def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
     see(anna, "2 waiting, 2 kB, about 3 min")
     report(store, item, 100, key=device, status="completed", speed=5)
     see(anna, "2 waiting, 2 kB, about 7 min")
+    store.queue.send(1, add(store, "Fourth one"), device)
+    last = store.queue.items(1)[-1]["id"]
+    report(store, last, 1, key=device, speed=1)
+    store.queue.cancel(1, last)
+    report(store, last, 1, key=device, status="failed", speed=1)  # it has stopped
+    see(anna, "Cancelled")
+    see(anna, "2 waiting, 2 kB, about 7 min")
 
 
 IN_SIGHT = """[...document.querySelectorAll(".item h3")]
   .filter(node => node.checkVisibility({contentVisibilityAuto: true}))
   .map(node => node.textContent)"""
+
+
+@pytest.mark.parametrize("has_device", [True, False])
+def test_how_much_waits_stands_beside_the_heading(
+    anna: Any, store: catalogd.Store, has_device: bool
+) -> None:
+    device = add_device(store, "Attic") if has_device else None
+    store.queue.send(1, add(store, "First"), device)
+    anna.goto("#queue")
+    see(anna, "1 waiting")
+    heading = anna.locator(".items .head h2").bounding_box()
+    totals = anna.locator(".totals").bounding_box()
+    assert 0 < totals["x"] - (heading["x"] + heading["width"]) < 40
 
 
 def test_of_a_long_queue_only_what_is_in_sight_is_laid_out(

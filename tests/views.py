@@ -289,7 +289,7 @@ def answer_devices(page: Any, devices: Sequence[dict[str, Any]]) -> None:
 def view_devices_queue(page: Any, address: str) -> None:
     answer_devices(page, DEVICES)
     page.goto(f"{address}#queue")
-    see(page, "Its console does not answer")
+    see(page, NO_CONSOLE)
 
 
 def view_devices_library(page: Any, address: str) -> None:
