@@ -508,6 +508,7 @@ SENTENCES = {
     " drop-in home.conf.",
     "folder_empty": "{} is offline: it is empty. Its entries are kept.",
     "folder_offline": "{} is offline: {}. Its entries are kept.",
+    "disk_offline": "{} is offline since {} UTC. Entries that wait for it: {}.",
     "refused_container": "{} for the container's user {}",
     "refused_user": "{} for the user {}",
     "disk_silent": "{}: it does not answer.",
@@ -1961,7 +1962,7 @@ def set_states(
     rows = {item.id: {**file._asdict(), "state": state} for item, file, state in files}
     db.execute(
         "UPDATE entries SET state = value ->> 'state',"
-        " gone_at = iif(value ->> 'state' = 'gone', ?2, NULL),"
+        " gone_at = iif(value ->> 'state' = 'here', NULL, ?2),"
         " size = value ->> 'size', mtime = value ->> 'mtime',"
         " inode = value ->> 'inode', volume = value ->> 'volume',"
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
@@ -3107,6 +3108,15 @@ class Entries:
         """Return whether there are entries of this library folder."""
         sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
         return bool(self.database.value(sql, (folder,)))
+
+    def offline_disks(self) -> list[Row]:
+        """Return of each file system that is offline: its library folder, how many
+        entries wait for it since when, and the first and last of their paths."""
+        return self.database.rows(
+            "SELECT folder, count(*) AS entries, min(gone_at) AS since,"
+            " min(source) AS first, max(source) AS last FROM entries"
+            " WHERE state = 'offline' GROUP BY folder, volume"
+        )
 
     def volumes(self, folder: str) -> set[str]:
         """Return the names of the file systems that a library folder's files are on."""
@@ -4442,7 +4452,8 @@ class Comparison:
         for item in [*self.lost.values()]:
             if self._is_offline(item, is_last):
                 del self.lost[item.id]
-                if item.state != "offline":
+                # Releases before 0.3.0 did not write since when it is offline.
+                if item.state != "offline" or not item.gone_at:
                     self.offline.append(item)
 
     def _is_offline(self, item: KnownFile, is_last: bool) -> bool:
@@ -5071,6 +5082,8 @@ class ScanState:
     problem: str = ""  # why the last one failed, if it did
     problems: dict[str, str] = dataclasses.field(default_factory=dict)
     """Why a library folder is offline, by its path."""
+    disks: dict[str, str] = dataclasses.field(default_factory=dict)
+    """What waits for a disk that is offline below a library folder, by its path."""
     folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """The number of files by library folder; None where it is offline."""
     watched: list[str] = dataclasses.field(default_factory=list)  # library folders
@@ -5520,10 +5533,21 @@ class Scanner:
             for folder, count in self.state.folders.items():
                 if count is not None:
                     self.state.folders[folder] = counts.get(folder, 0)
+            self.state.disks = self._offline_disks()
             self.state.watched = self.disks.watched()
             self.state.result = summary(changes, len(self.disks.growing.files))
             self.state.finished, self.state.problem = self.database.time(), ""
         return changes
+
+    def _offline_disks(self) -> dict[str, str]:
+        """Return what is told of disks, or folders, below library folders, by path."""
+        told = {}
+        for row in self.entries.offline_disks():
+            ends = (os.path.dirname(row[end]) for end in ("first", "last"))
+            path = os.path.commonpath(ends)
+            if row["folder"] not in self.state.problems:
+                told[path] = say("disk_offline", path, row["since"], row["entries"])
+        return told
 
     def _count(self, found: int = 0, read: int = 0) -> None:
         """Count files. :raises Stopped: the scan should end."""
@@ -5799,7 +5823,9 @@ def scan_state(scanner: Scanner) -> dict[str, Any]:
     """Return what is known of scans and of the library folders."""
     is_asked = scanner.is_asked()  # first: what it has found is there then
     state = vars(scanner.state).copy()  # the scanner's thread changes it
-    watched, problems, scanned = map(state.pop, ("watched", "problems", "scanned"))
+    watched, problems, scanned, _ = map(
+        state.pop, ("watched", "problems", "scanned", "disks")
+    )
     counts = state.pop("folders").copy()
     states = {path: "offline" if n is None else "online" for path, n in counts.items()}
     folders = [
@@ -5893,7 +5919,7 @@ class Health:
 
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
         state, backups = self.scanner.state, self.backups
-        for path, problem in state.problems.copy().items():
+        for path, problem in {**state.problems, **state.disks}.items():
             yield Fault("folders", path, problem)
         failure = state.problem and say("scan_failed", state.problem)
         yield Fault("scan", "", failure)

@@ -101,6 +101,35 @@ def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
     browser.get("/healthz")  # it answers
 
 
+def test_a_disk_that_is_away_below_a_library_folder_is_one_line(
+    browser: webtest.TestApp,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    library: Library,
+    key: str,
+) -> None:
+    for name in ("a/x/1.nsp", "a/y/2.nsp", "b/3.nsp"):
+        library.add(name)
+    scanner.scan()
+    disk = str(library.folder / "a")
+    with store.database.writing() as db:  # which was mounted there
+        sql = "UPDATE entries SET volume = 'uuid:a' WHERE source LIKE ?"
+        db.execute(sql, (f"{disk}/%",))
+    shutil.rmtree(disk)
+    scanner.scan()
+    scanner.scan()
+    (fault,) = status_of(browser, key)["faults"]
+    since = "2027-01-15T08:00:00"
+    assert (fault["about"], fault["id"]) == ("folders", disk)
+    told = f"{disk} is offline since {since} UTC. Entries that wait for it: 2."
+    assert (fault["message"], fault["reason"]) == (told, "disk_offline")
+    assert [part["message"] for part in fault["of"]] == [disk, since, "2"]
+    os.rename(library.folder, library.folder.with_name("away"))
+    scanner.scan()
+    (fault,) = status_of(browser, key)["faults"]
+    assert fault["id"] == str(library.folder), "one line is enough"
+
+
 def test_a_folder_is_unread_before_its_first_scan(health: catalogd.Health) -> None:
     [folder] = health.state()["folders"]
     assert (folder["state"], folder["scanned_at"], folder["problem"]) == (

@@ -229,7 +229,8 @@ class World:
             now = catalogd.stamp(self.now)
             self.known[item.id] = item._replace(state="gone", gone_at=now)
         for item in changes.offline:
-            self.known[item.id] = item._replace(state="offline", gone_at=None)
+            now = catalogd.stamp(self.now)
+            self.known[item.id] = item._replace(state="offline", gone_at=now)
         for item in changes.forgotten:
             del self.known[item.id]
 

@@ -281,7 +281,9 @@ def test_the_files_of_a_folder_that_is_suddenly_empty_are_offline() -> None:
 
 
 def test_what_is_offline_stays_so() -> None:
-    assert compare([known("1", A, state="offline")], tree()) == {}
+    offline = known("1", A, state="offline", gone_at="2026-01-01T00:00:00")
+    assert compare([offline], tree()) == {}
+    assert compare([offline._replace(gone_at=None)], tree()) == {"1": "offline"}
 
 
 def test_what_is_offline_is_gone_when_its_disk_is_back_without_it() -> None:

@@ -492,7 +492,7 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
     assert list(store.entries.files()) == [
         (kept.id, moved, "new", "here", None, 1),
         (gone.id, gone.file, "sample", "gone", NOW, 2),
-        (offline.id, offline.file, "sample", "offline", None, 3),
+        (offline.id, offline.file, "sample", "offline", NOW, 3),
     ]
     assert listed(store) == ["Moved"]
     assert store.entries.get(kept.id)["file_type"] == "xci"
