@@ -2016,7 +2016,9 @@ def next_status(row: Row, report: Mapping[str, Any]) -> str:
         raise Conflict("item_taken")
     events = QUEUE_STATUSES[status].next
     event = "offered" if report.get("offered") else report.get("status", "figures")
-    if report.get("release") and "release" in events:
+    # What is on a disk that is away was not sent for now: it waits for the disk.
+    is_away = event == "failed" and row.get("entry_state") == "offline"
+    if (report.get("release") or is_away) and "release" in events:
         event = "release"
     if event not in events:
         raise Conflict(f"The item is {status}.")
@@ -3619,7 +3621,8 @@ class Clients:
         """Return an item of the account, for a device of it or, for an admin, for a
         shared one, as it is now. :raises NotFound:"""
         found = db.execute(
-            "SELECT * FROM queue WHERE id = :id AND (account = :account OR device IN"
+            "SELECT *, (SELECT state FROM entries WHERE id = entry) AS entry_state"
+            " FROM queue WHERE id = :id AND (account = :account OR device IN"
             " (SELECT id FROM keys WHERE account = :account OR :admin AND shared))",
             {"id": item, "account": account, "admin": admin},
         )
@@ -4049,6 +4052,8 @@ COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
+MAX_READ_SECONDS = 3  # of a piece of a download, before its disk is asked
+DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
 MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
 ReadFiles = Callable[[Iterable[FoundFile]], dict[str, FileContent]]
@@ -4604,6 +4609,23 @@ def sha256(path: str, folder: str, tick: Callable[[int], None]) -> tuple[int, in
     return now.st_size, stored_mtime(now), digest.hexdigest()
 
 
+def has_failed(error: OSError) -> bool:
+    """Return whether an error is that of a disk or a server, not of a file."""
+    return isinstance(error, TimeoutError) or error.errno in DISK_ERRORS
+
+
+def is_failing(path: str, folder: str) -> bool:
+    """Return whether the disk fails to read the beginning of a file, once more."""
+    try:
+        with open_file(path, folder) as file:
+            if hasattr(os, "posix_fadvise"):  # not what is still in memory
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            file.read(SAMPLE_BYTES)
+    except OSError as error:
+        return has_failed(error)
+    return False
+
+
 def spare_memory() -> None:
     """Give back the memory that a scan, or the start, needed for a moment. The C
     library of Linux keeps it otherwise, and a heap for each thread too."""
@@ -4740,6 +4762,7 @@ class Inbox:
                 yield inbox
         except OSError as error:
             kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
+            self.has_changed |= has_failed(error)  # so that the scanner looks at it
             why = error.strerror or say("inbox_is_file")
             raise kind("inbox_failed", why) from error
 
@@ -5289,6 +5312,9 @@ class Disks:
         self.inbox = Inbox(entries, settings, self.problems)
         self.volumes = Volumes(entries)
         self._disks: dict[str, Asker] = {}  # by library folder
+        self.reads: dict[int, tuple[str, str, float]] = {}  # see Content
+        self.suspects: dict[str, str] = {}  # library folders by path of a failed read
+        self._failed: dict[str, str] = {}  # those that failed again
         self._mount_table = MountTable()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
@@ -5327,10 +5353,52 @@ class Disks:
             self.inbox.tidy(folder)
         own = self.entries.database.folder
         try:
-            return walk(folder, self.types, tick, watcher.add, tops, own)
+            tree = walk(folder, self.types, tick, watcher.add, tops, own)
+            self._leave_out_failed(tree)
+            return tree
         except OSError:
             watcher.await_folder()
             raise
+
+    def _leave_out_failed(self, tree: Tree) -> None:
+        """Leave out of a tree what is listed and cannot be read: a file, or all of a
+        disk of which no file can. :raises OSError: that is the library folder's."""
+        listed = {file.path: file for file in tree.files}
+        for path in [path for path in self._failed if path in listed]:
+            folder, volume = tree.library_folder, listed[path].volume
+            beside = [file.path for file in tree.files if file.volume == volume]
+            if not is_failing(path, folder):
+                del self._failed[path]
+            elif not all(is_failing(other, folder) for other in beside[:3]):
+                tree.unreadable.add(path)
+                tree.files.remove(listed[path])
+            elif volume == next(iter(tree.volumes.values())):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            else:
+                tree.files = [file for file in tree.files if file.volume != volume]
+                names = tree.volumes.items()
+                tree.volumes = {key: name for key, name in names if name != volume}
+
+    def _failing(self, is_due: bool) -> set[str]:
+        """Return the library folders with reads that failed, or do not end, and fail
+        again. :param is_due: also those where that was so before."""
+        now = time.monotonic()
+        for read, (path, folder, began) in [*self.reads.items()]:
+            if now - began > MAX_READ_SECONDS:
+                self.reads[read] = path, folder, now
+                self.suspects[path] = folder
+        found = {*self._failed.values()} if is_due else set()
+        while self.suspects:
+            path, folder = self.suspects.popitem()
+            disk = self.disk(folder)
+            answer = disk.ask(functools.partial(is_failing, path, folder))
+            try:
+                if disk.wait(answer, self.count):
+                    self._failed[path] = folder
+                    found.add(folder)
+            except TimeoutError:
+                found.add(folder)
+        return found
 
     def _tree(self, folder: str, answer: Answer) -> Tree | None:
         try:
@@ -5440,7 +5508,7 @@ class Disks:
     def changed(self, is_due: bool) -> list[str]:
         """Return the folders below which is to be read now.
         :param is_due: whether a scan is due of what is not watched."""
-        found: set[str] = set()
+        found = self._failing(is_due)
         has_mounted = self._mount_table.has_changed()
         if self.inbox.has_changed:
             self.inbox.has_changed = False
@@ -5543,8 +5611,7 @@ class Scanner:
         """Return what is told of disks, or folders, below library folders, by path."""
         told = {}
         for row in self.entries.offline_disks():
-            ends = (os.path.dirname(row[end]) for end in ("first", "last"))
-            path = os.path.commonpath(ends)
+            path = os.path.commonpath([row["first"], row["last"]])
             if row["folder"] not in self.state.problems:
                 told[path] = say("disk_offline", path, row["since"], row["entries"])
         return told
@@ -6091,8 +6158,18 @@ class Content(io.FileIO):
     """A file that is sent to a client."""
 
     served: Served | None = None
+    disks: Disks | None = None  # is told of reads that begin or fail
+    path = folder = ""  # of the file, and its library folder
 
     def send(self, sock: socket.socket, size: int) -> None:
+        """Send the next bytes, as _send, while the scanner watches that reads end."""
+        reads = self.disks.reads if self.disks else {}
+        try:
+            self._send(sock, size, reads)
+        finally:
+            reads.pop(id(self), None)
+
+    def _send(self, sock: socket.socket, size: int, reads: dict[int, Any]) -> None:
         """Send the next bytes, and count them as they leave.
         :raises OSError: the client is gone or takes nothing for the socket's time-out,
             or the file cannot be read or ends before, which is logged."""
@@ -6100,6 +6177,7 @@ class Content(io.FileIO):
         stop = start + size
         try:
             while start < stop:
+                reads[id(self)] = self.path, self.folder, time.monotonic()
                 if hasattr(os, "sendfile"):
                     piece = min(stop - start, MAX_PIECE_BYTES)
                     sent = sock.sendfile(self, start, piece)
@@ -6114,6 +6192,8 @@ class Content(io.FileIO):
         except OSError as error:
             if not isinstance(error, ConnectionError | TimeoutError):
                 log.warning("A download was cut off: %s.", error.strerror or error)
+                if self.disks and has_failed(error):
+                    self.disks.suspects[self.path] = self.folder
             raise
 
 
@@ -7248,8 +7328,8 @@ class Calls:
             file = self.entries.served_file(entry["id"])
         name = download_name(os.path.basename(file.path), file.id, file.is_marked)
         if accel:
-            return accel_answer(file, name, accel)
-        return file_answer(file, name, served)
+            return accel_answer(file, name, accel, self.scanner.disks)
+        return file_answer(file, name, served, self.scanner.disks)
 
 
 class SignInCalls(Calls):
@@ -7924,22 +8004,28 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     route(f"GET /{name}", access="open")(answer)
 
 
-def open_content(known: ServedFile) -> Content:
+def open_content(known: ServedFile, disks: Disks | None) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read."""
     try:
-        return open_file(known.path, known.folder, Content)
+        file: Content = open_file(known.path, known.folder, Content)
     except OSError as error:
+        if disks and has_failed(error):
+            disks.suspects[known.path] = known.folder
         raise NotFound("file_unreadable") from error
+    file.disks, file.path, file.folder = disks, known.path, known.folder
+    return file
 
 
 def file_answer(
-    known: ServedFile, name: str, served: Served | None = None
+    known: ServedFile,
+    name: str,
+    served: Served | None = None,
+    disks: Disks | None = None,
 ) -> bottle.HTTPResponse:
-    """Return a file, or the part of it that the request asks for. `served` gets the
-    bytes that were sent, as they are sent. :raises NotFound:"""
+    """Return a file, or the part of it that the request asks for. :raises NotFound:"""
     with contextlib.ExitStack() as opened:
-        file = opened.enter_context(open_content(known))
-        file.served = served
+        file = opened.enter_context(open_content(known, disks))
+        file.served = served  # gets the bytes that were sent, as they are sent
         now = os.fstat(file.fileno())
         etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
         date = int(time.time())  # of the answer, which no file is younger than
@@ -7969,9 +8055,11 @@ def file_answer(
     return bottle.HTTPResponse(file, status, headers)
 
 
-def accel_answer(known: ServedFile, name: str, location: str) -> bottle.HTTPResponse:
+def accel_answer(
+    known: ServedFile, name: str, location: str, disks: Disks
+) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
-    open_content(known).close()
+    open_content(known, disks).close()
     headers = {
         **FILE_HEADERS,
         "Content-Disposition": attachment(name),

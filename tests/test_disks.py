@@ -5,12 +5,18 @@ are plugged in: a slot gives the device number.
 """
 
 import contextlib
+import dataclasses
+import errno
 import fcntl
+import io
 import os
 import pathlib
+import socket
 import subprocess
+import threading
+import time
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -174,3 +180,171 @@ def test_a_disk_is_known_wherever_it_is_plugged_in(
     waiting = dict.fromkeys(others, ("a", "offline"))
     assert scan(a=a, b=b) == {**both, **waiting}
     assert scan(b=b, a=c) == {**only_b, **others}
+
+
+# A disk that dies, and is still mounted
+
+
+class Broken(catalogd.Content):
+    """A file of a disk that died after its folders were read."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise OSError(errno.EIO, "Input/output error", self.name)
+
+
+@contextlib.contextmanager
+def broken(*names: str) -> Iterator[None]:
+    """Have the reads of files with these names fail, and no call of `sendfile`."""
+    real = catalogd.open_file
+
+    def open_file(path: str, folder: str, kind: Any = io.FileIO) -> Any:
+        is_broken = os.path.basename(path) in names
+        return Broken(path) if is_broken else real(path, folder, kind)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalogd, "open_file", open_file)
+        patch.delattr(os, "sendfile", raising=False)
+        yield
+
+
+def look(scanner: catalogd.Scanner, is_due: bool = False) -> dict[str, str]:
+    """Scan what the scanner would now, and return the states of files by names."""
+    if tops := scanner.disks.changed(is_due):
+        scanner.scan(tops=tops)
+    return {
+        os.path.basename(item.file.path): item.state for item in scanner.entries.files()
+    }
+
+
+def download(scanner: catalogd.Scanner, path: str) -> None:
+    folder = os.path.dirname(path)
+    known = catalogd.ServedFile("id", path, folder, 0, 0, None)
+    one, two = socket.socketpair()
+    with one, two, catalogd.open_content(known, scanner.disks) as file:
+        file.send(one, 1)
+
+
+@pytest.fixture
+def games(library: Library, scanner: catalogd.Scanner) -> list[str]:
+    """Paths of three files that were scanned."""
+    paths = [library.add(f"{name}.nsp") for name in "abc"]
+    scanner.scan()
+    scanner.disks.changed(True)
+    for watcher in scanner.disks.watchers.values():
+        watcher.changed = lambda is_due: set()  # as of one that is watched
+    return paths
+
+
+def test_a_read_that_fails_makes_the_scanner_look_at_the_disk(
+    games: list[str], scanner: catalogd.Scanner, library: Library
+) -> None:
+    folder = str(library.folder)
+    download(scanner, games[0])
+    assert not scanner.disks.changed(False)
+    with broken("a.nsp", "b.nsp", "c.nsp"):
+        assert not scanner.disks.changed(True), "nobody has read"
+        with pytest.raises(OSError, match="Input/output"):
+            download(scanner, games[0])
+        assert {*look(scanner).values()} == {"offline"}
+        why = f"{folder} is offline: Input/output error. Its entries are kept."
+        assert scanner.state.problems == {folder: why}
+        assert {*look(scanner, is_due=True).values()} == {"offline"}
+    assert {*look(scanner, is_due=True).values()} == {"here"}
+    assert not scanner.state.problems
+    assert not scanner.disks.changed(True)
+
+
+def test_one_file_that_cannot_be_read_is_not_a_disk_that_died(
+    games: list[str], scanner: catalogd.Scanner
+) -> None:
+    with broken("a.nsp"):
+        with pytest.raises(OSError, match="Input/output"):
+            download(scanner, games[0])
+        assert look(scanner) == {"a.nsp": "offline", "b.nsp": "here", "c.nsp": "here"}
+        assert not scanner.state.problems
+        assert [*scanner.state.disks] == [games[0]]
+
+
+def test_a_disk_that_died_below_a_library_folder_is_left_out(
+    games: list[str], scanner: catalogd.Scanner, library: Library
+) -> None:
+    folder = str(library.folder)
+    volumes = {1: "uuid:top", 2: "uuid:disk"}
+    files = [
+        catalogd.FoundFile(path, folder, 1, 1, 1, volumes[1 + (path == games[0])])
+        for path in games
+    ]
+    tree = catalogd.Tree(folder, [folder], files, volumes)
+    scanner.disks._failed[games[0]] = folder
+    with broken("a.nsp"):
+        scanner.disks._leave_out_failed(tree)
+    assert [file.path for file in tree.files] == games[1:]
+    assert tree.volumes == {1: "uuid:top"}
+
+
+def test_a_read_that_does_not_end_makes_the_scanner_look_at_the_disk(
+    games: list[str],
+    scanner: catalogd.Scanner,
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = str(library.folder)
+    scanner.disks.reads[1] = games[0], folder, time.monotonic()
+    assert not scanner.disks.changed(False)
+    scanner.disks.reads[1] = games[0], folder, time.monotonic() - 60
+    assert not scanner.disks.changed(False), "the client is slow, not the disk"
+    scanner.disks.reads[1] = games[0], folder, time.monotonic() - 60
+    goes_on = threading.Event()
+    monkeypatch.setattr(catalogd, "is_failing", lambda *file: not goes_on.wait(60))
+    monkeypatch.setattr(catalogd.Asker, "max_silence", 0.2)
+    assert {*look(scanner).values()} == {"offline"}
+    assert scanner.state.problems[folder].startswith(f"{folder} does not answer.")
+    goes_on.set()
+    monkeypatch.setattr(catalogd.Asker, "max_silence", 30.0)
+    wait_for(lambda: {*look(scanner).values()} == {"here"})
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.EACCES])
+def test_a_file_that_cannot_be_opened_makes_the_scanner_look_if_the_disk_fails(
+    error: int,
+    games: list[str],
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def open_file(*arguments: Any) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(catalogd, "open_file", open_file)
+    with pytest.raises(catalogd.NotFound):
+        download(scanner, games[0])
+    assert bool(scanner.disks.changed(False)) == (error == errno.EIO)
+
+
+def test_an_upload_that_fails_makes_the_scanner_look_at_the_disk(
+    library: Library, store: catalogd.Store, settings: catalogd.Settings
+) -> None:
+    folder = str(library.folder)
+    scanner = catalogd.Scanner(store, dataclasses.replace(settings, inbox=folder))
+    with pytest.raises(catalogd.StorageFailed), scanner.disks.inbox._open():
+        raise OSError(errno.EIO, "Input/output error")
+    assert scanner.disks.changed(False) == [folder]
+
+
+def test_an_item_whose_disk_died_while_it_was_sent_waits(
+    games: list[str], scanner: catalogd.Scanner, store: catalogd.Store, key: str
+) -> None:
+    account = store.accounts.id_of("anna")
+    (entry,) = (row.id for row in store.entries.files() if row.file.path == games[0])
+    store.queue.send(account, entry)
+    (item,) = store.clients.pending(account)
+    store.clients.report(account, item["id"], {"status": "processing", "key": None})
+    failed = {"status": "failed", "error_message": "404", "key": None}
+    with broken("a.nsp"):
+        with pytest.raises(OSError, match="Input/output"):
+            download(scanner, games[0])
+        look(scanner)
+        assert store.clients.report(account, item["id"], failed) == "pending"
+        assert store.clients.pending(account) == []
+    look(scanner, is_due=True)
+    (again,) = store.clients.pending(account)
+    assert again["id"] == item["id"]
