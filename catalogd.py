@@ -197,6 +197,16 @@ def address_parts(text: str) -> urllib.parse.SplitResult | None:
         return None
 
 
+CONSOLE_PORTS = {"ftp": 5000, "lan": 2000}  # where the client looks without a port
+
+
+def console_place(target: str) -> tuple[object, ...]:
+    """Return what two spellings of a console's address have in common."""
+    parts = urllib.parse.urlsplit(target)
+    port = parts.port or CONSOLE_PORTS[parts.scheme]
+    return parts.scheme, parts.hostname, port, parts.path.strip("/")
+
+
 def is_web_address(text: str) -> bool:
     parts = address_parts(text)
     is_printable = text.isprintable() and " " not in text
@@ -460,6 +470,7 @@ SENTENCES = {
     "unknown_device": "There is no device {}.",
     "device_name_taken": "There is a device named {} already.",
     "served_by_client": "A client serves this device, and has its address.",
+    "console_known": "{} is at this address already.",
     "target_is_folder": "The target is a folder: pair the computer that has the card.",
     "bad_target": "The target must be {}.",
     "target_has_user": "The target has a user in it. Use the field user.",
@@ -472,6 +483,7 @@ SENTENCES = {
     "no_title": "There is no such title.",
     "no_link": "There is no link {}.",
     "disk_away": "Its disk is not connected.",
+    "file_empty": "The file is empty.",
     "file_unreadable": "The entry's file cannot be read now.",
     "bad_link": "{} is not an http or https address.",
     "no_item": "There is no such item in your queue.",
@@ -1080,7 +1092,7 @@ def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
 
 def file_facts(path: str, file: io.FileIO, size: int) -> FileFacts:
     """Return the facts of name and header; the header wins."""
-    header = FileFacts({})
+    header = FileFacts({} if size else {"complete": False})
     if reader := HEADERS.get(file_type(path)):
         with contextlib.suppress(EOFError):
             header = reader(Window(file, size))
@@ -1748,7 +1760,7 @@ NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
 NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
 TITLE_ORDER = """
-SELECT id, state FROM (
+SELECT id, iif(size = 0 AND type = 'filepath', 'empty', state) AS state FROM (
     SELECT entries.*, key, min(key) OVER (PARTITION BY title) AS title_key
     FROM json_each(?) JOIN entries ON entries.id = value
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
@@ -2057,6 +2069,15 @@ def check_device_name(db: sqlite3.Connection, name: str, but: str = "") -> None:
     for row in db.execute("SELECT id, label FROM keys WHERE is_device"):
         if row["id"] != but and row["label"].strip().casefold() == plain:
             raise Conflict("device_name_taken", name.strip())
+
+
+def check_place(db: sqlite3.Connection, target: str, but: str = "") -> None:
+    """:param but: the id of a device that may have this address.
+    :raises Conflict: another device has it."""
+    for row in db.execute("SELECT id, label, address FROM keys WHERE address != ''"):
+        is_same = console_place(row["address"]) == console_place(target)
+        if is_same and row["id"] != but:
+            raise Conflict("console_known", row["label"])
 
 
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
@@ -3362,6 +3383,7 @@ class Devices:
         row |= {"id": new_id(), "account": account, "now": self.database.time()}
         with self.database.writing() as db:
             check_device_name(db, row["name"])
+            check_place(db, row["target"])
             db.execute(
                 "INSERT INTO keys (id, account, label, digest, created_at, is_device,"
                 " shared, address, user, password) VALUES (:id, :account, :name,"
@@ -3383,6 +3405,8 @@ class Devices:
         with self.database.writing() as db:
             if "name" in changes:
                 check_device_name(db, changes["name"], device)
+            if "target" in changes:
+                check_place(db, changes["target"], device)
             by_client = "SELECT 1 FROM keys WHERE id = ? AND address = ''"
             if CONSOLE.keys() & changes and db.execute(by_client, (device,)).fetchone():
                 raise Conflict("served_by_client")
@@ -3681,7 +3705,7 @@ class Queue:
                 (account, device, self.database.time(), json.dumps(here)),
             )
             added = {row["entry"] for row in done}
-        why = {"offline": "disk_away"}
+        why = {"offline": "disk_away", "empty": "file_empty"}
         missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
         return {
             "added": [entry for entry in here if entry in added],
@@ -6610,20 +6634,32 @@ BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]
 TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
 
 
+def is_host(text: str) -> bool:
+    """Return whether a text can be the address or the name of another device: a name
+    ends in no number, as "192.168.1.300" does."""
+    try:
+        return not ipaddress.ip_address(text).is_unspecified
+    except ValueError:
+        labels = text.removesuffix(".").split(".")
+        is_name = all(re.fullmatch(r"[\w-]{1,63}", label) for label in labels)
+        return is_name and not labels[-1].isdecimal()
+
+
 def check_console(values: Row) -> Row:
     """Return the fields of CONSOLE. :raises Problem: one of them is wrong."""
     target = values.get("target", "lan://console")
     parts = address_parts(target)
     if target.startswith("folder:"):
         raise Problem("target_is_folder")
-    is_host = parts and re.fullmatch(r"[\w.:%-]+", str(parts.hostname))
-    if parts is None or not is_host or parts.scheme not in ("ftp", "lan"):
+    is_known = target.startswith(("ftp://", "lan://"))
+    if parts is None or not is_known or not is_host(str(parts.hostname)):
         raise Problem("bad_target", TARGET_FORMS)
     if "@" in parts.netloc:
         raise Problem("target_has_user")
     if parts.query or parts.fragment or (parts.scheme == "lan" and parts.path):
         raise Problem("long_target", TARGET_FORMS)
-    if not all(str(values.get(name, "")).isprintable() for name in CONSOLE):
+    texts = [str(values.get(name, "")) for name in CONSOLE]
+    if not "".join([*texts, urllib.parse.unquote(target)]).isprintable():
         raise Problem("target_has_lines")
     return values
 

@@ -64,6 +64,15 @@ def processes(consoles: catalogd.Consoles) -> list[Any]:
         ({"target": "ftp://console:0"}, "must be ftp://HOST"),
         ({"target": "ftp://console:x"}, "must be ftp://HOST"),
         ({"target": "ftp://foo bar"}, "must be ftp://HOST"),
+        ({"target": "Ftp://console"}, "must be ftp://HOST"),
+        ({"target": "ftp://192.168.1"}, "must be ftp://HOST"),
+        ({"target": "lan://192.168.1.300"}, "must be ftp://HOST"),
+        ({"target": "ftp://1.2.3.4.5"}, "must be ftp://HOST"),
+        ({"target": "ftp://0.0.0.0:5000"}, "must be ftp://HOST"),
+        ({"target": "ftp://[::]"}, "must be ftp://HOST"),
+        ({"target": "ftp://a..b"}, "must be ftp://HOST"),
+        ({"target": f"ftp://{'a' * 64}.lan"}, "must be ftp://HOST"),
+        ({"target": "ftp://console/a%0d%0aDELE%20b"}, "one line each"),
         ({"target": "ftp://me:secret@console"}, "Use the field user."),
         ({"target": "ftp://console/a?b"}, "has more in it"),
         ({"target": "lan://console/folder"}, "has more in it"),
@@ -76,6 +85,25 @@ def test_an_address_that_is_none_is_refused_and_says_why(
 ) -> None:
     with pytest.raises(catalogd.Problem, match=why):
         catalogd.check_console(values)
+
+
+@pytest.mark.parametrize(
+    "host", ["192.168.1.20", "[fe80::1%eth0]", "switch", "switch-2.lan.", "küche_1"]
+)
+def test_an_address_or_a_name_is_one(host: str) -> None:
+    catalogd.check_console({"target": f"ftp://{host}:5000/a b/100%25"})
+
+
+def test_a_console_that_is_a_device_is_not_added_again(home: Home) -> None:
+    device = add(home, "ftp://Switch.lan", "Living room")
+    other = add(home, "ftp://switch.lan:6000", "Attic")
+    with pytest.raises(catalogd.Conflict) as problem:
+        add(home, "ftp://switch.lan:5000/", "Cellar")
+    assert str(problem.value) == "Living room is at this address already."
+    with pytest.raises(catalogd.Conflict, match="Living room is at"):
+        home.store.devices.change(other, {"target": "ftp://switch.lan:5000"})
+    home.store.devices.change(device, {"target": "ftp://switch.lan:5000/"})
+    add(home, "lan://switch.lan", "Cellar")
 
 
 def test_user_and_password_may_have_any_letter() -> None:

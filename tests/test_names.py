@@ -267,7 +267,9 @@ def test_a_package_without_ticket_has_the_title_id_of_its_name() -> None:
 @pytest.mark.parametrize("name", ["x.nro", "x.nsp", "x.nsz", "x.xci", "x.xcz", "x.zip"])
 @pytest.mark.parametrize("content", [b"", b"MZ", bytes(0x2000)])
 def test_other_content_has_no_facts(name: str, content: bytes) -> None:
-    assert facts_of(name, content) == {"name": "x", "description": "", "version": ""}
+    empty = {} if content else {"complete": False}
+    facts = {"name": "x", "description": "", "version": "", **empty}
+    assert facts_of(name, content) == facts
 
 
 def test_a_table_that_is_too_large_is_not_read() -> None:

@@ -107,13 +107,16 @@ def test_a_folder_gets_the_file_under_its_name_and_nothing_else(
     assert row["bytes"] == len(GAME)
 
 
-def test_an_empty_file_is_sent(home: Home, card: pathlib.Path, to: str) -> None:
+def test_an_empty_file_is_incomplete_and_not_sent(home: Home) -> None:
     pathlib.Path(home.library.add("empty.nsp")).write_bytes(b"")
     os.utime(home.library.folder / "empty.nsp", (1, 1))
     home.web.scanner.scan()
-    home.store.queue.send(home.anna, home.store.entries.by_age()[0]["id"])
-    home.sender(to).send_next()
-    assert (card / "empty.nsp").read_bytes() == b""
+    [entry] = home.store.entries.by_age()
+    with pytest.raises(catalogd.NotFound, match="The file is empty."):
+        home.store.queue.send(home.anna, entry["id"])
+    assert home.store.queue.items(home.anna) == []
+    [row] = home.store.entries.tidy()
+    assert row["reason"] == "incomplete"
 
 
 @pytest.mark.parametrize("header", [{"Content_Range": "bytes */0"}, {}])

@@ -672,7 +672,7 @@ def test_the_cost_of_add_ons_of_a_title_grows_no_faster_than_their_number(
         names = [f"{letter} [{first + number:016X}].nsp" for number in range(count)]
         rows = [
             (
-                catalogd.FoundFile(f"/g/{name}", "/g", n, 1, n, "v"),
+                catalogd.FoundFile(f"/g/{name}", "/g", n + 1, 1, n, "v"),
                 catalogd.FileContent(name, catalogd.name_facts(name)),
             )
             for n, name in enumerate(names)
