@@ -3621,6 +3621,9 @@ class Clients:
         to = QUEUE_STATUSES[status]
         self.progress.note(item, report)
         columns = {**NEW_ITEM, "status": status}
+        if to.is_open:  # what the target has of the file may stay there
+            known = {**row, **self.progress.figures(item)}
+            columns |= {name: known[name] for name in FIGURES.values()}
         if to.is_running or not to.is_open:
             columns |= {"key": report.get("key"), "client": report.get("client")}
         if not to.is_open:
@@ -3638,6 +3641,14 @@ class Clients:
                 (row["account"], report.get("key"), now, row["entry"]),
             )
         return {**row, **columns}
+
+    def write_figures(self) -> None:
+        """Write how far the items are that clients send, for the next start."""
+        with self.database.writing() as db:
+            for item in self.running():
+                sql = "SELECT * FROM queue WHERE id = ?"
+                for row in self.progress.current(db.execute(sql, (item,)).fetchall()):
+                    update_item(db, row, {"speed": 0})
 
     def item_of(
         self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
@@ -6822,9 +6833,11 @@ class Consoles:
             console.watch(DIALOG_WATCH_SECONDS)
 
     def end(self) -> bool:
-        """End all, and return whether they have ended in time."""
+        """End all, note how far they were, and return whether they ended in time."""
         with self._lock:
             self.address = ""
+            with logged_problems("How far items are could not be written"):
+                self.store.clients.write_figures()
             return self._end([*self._running.values()])
 
     @staticmethod
@@ -9356,6 +9369,7 @@ const WORDS = {
     cancelled: "Cancelled",
   },
   noReason: "The device gave no reason.",
+  areThere: amount => `${amount} are there`,
   waitsForDisk: "Waiting for its disk",
   notify: "Notify me",
   notifying: "Notifications on",
@@ -12982,8 +12996,9 @@ function renderSendingItem(item) {
  * @param {number} count of those that wait for the same device */
 function renderWaitingItem(item, index, count) {
   const isOffered = item.status === "offered";
+  const amount = WORDS.bytesOf(formatBytes(item.bytes), sizeOf(item));
   const facts = [
-    sizeOf(item),
+    item.bytes ? WORDS.areThere(amount) : sizeOf(item),
     senderOf(item),
     isOffered && WORDS.offered,
     item.state !== "here" && WORDS.waitsForDisk,

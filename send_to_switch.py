@@ -2023,9 +2023,8 @@ class Sender:
 
     def _claim(self, item: Item) -> bool:
         """Return whether the item is this client's now; another may have been first."""
-        fields = {"progress_percent": 0, "bytes_transferred": 0}
         with contextlib.suppress(Cancelled):
-            self.server.report(item, self.state.client, status="processing", **fields)
+            self.server.report(item, self.state.client, status="processing")
             return True
         return False
 
@@ -2039,7 +2038,7 @@ class Sender:
             self._complete(item, transfer.download.name, size, began)
         except TargetOffline:
             self._put_back.add(item.queue_item_id)
-            self._release(item)
+            self._release(item, transfer.progress)
             raise
         except (Cancelled, Failed) as problem:
             self.failures += isinstance(problem, Failed)
@@ -2047,7 +2046,7 @@ class Sender:
         except BadKey:
             raise
         except BaseException:
-            self._release_now(item)
+            self._release_now(item, transfer.progress)
             raise
 
     def _complete(self, item: Item, name: str, size: int, began: float) -> None:
@@ -2083,15 +2082,22 @@ class Sender:
 
         Retry(time.sleep, say=self.screen.say).call(report)
 
-    def _release(self, item: Item) -> None:
+    def _kept(self, progress: Progress | None) -> dict[str, int]:
+        """Return how much of a file stays on a target, which can be read back then."""
+        nothing = Progress(self.screen)
+        kept = progress if progress and self.target.reads_back else nothing
+        return {"progress_percent": kept.percent(), "bytes_transferred": kept.done}
+
+    def _release(self, item: Item, progress: Progress | None = None) -> None:
         """Put the item back into the queue: until then it counts as being sent."""
-        self._report_at_last(item, release=True)
+        self._report_at_last(item, release=True, **self._kept(progress))
         self.screen.say(f"{item.entry_name}: put back into the queue.")
 
-    def _release_now(self, item: Item) -> None:
+    def _release_now(self, item: Item, progress: Progress | None = None) -> None:
         """Put the item back when the program ends. The server does so after a while."""
+        kept = self._kept(progress)
         with contextlib.suppress(Problem):
-            self.server.report(item, self.state.client, release=True)
+            self.server.report(item, self.state.client, release=True, **kept)
             self.screen.say(f"{item.entry_name}: put back into the queue.")
 
     def _run_command(self, item: Item, status: str) -> None:

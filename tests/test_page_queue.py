@@ -150,6 +150,18 @@ def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
     see(anna, "2 waiting, 2 kB, about 7 min")
 
 
+def test_an_item_that_waits_tells_what_is_there(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic")
+    store.queue.send(1, add(store, "First"), device)
+    item = store.queue.items(1)[0]["id"]
+    report(store, item, 40, key=device)
+    store.clients.report(1, item, {"release": True, "key": device})
+    anna.goto("#queue")
+    see(anna, "400 B of 1 kB are there")
+
+
 IN_SIGHT = """[...document.querySelectorAll(".item h3")]
   .filter(node => node.checkVisibility({contentVisibilityAuto: true}))
   .map(node => node.textContent)"""

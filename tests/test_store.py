@@ -1686,6 +1686,24 @@ def test_figures_do_not_wait_for_a_writer(
         assert (row["percent"], row["bytes"]) == (5, 7)
 
 
+@pytest.mark.parametrize("is_released", [True, False])
+def test_how_far_an_item_is_outlives_its_release_and_the_service(
+    store: catalogd.Store, anna: int, entry: str, is_released: bool
+) -> None:
+    item = make(store, anna, entry, "processing")
+    figures = {"progress_percent": 5, "bytes_transferred": 7}
+    store.clients.report(anna, item, figures)
+    if is_released:
+        store.clients.report(anna, item, {"release": True})
+    store.clients.write_figures()
+    with opened(store.database.folder) as again:
+        [row] = again.queue.items(anna)
+        assert (row["percent"], row["bytes"], row["speed"]) == (5, 7, 0)
+        again.clients.report(anna, item, {"status": "processing"})
+        [row] = again.queue.items(anna)
+        assert (row["percent"], row["bytes"]) == (5, 7)
+
+
 @pytest.mark.parametrize("report", [{"status": "completed"}, {"release": True}])
 def test_a_report_with_a_status_waits_for_a_writer_and_is_then_refused(
     store: catalogd.Store,

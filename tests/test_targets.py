@@ -54,7 +54,7 @@ def crash_when_sent(
         raise Crash
 
     monkeypatch.setattr(sender, "_end", crash)
-    monkeypatch.setattr(sender, "_release_now", lambda item: None)
+    monkeypatch.setattr(sender, "_release_now", lambda *given: None)
     with pytest.raises(Crash):
         sender.send_next()
 
@@ -843,15 +843,19 @@ def test_a_console_that_always_ends_the_transfer_fails_the_item_but_not_the_next
     assert home.item(second)["status"] == "completed"
 
 
+@pytest.mark.parametrize("folder", ["/", "/install:"])
 def test_a_console_that_is_switched_off_in_mid_transfer_puts_the_item_back(
-    home: Home, console: FTPConsole
+    home: Home, console: FTPConsole, folder: str
 ) -> None:
+    (console.folder / "install:").mkdir()
     item = home.queue("game.nsp", GAME)
-    sender = home.sender(console.url())
+    sender = home.sender(console.url(folder))
     when_sent(sender, 500_000, console.close)
     with pytest.raises(send_to_switch.TargetOffline):
         sender.send_next()
-    assert home.item(item)["status"] == "pending"
+    row = home.item(item)
+    assert row["status"] == "pending"
+    assert (row["bytes"] > 0) == (row["percent"] > 0) == (folder == "/")
 
 
 @pytest.mark.parametrize("command", ["STOR", "RNFR"])
