@@ -8091,10 +8091,8 @@ def file_answer(
             "Date": email.utils.formatdate(date, usegmt=True),
             "Last-Modified": email.utils.formatdate(modified, usegmt=True),
             "Content-Length": str(stop - start),
+            **checksum_header(known, now),
         }
-        if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
-            checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
-            headers["Repr-Digest"] = f"sha-256=:{checksum}:"  # RFC 9530
         if status == 304:
             return bottle.HTTPResponse(b"", 304, headers)
         if status == 206:
@@ -8102,6 +8100,14 @@ def file_answer(
         file.seek(start)
         opened.pop_all()  # the server closes it
     return bottle.HTTPResponse(file, status, headers)
+
+
+def checksum_header(known: ServedFile, now: os.stat_result) -> dict[str, str]:
+    """Return the header of RFC 9530, if the checksum of the file as it is is known."""
+    if not known.sha256 or (known.size, known.mtime) != (now.st_size, now.st_mtime_ns):
+        return {}
+    checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
+    return {"Repr-Digest": f"sha-256=:{checksum}:"}
 
 
 def accel_answer(
@@ -15073,6 +15079,8 @@ def serve(args: argparse.Namespace) -> None:
     check_data_folder(args.data_dir, settings.folders)
     with stopped_with_its_window(), log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
+        if fault := inbox_fault(settings.inbox):
+            log.warning("%s", fault)
         with exclusive(args.data_dir, "serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
@@ -15346,8 +15354,6 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
-    if fault := scanner.disks.inbox.fault():
-        log.warning("%s", fault)
     scanner.start()
     for thread in threads:
         thread.start()
