@@ -1699,19 +1699,6 @@ def test_a_file_that_stops_growing_is_found_before_the_next_scan(
         scanner.stop()
 
 
-def test_what_is_kept_only_for_a_time_is_dropped_after_a_scan(
-    store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
-) -> None:
-    account = store.accounts.add("anna", "hash")
-    store.accounts.add_session(account, b"digest", "browser")
-    clock.now += 31 * 86400
-    scanner.start()
-    try:
-        wait_for(lambda: not store.database.rows("SELECT 1 FROM sessions"))
-    finally:
-        scanner.stop()
-
-
 def test_a_rescan_can_be_asked_for(
     library: Library, store: catalogd.Store, running: catalogd.Scanner
 ) -> None:
