@@ -2137,14 +2137,18 @@ def write_private(path: str, content: IO[bytes]) -> None:
         os.fsync(file.fileno())
 
 
-def adopt_schema(db: sqlite3.Connection) -> None:
-    """Give the database what SCHEMA has: tables, indexes and views that differ are made
-    again. Others stay: tools such as Litestream have tables of theirs in the file."""
+def schema_parts() -> list[tuple[str, str, str]]:
+    """Return kind, name and SQL of the tables, indexes and views of SCHEMA."""
     with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
         fresh.executescript(SCHEMA)
         sql = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'"
-        wanted = fresh.execute(sql).fetchall()
-    for kind, name, sql in wanted:
+        return fresh.execute(sql).fetchall()
+
+
+def adopt_schema(db: sqlite3.Connection) -> None:
+    """Give the database what SCHEMA has: tables, indexes and views that differ are made
+    again. Others stay: tools such as Litestream have tables of theirs in the file."""
+    for kind, name, sql in schema_parts():
         find = "SELECT sql FROM sqlite_schema WHERE name = ?"
         found = db.execute(find, (name,)).fetchone()
         if found and found["sql"] != sql and kind == "table":
@@ -2619,17 +2623,31 @@ def restore(folder: str, backup: IO[bytes]) -> str:
 
 
 def check_backup(copy: str, name: str) -> None:
-    """:raises Problem: it is not a whole database of ours, or of a newer release."""
+    """Make the indexes and views of a backup anew, if it is of this version: those of
+    an older one are made by its upgrade, or wanted by an older program.
+    :raises Problem: it is not a whole database of ours, or of a newer release."""
     message = f"{name}: is not a backup of catalogd, or is damaged."
     try:
         with connected(copy) as db:
             version = check_version(db, name)
             check_content(db)
-            find = "SELECT 1 FROM sqlite_schema WHERE name = 'entries'"
-            if not version or not db.execute(find).fetchone():
+            if not version or has_strange_parts(db):
                 raise Problem(message)
-    except Damaged as problem:
+            if version == SCHEMA_VERSION:
+                change_schema(db, version)
+    except (Damaged, sqlite3.DatabaseError) as problem:
         raise Problem(message) from problem
+
+
+def has_strange_parts(db: sqlite3.Connection) -> bool:
+    """Return whether SQL of others could run in a database that is opened: it has a
+    trigger, or something else has the name of one of our tables, views or indexes."""
+    ours = {name: kind for kind, name, _ in schema_parts()}
+    found = db.execute("PRAGMA main.table_list").fetchall()
+    kinds = {row["name"].lower(): row["type"] for row in found}
+    is_ours = all(kind == ours.get(name, kind) for name, kind in kinds.items())
+    trigger = db.execute("SELECT 1 FROM sqlite_schema WHERE sql LIKE '%trigger%'")
+    return "entries" not in kinds or not is_ours or trigger.fetchone() is not None
 
 
 def keep(path: str, kept: str) -> None:
@@ -14856,6 +14874,7 @@ NOTICES = {
     "problem": "{name}",
     "solved": "Solved: {name}",
 }
+RESTORED = "restored.txt"  # in the data folder, from a restore to the next start
 SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
@@ -15082,6 +15101,7 @@ def serve(args: argparse.Namespace) -> None:
         if fault := inbox_fault(settings.inbox):
             log.warning("%s", fault)
         with exclusive(args.data_dir, "serve"):
+            log_restored(args.data_dir)
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web, args.also)
@@ -15213,6 +15233,14 @@ def check_data_folder(path: str, folders: Iterable[str]) -> None:
     if why:
         advice = "Choose a folder of yours with --data-dir."
         raise Problem(f"{path}: cannot be used: {why}. {advice}")
+
+
+def log_restored(folder: str) -> None:
+    """Log who restored a backup before this start: a command has no log."""
+    path = pathlib.Path(folder, RESTORED)
+    if path.exists():
+        log.info("%s", path.read_text())
+        path.unlink()
 
 
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
@@ -15998,6 +16026,10 @@ def restore_backup(args: argparse.Namespace) -> None:
         with open(path, "rb") as file:  # perhaps only root can
             become_owner(args.data_dir)
             kept = restore(args.data_dir, file)
+        names = map(os.environ.get, ("SUDO_USER", "LOGNAME", "USERNAME"))
+        user = next(filter(None, names), "somebody")
+        note = f"{user} restored {path} at {stamp(time.time())} UTC."
+        pathlib.Path(args.data_dir, RESTORED).write_text(note)
     except OSError as error:
         raise Problem(f"{error.filename or path}: {reason(error)}") from error
     print(f"Restored {path}." + (f" The old database is {kept}." if kept else ""))

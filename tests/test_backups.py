@@ -422,6 +422,94 @@ def test_what_is_no_backup_is_refused_and_changes_nothing(
     assert accounts(restored) == ["anna", "ben"]
 
 
+def spoil(path: pathlib.Path, sql: str) -> None:
+    """Change a backup as SQLite allows, or as it can be talked into."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(f"PRAGMA writable_schema = ON; {sql}")
+
+
+ENDLESS = "WITH n AS (SELECT 1 AS id UNION ALL SELECT id FROM n) SELECT * FROM n"
+RENAMED = "PRAGMA legacy_alter_table = ON; ALTER TABLE sent RENAME TO other"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TRIGGER x AFTER INSERT ON sessions BEGIN DELETE FROM accounts; END",
+        "CREATE TRIGGER x AFTER INSERT ON sessions BEGIN DELETE FROM accounts; END;"
+        "UPDATE sqlite_schema SET type = 'table' WHERE name = 'x'",
+        f"{RENAMED}; CREATE VIEW sent AS {ENDLESS}",
+        f"{RENAMED}; CREATE VIEW Sent AS {ENDLESS}",
+        f"{RENAMED}; CREATE VIEW x AS {ENDLESS};"
+        " UPDATE sqlite_schema SET sql = replace(sql, 'VIEW x', 'VIEW sent')"
+        " WHERE name = 'x'",
+        f"{RENAMED}; CREATE VIRTUAL TABLE sent USING rtree (id, a, b)",
+        "DROP INDEX entries_name; CREATE TABLE entries_name (id)",
+    ],
+)
+@pytest.mark.parametrize("version", [4, catalogd.SCHEMA_VERSION])
+def test_a_backup_in_which_sql_of_others_could_run_is_refused(
+    restored: pathlib.Path, capsys: pytest.CaptureFixture[str], version: int, sql: str
+) -> None:
+    path = restored / "backups" / NIGHT
+    spoil(path, f"PRAGMA user_version = {version}; {sql}")
+    assert run(restored, path) == 2
+    assert capsys.readouterr().err == f"catalogd: {path}: {NO_BACKUP}\n"
+    assert accounts(restored) == ["anna", "ben"]
+
+
+def test_restore_makes_indexes_and_views_anew_and_keeps_other_tables(
+    restored: pathlib.Path,
+) -> None:
+    path, found = restored / "backups" / NIGHT, []
+    spoil(
+        path,
+        "DROP INDEX entries_listed; CREATE INDEX entries_listed ON entries (id);"
+        f"DROP VIEW items; CREATE VIEW items AS {ENDLESS};"
+        "CREATE TABLE _litestream_seq (id); INSERT INTO _litestream_seq VALUES (5)",
+    )
+    assert run(restored, path) == 0
+    with contextlib.closing(sqlite3.connect(restored / "catalogd.db")) as db:
+        sql = "SELECT type, name, sql FROM sqlite_schema"
+        found = [row for row in db.execute(sql) if row in catalogd.schema_parts()]
+        assert db.execute("SELECT * FROM _litestream_seq").fetchall() == [(5,)]
+    assert len(found) == len(catalogd.schema_parts())
+    assert accounts(restored) == ["anna"]
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_a_backup_of_an_earlier_release_is_restored_as_it_is(
+    tmp_path: pathlib.Path, version: int
+) -> None:
+    """So that the earlier release can be installed again. A start upgrades it."""
+    path = tmp_path / "backup.db"
+    text = pathlib.Path(__file__).with_name(f"version{version}.sql").read_text()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.executescript(text)
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
+        db.execute("PRAGMA journal_mode = WAL")
+    folder = tmp_path / "new"
+    assert run(folder, path) == 0
+    assert (folder / "catalogd.db").read_bytes() == path.read_bytes()
+    catalogd.upgrade(str(folder))
+    assert accounts(folder)
+
+
+def test_the_next_start_logs_who_restored_what(
+    restored: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setenv("SUDO_USER", "robin")
+    path = restored / "backups" / NIGHT
+    assert run(restored, path) == 0
+    for _ in range(2):
+        catalogd.log_restored(str(restored))
+    [line] = caplog.messages
+    assert re.fullmatch(rf"robin restored {re.escape(str(path))} at .* UTC\.", line)
+
+
 def test_a_damaged_backup_is_refused(
     restored: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
