@@ -941,7 +941,7 @@ def checked_head(head: bytes) -> bytes:
 # The facts in a file's name and in its header, which is read without any key. Nothing
 # here raises on a broken or a hostile file: it has fewer facts.
 
-FACTS_VERSION = 1  # goes up when files that are known already should be read again
+FACTS_VERSION = 2  # goes up when files that are known already should be read again
 TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
 VERSION = re.compile(r"\[v(\d{1,10})\]", re.IGNORECASE)
 TAG = re.compile(r"\[[^\[\]]*\]")
@@ -962,7 +962,10 @@ NACP_VERSION = slice(0x3060, 0x3070)  # this and the next: see nacp_facts
 NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
 FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers SOFn of a JPEG
 MAX_IMAGE_SIDE = 4096  # pixels
-IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
+NEXT_MARKER = re.compile(rb"\xff[^\0\xd0-\xd7\xff]")  # in the data of a JPEG
+PNG_FRAMES = {b"IHDR": 8, b"fcTL": 12}  # where these chunks have width and height
+PNG_START = b"\x89PNG\r\n\x1a\n"
+IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", PNG_START: "image/png"}
 
 
 class FileFacts(NamedTuple):
@@ -979,23 +982,53 @@ def image_type(image: bytes) -> str:
 
 
 def image_sides(image: bytes) -> tuple[int, int]:
-    """Return width and height in pixels, as the header of a PNG or JPEG tells; zeros
-    where it does not. Sources: the PNG specification, 11.2.2; ITU-T T.81, B.1.1."""
-    if image.startswith(b"\x89PNG") and len(image) >= 24:
-        width, height = struct.unpack_from(">II", image, 16)
-        return width, height
+    """Return width and height in pixels of the largest frame of a PNG or JPEG; zeros
+    where they are not known for sure: a browser skips what is no marker or no whole
+    segment, and may find a frame behind it."""
+    frames = png_frames if image_type(image) == "image/png" else jpeg_frames
+    try:
+        widths, heights = zip(*frames(image), strict=True)
+    except (ValueError, struct.error):
+        return 0, 0
+    return max(widths), max(heights)
+
+
+def png_frames(image: bytes) -> Iterator[tuple[int, int]]:
+    """Yield width and height of a PNG, and of its frames if it is animated. Source: the
+    PNG specification, 5.3, 11.2.1 and 11.3.6.2. :raises struct.error: it is cut."""
+    at, kind = len(PNG_START), b""
+    while kind != b"IEND":
+        length, kind = struct.unpack_from(">I4s4x", image, at)
+        if kind in PNG_FRAMES:
+            width, height = struct.unpack_from(">II", image, at + PNG_FRAMES[kind])
+            yield width, height
+        at += 12 + length
+
+
+def jpeg_frames(image: bytes) -> Iterator[tuple[int, int]]:
+    """Yield width and height of the frames of a JPEG. Source: ITU-T T.81, B.1.1.
+    :raises ValueError, struct.error: something is between its segments, or it is cut.
+    """
     at = 2
-    while at + 9 <= len(image) and image[at] == 0xFF:
-        marker, length, height, width = struct.unpack_from(">xBHxHH", image, at)
+    while image[at : at + 2] != b"\xff\xd9":
+        prefix, marker, length = struct.unpack_from(">BBH", image, at)
+        if prefix != 0xFF or (length < 2 and marker != 0xFF):
+            raise ValueError
         if marker in FRAME_HEADERS:
-            return width, height
+            height, width = struct.unpack_from(">HH", image, at + 5)
+            yield width, height
         at += 1 if marker == 0xFF else 2 + length
-    return 0, 0
+        if marker == 0xDA:  # the data of a scan, up to the next marker
+            found = NEXT_MARKER.search(image, at)
+            if found is None:  # it is cut, behind its last frame
+                return
+            at = found.start()
 
 
 def is_picture(image: bytes) -> bool:
     """Return whether a browser can show an image without much memory."""
-    return image_type(image) != "" and max(image_sides(image)) <= MAX_IMAGE_SIDE
+    sides = image_sides(image) if image_type(image) else (0, 0)
+    return min(sides) > 0 and max(sides) <= MAX_IMAGE_SIDE
 
 
 def file_type(path: str) -> str:
@@ -3334,6 +3367,23 @@ class Icons:
         """
         with self.entries.changing(listed) as db:
             db.execute(sql)
+
+    def check(self, entries: Iterable[str]) -> None:
+        """Drop the images beside these entries' files, and of their titles, that are no
+        pictures: an older program has read them."""
+        sql = """
+            WITH known AS (SELECT cover, title FROM entries
+                WHERE id IN (SELECT value FROM json_each(?)))
+            SELECT digest, image FROM icons
+            WHERE digest IN (SELECT cover FROM known) OR digest IN (
+                SELECT cover FROM title_images WHERE title IN (SELECT title FROM known))
+        """
+        with self.database.reading() as db:
+            rows = db.execute(sql, (json.dumps([*entries]),))
+            digests = [(row["digest"],) for row in rows if not is_picture(row["image"])]
+        if digests:
+            with self.entries.changing() as db:
+                db.executemany("DELETE FROM icons WHERE digest = ?", digests)
 
     def of_titles(self) -> dict[str, TitleImage]:
         """Return the images that have a title id in their names, by path."""
@@ -5888,6 +5938,7 @@ class Scanner:
             contents = self.disks.read(item.file for item in known)
             self.disks.images.write()
             read = [(item, item.file, contents.get(item.file.path)) for item in known]
+            self.entries.icons.check(item.id for item in known)
             self.entries.apply(Changes(updated=[row for row in read if row[2]]))
         self._outdated_after = known[-1].id
 

@@ -3,7 +3,31 @@
 import struct
 import zlib
 
-JPEG = b"\xff\xd8\xff\xe0" + b"a small picture" * 20
+
+def png_chunk(kind: bytes, body: bytes) -> bytes:
+    check = struct.pack(">I", zlib.crc32(kind + body))
+    return struct.pack(">I", len(body)) + kind + body + check
+
+
+def png(width: int, height: int, more: bytes = b"") -> bytes:
+    """An image with these sides and without pixels. `more` is before its end."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = png_chunk(b"IHDR", head) + more + png_chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def jpeg_frame(width: int, height: int) -> bytes:
+    return struct.pack(">BBHBHHB", 0xFF, 0xC2, 11, 8, height, width, 1) + b"\1\x11\0"
+
+
+def jpeg(width: int, height: int, more: bytes = b"") -> bytes:
+    """An image with these sides. `more` is before its first segment."""
+    filled = b"\xff\xe0\x00\x05abc\xff"  # a segment, and a byte that fills
+    scan = b"\xff\xda\x00\x02" + b"a small picture \xff\0" * 20
+    return b"\xff\xd8" + more + filled + jpeg_frame(width, height) + scan + b"\xff\xd9"
+
+
+PNG, JPEG = png(8, 8), jpeg(8, 8)
 
 
 def nacp(

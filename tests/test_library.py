@@ -226,7 +226,7 @@ def test_the_page_gets_icons(
     assert answer.body == containers.JPEG
     assert answer.headers["Content-Type"] == "image/jpeg"
     assert "immutable" in answer.headers["Cache-Control"]
-    library.add("a.png", b"\x89PNG\r\n\x1a\n and so on")
+    library.add("a.png", containers.PNG)
     scanner.scan()
     answer = signed_in.get(f"/web/icons/{entries(store)[0]['id']}")
     assert answer.headers["Content-Type"] == "image/png"

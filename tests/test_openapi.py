@@ -10,6 +10,7 @@ import pytest
 import webtest
 
 import catalogd
+import containers
 import openapi
 from conftest import PASSWORD, Library
 
@@ -165,7 +166,7 @@ def entry(
     """The id of a file, whose metadata has all there is."""
     head = b"PFS0" + bytes(12)
     library.add("Game [0100000000010000][v65536].nsp", head)
-    library.add("Game.jpg", b"\xff\xd8\xff")
+    library.add("Game.jpg", containers.JPEG)
     scanner.scan()
     [found] = client.call("GET", "/api/list").json["entries"]
     return str(found["id"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import catalogd
+import containers
 from browser import DESK, PHONE, button, options, see, sign_in, until
 from conftest import PASSWORD, Visit
 
@@ -25,7 +26,7 @@ def games(tmp_path: pathlib.Path) -> pathlib.Path:
     games = tmp_path / "games"
     (games / "more").mkdir(parents=True)
     (games / "Celeste.nsp").write_bytes(os.urandom(900 * KIB))
-    (games / "Celeste.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    (games / "Celeste.png").write_bytes(containers.PNG)
     (games / "more" / "Paper Harbor.xci").write_bytes(os.urandom(10 * KIB))
     (games / "more" / "notes.txt").write_text("notes")
     (games / "more" / ".DS_Store").write_text("hidden")

@@ -1316,8 +1316,7 @@ def test_an_icon_is_kept_that_comes_in_a_scan_which_misses_another_file(
 
 # Covers
 
-PNG = b"\x89PNG\r\n\x1a\n and so on"
-JPEG = b"\xff\xd8\xff and so on"
+PNG, JPEG = containers.PNG, containers.JPEG
 BASE, UPDATE = "A [0100ABCD00010000].nsp", "A [0100ABCD00010800].nsp"
 ADD_ON, OTHER = "A [0100ABCD00011005].nsp", "B [0100ABCD00030000].nsp"
 
@@ -1413,14 +1412,83 @@ def images_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(catalogd, "open_file", open_image)
 
 
-def picture(kind: str, width: int, height: int) -> bytes:
-    """Return the header of an image with these sides."""
-    if kind == "png":
-        chunk = b"\0\0\0\rIHDR" + struct.pack(">II", width, height)
-        return b"\x89PNG\r\n\x1a\n" + chunk + b"rest"
-    filled = b"\xff\xe0\x00\x05abc\xff"  # a segment, and a byte that fills
-    sides = struct.pack(">BHBHHB", 0xC2, 11, 8, height, width, 3)
-    return b"\xff\xd8" + filled + b"\xff" + sides + b"rest of it"
+def animated(width: int, height: int) -> bytes:
+    """A chunk of a PNG that begins a frame."""
+    return containers.png_chunk(b"fcTL", struct.pack(">3I14x", 0, width, height))
+
+
+NOT_SURE = {
+    "three zero bytes before the first table": containers.jpeg(8, 8, bytes(3)),
+    "a larger second frame": containers.jpeg(8, 8, containers.jpeg_frame(8, 9000)),
+    "a larger frame behind a scan": containers.JPEG[:-2]
+    + containers.jpeg_frame(9000, 8)
+    + b"\xff\xd9",
+    "a length without itself": containers.jpeg(8, 8, b"\xff\xe1\0\1"),
+    "a length behind the end": containers.jpeg(8, 8, b"\xff\xe1\xff\xff"),
+    "no frame": b"\xff\xd8\xff\xe0\0\2\xff\xd9",
+    "no lines": containers.jpeg(8, 0),
+    "a JPEG that is cut": containers.JPEG[:20],
+    "a PNG that is cut": containers.PNG[:20],
+    "a PNG without an end": containers.PNG[:-12],
+    "a PNG with a larger frame": containers.png(8, 8, animated(8, 9000)),
+    "a PNG without a header": containers.PNG.replace(b"IHDR", b"tEXt"),
+    "a PNG with a length behind the end": containers.png(8, 8, b"\xff\0\0\0tEXt"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_SURE)
+def test_an_image_whose_sides_are_not_known_for_sure_is_no_cover(
+    what: str, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    library.add("a.nsp")
+    library.add("a.png", NOT_SURE[what])
+    scanner.scan()
+    assert icon(store, "a.nsp") is None
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        containers.png(8, 8, animated(8, 8)),
+        containers.jpeg(8, 8, b"\xff\xe1\0\4ab"),
+        containers.JPEG[:-2] + b"\xff\xda\0\2more data\xff\xd9 and a preview",
+        containers.JPEG[:-2],  # cut behind its frame, as by a download
+    ],
+)
+def test_an_image_whose_sides_are_sure_is_a_cover(
+    image: bytes, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    library.add("a.nsp")
+    library.add("a.png", image)
+    scanner.scan()
+    assert icon(store, "a.nsp") == image
+
+
+def test_covers_that_an_older_program_took_are_looked_at_again_once(
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library.add("a.nsp")
+    library.add("a.jpg", containers.jpeg(8, 8, bytes(3)))
+    library.add("b.nsp")
+    library.add("b.jpg", JPEG)
+    library.add("c [0100ABCD00010000].nsp")
+    library.add("images/[0100ABCD00010000].png", PNG[:-12])
+    with monkeypatch.context() as older:
+        older.setattr(catalogd, "is_picture", lambda image: True)
+        older.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION - 1)
+        scanner.scan()
+    names = ("a.nsp", "b.nsp", "c [0100ABCD00010000].nsp")
+    assert None not in [icon(store, name) for name in names]
+    scanner._read_outdated()
+    assert [icon(store, name) for name in names] == [None, JPEG, None]
+    scanner.scan()
+    assert [icon(store, name) for name in names] == [None, JPEG, None]
+    version = store.entries.version()
+    scanner._read_outdated()
+    assert store.entries.version() == version
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg"])
@@ -1437,7 +1505,7 @@ def test_a_cover_of_too_many_pixels_is_none(
     store: catalogd.Store,
 ) -> None:
     library.add("a.nsp")
-    image = picture(kind, *sides)
+    image = (containers.png if kind == "png" else containers.jpeg)(*sides)
     library.add(f"a.{kind}", image)
     scanner.scan()
     assert icon(store, "a.nsp") == (image if is_shown else None)

@@ -21,6 +21,7 @@ import pytest
 import webtest
 
 import catalogd
+import containers
 from conftest import (
     LONG_AGO,
     PASSWORD,
@@ -83,7 +84,7 @@ def test_files_are_listed_renamed_and_removed_at_once(
         path = library.add("other/er/c.nsp")
         wait_for(lambda: ids(store).keys() == {new, path})
         wait_for(lambda: scanner.state.folders == {str(library.folder): 2})
-        library.add("b.png", b"\x89PNG\r\n\x1a\n")
+        library.add("b.png", containers.PNG)
         wait_for(lambda: "icon" in store.entries.get(before)["metadata"])
         os.remove(new)
         wait_for(lambda: ids(store).keys() == {path})
