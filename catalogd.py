@@ -465,6 +465,7 @@ SENTENCES = {
     "admins_only": "Only an admin may do this.",
     "other_site": "The call comes from a page of another site.",
     "no_key": "There is no key {}.",
+    "many_keys": "An account has at most {} keys and devices. Remove one first.",
     # devices
     "no_device": "There is no such device that you may send to.",
     "unknown_device": "There is no device {}.",
@@ -1748,6 +1749,7 @@ UPGRADES = {
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
 LOGIN_KEY_DAYS = 90  # without use
+MAX_KEYS = 100  # of an account, with its devices; accounts of 0.2.0 may have more
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 MAX_CLIENTS = 1000  # whose calls are numbered
@@ -2118,6 +2120,17 @@ def check_device(db: sqlite3.Connection, account: int, device: str | None) -> No
     sql = "SELECT 1 FROM keys WHERE id = ? AND is_device AND (account = ? OR shared)"
     if device is not None and not db.execute(sql, (device, account)).fetchone():
         raise NotFound("no_device")
+
+
+def has_many_keys(db: sqlite3.Connection, account: int) -> bool:
+    sql = "SELECT count(*) >= ? AS has_many FROM keys WHERE account = ?"
+    return bool(db.execute(sql, (MAX_KEYS, account)).fetchone()["has_many"])
+
+
+def check_key_count(db: sqlite3.Connection, account: int) -> None:
+    """:raises Conflict: the account has as many keys as it may have."""
+    if has_many_keys(db, account):
+        raise Conflict("many_keys", MAX_KEYS)
 
 
 def remove_keys(db: sqlite3.Connection, keys: Iterable[Row]) -> list[str]:
@@ -2908,11 +2921,19 @@ class Accounts:
     ) -> str:
         """Add a key, and return its id.
 
-        :param by_login: whether it ends after LOGIN_KEY_DAYS without use.
-        :raises Conflict: another device has the name of this one.
+        :param by_login: whether it ends after LOGIN_KEY_DAYS without use, or when the
+            account has MAX_KEYS and signs in with another client.
+        :raises Conflict: another device has this name, or there are too many keys.
         """
         row = (new_id(), account, label, digest, self.database.time())
+        sql = "SELECT id, created_at, last_used_at FROM keys WHERE account = ?"
+        logins = self.uses.rows(f"{sql} AND by_login", (account,))
+        logins.sort(key=lambda key: key["last_used_at"] or key["created_at"])
         with self.database.writing() as db:
+            if not by_login:
+                check_key_count(db, account)
+            elif has_many_keys(db, account):
+                remove_keys(db, logins[:1])
             if is_device:
                 check_device_name(db, label)
             db.execute(
@@ -3450,6 +3471,7 @@ class Devices:
         row = {"shared": False, "user": "", "password": "", **device}
         row |= {"id": new_id(), "account": account, "now": self.database.time()}
         with self.database.writing() as db:
+            check_key_count(db, account)
             check_device_name(db, row["name"])
             check_place(db, row["target"])
             db.execute(
@@ -4779,6 +4801,8 @@ class WritableFolder(contextlib.ExitStack):
         of the folder, which may write to it, whatever the umask."""
         made = self(os.open, name, MAKE | flags, 0o664)
         try:
+            if os.fstat(made).st_nlink > 1:  # elsewhere it is somebody's file
+                raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
             if self._opened is not None:
                 os.fchmod(made, 0o664)
                 group = os.fstat(self._opened).st_gid
@@ -7634,7 +7658,7 @@ class DeviceCalls(Calls):
         name = self.devices.remove(device, account)
         note(caller.name, f"removed the device {name!r}, {device}")
 
-    @route("GET /web/consoles", access="admin", runs=OWN_THREAD)
+    @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
         is_contained = bool(os.environ.get("CATALOGD_CONTAINER"))
         return {"consoles": self.consoles.find(), "in_container": is_contained}
@@ -13624,7 +13648,7 @@ async function addConsole({program, host, name, user, password}) {
 function findConsoles() {
   return attempt(async () => {
     changeAdding({found: [], note: WORDS.finding});
-    const answer = await call("GET", "web/consoles");
+    const answer = await call("POST", "web/consoles");
     const none = answer.in_container ? WORDS.onlyContainer : WORDS.foundNone;
     changeAdding({found: answer.consoles, note: answer.consoles.length ? "" : none});
   });

@@ -166,7 +166,7 @@ def test_a_member_neither_adds_a_console_nor_changes_an_address(
     browser.post_json("/web/login", login)
     values = {"name": "Attic", "target": "ftp://127.0.0.1:1"}
     browser.post_json("/web/devices", values, status=403)
-    browser.get("/web/consoles", status=403)
+    browser.post("/web/consoles", status=403)
     device = add(home, "ftp://127.0.0.1:1", shared=True)
     browser.post_json(f"/web/devices/{device}", {"password": "x"}, status=403)
     [row] = browser.get("/web/devices").json["devices"]
@@ -618,8 +618,8 @@ def test_an_admin_looks_for_consoles_one_search_at_a_time(
     sign_in(browser)
     monkeypatch.setattr(catalogd, "own_networks", lambda: LOOPBACK)
     with home.web.consoles._searching:
-        browser.get("/web/consoles", status=503)
-    answer = browser.get("/web/consoles").json
+        browser.post("/web/consoles", status=503)
+    answer = browser.post("/web/consoles").json
     assert answer == {"success": True, "consoles": [], "in_container": False}
 
 

@@ -140,7 +140,7 @@ GET    /web/pairing                      session
 POST   /api/pair                         open
 GET    /web/devices                      session
 POST   /web/devices                      admin
-GET    /web/consoles                     admin
+POST   /web/consoles                     admin
 POST   /web/devices/<device>             session
 DELETE /web/devices/<device>             session
 GET    /send_to_switch.py                open
@@ -189,7 +189,7 @@ GET    /web/entries                      lists
 GET    /api/download/<entry_id>          own thread
 GET    /web/download/<entry_id>          own thread
 POST   /web/backup/file                  own thread
-GET    /web/consoles                     own thread
+POST   /web/consoles                     own thread
 POST   /web/uploads                      own thread
 PATCH  /web/uploads/<upload>             own thread
 DELETE /web/uploads/<upload>             own thread

@@ -445,6 +445,24 @@ def test_a_file_keeps_its_time_unless_that_is_in_the_future(
     assert (folder / "c.nsp").stat().st_mtime == (folder / "b.nsp").stat().st_mtime
 
 
+def test_a_part_that_is_somebody_s_file_elsewhere_is_left_alone(
+    signed_in: webtest.TestApp, folder: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    upload = begin(signed_in, "a.nsp", 6)["id"]
+    (part,) = folder.iterdir()
+    private = tmp_path / "private"
+    private.write_bytes(b"abc")
+    private.chmod(0o600)
+    part.unlink()
+    os.link(private, part)
+    assert begin(signed_in, "a.nsp", 6, status=503)["error"] == "storage_failed"
+    assert piece(signed_in, upload, 3, b"def", status=503)["error"] == "storage_failed"
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    assert private.read_bytes() == b"abc"
+    signed_in.delete(f"/web/uploads/{upload}")
+    assert private.read_bytes() == b"abc" and not [*folder.iterdir()]
+
+
 @pytest.mark.parametrize("system", ["dir_fd", "no dir_fd"])
 def test_an_inbox_that_was_swapped_for_a_link_is_not_written(
     signed_in: webtest.TestApp,
