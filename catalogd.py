@@ -497,7 +497,9 @@ SENTENCES = {
     "no_inbox": "No files can be added: no inbox is set.",
     "bad_file_type": "Only the library's types of files, and covers, can be added.",
     "inbox_offline": "The disk of the inbox is offline.",
-    "inbox_full": "The disk of the inbox has room for {} GB, and {} are wanted.",
+    "inbox_full": "The disk of the inbox has room for {}: {} are wanted, and {} are"
+    " reserved for other uploads.",
+    "many_uploads": "An account has at most {} unfinished uploads. Discard one first.",
     "inbox_failed": "The inbox cannot be written: {}.",
     "inbox_is_file": "It is no plain folder",
     "upload_busy": "Another piece is being written. Try again.",
@@ -4088,9 +4090,9 @@ class Uploads:
     def all(self) -> list[Row]:
         return self.database.rows("SELECT * FROM uploads")
 
-    def get(self, account: int, upload: str) -> Row:
-        """:raises NotFound: the account has no such upload."""
-        sql = "SELECT * FROM uploads WHERE account = ? AND id = ?"
+    def get(self, account: int | None, upload: str) -> Row:
+        """:raises NotFound: the account, or with None nobody, has such an upload."""
+        sql = "SELECT * FROM uploads WHERE account = coalesce(?, account) AND id = ?"
         if row := self.database.row(sql, (account, upload)):
             return row
         raise NotFound("no_upload")
@@ -4762,7 +4764,9 @@ def spare_memory() -> None:
         library.malloc_trim(ctypes.c_size_t(0))
 
 
+MAX_UNFINISHED = 50  # uploads of one account
 MAX_UPLOADS_AT_ONCE = 2  # of one account, whose pieces are being written
+UPLOAD_KEY = ("account", "name", "size", "modified")
 UPLOAD_DAYS = 3  # that an unfinished upload is kept for
 MAX_ENDED_UPLOADS = 1000  # whose last answer is known
 PART = ".catalogd-{}.part"  # has what came of the upload with this id
@@ -4847,6 +4851,14 @@ def are_equal(paths: Iterable[str], folder: str) -> bool:
     return False
 
 
+def size_text(size: float) -> str:
+    """Return a number of bytes in a unit that fits."""
+    for unit, name in {1e9: "GB", 1e6: "MB", 1e3: "kB"}.items():
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size:.0f} B"
+
+
 class Inbox:
     """The folder that people may add files to, from the page. Threads of calls use it,
     the scanner's, and for `tidy` that of the disk.
@@ -4870,7 +4882,8 @@ class Inbox:
         self.settings, self._problems = settings, problems
         self.has_changed = False  # since the last scan
         self._ended: dict[str, Row] = {}  # what the last piece was answered, by id
-        self._running: dict[str, int] = {}  # accounts by id of what is written now
+        # Accounts by id of what is written now.
+        self._running: dict[str, int | None] = {}
         self._lock = threading.Lock()  # of `_running`, and of parts that are made
 
     def facts(self, caller: Caller) -> Row:
@@ -4905,28 +4918,44 @@ class Inbox:
         is_listed = file_type(name) in {*self.settings.extensions} - {*UNFINISHED}
         if is_hidden(name) or not (is_cover or is_listed):
             raise Problem("bad_file_type")
+        file = (account, name, size, modified)
         with self._open() as inbox, self._lock:
             if self.folder in self._problems:
                 raise StorageFailed("inbox_offline")
-            upload = self.uploads.begin(account, name, size, modified)
-            wanted = 0
-            for row in self.uploads.all():
-                found = inbox.stat(PART.format(row["id"]))
-                if found or row["id"] == upload:
-                    wanted += row["size"] - (found.st_size if found else 0)
-            self._check_space(wanted)
+            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all(inbox)}
+            known = by_file.pop(file, None)
+            own = [row for row in by_file.values() if row["account"] == account]
+            if not known and len(own) >= MAX_UNFINISHED:
+                raise StorageFull("many_uploads", MAX_UNFINISHED)
+            reserved = sum(row["size"] - row["offset"] for row in by_file.values())
+            self._check_space(size - (known["offset"] if known else 0), reserved)
+            upload = self.uploads.begin(*file)
             with inbox.make(PART.format(upload)) as part:
                 return {"id": upload, "offset": part.seek(0, os.SEEK_END)}
 
-    def _check_space(self, wanted: int) -> None:
+    def _all(self, inbox: WritableFolder) -> list[Row]:
+        """Return the uploads that are not whole, each with its "offset": the bytes of
+        it that are there."""
+        rows = self.uploads.all()
+        parts = [inbox.stat(PART.format(row["id"])) for row in rows]
+        both = zip(rows, parts, strict=True)
+        return [{**row, "offset": part.st_size} for row, part in both if part]
+
+    def unfinished(self, account: int | None = None) -> list[Row]:
+        """Return the uploads of an account that are not whole, or with None of all."""
+        with self._open() as inbox:
+            rows = self._all(inbox)
+        return [row for row in rows if account in (None, row["account"])]
+
+    def _check_space(self, wanted: int, reserved: int = 0) -> None:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
         free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
-        if wanted > free:
-            sizes = (f"{size / 1e9:.1f}" for size in (max(free, 0), wanted))
+        if wanted + reserved > free:
+            sizes = map(size_text, (max(free, 0), wanted, reserved))
             raise StorageFull("inbox_full", *sizes)
 
     @contextlib.contextmanager
-    def _turn(self, account: int, upload: str) -> Iterator[Row]:
+    def _turn(self, account: int | None, upload: str) -> Iterator[Row]:
         """Let one call at a time change an upload. :raises Busy, NotFound:"""
         with self._lock:
             count = [*self._running.values()].count(account)
@@ -5014,11 +5043,18 @@ class Inbox:
                 inbox(os.unlink, name)
             self.uploads.reserve(row["id"], None, None)
 
-    def drop(self, account: int, upload: str) -> None:
-        """Remove an upload that is not whole. :raises Problem:"""
+    def drop(self, account: int | None, upload: str) -> None:
+        """Remove an upload of the account, or with None of any, that is not whole.
+        :raises Problem:"""
         with self._turn(account, upload) as row, self._open() as inbox:
             self._free_name(inbox, row)
             self._remove(inbox, upload)
+
+    def forget(self, uploads: Iterable[str]) -> None:
+        """Remove what is there of uploads whose account was removed."""
+        with contextlib.suppress(Problem), self._open() as inbox:
+            for upload in uploads:
+                self._remove(inbox, upload)
 
     def _remove(self, inbox: WritableFolder, upload: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -5031,11 +5067,11 @@ class Inbox:
         if not self.path or folder != self.folder:
             return
         with contextlib.suppress(Problem), self._open() as inbox, self._lock:
-            for row in self.uploads.all():
-                if row["id"] not in self._running:
-                    self._free_name(inbox, row)
-                    if not inbox.stat(PART.format(row["id"])):
-                        self.uploads.remove(row["id"])
+            rows = self.uploads.all()
+            for row in [row for row in rows if row["id"] not in self._running]:
+                self._free_name(inbox, row)
+                if not inbox.stat(PART.format(row["id"])):
+                    self.uploads.remove(row["id"])
             for part in filter(None, map(IS_PART, os.listdir(self.path))):
                 if self.clock.is_believed() and part[1] not in self._running:
                     self._drop_old(inbox, part[0], part[1])
@@ -7601,7 +7637,11 @@ class AccountCalls(Calls):
         admins = [row["id"] for row in self.accounts.all() if row["admin"]]
         if int(account) in admins:
             self.passwords.check_own(caller, body)
+        rows = self.inbox.uploads.all()
+        uploads = [row["id"] for row in rows if row["account"] == int(account)]
         note(caller.name, f"removed the account {self.accounts.remove(int(account))}")
+        if uploads:
+            self.inbox.forget(uploads)
 
 
 class DeviceCalls(Calls):
@@ -7773,7 +7813,21 @@ class UploadCalls(Calls):
     @route("DELETE /web/uploads/<upload>", access="session", runs=OWN_THREAD)
     def drop(self, caller: Caller, upload: str) -> None:
         self.inbox.facts(caller)
-        self.inbox.drop(caller.account, upload)
+        self.inbox.drop(None if caller.admin else caller.account, upload)
+
+    @route("GET /web/uploads", access="session", runs=OWN_THREAD)
+    def unfinished(self, caller: Caller) -> dict[str, Any]:
+        """Return the caller's uploads that are not whole; for an admin, all."""
+        self.inbox.facts(caller)
+        names = {row["id"]: row["name"] for row in self.accounts.all()}
+        found = self.inbox.unfinished(None if caller.admin else caller.account)
+        told = [
+            {name: row[name] for name in ("id", "name", "size", "offset")}
+            | {"account": names.get(row["account"], "")}
+            | {"is_own": row["account"] == caller.account}
+            for row in found
+        ]
+        return {"uploads": told}
 
 
 def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
@@ -9159,6 +9213,8 @@ JS = r""""use strict";
 /** @typedef {{
  *   reason: string, id: string, name: string, path: string, size: number, of?: string,
  * }} TidyFile is equal to the file of the entry `of` */
+/** @typedef {{id: string, name: string, size: number, offset: number, account: string,
+ *   is_own: boolean}} Unfinished of an upload, `offset` bytes are there */
 /** @typedef {{message: string, reason?: string, of?: Sentence[]}} Sentence of the
  * server: if `reason` is its code in SENTENCES, `of` has what varies in it */
 /** @typedef {Omit<Partial<Sentence>, "message">} Coded of a text beside it */
@@ -9291,6 +9347,11 @@ const WORDS = {
     "Games appear in the library once they are whole. The page cannot delete: a " +
     "wrong file is removed in the folder on the server.",
   uploads: (done, count) => `${done} of ${count} added`,
+  unfinished: "Not finished",
+  chooseAgain: figures => `${figures}: choose the file again to go on`,
+  reserved: size => `${size} reserved`,
+  discard: "Discard",
+  discardQuestion: name => `Discard what was added of ${name}?`,
   dropHere: "Drop files or folders to add them",
   leftOut: (names, count, types, size) =>
     `Left out ${count}: ${names}. The library takes ${types}, and covers to ${size}.`,
@@ -10042,6 +10103,7 @@ function initialState() {
     queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
     uploads: /** @type {Upload[]} */ ([]),
+    unfinished: /** @type {Unfinished[]} */ ([]),
     dropping: false, // whether files are dragged over the page
     notify: remembered("notify", "") === "yes",
 
@@ -10478,6 +10540,7 @@ const LOADS = {
   sessions: loadAnswer,
   accounts: loadAnswer,
   tidy: loadAnswer,
+  uploads: loadUnfinished,
   status: loadAnswer,
   dir: loadAnswer,
 };
@@ -10518,13 +10581,20 @@ function pollAll() {
   if (state.phase !== "in") return;
   const shown = state.view === "settings" ? loadsOf(state.settings.tab) : [];
   const failed = Object.keys(state.problems).filter(name => state.problems[name]);
-  for (const name of new Set(["changes", ...shown, ...failed])) poll(name);
+  for (const name of new Set(["changes", "uploads", ...shown, ...failed])) poll(name);
 }
 
 /** Load what a path answers, or what of that has the name. */
 async function loadAnswer(name, path = `web/${name}`) {
   const data = await call("GET", path);
   update({[name]: data[name] || data});
+}
+
+/** Load the uploads that are not whole, which an earlier page has begun too. */
+async function loadUnfinished() {
+  if (!state.account.inbox) return;
+  const {uploads} = await call("GET", "web/uploads");
+  update({unfinished: uploads});
 }
 
 /** Load the parts of the queue, the devices, the scan and what was sent that have
@@ -13346,7 +13416,7 @@ function documentTitle() {
 const TABS = {
   you: ["sessions"],
   devices: ["dir", "keys"],
-  library: ["tidy"],
+  library: ["tidy", "uploads"],
   people: ["accounts"],
   server: ["status"],
 };
@@ -13378,7 +13448,11 @@ function renderSettings() {
   const panels = {
     you: () => [renderAccountPanel(), renderPassword(), renderSessions()],
     devices: () => [renderDevices(), renderConsole(), renderKeys()],
-    library: () => [renderFolders(), isAdmin && [renderAddLink(), renderTidy()]],
+    library: () => [
+      renderFolders(),
+      state.account.inbox && renderUnfinished(),
+      isAdmin && [renderAddLink(), renderTidy()],
+    ],
     people: () => [renderAccounts(), renderAddAccount()],
     server: () => [renderHealth(), renderDisks(), renderBackup(), renderAbout()],
   };
@@ -13445,6 +13519,7 @@ const ROWS = {
   sessions: sessionRow,
   accounts: accountRow,
   devices: deviceRow,
+  uploads: unfinishedRow,
 };
 
 function table(name, things, empty = "") {
@@ -14384,6 +14459,12 @@ function renderAbout() {
   );
 }
 
+/** The uploads that are not whole: for an admin, those of all. */
+function renderUnfinished() {
+  const rows = leftUploads();
+  return rows.length > 0 && panel(WORDS.unfinished, table("uploads", rows));
+}
+
 // Settings: tidying up, for admins
 
 const MAX_TIDY_ROWS = 50; // that are shown of each reason
@@ -14650,6 +14731,7 @@ function acceptPiece(upload, {id = upload.id, offset, name, is_equal: isEqual}, 
   changeUpload(upload, {status: "done", note});
   update({announcement: note});
   poll("changes");
+  if (state.unfinished.length) poll("uploads");
 }
 
 /** @param {Upload} upload */
@@ -14698,7 +14780,7 @@ function cancelUpload(upload) {
   update({uploads: state.uploads.filter(each => each !== upload)});
   changeUpload(upload, {status: "paused"});
   running.abort();
-  if (id && status !== "done") call("DELETE", `web/uploads/${id}`).catch(explain);
+  if (id && status !== "done") changeList("DELETE", `uploads/${id}`);
 }
 
 /** @param {Upload} upload */
@@ -14759,10 +14841,28 @@ function renderDropping() {
   return state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere);
 }
 
+/** @param {Unfinished} upload
+ * @returns {Row} */
+function unfinishedRow({id, name, size, offset, account, is_own: isOwn}) {
+  const figures = WORDS.bytesOf(formatBytes(offset), formatBytes(size));
+  const reserved = WORDS.reserved(formatBytes(size - offset));
+  const facts = isOwn ? [WORDS.chooseAgain(figures)] : [account, figures, reserved];
+  const question = WORDS.discardQuestion(name);
+  const actions = [endButton(WORDS.discard, `uploads/${id}`, name, question)];
+  return {id, title: name, facts, actions};
+}
+
+/** What is not whole, and not sent by this page now: an admin has that of all. */
+function leftUploads() {
+  const ids = state.uploads.map(({id}) => id);
+  return state.unfinished.filter(({id}) => !ids.includes(id));
+}
+
 /** The files that are being added, the unfinished ones first. */
 function renderUploads() {
   const {uploads} = state;
-  if (!uploads.length || !state.account.inbox) return false;
+  const left = leftUploads().filter(upload => upload.is_own);
+  if (!(uploads.length || left.length) || !state.account.inbox) return false;
   const ended = uploads.filter(each => !isUnfinished(each));
   const shown = [...uploads.filter(isUnfinished), ...ended].slice(0, MAX_UPLOAD_ROWS);
   const done = formatNumber(uploads.filter(({status}) => status === "done").length);
@@ -14771,11 +14871,16 @@ function renderUploads() {
     {class: "uploads card", key: "uploads", "aria-label": WORDS.addGames},
     h.div(
       "uploads-head",
-      h.h2(null, WORDS.uploads(done, formatNumber(uploads.length))),
+      h.h2(
+        null,
+        uploads.length
+          ? WORDS.uploads(done, formatNumber(uploads.length))
+          : WORDS.unfinished,
+      ),
       ended.length > 0 && button(WORDS.clear, clear, {class: "plain"}),
     ),
-    h.ul(null, shown.map(renderUpload)),
-    h.p("meta", WORDS.addLead),
+    h.ul(null, shown.map(renderUpload), left.map(unfinishedRow).map(renderRow)),
+    uploads.length > 0 && h.p("meta", WORDS.addLead),
   );
 }
 

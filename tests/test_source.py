@@ -170,6 +170,7 @@ GET    /web/entries/<entry_id>           session
 POST   /web/entries/<entry_id>           admin
 POST   /web/entries/<entry_id>/undo      admin
 GET    /web/icons/<entry_id>             session
+GET    /web/uploads                      session
 POST   /web/uploads                      session
 PATCH  /web/uploads/<upload>             session
 DELETE /web/uploads/<upload>             session
@@ -191,6 +192,7 @@ GET    /web/download/<entry_id>          own thread
 POST   /web/backup/file                  own thread
 POST   /web/consoles                     own thread
 POST   /web/uploads                      own thread
+GET    /web/uploads                      own thread
 PATCH  /web/uploads/<upload>             own thread
 DELETE /web/uploads/<upload>             own thread
 GET    /dir<path:re:(?:/.*)?>            own thread

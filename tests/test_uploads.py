@@ -445,6 +445,91 @@ def test_a_file_keeps_its_time_unless_that_is_in_the_future(
     assert (folder / "c.nsp").stat().st_mtime == (folder / "b.nsp").stat().st_mtime
 
 
+def shown(name: str, size: int, offset: int, account: str = "anna") -> dict[str, Any]:
+    """An unfinished upload, as anna sees it."""
+    row = {"name": name, "size": size, "offset": offset, "account": account}
+    return {**row, "is_own": account == "anna"}
+
+
+@pytest.fixture
+def all_may_add(service: catalogd.Web, inbox: catalogd.Inbox) -> None:
+    inbox.settings = dataclasses.replace(inbox.settings, inbox_for="everyone")
+
+
+def test_an_admin_sees_the_unfinished_uploads_of_all_and_drops_them(
+    signed_in: webtest.TestApp,
+    member: webtest.TestApp,
+    folder: pathlib.Path,
+    all_may_add: None,
+) -> None:
+    own = begin(signed_in, "a.nsp", 100)["id"]
+    of_ben = begin(member, "b.nsp", 3000)["id"]
+    piece(member, of_ben, 0, b"12")
+    rows = signed_in.get("/web/uploads").json["uploads"]
+    assert sorted(rows, key=lambda row: row["name"]) == [
+        {"id": own, **shown("a.nsp", 100, 0)},
+        {"id": of_ben, **shown("b.nsp", 3000, 2, "ben")},
+    ]
+    [row] = member.get("/web/uploads").json["uploads"]
+    assert (row["id"], row["is_own"]) == (of_ben, True)
+    member.delete(f"/web/uploads/{own}", status=404)
+    signed_in.delete(f"/web/uploads/{of_ben}")
+    assert member.get("/web/uploads").json["uploads"] == []
+    assert len(names(folder)) == 1
+
+
+def test_a_refused_announcement_leaves_nothing(
+    signed_in: webtest.TestApp, inbox: catalogd.Inbox, folder: pathlib.Path
+) -> None:
+    for number in range(3):
+        begin(signed_in, f"{number}.nsp", 10**15, status=507)
+    assert inbox.uploads.all() == [] and names(folder) == []
+
+
+def test_an_upload_without_a_part_is_forgotten_before_a_scan(
+    signed_in: webtest.TestApp, inbox: catalogd.Inbox, folder: pathlib.Path
+) -> None:
+    for name in ("a.nsp", "b.nsp"):
+        begin(signed_in, name, 5)
+    (folder / names(folder)[0]).unlink()
+    inbox.tidy(inbox.folder)
+    assert len(inbox.uploads.all()) == len(names(folder)) == 1
+
+
+def test_an_account_has_at_most_fifty_unfinished_uploads(
+    signed_in: webtest.TestApp, member: webtest.TestApp, all_may_add: None
+) -> None:
+    for number in range(50):
+        begin(signed_in, f"{number}.nsp", 5)
+    message = begin(signed_in, "more.nsp", 5, status=507)["message"]
+    assert message.startswith("An account has at most 50 unfinished uploads.")
+    begin(member, "more.nsp", 5)
+    upload = begin(signed_in, "7.nsp", 5)["id"]
+    piece(signed_in, upload, 0, b"12345")
+    begin(signed_in, "more.nsp", 5)
+
+
+def test_the_uploads_of_a_removed_account_go_with_it(
+    signed_in: webtest.TestApp,
+    member: webtest.TestApp,
+    inbox: catalogd.Inbox,
+    folder: pathlib.Path,
+    all_may_add: None,
+) -> None:
+    own = begin(signed_in, "a.nsp", 100)["id"]
+    piece(member, begin(member, "b.nsp", 3000)["id"], 0, b"12")
+    accounts = signed_in.get("/web/accounts").json["accounts"]
+    signed_in.delete(f"/web/accounts/{accounts[1]['id']}")
+    assert [row["id"] for row in inbox.uploads.all()] == [own]
+    assert len(names(folder)) == 1
+
+
+def test_sizes_have_units_that_fit() -> None:
+    sizes = (0, 999, 1000, 2_340_000, 10**9, 5 * 10**12)
+    found = [catalogd.size_text(size) for size in sizes]
+    assert found == ["0 B", "999 B", "1.0 kB", "2.3 MB", "1.0 GB", "5000.0 GB"]
+
+
 def test_a_part_that_is_somebody_s_file_elsewhere_is_left_alone(
     signed_in: webtest.TestApp, folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -524,12 +609,23 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
     assert names(folder) == []
     upload = begin(signed_in, "b.nsp", 1_500_000_000)["id"]
     begin(signed_in, "c.nsp", 500_000_001, status=507)
-    begin(signed_in, "c.nsp", 500_000_000)
+    answer = begin(signed_in, "c.nsp", 500_000_001, status=507)
+    assert answer["message"].endswith(
+        "500.0 MB are wanted, and 1.5 GB are reserved for other uploads."
+    )
+    second = begin(signed_in, "c.nsp", 500_000_000)["id"]
     free = 1_000_000_001
     assert piece(signed_in, upload, 0, b"x")["offset"] == 1
     free = 999_999_999
     answer = piece(signed_in, upload, 1, b"x", status=507)
-    assert answer["message"].startswith("The disk of the inbox has room for 0.0 GB")
+    assert answer["message"] == (
+        "The disk of the inbox has room for 0 B: 1 B are wanted, and 0 B are reserved"
+        " for other uploads."
+    )
+    assert signed_in.get("/web/uploads").json["uploads"] == [
+        {"id": upload, **shown("b.nsp", 1_500_000_000, 1)},
+        {"id": second, **shown("c.nsp", 500_000_000, 0)},
+    ]
     begin(signed_in, "b.nsp", 1_500_000_000, status=507)
     free = 3_000_000_000
     assert begin(signed_in, "b.nsp", 1_500_000_000)["offset"] == 1

@@ -390,6 +390,34 @@ def view_add_device_ready(page: Any, address: str) -> None:
     see(page, "Send puts your games on Bedroom now.")
 
 
+def unfinished(page: Any, address: str) -> None:
+    """Have Robin add games, and two uploads that are not whole."""
+    rows = [
+        {"id": "1", "name": "Paper Harbor [0100ABCD00010000][v0].nsp", "size": 419e6}
+        | {"offset": 201e6, "account": "Robin", "is_own": True},
+        {"id": "2", "name": "Lantern Bay [0100ABCD00020000][v0].xci", "size": 15.9e9}
+        | {"offset": 8.1e9, "account": "Kim", "is_own": False},
+    ]
+    answer = {"success": True, "uploads": rows}
+    page.route("**/web/uploads", lambda route: route.fulfill(json=answer))
+    inbox = {"types": ["nsp", "xci"], "max_cover_bytes": 524288}
+    account = {"name": "Robin", "admin": True, "inbox": inbox}
+    me = {"success": True, "account": account, "needs_setup": False, "client": True}
+    page.route("**/web/me", lambda route: route.fulfill(json=me))
+
+
+def view_unfinished(page: Any, address: str) -> None:
+    unfinished(page, address)
+    library(page, address)
+    see(page, "choose the file again")
+
+
+def view_unfinished_of_all(page: Any, address: str) -> None:
+    unfinished(page, address)
+    settings(page, address, "library")
+    see(page, "7.8 GB reserved")
+
+
 def view_own_password(page: Any, address: str) -> None:
     settings(page, address, "people")
     button(page, "Make admin Kim").click()
