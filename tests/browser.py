@@ -231,6 +231,7 @@ def violations(page: Any) -> list[tuple[str, str]]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
     rules = {"runOnly": {"type": "tag", "values": TAGS}, "resultTypes": ["violations"]}
+    rules |= {"preload": False, "selectors": False}  # no rule of these needs them
     return [(rule, element) for rule, element in page.evaluate(AXE, rules)]
 
 

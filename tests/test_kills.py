@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 ROOT = os.path.dirname(catalogd.__file__)
 PATIENCE = 60.0  # seconds for what is left when nothing is killed any more
-FILES = 20
+FILES = 12
 CLIENT = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -247,7 +247,7 @@ def serving(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [FTPProcess, LANThread])
-@short_and_long(rounds=(1, 20), kills=(4, 20))
+@short_and_long(rounds=(1, 20), kills=(3, 20))
 def test_each_file_arrives_once_and_whole_whatever_is_killed(
     serving: Serving,
     scanner: catalogd.Scanner,
@@ -287,7 +287,7 @@ def test_a_console_that_hangs_holds_up_nothing_and_goes_on_at_its_byte(
         contextlib.closing(FTPProcess(tmp_path / "attic")) as hung,
         contextlib.closing(FTPProcess(tmp_path / "cellar")) as well,
     ):
-        serving.library.add("0000.nsp", os.urandom(100_000_000))
+        serving.library.add("0000.nsp", os.urandom(1_000_000) * 100)
         scanner.scan()
         first = serving.device("Attic", hung.url)
         second = serving.device("Cellar", well.url)

@@ -534,7 +534,7 @@ class Client(threading.Thread):
 
 
 @pytest.mark.slow
-@short_and_long(stops=(3, 150), clients=(8, 32))
+@short_and_long(stops=(2, 150), clients=(6, 32))
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
 def test_a_stop_damages_no_download(
     start: Callable[..., Service],
@@ -640,7 +640,7 @@ def memory(process: "subprocess.Popen[str]") -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-@short_and_long(connections=(3000, 100_000))
+@short_and_long(connections=(1500, 100_000))
 def test_no_bytes_at_all_upset_the_service(
     start: Callable[..., Service], home: pathlib.Path, connections: int
 ) -> None:
