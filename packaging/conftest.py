@@ -133,8 +133,9 @@ def make_archives(archives: Debian, root: pathlib.Path) -> None:
 
 def readme(start: str) -> list[str]:
     """Return the lines of the first block of code after some words of the README or of
-    packaging/debian.md, or the commands in the row of a table that begins so."""
-    text = (TOP / "README.md").read_text() + (TOP / "packaging/debian.md").read_text()
+    these documents, or the commands in the row of a table that begins so."""
+    files = ("README.md", "packaging/debian.md", "packaging/autostart.md")
+    text = "".join((TOP / name).read_text() for name in files)
     rest = text.partition(start)[2]
     if start.startswith("|"):
         return re.findall("`([^`]*)`", rest.partition("\n")[0])

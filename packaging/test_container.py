@@ -16,7 +16,19 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import TOP, Debian, arrives, call, entries, get, need, run, skip, wait_for
+from conftest import (
+    TOP,
+    Debian,
+    arrives,
+    call,
+    entries,
+    get,
+    need,
+    readme,
+    run,
+    skip,
+    wait_for,
+)
 
 URL = "http://127.0.0.1:6069"
 OWNER = 1234  # of the data folder, instead of the 1000 of the example
@@ -29,11 +41,21 @@ RUN += ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
 RUN += ["--log-driver", "k8s-file"]
 
 
+def compose(**variables: str) -> Any:
+    """Return what compose.yaml has for the service, with these variables set."""
+    text = (TOP / "packaging/compose.yaml").read_text()
+    text = re.sub(
+        r"\$\{(\w+):-(.*?)\}", lambda found: variables.get(found[1], found[2]), text
+    )
+    return yaml.safe_load(text)["services"]["catalogd"]
+
+
 class Container:
     """A container of the image, with its storage in one folder."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
+        self.data = str(folder / "catalogd")
         self.storage = ["--storage-driver", "vfs", "--root", folder / "storage"]
         self.runroot = tempfile.mkdtemp()  # podman takes at most 50 characters
         self.storage += ["--runroot", self.runroot]
@@ -53,9 +75,8 @@ class Container:
 
     def run(self) -> None:
         """Run what compose.yaml describes, with other folders and another owner."""
-        compose = yaml.safe_load((TOP / "packaging/compose.yaml").read_text())
-        service = compose["services"]["catalogd"]
-        options = ["--user", service["user"].replace("1000", str(OWNER))]
+        service = compose(PUID=str(OWNER), PGID=str(OWNER), DATA=self.data)
+        options = ["--user", service["user"]]
         for volume in service["volumes"]:
             options += ["--volume", volume.replace("/srv", str(self.folder))]
         options += ["--read-only"] if service["read_only"] else []
@@ -161,6 +182,13 @@ def test_the_health_check_is_that_of_the_service(container: Container) -> None:
     assert subprocess.run(command, capture_output=True).returncode == 1
 
 
+def test_without_variables_the_user_and_the_folders_are_the_usual_ones() -> None:
+    service = compose()
+    assert service["user"] == "1000:1000"
+    folders = [volume.partition(":")[0] for volume in service["volumes"]]
+    assert folders == ["/srv/catalogd", "/srv/games"]
+
+
 def test_a_stop_loses_nothing_that_was_acknowledged(
     container: Container, key: str
 ) -> None:
@@ -187,3 +215,25 @@ def test_a_stop_loses_nothing_that_was_acknowledged(
     container.wait_until_it_answers()
     queue = json.loads(call(f"{URL}/api/send-queue", key).body)["queue"]
     assert {item["entry_id"] for item in queue}.issuperset(acknowledged)
+
+
+@pytest.mark.parametrize("user", ["1000:1000", "4321:100"])
+def test_the_lines_of_the_readme_run_it_as_any_user_with_a_new_volume(
+    container: Container, user: str
+) -> None:
+    build, line, log = readme("| **Docker or Podman**")
+    assert build == "docker build -t catalogd -f packaging/Containerfile ."
+    container.podman("stop", "--ignore", "catalogd")
+    words = line.replace("1000:1000", user).replace("/srv", str(container.folder))
+    words = words.replace("--name catalogd", f"--name {user[:4]}")
+    words = words.replace("-v catalogd:", f"-v {user[:4]}:")
+    docker, run, *rest = words.replace("-p 6069:6069 ", "").split()
+    assert (docker, run) == ("docker", "run")
+    container.podman("run", *RUN, *rest)
+    container.wait_until_it_answers()
+    printed = container.podman(*log.replace("catalogd", user[:4]).split()[1:])
+    assert "#setup=" in printed
+    modes = ["stat", "-c", "%u %a", "/catalogd/catalogd.db"]
+    told = container.podman("exec", user[:4], *modes)
+    assert told.split() == [user[:4], "600"]
+    container.podman("stop", user[:4])

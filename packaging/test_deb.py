@@ -250,8 +250,9 @@ def test_a_man_page_is_formatted_without_a_warning(page: str) -> None:
 def test_installing_starts_the_service_and_prints_where_the_setup_code_is(
     machine: Machine, debs: tuple[pathlib.Path, ...]
 ) -> None:
-    shutil.copy(debs[0], machine.root / "srv")
-    printed = machine.follows(readme("| **Raspberry Pi OS")[:1])
+    (machine.root / "srv/dist").mkdir()
+    shutil.copy(debs[0], machine.root / "srv/dist")
+    printed = machine.follows(readme("| **Raspberry Pi OS")[2:])
     assert machine.unit("ActiveState") == "active", "systemd had its READY=1"
     [command] = re.findall("sudo (journalctl .*)", printed)
     code = machine.wait_for(lambda: machine.does("sh", "-c", command))
@@ -363,6 +364,25 @@ def test_a_user_runs_the_client_as_a_service_for_a_card(
     machine.wait_for((machine.root / "srv/card/s.nsp").exists)
     owner = machine.run("stat", "-c", "%U", "/srv/card/s.nsp")
     assert owner.strip() == "emil"
+
+
+def test_a_user_runs_catalogd_as_a_service(machine: Machine) -> None:
+    """By the lines of packaging/autostart.md, with another port, and after pipx has put
+    the program where the service expects it."""
+    _, install, enable, _ = readme("## Another Linux")
+    unit = "packaging/autostart/catalogd.service"
+    machine.write(f"/srv/{unit}", (TOP / unit).read_text())
+    number = machine.run("id", "-u", "emil").strip()
+    script = f"""set -e; cd; mkdir -p .local/bin .config/catalogd Games
+        printf '#!/bin/sh\\nexec python3 /usr/share/catalogd/catalogd.py "$@"\\n' \\
+            >.local/bin/catalogd
+        chmod +x .local/bin/catalogd
+        printf '[server]\\nport = 6070\\n' >.config/catalogd/catalogd.ini
+        export XDG_RUNTIME_DIR=/run/user/{number}; cd /srv; {install}; {enable}"""
+    machine.run("su", "emil", "-c", script)
+    assert json.loads(machine.call(":6070/healthz")[1])["success"]
+    stop = f"XDG_RUNTIME_DIR=/run/user/{number} systemctl --user disable --now catalogd"
+    machine.run("su", "emil", "-c", stop)
 
 
 def test_the_backup_and_restore_of_the_readme_work(machine: Machine, key: str) -> None:

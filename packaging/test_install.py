@@ -73,9 +73,14 @@ def test_the_packages_of_debian_are_enough(bare: Bare) -> None:
     assert bare.serves(serve)
 
 
+def test_the_debian_package_is_built_and_installed_by_three_lines(bare: Bare) -> None:
+    bare.run(*readme("| **Raspberry Pi OS"))
+    bare.run("catalogd --version", "test -d /srv/games")
+
+
 def test_uv_is_enough(bare: Bare) -> None:
     need("uv")
-    [serve] = readme("| **uv**")
+    [serve] = readme("| **macOS, another Linux**")
     shutil.copy(shutil.which("uv") or "", bare.root / "usr/local/bin")
     bare.run("apt install python3")  # which uv would download
     assert bare.serves(serve)
@@ -99,15 +104,13 @@ def test_python_with_venv_is_enough(bare: Bare) -> None:
 
 
 def test_python_alone_serves_the_archive(bare: Bare) -> None:
-    install, build, serve, _ = readme("| **Python 3.11** and nothing else")
-    bare.run(
-        install, build, "cp dist/catalogd.pyz .", "apt-get purge --yes python3-pip"
-    )
+    install, build, serve = readme("| **Python 3.11** and nothing else")
+    bare.run(install, build, "apt-get purge --yes python3-pip")
     assert bare.serves(serve)
 
 
 def test_a_system_without_python_runs_the_program(bare: Bare) -> None:
-    install, build, serve, _ = readme("| **Linux without Python**")
-    bare.run(install, build, "cp dist/catalogd .")
+    install, build, serve = readme("| **Linux without Python**")
+    bare.run(install, build)
     bare.run("apt-get purge --yes python3 python3-minimal 'libpython3*'")
     assert bare.serves(serve)

@@ -11,6 +11,7 @@ import json
 import ntpath
 import os
 import pathlib
+import plistlib
 import re
 import signal
 import socket
@@ -793,6 +794,33 @@ def test_closing_the_window_acts_like_sigterm(
 def test_ctrl_c_in_the_window_is_left_to_python(windows: Kernel32) -> None:
     with catalogd.stopped_with_its_window():
         assert windows.handlers[0](0) == 0
+
+
+# Starting with the system -----------------------------------------------------
+
+
+def test_the_file_for_macos_runs_what_pipx_installed(tmp_path: pathlib.Path) -> None:
+    """launchd starts it in /, with HOME set and hardly anything else."""
+    with open(TOP / "packaging/autostart/catalogd.plist", "rb") as file:
+        found = plistlib.load(file)
+    assert (found["Label"], found["RunAtLoad"]) == ("catalogd", True)
+    program = tmp_path / ".local/bin/catalogd"
+    for folder in (program.parent, tmp_path / "Library/Logs"):
+        folder.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    bare = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    subprocess.run(found["ProgramArguments"], env=bare, cwd="/", check=True)
+    log = (tmp_path / "Library/Logs/catalogd.log").read_text()
+    assert log == f"serve {tmp_path}/Games\n"
+
+
+def test_the_service_of_a_user_notifies_and_ends_after_a_wrong_setting() -> None:
+    service = set(unit("../autostart/catalogd.service")["Service"])
+    of_debian = set(unit("catalogd.service")["Service"])
+    own = {("ExecStart", "%h/.local/bin/catalogd serve %h/Games")}
+    assert service - of_debian == own
+    assert {("Type", "notify"), ("RestartPreventExitStatus", "78")} <= service
 
 
 # nginx ------------------------------------------------------------------------

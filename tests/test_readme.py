@@ -134,7 +134,8 @@ def test_every_line_of_the_walk_comes_out_as_printed(terminal: Terminal) -> None
 
 
 def test_the_packages_for_the_tests_are_those_of_the_ci() -> None:
-    told = re.search(r"sudo apt install (chromium(?:.*\\\n)*.*)", README)
+    text = DOCS["contributing.md"]
+    told = re.search(r"sudo apt install (chromium(?:.*\\\n)*.*)", text)
     script = (ROOT / ".ci" / "run").read_text()
     installed = re.findall(r"packages\+?=\(([^)]*)\)", script)
     assert told
@@ -175,7 +176,20 @@ def test_a_quote_is_what_a_program_says(quote: str) -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 320
+    assert len(README.splitlines()) <= 300
+    assert len(README.encode()) <= 20_000
+
+
+def test_the_readme_tells_first_what_comes_first() -> None:
+    heads = re.findall(r"(?m)^## (.*)$", README)
+    first = ["The two commands", "Install", "The first send", "Everyday use"]
+    assert heads[:4] == first
+    assert heads.index("Trouble") < heads.index("Read on") == len(heads) - 1
+
+
+def test_every_document_is_linked_from_the_readme() -> None:
+    linked = re.findall(r"\]\(packaging/([\w-]+\.md)", README)
+    assert set(linked) == set(DOCS)
 
 
 def setting_row(field: "dataclasses.Field[object]") -> str:

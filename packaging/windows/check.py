@@ -1,13 +1,14 @@
 """Check a catalogd.exe, on Windows, under wine, or as the program for Linux:
 python check.py dist/catalogd.exe
 
-Start it as a double click does, download a file from the folder beside it, make a
-backup, stop it as closing its window does, and restore the backup. The folder of all
-has an umlaut and a blank in its name.
+Start it as a double click does, and once more, download a file from the folder beside
+it, add a file, send it to a console, make a backup, stop it as closing its window does,
+and restore the backup. The folder of all has an umlaut and a blank in its name.
 """
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import pathlib
@@ -34,6 +35,8 @@ def main(program: str) -> None:
     key = output_of(exe, "key", "add", "anna", "test").strip()
     with started(exe, folder / "log") as service:
         check_answers(address, key)
+        assert subprocess.run([exe], timeout=PATIENCE).returncode == 0
+        check_page(address, folder)
         output_of(exe, "backup", folder / "backup.db")
         add_account(exe, "ben")
         if is_wine():
@@ -79,14 +82,15 @@ def is_wine() -> bool:
 
 def prepare(folder: pathlib.Path) -> str:
     """Write the settings, and a game beside the program. Return the page's address."""
-    (folder / "Games").mkdir()
+    inbox = folder / "Games" / "Inbox"
+    inbox.mkdir(parents=True)
     game = folder / "Games" / "Pokémon.nsp"
     game.write_bytes(bytes(range(256)) * 400)
     os.utime(game, (1_600_000_000, 1_600_000_000))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    ini = f"[server]\nhost = 127.0.0.1\nport = {port}\n"
-    (folder / "catalogd.ini").write_text(ini)
+    ini = f"[server]\nhost = 127.0.0.1\nport = {port}\n[library]\ninbox = {inbox}\n"
+    (folder / "catalogd.ini").write_text(ini, encoding="utf-8")
     os.environ["CATALOGD_CONFIG"] = str(folder / "catalogd.ini")
     os.environ["CATALOGD_DATA_DIR"] = str(folder / "data")
     return f"http://127.0.0.1:{port}"
@@ -137,6 +141,44 @@ def wait_for(what: Callable[[], Any]) -> Any:
         assert time.monotonic() < end, f"nothing after {PATIENCE} s"
         time.sleep(0.2)
     return found
+
+
+def check_page(address: str, folder: pathlib.Path) -> None:
+    """Add a file and send it to a console, as the page does."""
+    headers = {"Content-Type": "application/json"}
+
+    def call(path: str, body: Any, method: str = "POST", **more: str) -> Any:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        more = {**headers, **{name.replace("_", "-"): more[name] for name in more}}
+        asked = urllib.request.Request(f"{address}/{path}", data, more, method=method)
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+            headers.setdefault("Cookie", answer.headers.get("Set-Cookie", ""))
+            return json.loads(answer.read())
+
+    call("web/login", {"username": "anna", "password": PASSWORD})
+    headers["Cookie"] = headers["Cookie"].partition(";")[0]
+    content = bytes(range(256)) * 100
+    upload = call("web/uploads", {"name": "Ærø.nsp", "size": len(content)})
+    octets = {"Content_Type": "application/octet-stream", "Upload_Offset": "0"}
+    call(f"web/uploads/{upload['id']}", content, "PATCH", **octets)
+    assert (folder / "Games/Inbox/Ærø.nsp").read_bytes() == content
+    sys.path.append(str(pathlib.Path(__file__).parents[2] / "tests"))
+    (folder / "console").mkdir()
+    ftpsrv = importlib.import_module("ftpsrv")
+    with contextlib.closing(ftpsrv.Ftpsrv(folder / "console")) as console:
+        device = call("web/devices", {"name": "Attic", "target": console.url})["device"]
+        rows = wait_for(
+            lambda: [
+                row
+                for row in json.loads(get(f"{address}/web/entries", **headers))[
+                    "entries"
+                ]
+                if row["name"] == "Ærø"
+            ]
+        )
+        call("api/send-to-switch", {"entry_id": rows[0]["id"], "device": device})
+        sent = folder / "console"
+        wait_for(lambda: content in [path.read_bytes() for path in sent.glob("*.nsp")])
 
 
 def check_answers(address: str, key: str) -> None:
