@@ -10067,6 +10067,13 @@ function dropSecondClick(event) {
   event.stopPropagation();
 }
 
+/** Make a key that is held down one press: what comes in place of a button that has
+ * acted would act too. */
+function dropRepeatedEnter(event) {
+  const isPress = event.key === "Enter" && !event.target.matches("textarea");
+  if (event.repeat && isPress) event.preventDefault();
+}
+
 function iconButton(icon, label, onclick, props) {
   return button(glyph(icon), onclick, {
     class: "icon-button",
@@ -14917,6 +14924,7 @@ history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
 addEventListener("popstate", closeLeftDialogs);
 addEventListener("click", dropSecondClick, {capture: true});
+addEventListener("keydown", dropRepeatedEnter);
 addEventListener("keydown", focusSearch);
 addEventListener("keydown", closeOneByEscape);
 addEventListener("pagehide", keepPosition);

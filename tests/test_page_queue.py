@@ -84,6 +84,26 @@ def test_an_item_is_cancelled(anna: Any, store: catalogd.Store) -> None:
     assert [row["status"] for row in store.queue.items(1)] == ["cancelled"]
 
 
+def test_a_key_that_is_held_down_cancels_one_item(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second", "Third"):
+        store.queue.send(1, add(store, name))
+    anna.goto("#queue")
+    calls: list[str] = []
+    anna.on("request", lambda call: calls.append(call.url))
+    button(anna, "Cancel First").focus()
+    anna.keyboard.down("Enter")
+    see(anna, "2 waiting")
+    until(lambda: focused(anna).startswith("Cancel "))
+    for _ in range(5):
+        anna.keyboard.down("Enter")
+        anna.wait_for_timeout(20)
+    anna.keyboard.up("Enter")
+    assert len([call for call in calls if call.endswith("/cancel")]) == 1
+    assert queued(store) == ["Second", "Third"]
+
+
 def shown(page: Any, row: str = ".item") -> list[str]:
     """Return the names of items in their order on the page."""
     found: list[str] = page.locator(f"{row} h3").all_text_contents()
