@@ -1,4 +1,5 @@
-"""The first send, server and client, with the Python and the packages of Debian 13."""
+"""The first send, server and client, with the Python and the packages of Debian 13;
+when asked, by -m soak, also the unit tests of client, server and store."""
 
 import pathlib
 import shutil
@@ -10,14 +11,19 @@ import pytest
 from conftest import TOP, Service, call, entries, need, run, wait_for
 
 PACKAGES = "python3,python3-bottle,python3-waitress,python3-platformdirs"
+TESTED = ["pytest", "pytest-xdist", "webtest", "pyftpdlib", "hypothesis", "jsonschema"]
+UNIT_TESTS = ("client", "replies", "targets", "server", "store")
 
 
-@pytest.fixture
-def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+@pytest.fixture(params=[()])
+def root(
+    tmp_path: pathlib.Path, request: pytest.FixtureRequest
+) -> Iterator[pathlib.Path]:
     """A small Debian 13 with both programs in /opt and an empty folder /srv."""
     need("debootstrap", root=True)
     root = tmp_path / "root"
-    options = ["--variant=minbase", f"--include={PACKAGES}"]
+    packages = [PACKAGES, *(f"python3-{name}" for name in request.param)]
+    options = ["--variant=minbase", f"--include={','.join(packages)}"]
     run("debootstrap", *options, "trixie", root, "http://deb.debian.org/debian")
     for program in ("catalogd.py", "send_to_switch.py"):
         shutil.copy(TOP / program, root / "opt")
@@ -56,3 +62,24 @@ def test_the_first_send_on_debian_13(root: pathlib.Path) -> None:
         run(*client, *where)
     assert (folder / "card/Celeste.nsp").read_text() == "bytes"
     assert run("chroot", root, "python3", "--version").startswith("Python 3.13.")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("root", [TESTED], indirect=True)
+def test_the_unit_tests_on_debian_13(root: pathlib.Path) -> None:
+    top = root / "opt/catalogd"
+    shutil.copytree(TOP, top, ignore=shutil.ignore_patterns(".git", ".tox"))
+    tests = [f"/opt/catalogd/tests/test_{name}.py" for name in UNIT_TESTS]
+    # pyftpdlib's asynchat, which Debian has apart, warns of that.
+    options = ["-q", "-n", "auto", "-W", "ignore::DeprecationWarning"]
+    run(
+        "chroot",
+        root,
+        "python3",
+        "-m",
+        "pytest",
+        *options,
+        "-c",
+        "/opt/catalogd/setup.cfg",
+        *tests,
+    )
