@@ -280,7 +280,7 @@ NUMBER = st.integers(0, 11)
 
 
 @pytest.mark.parametrize("watching", [False, True], ids=["polled", "watched"])
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(deeds=st.lists(st.tuples(st.sampled_from(DEEDS), NUMBER, NUMBER), max_size=60))
 def test_after_any_sequence_of_changes_an_id_is_with_its_file(
     watching: bool, deeds: list[tuple[str, int, int]]
