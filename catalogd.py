@@ -460,6 +460,7 @@ SENTENCES = {
     "bad_password": "The password has a character that is not text.",
     "no_account": "There is no such account.",
     "own_account": "You are signed in with this account.",
+    "admin_sees_all": "An admin sees every title, and has no age.",
     "last_admin": "The last admin cannot be removed or demoted. Add another admin"
     " first.",
     "admins_only": "Only an admin may do this.",
@@ -766,14 +767,17 @@ class Field(NamedTuple):
     high: float = MAX_INTEGER
     min_length: int = 0  # characters; a required text has at least one
     max_length: int = 4096
-    choices: tuple[str, ...] = ()
+    choices: tuple[Any, ...] = ()
     hex_digits: int = 0  # of a text that is a number, or empty
+    nullable: bool = False  # null is a value, and not the same as no value
 
 
 TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean", list: "list"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
+AGES = (3, 7, 12, 16)  # that an account may have, and a title
+NOT_FOR_CHILDREN = 18  # that a title may have besides
 
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
@@ -810,14 +814,22 @@ CONSOLE = {
 DEVICE_CHANGES = {
     "name": Field(str, min_length=1, max_length=100),
     "shared": Field(bool),
+    "account": Field(int),  # id of the one that it belongs to
     **CONSOLE,
 }
 NEW_DEVICE = {**DEVICE_CHANGES, "name": KEY["label"]}
 NEW_DEVICE |= {"target": CONSOLE["target"]._replace(required=True)}
+AGE = {"age": Field(int, choices=AGES, nullable=True)}  # null: sees every title
 OWN_PASSWORD = {"own_password": Field(str)}  # of the admin who calls
 CONFIRMED = {"own_password": LOGIN["password"]}
-ACCOUNT = {**LOGIN, "admin": Field(bool), **OWN_PASSWORD}  # wanted for an admin
-ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool), **CONFIRMED}
+ACCOUNT = {**LOGIN, "admin": Field(bool), **AGE, **OWN_PASSWORD}  # wanted for an admin
+ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool), **AGE, **OWN_PASSWORD}
+TITLE_AGES = {
+    "titles": Field(list, required=True),  # base ids, or ids of entries without one
+    "age": Field(
+        int, required=True, choices=(*AGES, NOT_FOR_CHILDREN), nullable=True
+    ),  # null: undecided
+}
 ENTRY_TEXTS = {
     "name": Field(str, min_length=1, max_length=500),
     "description": Field(str, max_length=20_000),
@@ -840,7 +852,8 @@ UPLOAD |= {"modified": Field(int)}  # milliseconds
 
 
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
-    """Return the known fields of a JSON object that are there and not null.
+    """Return the known fields of a JSON object that are there and, unless null is one
+    of their values, not null.
     :raises Problem: see json_object and check_all."""
     return check_all(fields, json_object(body))
 
@@ -857,12 +870,15 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def check_all(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of these fields that are there and not None.
+    """Return the values of these fields that are there and, where a field is not
+    nullable, not None.
     :raises Problem: a field, which the message names, is missing or has a bad value."""
     found = {}
     for name, field in fields.items():
         if values.get(name) is not None:
             found[name] = check(name, field, values[name])
+        elif field.nullable and name in values:
+            found[name] = None
         elif field.required:
             raise Problem("field_missing", name)
     return found
@@ -881,14 +897,19 @@ def check(name: str, field: Field, value: Any) -> Any:
         raise Problem("field_type", name, TYPE_NAMES[field.type])
     if not field.low <= value <= field.high:
         raise Problem("field_range", name, field.low, field.high)
+    return check_choice(name, field, value)
+
+
+def check_choice(name: str, field: Field, value: Any) -> Any:
+    if field.choices and value not in field.choices:
+        raise Problem("field_choices", name, ", ".join(map(str, field.choices)))
     return value
 
 
 def check_text(name: str, field: Field, value: Any) -> str:
     if not isinstance(value, str):
         raise Problem("field_type", name, "string")
-    if field.choices and value not in field.choices:
-        raise Problem("field_choices", name, ", ".join(field.choices))
+    check_choice(name, field, value)
     digits = field.hex_digits
     if digits and not re.fullmatch(f"([0-9A-Fa-f]{{{digits}}})?", value):
         raise Problem("field_digits", name, digits)
@@ -1493,8 +1514,19 @@ CREATE TABLE accounts (
     name TEXT NOT NULL UNIQUE COLLATE NOCASE,
     password TEXT NOT NULL,            -- see hash_password
     admin INTEGER NOT NULL,            -- 0 or 1
-    created_at TEXT NOT NULL           -- UTC, YYYY-MM-DDTHH:MM:SS, as all times here
+    created_at TEXT NOT NULL,          -- UTC, YYYY-MM-DDTHH:MM:SS, as all times here
+    age INTEGER CHECK (age IN (3, 7, 12, 16)) -- NULL: it sees every title
 ) STRICT;
+
+-- What each account sees: titles that are seen from an age up to its own. 99 stands for
+-- an account that sees every title, and for a title that no admin has decided on.
+CREATE VIEW viewers AS SELECT id AS account, name, admin,
+    iif(admin, 99, coalesce(age, 99)) AS age FROM accounts;
+
+CREATE TABLE ages (                    -- what admins decided; outlives the entries
+    title TEXT PRIMARY KEY,            -- as in `entries`
+    age INTEGER NOT NULL CHECK (age IN (3, 7, 12, 16, 18)) -- 18: not for children
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
@@ -1596,6 +1628,7 @@ CREATE TABLE icons (
 -- version, larger file, or older entry.
 CREATE VIEW parts AS SELECT *,
     iif(title = id, NULL, title) AS base_id,
+    coalesce((SELECT age FROM ages WHERE ages.title = entries.title), 99) AS seen_from,
     coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,
     coalesce((SELECT digest FROM icons WHERE digest = cover), (
         SELECT digest FROM title_images JOIN icons ON digest = title_images.cover
@@ -1627,7 +1660,7 @@ FROM parts WHERE type = 'filepath' AND +state = 'here'; -- "+": not by its index
 
 -- What is answered of entries: the Entry of the interface, and what the page's list has
 -- of it. json_patch leaves out what is NULL in its second argument (RFC 7396).
-CREATE VIEW answers AS SELECT id, state, sort_name,
+CREATE VIEW answers AS SELECT id, state, sort_name, seen_from,
     json_object(
         'id', id, 'name', name, 'source', source, 'type', type, 'file_type', file_type,
         'size', size, 'created_at', created_at, 'created_by', created_by, 'metadata',
@@ -1677,8 +1710,10 @@ SELECT queue.id, entry, entries.name, type, source, file_type, entries.size, sta
     queue.created_at, percent, bytes, speed, error, ended_at, place, status, is_open,
     is_marked, device, freed_from, queue.key, client, queue.account AS sender, replaces,
     accounts.name AS account,
+    (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
+    coalesce((SELECT age FROM ages WHERE ages.title = entries.title), 99) AS seen_from,
     device IN (SELECT id FROM keys WHERE shared) AND (is_open OR status = 'failed')
-        AS is_shared                   -- 1: every account may see it
+        AS is_shared                   -- 1: every account without an age may see it
 FROM queue JOIN entries ON entries.id = entry
 JOIN accounts ON accounts.id = queue.account;
 
@@ -1717,7 +1752,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 9  # also goes up when `derived` changes
+SCHEMA_VERSION = 10  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1747,6 +1782,7 @@ UPGRADES = {
     6: ("DROP TABLE IF EXISTS scan_request",),
     7: (),
     8: (),
+    9: (),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
@@ -1796,27 +1832,54 @@ NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 # What a retry makes of an item.
 NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
 NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
-TITLE_ORDER = """
-SELECT id, iif(size = 0 AND type = 'filepath', 'empty', state) AS state FROM (
-    SELECT entries.*, key, min(key) OVER (PARTITION BY title) AS title_key
-    FROM json_each(?) JOIN entries ON entries.id = value
+# Who sees an entry: each statement that answers a caller by entries has one of these.
+# The age is the caller's, as `viewers` has it. An account with an age also sees what
+# others have waiting for its own device.
+EVERYTHING = 99
+SEEN = f"(:age = {EVERYTHING} OR seen_from <= :age)"
+VIEWER = "(SELECT age FROM viewers WHERE viewers.account = :account)"
+SEEN_BY = f"seen_from <= {VIEWER}"
+SEEN_ITEM = f"({SEEN_BY} OR owner = :account AND is_open)"
+SHOWN_ITEM = f"""{SEEN_ITEM} AND
+    (sender = :account OR is_shared AND (owner = :account OR {VIEWER} = {EVERYTHING}))
+"""
+CANCEL_UNSEEN = """
+UPDATE queue SET status = 'cancelled', ended_at = ? WHERE is_open AND id IN (
+    SELECT id FROM items JOIN viewers ON viewers.account = sender
+    WHERE is_open AND seen_from > viewers.age
+)
+"""
+# An entry that gets the id of a title that no other entry has brings its age along.
+MOVE_AGE = """
+INSERT INTO ages SELECT ?2, age FROM ages WHERE title = ?1
+AND NOT EXISTS (SELECT 1 FROM entries WHERE title = ?2)
+ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
+"""
+TITLE_ORDER = f"""
+SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
+    SELECT parts.id, parts.type = 'filepath' AS is_file, size, state, kind, title_id,
+    number, key, min(key) OVER (PARTITION BY title) AS title_key
+    FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
-LIST = """
+LIST = f"""
 SELECT CAST(group_concat(entry_json) AS BLOB) FROM (
-    SELECT entry_json FROM answers WHERE state = 'here' ORDER BY sort_name, id
+    SELECT entry_json FROM answers WHERE state = 'here' AND {SEEN}
+    ORDER BY sort_name, id
 )
 """
-PAGE_LIST = """
+PAGE_LIST = f"""
 SELECT CAST(group_concat(page_json) AS BLOB) FROM (
-    SELECT page_json FROM answers WHERE state != 'gone' ORDER BY sort_name, id
+    SELECT page_json FROM answers WHERE state != 'gone' AND {SEEN}
+    ORDER BY sort_name, id
 )
 """
 
 
 class Caller(NamedTuple):
-    """The account that calls, and the id of its key or session.
+    """The account that calls, from which age on it sees titles (or EVERYTHING), and the
+    id of its key or session.
 
     One that browses does so below `base`. With an address that was made for a queue
     item it may have the `entry` of that `item` and nothing else.
@@ -1825,6 +1888,7 @@ class Caller(NamedTuple):
     account: int
     name: str
     admin: bool
+    age: int
     credential: str
     base: str = "/dir"
     item: str | None = None
@@ -1932,6 +1996,13 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     columns = [*written[0]]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
+    pairs = zip(rows, written, strict=True)
+    moves = [
+        (old["title"], new["title"])
+        for old, new in pairs
+        if old.get("title") not in (None, new["title"]) and new["title"] != new["id"]
+    ]
+    db.executemany(MOVE_AGE, moves)
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -2242,7 +2313,7 @@ def set_schema(db: sqlite3.Connection) -> None:
     adopt_schema(db)
     ids = [row["id"] for row in db.execute("SELECT id FROM entries ORDER BY rowid")]
     change_entries(db, dict.fromkeys(ids, {}))
-    db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0)")
+    db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0), ('ages', 0)")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
@@ -2817,20 +2888,26 @@ class Accounts:
         self._lent: dict[bytes, str] = {}  # ids of devices by digests, see lend_key
         self._lending = threading.Lock()  # held to change that
 
-    def add(self, name: str, password: str, admin: bool = False) -> int:
+    def add(
+        self, name: str, password: str, admin: bool = False, age: int | None = None
+    ) -> int:
         """Add an account, and return its id. The first one is an admin.
 
         :param password: its hash.
-        :raises Conflict: the name is taken.
+        :param age: from which on it sees titles; with None it sees every title.
+        :raises Conflict: the name is taken, or it is an admin, who sees every title.
         """
         with self.database.writing() as db:
             if self.credentials(name):
                 raise Conflict("account_name_taken", name)
             row = db.execute(
-                "INSERT INTO accounts (name, password, admin, created_at) VALUES"
-                " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?) RETURNING id",
-                (name, password, admin, self.database.time()),
+                "INSERT INTO accounts (name, password, admin, created_at, age) VALUES"
+                " (?, ?, ? OR NOT EXISTS (SELECT 1 FROM accounts), ?, ?)"
+                " RETURNING id, admin",
+                (name, password, admin, self.database.time(), age),
             ).fetchone()
+            if row["admin"] and age is not None:
+                raise Conflict("admin_sees_all")
             db.execute("DELETE FROM counters WHERE name = 'setup code'")
         return int(row["id"])
 
@@ -2852,7 +2929,7 @@ class Accounts:
         return setup_code_text(number)
 
     def all(self) -> list[Row]:
-        sql = "SELECT id, name, admin, created_at FROM accounts ORDER BY id"
+        sql = "SELECT id, name, admin, age, created_at FROM accounts ORDER BY id"
         return [{**row, "admin": bool(row["admin"])} for row in self.database.rows(sql)]
 
     def credentials(self, name: str) -> tuple[int, str] | None:
@@ -2871,22 +2948,27 @@ class Accounts:
             raise NotFound(f"There is no account {name}.")
         return found[0]
 
-    def change(
-        self,
-        account: int,
-        password: str | None = None,
-        admin: bool | None = None,
-        keep: str = "",
-    ) -> str:
-        """Change its password, which ends all sessions but the one with the id `keep`,
-        and make it an admin or a member. Return its name. Raises as `remove` does."""
+    def change(self, account: int, changes: Row, keep: str = "") -> str:
+        """Change an account's "password" (its hash), which ends all sessions but the
+        one with the id `keep`, make it an "admin" or a member, and give it an "age", or
+        with None none. What it queued and no longer sees is cancelled. Return its name.
+        Raises as `remove` does.
+
+        :raises Conflict: also where an admin would get an age.
+        """
+        values = {"password": None, "admin": None, "age": None, **changes}
+        values |= {"id": account, "has_age": "age" in changes}
         with self.database.writing() as db:
-            sql = "UPDATE accounts SET password = coalesce(?, password),"
-            sql += " admin = coalesce(?, admin) WHERE id = ?"
-            name = self._change(db, sql, (password, admin, account))
-            if password is not None:
+            sql = "UPDATE accounts SET password = coalesce(:password, password),"
+            sql += " admin = coalesce(:admin, admin), age = iif(:has_age, :age, age)"
+            name = self._change(db, f"{sql} WHERE id = :id", values)
+            sql = "SELECT 1 FROM accounts WHERE id = :id AND admin AND :age NOT NULL"
+            if db.execute(sql, values).fetchone():
+                raise Conflict("admin_sees_all")
+            if values["password"] is not None:
                 sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
                 db.execute(sql, (account, keep))
+            db.execute(CANCEL_UNSEEN, (self.database.time(),))
         return name
 
     def remove(self, account: int) -> str:
@@ -2901,7 +2983,7 @@ class Accounts:
             return self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
 
     @staticmethod
-    def _change(db: sqlite3.Connection, sql: str, values: tuple[Any, ...]) -> str:
+    def _change(db: sqlite3.Connection, sql: str, values: Values) -> str:
         row = db.execute(f"{sql} RETURNING name", values).fetchone()
         if row is None:
             raise NotFound("no_account")
@@ -2990,9 +3072,9 @@ class Accounts:
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
         row = self.database.row(
-            "SELECT account, name, admin, keys.id AS credential,"
-            " last_used_at IS NULL OR unused_since < ? AS is_news FROM keys"
-            " JOIN accounts ON accounts.id = account"
+            "SELECT account, name, admin, age, keys.id AS credential,"
+            " last_used_at IS NULL OR unused_since < ? AS is_news"
+            " FROM keys JOIN viewers USING (account)"
             " WHERE (digest = ? OR keys.id = ?) AND unused_since >= ?",
             (
                 self.database.time(LOGIN_KEY_DAYS),
@@ -3019,8 +3101,8 @@ class Accounts:
 
     def session_holder(self, digest: bytes) -> Caller | None:
         row = self.database.row(
-            "SELECT account, name, admin, sessions.id AS credential FROM sessions"
-            " JOIN accounts ON accounts.id = account"
+            "SELECT account, name, admin, age, sessions.id AS credential FROM sessions"
+            " JOIN viewers USING (account)"
             " WHERE digest = ? AND dated_at >= ?",
             (digest, self.database.time(SESSION_DAYS)),
         )
@@ -3070,10 +3152,12 @@ class Entries:
         self.database = database
         self.icons = Icons(self)
 
-    def version(self) -> int:
-        """Return a number that goes up with every change of the list."""
-        sql = "SELECT value FROM counters WHERE name = 'list'"
-        return int(self.database.value(sql))
+    def version(self, age: int = EVERYTHING) -> int:
+        """Return a number that goes up with every change of the list, also of the ages
+        of titles if it is the list of an account with an age."""
+        sql = "SELECT sum(value) FROM counters WHERE name IN ('list', ?)"
+        name = "list" if age == EVERYTHING else "ages"
+        return int(self.database.value(sql, (name,)))
 
     def _new(self) -> Row:
         """Return columns that are the same in all new entries."""
@@ -3087,37 +3171,43 @@ class Entries:
             yield db
             if listed:
                 db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
+            db.execute(CANCEL_UNSEEN, (self.database.time(),))
 
-    def list_json(self, for_page: bool = False) -> bytes:
+    def list_json(self, age: int, for_page: bool = False) -> bytes:
         """Return the entries that can be downloaded now, by name, as a JSON array.
         SQLite makes all of it, while other threads go on.
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        entries = self.database.value(PAGE_LIST if for_page else LIST)
+        entries = self.database.value(PAGE_LIST if for_page else LIST, {"age": age})
         return b"[%b]" % (entries or b"")
 
-    def get(self, entry: str) -> dict[str, Any]:
-        """Return the Entry of the interface.
+    def get(self, entry: str, age: int, credential: str = "") -> dict[str, Any]:
+        """Return the Entry of the interface, also a hidden one that is to be sent to
+        the device with this key.
 
         :raises NotFound: there is none that can be downloaded now.
         """
-        sql = "SELECT entry_json FROM answers WHERE id = ? AND state = 'here'"
-        text = self.database.value(sql, (entry,))
+        sql = f"""
+            SELECT entry_json FROM answers WHERE id = :entry AND state = 'here' AND
+            ({SEEN} OR id IN (SELECT entry FROM queue WHERE device = :key AND is_open))
+        """
+        values = {"entry": entry, "age": age, "key": credential}
+        text = self.database.value(sql, values)
         if text is None:
             raise NotFound("no_entry")
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def details(self, entry: str) -> dict[str, Row]:
+    def details(self, entry: str, age: int) -> dict[str, Row]:
         """Return the "entry" of the interface with its state, and what the "file" tells
         of what an admin may change.
 
         :raises NotFound: there is none, or its file is gone.
         """
         sql = "SELECT entries.*, entry_json FROM entries JOIN answers USING (id)"
-        sql += " WHERE id = ? AND entries.state != 'gone'"
-        row = self.database.row(sql, (entry,))
+        sql += f" WHERE id = :id AND entries.state != 'gone' AND {SEEN}"
+        row = self.database.row(sql, {"id": entry, "age": age})
         if row is None:
             raise NotFound("no_entry")
         row["facts"] = json.loads(row["facts"])
@@ -3163,18 +3253,22 @@ class Entries:
             " FROM entries ORDER BY rowid"
         )
 
-    def on_console(self, entry: str | None = None, name: str = "") -> list[Row]:
+    def on_console(
+        self, age: int, entry: str | None = None, name: str = ""
+    ) -> list[Row]:
         """Return what a console address has, by file name: all, or this entry, or what
         has this file name."""
-        sql = "SELECT id, type, source, file_type, size, file_name FROM entries"
-        sql += " WHERE state = 'here'" + (" AND id = :entry" if entry else "")
+        sql = "SELECT id, type, source, file_type, size, file_name FROM parts"
+        sql += f" WHERE state = 'here' AND {SEEN}"
+        sql += " AND id = :entry" if entry else ""
         sql += (" AND file_key = :key" if name else "") + " ORDER BY file_key"
-        return self.database.rows(sql, {"entry": entry, "key": name.casefold()})
+        values = {"age": age, "entry": entry, "key": name.casefold()}
+        return self.database.rows(sql, values)
 
-    def count(self) -> int:
+    def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
-        sql = "SELECT count(*) FROM entries WHERE state = 'here'"
-        return int(self.database.value(sql))
+        sql = f"SELECT count(*) FROM parts WHERE state = 'here' AND {SEEN}"
+        return int(self.database.value(sql, {"age": age}))
 
     def file_counts(self) -> dict[str, int]:
         """Return how many files are here, by library folder."""
@@ -3198,6 +3292,36 @@ class Entries:
             rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
             write_entries(db, rows)
         return old
+
+    def ages(self) -> dict[str, int]:
+        """Return the ages that admins gave, by title."""
+        rows = self.database.rows("SELECT title, age FROM ages")
+        return {row["title"]: row["age"] for row in rows}
+
+    def ages_version(self) -> int:
+        """Return a number that goes up with every change of the ages."""
+        sql = "SELECT value FROM counters WHERE name = 'ages'"
+        return int(self.database.value(sql))
+
+    def set_ages(self, titles: Sequence[str], age: int | None) -> None:
+        """Let accounts of this age on see these titles, or with None nobody who has an
+        age. What such accounts queued and no longer see is cancelled.
+
+        :raises NotFound: there is no such title.
+        """
+        values = {"titles": json.dumps(titles), "age": age}
+        sql = "SELECT value FROM json_each(:titles)"
+        with self.changing(listed=False) as db:
+            if db.execute(
+                f"{sql} WHERE value NOT IN (SELECT title FROM entries)", values
+            ).fetchone():
+                raise NotFound("no_title")
+            db.execute(f"DELETE FROM ages WHERE title IN ({sql})", values)
+            if age is not None:
+                db.execute(
+                    f"INSERT INTO ages SELECT DISTINCT value, :age FROM ({sql})", values
+                )
+            db.execute("UPDATE counters SET value = value + 1 WHERE name = 'ages'")
 
     # Files
 
@@ -3363,10 +3487,11 @@ class Icons:
     def __init__(self, entries: Entries) -> None:
         self.entries, self.database = entries, entries.database
 
-    def of(self, entry: str) -> bytes:
+    def of(self, entry: str, age: int) -> bytes:
         """Return a JPEG or PNG. :raises NotFound: there is none of this entry."""
-        sql = "SELECT image FROM icons JOIN parts ON digest = icon WHERE id = ?"
-        image: bytes | None = self.database.value(sql, (entry,))
+        sql = "SELECT image FROM icons JOIN parts ON digest = icon WHERE id = :id"
+        values = {"id": entry, "age": age}
+        image: bytes | None = self.database.value(f"{sql} AND {SEEN}", values)
         if image is None:
             raise NotFound("The entry has no icon.")
         return image
@@ -3485,12 +3610,13 @@ class Devices:
         return str(row["id"])
 
     def change(self, device: str, changes: Row, account: int | None = None) -> str:
-        """Change a device of the account, or with None of any: "name", "shared" and, of
-        one that this server serves, "target", "user" and "password". A new target has
-        neither user nor password unless they are given too. What others queued for one
-        that is no longer shared waits without it. Return its name.
+        """Change a device of the account, or with None of any: "name", "shared", the
+        "account" that it belongs to and, of one that this server serves, "target",
+        "user" and "password". A new target has neither user nor password unless they
+        are given too. What others queued for one that is not shared waits without it.
+        Return its name.
 
-        :raises NotFound: there is no such device.
+        :raises NotFound: there is no such device, or no account that is to have it.
         :raises Conflict: the name is taken, or a client serves the device.
         """
         values = {name: changes.get(name) for name in DEVICE_CHANGES}
@@ -3508,13 +3634,15 @@ class Devices:
                 " user = coalesce(:user, iif(:target != address, '', user)),"
                 " password ="
                 " coalesce(:password, iif(:target != address, '', password)),"
-                " address = coalesce(:target, address) WHERE id = :id AND is_device"
-                " AND account = coalesce(:account, account) RETURNING account, label",
-                {**values, "id": device, "account": account},
+                " address = coalesce(:target, address),"
+                " account = coalesce(:account, account) WHERE id = :id AND is_device"
+                " AND account = coalesce(:owner, account)"
+                " RETURNING account, label, shared",
+                {**values, "id": device, "owner": account},
             ).fetchone()
             if row is None:
                 raise NotFound("unknown_device", device)
-            if changes.get("shared") is False:
+            if not row["shared"]:
                 free_items(db, device, keep=row["account"])
         return str(row["label"])
 
@@ -3535,7 +3663,7 @@ class Devices:
         :raises Conflict: it does not wait, or the entry waits there already.
         """
         with self.database.writing() as db:
-            row = self.clients.item_of(db, account, item, admin)
+            row = self.clients.shown_item(db, account, item, admin)
             check_device(db, row["account"], device)
             if row["status"] != "pending":
                 raise Conflict("item_is_busy")
@@ -3671,8 +3799,9 @@ class Clients:
         # "+state" and "+place": a few open items are read, not all of the library.
         items = self.database.rows(
             "SELECT * FROM items WHERE is_open AND +state = 'here'"
-            " AND coalesce(device, sender) IN (?, ?) ORDER BY +place",
-            (account, key),
+            " AND coalesce(device, sender) IN (:account, :key)"
+            f" AND (device = :key OR {SEEN_BY}) ORDER BY +place",
+            {"account": account, "key": key},
         )
         for item in items:
             if client == item["client"] is not None and item["key"] in (None, key):
@@ -3757,6 +3886,16 @@ class Clients:
             return row
         raise NotFound("no_item")
 
+    def shown_item(
+        self, db: sqlite3.Connection, account: int, item: str, admin: bool
+    ) -> Row:
+        """Return an item as `item_of` does, if the account sees it. A client gets every
+        item that it asks for, and is told to stop one that was cancelled."""
+        sql = f"SELECT 1 FROM items WHERE id = :id AND {SEEN_ITEM}"
+        if not db.execute(sql, {"id": item, "account": account}).fetchone():
+            raise NotFound("no_item")
+        return self.item_of(db, account, item, admin)
+
     def check_item(self, account: int, item: str) -> None:
         """:raises NotFound: the account has no such item."""
         with self.database.reading() as db:
@@ -3796,7 +3935,8 @@ class Queue:
         """
         with self.database.writing() as db:
             check_device(db, account, device)
-            rows = db.execute(TITLE_ORDER, (json.dumps(entries),))
+            values = {"entries": json.dumps(entries), "account": account}
+            rows = db.execute(TITLE_ORDER, values)
             states = {row["id"]: row["state"] for row in rows}
             here = [entry for entry in states if states[entry] == "here"]
             done = db.execute(
@@ -3832,7 +3972,8 @@ class Queue:
             " AND (device = :device OR sent.account = :account"
             " AND device IN (coalesce(:device, device), ''))"
             " AND sent.version = parts.version) AS is_sent FROM parts"
-            " WHERE title = :title AND state != 'gone' AND surplus IS NULL",
+            " WHERE title = :title AND state != 'gone' AND surplus IS NULL"
+            f" AND {SEEN_BY}",
             {"account": account, "title": title, "device": device},
         )
         if not rows:
@@ -3866,9 +4007,9 @@ class Queue:
         items = self.database.rows(
             "SELECT id, entry, name, size, state, status, percent, bytes, speed, error,"
             " ended_at, device, key, freed_from, account, sender = :account AS is_own"
-            " FROM items WHERE is_open AND (sender = :account OR is_shared)"
+            f" FROM items WHERE is_open AND {SHOWN_ITEM}"
             " OR id IN (SELECT id FROM items"
-            " WHERE NOT is_open AND (sender = :account OR is_shared)"
+            f" WHERE NOT is_open AND {SHOWN_ITEM}"
             " ORDER BY ended_at DESC, place DESC LIMIT :finished) ORDER BY +place",
             {"account": account, "finished": finished},
         )
@@ -3886,19 +4027,19 @@ class Queue:
 
     def count_finished(self, account: int) -> int:
         """Return how many items that have ended the account may see."""
-        sql = "SELECT count(*) FROM items WHERE NOT is_open"
-        sql += " AND (sender = ? OR is_shared)"
-        return int(self.database.value(sql, (account,)))
+        sql = f"SELECT count(*) FROM items WHERE NOT is_open AND {SHOWN_ITEM}"
+        return int(self.database.value(sql, {"account": account}))
 
     def sent(self, account: int) -> list[Row]:
         """Return what the account has sent, and anybody to a device that the account
         may send to: entry, version, device, the sender's name and time."""
         return self.database.rows(
-            "SELECT entry, version, nullif(device, '') AS device, accounts.name AS"
+            "SELECT entry, sent.version, nullif(device, '') AS device, accounts.name AS"
             " account, sent_at FROM sent JOIN accounts ON accounts.id = account"
-            " WHERE account = :account OR device IN (SELECT id FROM keys"
-            " WHERE is_device AND (account = :account OR shared))"
-            " ORDER BY sent_at, entry, version",
+            f" JOIN parts ON parts.id = entry WHERE {SEEN_BY}"
+            " AND (account = :account OR device IN (SELECT id FROM keys WHERE is_device"
+            f" AND (account = :account OR shared AND {VIEWER} = {EVERYTHING})))"
+            " ORDER BY sent_at, entry, sent.version",
             {"account": account},
         )
 
@@ -3925,7 +4066,7 @@ class Queue:
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
         with self.database.writing() as db:
-            row = self.clients.item_of(db, account, item, admin)
+            row = self.clients.shown_item(db, account, item, admin)
             if "retry" not in QUEUE_STATUSES[row["status"]].next:
                 raise Conflict("item_is_open")
             replaces = row["replaces"] or way == "replace"
@@ -3934,7 +4075,7 @@ class Queue:
     def cancel(self, account: int, item: str, admin: bool = False) -> None:
         """:raises NotFound: no such item. :raises Conflict: it has ended."""
         with self.database.writing() as db:
-            row = self.clients.item_of(db, account, item, admin)
+            row = self.clients.shown_item(db, account, item, admin)
             events = QUEUE_STATUSES[row["status"]].next
             if "cancel" not in events:
                 raise Conflict("item_has_ended")
@@ -3943,9 +4084,10 @@ class Queue:
 
     def retry_failed(self, account: int) -> None:
         """Make the failed items pending again whose entries are not queued again."""
-        sql = "SELECT * FROM queue WHERE account = ? AND status = 'failed'"
+        sql = "SELECT * FROM queue WHERE id IN (SELECT id FROM items WHERE"
+        sql += f" sender = :account AND status = 'failed' AND {SEEN_BY})"
         with self.database.writing() as db:
-            for row in db.execute(sql, (account,)).fetchall():
+            for row in db.execute(sql, {"account": account}).fetchall():
                 with contextlib.suppress(Conflict):
                     update_item(db, dict(row), NEW_ITEM)
 
@@ -3961,7 +4103,7 @@ class Queue:
     def to_top(self, account: int, item: str, admin: bool = False) -> None:
         """Put an item before all others. :raises NotFound: there is no such item."""
         with self.database.writing() as db:
-            self.clients.item_of(db, account, item, admin)
+            self.clients.shown_item(db, account, item, admin)
             first = "UPDATE queue SET place = (SELECT min(place) - 1 FROM queue)"
             db.execute(first + " WHERE id = ?", (item,))
 
@@ -3973,7 +4115,7 @@ class Queue:
             " IS :device AND (device NOT NULL OR account = :account) ORDER BY place"
         )
         with self.database.writing() as db:
-            row = self.clients.item_of(db, account, item, admin)
+            row = self.clients.shown_item(db, account, item, admin)
             places = {
                 row["id"]: row["place"]
                 for row in self.progress.current(db.execute(sql, row))
@@ -4061,9 +4203,8 @@ class ConsoleAddresses:
         :raises NotFound: no client sends the item any more.
         """
         row = self.database.row(
-            "SELECT accounts.id AS account, accounts.name, admin, '' AS credential,"
-            " item, entry, status FROM addresses"
-            " JOIN accounts ON accounts.id = addresses.account"
+            "SELECT viewers.*, '' AS credential, item, entry, status FROM addresses"
+            " JOIN viewers ON viewers.account = addresses.account"
             " LEFT JOIN queue ON queue.id = item WHERE digest = ?",
             (digest,),
         )
@@ -4890,7 +5031,8 @@ class Inbox:
         """Return which files a caller may add. :raises NotFound, Forbidden: none."""
         if not self.path:
             raise NotFound("no_inbox")
-        if not caller.admin and self.settings.inbox_for == "admins":
+        is_for_all = self.settings.inbox_for != "admins" and caller.age == EVERYTHING
+        if not caller.admin and not is_for_all:
             raise Forbidden("admins_only")
         return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
 
@@ -6050,8 +6192,9 @@ def summary(changes: Changes, growing: int) -> str:
     return ", ".join(texts) or "nothing changed"
 
 
-def scan_state(scanner: Scanner) -> dict[str, Any]:
-    """Return what is known of scans and of the library folders."""
+def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
+    """Return what is known of scans and of the library folders: to those who do not see
+    every title neither folders, nor how many files are in them."""
     is_asked = scanner.is_asked()  # first: what it has found is there then
     state = vars(scanner.state).copy()  # the scanner's thread changes it
     watched, problems, scanned, _ = map(
@@ -6071,6 +6214,8 @@ def scan_state(scanner: Scanner) -> dict[str, Any]:
         }
         for path in scanner.folders
     ]
+    if age != EVERYTHING:
+        return {**vars(ScanState()), "asked": is_asked, "folders": []}
     state |= {"asked": is_asked, **coded(state["problem"])}
     return {**state, "folders": folders}
 
@@ -7092,7 +7237,8 @@ MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_OFFERED = 50  # queue items at once
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
-MAX_INDEXES = 4  # console addresses whose index.json is kept
+MAX_INDEXES = 10  # console addresses whose index.json is kept
+VIEWS = len(AGES) + 1  # kinds of lists: one of every title, and one of each age
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
@@ -7199,20 +7345,22 @@ def http_error(error: bottle.HTTPError) -> bytes:
 
 
 class Latest(Generic[T]):
-    """What is made of the latest version of something, by the arguments of `make`: once
-    for each version. Other calls for it wait meanwhile, since an answer must not be
-    older than its call. The `most` that were asked for last are kept."""
+    """What is made of the latest version of something, by the arguments of `make`, of
+    which `version` has the first: once for each version. Other calls for it wait
+    meanwhile, since an answer must not be older than its call. The `most` that were
+    asked for last are kept."""
 
     def __init__(
-        self, version: Callable[[], Any], make: Callable[..., T], most: int = 1
+        self, version: Callable[[int], Any], make: Callable[..., T], most: int = 1
     ) -> None:
         self._version, self._make, self._most = version, make, most
         self._made: dict[tuple[Any, ...], tuple[Any, T]] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, *key: Any) -> T:
+    def __call__(self, first: int, *more: Any) -> T:
+        key = first, *more
         with self._lock:
-            version, known = self._version(), self._made.pop(key, None)
+            version, known = self._version(first), self._made.pop(key, None)
             if known is None or known[0] != version:
                 known = version, self._make(*key)
             self._made[key] = known
@@ -7273,6 +7421,7 @@ class Web:
         self.consoles = Consoles(store)
         self.guesses, self.passwords = Guesses(), Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
+        self.list = Latest(store.entries.version, self._read_list, most=2 * VIEWS)
         owners: list[Any] = [kind(self) for kind in Calls.__subclasses__()]
         owners += [store.accounts, store.entries, store.queue, store.addresses]
         owners += [store.devices, scanner]
@@ -7288,6 +7437,13 @@ class Web:
             owner = owner_of.get(inspect.unwrap(rule.answer), self)
             answer = functools.partial(self._answer, rule, owner)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
+
+    def _read_list(self, age: int, for_page: bool) -> "Body":
+        content = b'{"entries": %b}\n' % self.store.entries.list_json(age, for_page)
+        tag = f"{PROCESS}-{self.store.entries.version():x}"
+        if age != EVERYTHING:  # a version tells of changes of what is hidden
+            tag = f"{age}-{content_digest(content)}"
+        return Body(content, tag, level=1)
 
     def runs(self, method: str, path: str) -> str:
         """Return the name of the threads that answer a call, as its route says."""
@@ -7348,7 +7504,7 @@ class Web:
         """:raises BadKey: the caller cannot read the file that has the token."""
         if hash_token(sent_key() or "") != hash_token(self.token):
             raise BadKey("The token is not that of this service.")
-        return Caller(0, "", True, "")  # an admin without a queue
+        return Caller(0, "", True, EVERYTHING, "")  # an admin without a queue
 
     def _admit_console(self) -> Caller:
         """Return whose console address or Basic authentication this is. Other
@@ -7486,6 +7642,7 @@ class Calls:
         self.devices = web.store.devices
         self.addresses = web.store.addresses
         self.consoles, self.passwords = web.consoles, web.passwords
+        self.list = web.list
         self.settings = web.settings
         self.scanner = web.scanner
         self.inbox = web.inbox
@@ -7523,6 +7680,8 @@ class SignInCalls(Calls):
         account: Row | None = None
         if caller:
             account = {"name": caller.name, "admin": caller.admin}
+            if caller.age != EVERYTHING:
+                account["age"] = caller.age
             with contextlib.suppress(NotFound, Forbidden):
                 account["inbox"] = self.inbox.facts(caller)
         needs_setup = not caller and not self.accounts.exist()
@@ -7585,7 +7744,8 @@ class SignInCalls(Calls):
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
         new = check_password(body["new"])
         self.passwords.check_own(caller, {"own_password": body["old"]})
-        self.accounts.change(caller.account, hash_password(new), keep=caller.credential)
+        changes = {"password": hash_password(new)}
+        self.accounts.change(caller.account, changes, keep=caller.credential)
         note(caller.name, "changed the own password")
 
     @route("GET /web/sessions", access="session")
@@ -7614,21 +7774,31 @@ class AccountCalls(Calls):
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
-        if body.get("admin"):
+        admin, age = body.get("admin", False), body.get("age")
+        if admin:
             self.passwords.check_own(caller, body)
-        account = self.accounts.add(name, password, body.get("admin", False))
-        role = "admin" if body.get("admin") else "member"
+        account = self.accounts.add(name, password, admin, age)
+        role = "admin" if admin else "member"
         note(caller.name, f"made the account {name}, {role}")
         return {"id": account}
 
     @route(f"POST {ONE_ACCOUNT}", "admin", ACCOUNT_CHANGES, "passwords")
     def edit_account(self, caller: Caller, body: dict[str, Any], account: str) -> None:
-        password = body.get("password")
-        new = None if password is None else hash_password(check_password(password))
-        self.passwords.check_own(caller, body)
-        keep = caller.credential
-        name = self.accounts.change(int(account), new, body.get("admin"), keep)
+        changes = {name: body[name] for name in body.keys() - OWN_PASSWORD}
+        if "password" in body:
+            changes["password"] = hash_password(check_password(body["password"]))
+        if changes.keys() - AGE:
+            self.passwords.check_own(caller, body)
+        name = self.accounts.change(int(account), changes, keep=caller.credential)
         note(caller.name, f"changed the account {name} ({changed(body)})")
+
+    @route(f"POST {ONE_ACCOUNT}/dir", access="admin")
+    def make_address(self, caller: Caller, account: str) -> dict[str, Any]:
+        token = new_token()
+        self.addresses.set_browse_token(int(account), token)
+        name = self.accounts.name_of(int(account))
+        note(caller.name, f"made a console address for {name}")
+        return {"token": token}
 
     @route(f"DELETE {ONE_ACCOUNT}", "admin", OWN_PASSWORD, "passwords")
     def remove_account(self, caller: Caller, body: Row, account: str) -> None:
@@ -7680,13 +7850,14 @@ class DeviceCalls(Calls):
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         client_module()
-        device = self.devices.add(caller.account, check_console(body))
+        account = body.pop("account", caller.account)
+        device = self.devices.add(account, check_console(body))
         note(caller.name, f"made the device {body['name']!r}, {device}")
         return {"device": device}
 
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
-        if CONSOLE.keys() & body and not caller.admin:
+        if body.keys() - {"name", "shared"} and not caller.admin:
             raise Forbidden("admins_only")
         account = None if caller.admin else caller.account
         name = self.devices.change(device, check_console(body), account)
@@ -7716,7 +7887,6 @@ class LibraryCalls(Calls):
     def __init__(self, web: Web) -> None:
         super().__init__(web)
         self.backups, self.health_state = web.backups, web.health.state
-        self._list = Latest(self.entries.version, self._read_list, most=2)
 
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
@@ -7727,12 +7897,8 @@ class LibraryCalls(Calls):
     @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
-        return self._list(bottle.request.path == "/web/entries").answer(JSON_HEADERS)
-
-    def _read_list(self, for_page: bool) -> "Body":
-        tag = f"{PROCESS}-{self.entries.version():x}"
-        content = b'{"entries": %b}\n' % self.entries.list_json(for_page)
-        return Body(content, tag, level=1)
+        for_page = bottle.request.path == "/web/entries"
+        return self.list(caller.age, for_page).answer(JSON_HEADERS)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
@@ -7740,12 +7906,13 @@ class LibraryCalls(Calls):
         # waitress removes this header from calls that the trusted proxy did not make.
         is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
         accel = self.settings.accel_redirect if is_behind_proxy else ""
-        return self.content(self.entries.get(entry_id), accel=accel)
+        entry = self.entries.get(entry_id, caller.age, caller.credential)
+        return self.content(entry, accel=accel)
 
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         cached = {"Cache-Control": "private, max-age=31536000, immutable"}
-        image = self.entries.icons.of(entry_id)
+        image = self.entries.icons.of(entry_id, caller.age)
         headers = {**JSON_HEADERS, "Content-Type": image_type(image), **cached}
         return conditional(image, headers)
 
@@ -7769,7 +7936,15 @@ class LibraryCalls(Calls):
     @route("GET /web/scan", access="session")
     @route("GET /web/check/scan", access="token")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
-        return scan_state(self.scanner)
+        return scan_state(self.scanner, caller.age)
+
+    @route("GET /web/ages", access="admin")
+    def ages(self, caller: Caller) -> dict[str, Any]:
+        return {"ages": self.entries.ages()}
+
+    @route("POST /web/ages", access="admin", fields=TITLE_AGES)
+    def set_ages(self, caller: Caller, body: dict[str, Any]) -> None:
+        self.entries.set_ages(body["titles"], body["age"])
 
     @route("GET /web/check", access="token")
     @route("GET /web/status", access="admin")
@@ -7777,7 +7952,8 @@ class LibraryCalls(Calls):
     def status(self, caller: Caller) -> dict[str, Any]:
         items = self.queue.items(caller.account)
         counts = collections.Counter(row["status"] for row in items if row["is_own"])
-        told = {"version": __version__, "entries": self.entries.count()}
+        count = self.entries.count(caller.age)
+        told = {"version": __version__, "entries": count}
         told |= {"queue": {status: counts[status] for status in QUEUE_STATUSES}}
         return {**told, **self.health_state()} if caller.admin else told
 
@@ -7854,7 +8030,8 @@ class QueueCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        self._items = Latest(self.queue.version, self._read_items, MAX_QUEUES)
+        version = self.queue.version
+        self._items = Latest(lambda account: version(), self._read_items, MAX_QUEUES)
 
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -7920,12 +8097,18 @@ class QueueCalls(Calls):
         parts: dict[str, Any] = {
             "queue": self._items(caller.account, int(shown[0]) if shown else 100),
             "devices": self._page_devices(caller),
-            "scan": scan_state(self.scanner),
+            "scan": scan_state(self.scanner, caller.age),
             "sent": self.queue.sent_version(),
             "entries": self.entries.version(),
         }
+        if caller.age != EVERYTHING:  # versions tell of changes of what is hidden
+            parts["sent"] = self.queue.sent(caller.account)
+            parts["entries"] = self.list(caller.age, True).tag
+        if caller.admin:
+            parts["ages"] = self.entries.ages_version()
         known = re.findall("[0-9a-f]{16}", request_header("If-None-Match"))
-        texts = (json.dumps([PROCESS, part]).encode() for part in parts.values())
+        who = PROCESS, caller.account
+        texts = (json.dumps([who, part]).encode() for part in parts.values())
         tags = [content_digest(text)[:16] for text in texts]
         old = dict(zip(parts, known, strict=False))
         changed = [n for n, tag in zip(parts, tags, strict=True) if tag != old.get(n)]
@@ -8019,7 +8202,7 @@ class ConsoleCalls(Calls):
         return self.served.get(item, Served()).bytes
 
     def _item_address(self, item: str, entry: str, token: str) -> str | None:
-        found = self.entries.on_console(entry)
+        found = self.entries.on_console(EVERYTHING, entry)
         if not found or found[0]["type"] != "filepath":
             return None
         self.served.pop(item, None)
@@ -8048,39 +8231,41 @@ class ConsoleCalls(Calls):
 
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
+        # What an account is sent to its device it gets, whoever sent it.
+        age = EVERYTHING if caller.item else caller.age
         path = f"/dir{path}".removeprefix(caller.base)
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
         is_httpdirfs = request_header("User-Agent").startswith("HTTPDirFS")
         if (path == "" and not is_httpdirfs) or place == "index.json":
             base = base_url(self.settings) + caller.base
-            return conditional(self._index(base, caller.entry))
-        if "." not in place and place in (folders := self._folders(caller.entry)):
+            return conditional(self._index(age, base, caller.entry))
+        if "." not in place and place in (folders := self._folders(age, caller.entry)):
             if path.endswith("/"):
                 return directory_answer(folders[place])
             name = bottle.request.path.rpartition("/")[2]
             return json_answer(b"", 301, Location=f"{name}/")
         *folder, name = place.split("/")
         served = self.served[caller.item] if caller.item else None
-        for entry in self.entries.on_console(caller.entry, name or "/"):
+        for entry in self.entries.on_console(age, caller.entry, name or "/"):
             if folder in ([], [entry["file_type"]], ["all"]):
                 return self.content(entry, served)
         raise NotFound("There is no such file.")
 
-    def _folder_names(self, entry: str | None) -> dict[str, list[str]]:
+    def _folder_names(self, age: int, entry: str | None) -> dict[str, list[str]]:
         """Return the names in each folder: one folder for each file type, "all", and ""
         for the top folder. That does not list "all", or mirrors would copy files
         twice."""
         found: dict[str, list[str]] = {"all": []}
-        for row in self.entries.on_console(entry):
+        for row in self.entries.on_console(age, entry):
             if row["type"] == "filepath":
                 found["all"].append(row["file_name"])
                 found.setdefault(row["file_type"], []).append(row["file_name"])
         return {**found, "": [f"{kind}/" for kind in sorted(found) if kind != "all"]}
 
-    def _packages(self, base: str, entry: str | None) -> bytes:
+    def _packages(self, age: int, base: str, entry: str | None) -> bytes:
         """Return the list of packages in the form of Tinfoil's index.json."""
         files = []
-        for row in self.entries.on_console(entry):
+        for row in self.entries.on_console(age, entry):
             if row["file_type"] in PACKAGES:
                 name = urllib.parse.quote(row["file_name"], safe="")
                 is_file = row["type"] == "filepath"
@@ -8113,8 +8298,14 @@ add_verb("DELETE /web/sessions/<id>", "session", Accounts.end_session, "id accou
 add_verb("GET /web/keys", "session", Accounts.keys, "account", "keys")
 add_verb("GET /web/accounts", "admin", Accounts.all, "", "accounts")
 add_verb("GET /web/devices", "session", Devices.all, "name admin", "devices")
-add_verb("GET /api/entries/<entry_id>/info", "key", Entries.get, "entry_id", "entry")
-add_verb("GET /web/entries/<entry_id>", "session", Entries.details, "entry_id")
+add_verb(
+    "GET /api/entries/<entry_id>/info",
+    "key",
+    Entries.get,
+    "entry_id age credential",
+    "entry",
+)
+add_verb("GET /web/entries/<entry_id>", "session", Entries.details, "entry_id age")
 add_verb(
     "POST /web/entries/<entry_id>/undo", "admin", Entries.edit, "entry_id", "edits"
 )
@@ -15762,7 +15953,7 @@ class Notices:
 
 def status(web: Web) -> str:
     try:
-        entries, queued = web.store.entries.count(), web.store.queue.count()
+        entries, queued = web.store.entries.count(EVERYTHING), web.store.queue.count()
     except Problem as problem:  # the next beat may find the database well again
         return str(problem)
     return f"{entries} entries to download, {queued} items queued"
@@ -15961,6 +16152,16 @@ FROM_STDIN = argument(
 )
 
 
+def age_argument(text: str) -> int | None:
+    """Return an age, or None for "none". :raises ValueError: it is neither."""
+    if text not in ("none", *map(str, AGES)):
+        raise ValueError(f"is not one of {', '.join(map(str, AGES))}, none")
+    return None if text == "none" else int(text)
+
+
+AGE_ARGUMENT = argument_type(age_argument)
+
+
 def admins(store: Store) -> list[str]:
     """Return the names of the admins, the first one first."""
     return [user["name"] for user in store.accounts.all() if user["admin"]]
@@ -15971,13 +16172,18 @@ def admins(store: Store) -> list[str]:
     NAME,
     FROM_STDIN,
     argument("--admin", "make it an admin (default: only the first is one)", **FLAG),
+    argument(
+        "--age",
+        "it sees what is for this age: 3, 7, 12 or 16 (default: every title)",
+        type=AGE_ARGUMENT,
+    ),
 )
 def user_add(args: argparse.Namespace) -> None:
     """Create an account. The first one is an admin."""
     name = check_account_name(args.name)
     with open_store(args) as store:
         password = hash_password(read_password(args))
-        store.accounts.add(name, password, args.admin)
+        store.accounts.add(name, password, args.admin, args.age)
         role = "an admin" if name in admins(store) else "a member"
     print(f"Created the account {name}, {role}.")
 
@@ -15987,10 +16193,24 @@ def user_list(args: argparse.Namespace) -> None:
     """List the accounts."""
     with open_store(args) as store:
         rows = [
-            (user["name"], "admin" if user["admin"] else "member", user["created_at"])
+            (user["name"], role(user), user["age"] or "", user["created_at"])
             for user in store.accounts.all()
         ]
-    print_table(("NAME", "ROLE", "CREATED (UTC)"), rows, "There is no account yet.")
+    head = ("NAME", "ROLE", "AGE", "CREATED (UTC)")
+    print_table(head, rows, "There is no account yet.")
+
+
+def role(user: Row) -> str:
+    return "admin" if user["admin"] else "member"
+
+
+@command("user age", NAME, argument("age", "3, 7, 12, 16 or none", type=AGE_ARGUMENT))
+def user_age(args: argparse.Namespace) -> None:
+    """Let an account see what is for an age, or with none every title."""
+    with open_store(args) as store:
+        store.accounts.change(store.accounts.id_of(args.name), {"age": args.age})
+    what = "every title" if args.age is None else f"what is for {args.age}"
+    print(f"{args.name} sees {what}.")
 
 
 @command("user password", NAME, FROM_STDIN)
@@ -15998,7 +16218,8 @@ def user_password(args: argparse.Namespace) -> None:
     """Change the password of an account, and end its sessions."""
     with open_store(args) as store:
         account = store.accounts.id_of(args.name)
-        store.accounts.change(account, hash_password(read_password(args)))
+        password = hash_password(read_password(args))
+        store.accounts.change(account, {"password": password})
     print(f"Changed the password of {args.name}; all sessions ended.")
 
 
@@ -16052,7 +16273,13 @@ def key_revoke(args: argparse.Namespace) -> None:
     argument("name", "name of the device"),
     argument("target", f"where its console is: {TARGET_FORMS}"),
     argument("--share", "every account may send to it (default: its owner)", **FLAG),
-    argument("--account", "its owner (default: the first admin)", type=normalized),
+    argument(
+        "--for",
+        "its owner (default: the first admin)",
+        dest="account",
+        metavar="ACCOUNT",
+        type=normalized,
+    ),
     argument("--user", "name at the FTP server (default: none)", default=""),
     argument("--password-stdin", "read its password (default: none)", **FLAG),
 )

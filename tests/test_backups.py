@@ -111,7 +111,7 @@ def test_a_member_sees_no_backup(
 ) -> None:
     backups.make()
     store.accounts.add("ben", "hash", admin=True)
-    store.accounts.change(store.accounts.id_of("anna"), admin=False)
+    store.accounts.change(store.accounts.id_of("anna"), {"admin": False})
     signed_in.get("/web/status", status=403)
     own = {"own_password": PASSWORD}
     assert "error" in signed_in.post_json("/web/backup/file", own, status=403).json

@@ -432,9 +432,24 @@ def test_accounts_are_listed(anna: str, run: Run, data: pathlib.Path) -> None:
     with opened(data) as store:
         store.accounts.add("benjamin", "hash")
     head, *rows = run("user", "list").splitlines()
-    assert head == "NAME      ROLE    CREATED (UTC)"
+    assert head == "NAME      ROLE    AGE  CREATED (UTC)"
     assert [row[:18] for row in rows] == ["anna      admin   ", "benjamin  member  "]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", rows[0][18:])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", rows[0][23:])
+
+
+def test_an_account_has_an_age(
+    anna: str, run: Run, refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with typed(monkeypatch, PASSWORD.encode()):
+        words = ("user", "add", "ben", "--password-stdin")
+        assert run(*words, "--age", "7") == "Created the account ben, a member.\n"
+    assert "ben   member  7    " in run("user", "list")
+    assert run("user", "age", "ben", "12") == "ben sees what is for 12.\n"
+    assert "ben   member  12   " in run("user", "list")
+    assert run("user", "age", "ben", "none") == "ben sees every title.\n"
+    assert "ben   member       " in run("user", "list")
+    assert refused("user", "age", "anna", "7") == catalogd.say("admin_sees_all")
+    assert "'8' is not one of 3, 7, 12, 16, none" in refused("user", "age", "ben", "8")
 
 
 def test_an_empty_list_has_a_message(run: Run) -> None:
@@ -621,7 +636,7 @@ def test_a_console_is_added_for_the_server_to_serve(
     assert re.fullmatch(shown, row)
     assert refused("device", "add", "Attic", "lan://10.0.0.8").endswith("already.")
     assert "must be ftp://" in refused("device", "add", "Den", "10.0.0.8")
-    why = refused("device", "add", "Den", "lan://10.0.0.8", "--account", "no")
+    why = refused("device", "add", "Den", "lan://10.0.0.8", "--for", "no")
     assert why == "There is no account no."
 
 
@@ -667,7 +682,7 @@ def test_a_link_is_added_and_its_id_is_printed(
     words = "--name Alpha --size 7 --file-type .NSP --description words --version 2"
     identity = run("link", "add", "http://host/é?x=%20#y", *words.split()).strip()
     with opened(data) as store:
-        entry = store.entries.get(identity)
+        entry = store.entries.get(identity, catalogd.EVERYTHING)
     del entry["created_at"]
     assert entry == {
         "id": identity,
@@ -686,7 +701,7 @@ def test_the_defaults_of_a_link_come_from_its_address(
 ) -> None:
     identity = run("link", "add", "https://host/a.XCI?b.c", "--name", "A").strip()
     with opened(data) as store:
-        entry = store.entries.get(identity)
+        entry = store.entries.get(identity, catalogd.EVERYTHING)
     assert (entry["file_type"], entry["size"]) == ("xci", 0)
     assert entry["created_by"] == "scanner"  # as long as there is no admin
     assert entry["metadata"] == {"description": "", "version": ""}
@@ -702,7 +717,7 @@ def test_the_file_type_of_a_link_can_end_a_file_name(
     words = ["--name", "A", "--size", "7", "--file-type", file_type]
     identity = run("link", "add", "https://host/a", *words).strip()
     with opened(data) as store:
-        assert store.entries.get(identity)["file_type"] == stored
+        assert store.entries.get(identity, catalogd.EVERYTHING)["file_type"] == stored
 
 
 @pytest.mark.parametrize(
@@ -734,7 +749,7 @@ def test_a_blank_in_a_link_is_encoded(
 ) -> None:
     identity = run("link", "add", url, "--name", "A").strip()
     with opened(data) as store:
-        assert store.entries.get(identity)["source"] == stored
+        assert store.entries.get(identity, catalogd.EVERYTHING)["source"] == stored
 
 
 def test_a_link_to_a_host_with_a_blank_is_refused(refused: Run) -> None:
@@ -1125,7 +1140,7 @@ def test_a_running_service_scans_for_the_command(
     # The system may have told the service of the file before.
     assert run("scan") in ("1 added.\n", "nothing changed.\n")
     with opened(data) as store:
-        assert store.entries.count() == 1
+        assert store.entries.count(catalogd.EVERYTHING) == 1
 
 
 def test_a_scan_by_the_service_shows_how_far_it_is(ticking: None) -> None:

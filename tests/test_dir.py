@@ -41,7 +41,9 @@ def item(
     library.add("A game [v0].nsp", b"0123456789")
     scanner.scan()
     anna = store.accounts.id_of("anna")
-    store.queue.send(anna, json.loads(store.entries.list_json())[0]["id"])
+    store.queue.send(
+        anna, json.loads(store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
+    )
     item = str(store.clients.pending(anna)[0]["id"])
     store.clients.report(anna, item, {"status": "processing"})
     return item

@@ -93,7 +93,7 @@ def client(
     """A client with one file in its queue."""
     library.add("Café & more [0100AAAABBBB0000][v0].nsp", GAME)
     scanner.scan()
-    entry = json.loads(store.entries.list_json())[0]["id"]
+    entry = json.loads(store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
     store.queue.send(store.accounts.id_of("anna"), entry)
     return Client(serve(service))
 

@@ -16,7 +16,9 @@ from conftest import LONG_AGO, Library, add_folder
 
 
 def entries(store: catalogd.Store) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(store.entries.list_json())
+    found: list[dict[str, Any]] = json.loads(
+        store.entries.list_json(catalogd.EVERYTHING)
+    )
     return found
 
 

@@ -360,7 +360,7 @@ def test_a_library_is_scanned_without_the_functions_that_windows_lacks(
     )
     catalogd.notify("READY=1")
     store = catalogd.Store(data)
-    assert (store.entries.count(), store.queue.count()) == (2, 0)
+    assert (store.entries.count(catalogd.EVERYTHING), store.queue.count()) == (2, 0)
     store.close()
 
 
@@ -855,7 +855,7 @@ def behind_nginx(service: catalogd.Web, tmp_path: pathlib.Path) -> catalogd.Web:
 def download(
     url: str, store: catalogd.Store, key: str, headers: dict[str, str]
 ) -> http.client.HTTPResponse:
-    entry = json.loads(store.entries.list_json())[0]["id"]
+    entry = json.loads(store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
     call = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
     path = f"/api/download/{entry}?api_key={key}"
     call.request("GET", path, headers={**headers, "Connection": "close"})
@@ -914,7 +914,7 @@ def test_without_the_option_nginx_gets_the_bytes(
 ) -> None:
     library.add("Celeste.nsp", b"bytes")
     service.scanner.scan()
-    entry = json.loads(service.store.entries.list_json())[0]["id"]
+    entry = json.loads(service.store.entries.list_json(catalogd.EVERYTHING))[0]["id"]
     address = f"/api/download/{entry}?api_key={key}"
     answer = browser.get(address, headers={"X-Forwarded-For": "192.168.1.7"})
     assert answer.body == b"bytes"

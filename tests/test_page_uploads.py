@@ -243,9 +243,8 @@ def test_an_upload_goes_on_after_signing_in_again(
     held.pop().continue_()
     anna.unroute("**/web/uploads/*")
     see(anna, "You were signed out. Sign in again.")
-    store.accounts.change(
-        store.accounts.id_of("anna"), catalogd.hash_password(PASSWORD)
-    )
+    password = {"password": catalogd.hash_password(PASSWORD)}
+    store.accounts.change(store.accounts.id_of("anna"), password)
     anna.get_by_label("Name").fill("anna")
     anna.get_by_label("Password").fill(PASSWORD)
     button(anna, "Sign in").click()

@@ -674,7 +674,7 @@ def ids_by_name(store: catalogd.Store) -> dict[str, str]:
     """Id by file name, of what can be downloaded now."""
     return {
         os.path.basename(entry["source"]): entry["id"]
-        for entry in json.loads(store.entries.list_json())
+        for entry in json.loads(store.entries.list_json(catalogd.EVERYTHING))
     }
 
 
@@ -683,7 +683,7 @@ def test_a_scan_registers_files(
 ) -> None:
     path = library.add("Celeste [0100AAAABBBB0000][v65536].nsp", containers.nsp())
     scanner.scan()
-    (entry,) = json.loads(store.entries.list_json())
+    (entry,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
     assert entry == {
         "id": entry["id"],
         "name": "Celeste",
@@ -791,13 +791,13 @@ def test_an_entry_keeps_its_overrides_and_its_queue_through_a_move(
 ) -> None:
     path = library.add("a.nsp")
     scanner.scan()
-    (entry,) = json.loads(store.entries.list_json())
+    (entry,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
     store.entries.edit(entry["id"], {"name": "Mine", "description": "A note"})
     store.queue.send(1, entry["id"])
     (library.folder / "deep").mkdir()
     os.rename(path, library.folder / "deep" / "b.nsp")
     scanner.scan()
-    (after,) = json.loads(store.entries.list_json())
+    (after,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
     assert (after["id"], after["name"]) == (entry["id"], "Mine")
     assert after["metadata"]["description"] == "A note"
     assert [item["entry"] for item in store.clients.pending(1)] == [entry["id"]]
@@ -810,7 +810,7 @@ def test_a_rename_gives_the_name_of_the_new_file_name(
     scanner.scan()
     os.rename(path, library.folder / "Celeste [v0].nsp")
     scanner.scan()
-    (entry,) = json.loads(store.entries.list_json())
+    (entry,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
     assert (entry["name"], entry["metadata"]["patch"]) == ("Celeste", 0)
 
 
@@ -824,7 +824,7 @@ def test_a_removed_file_is_not_listed_and_comes_back_with_its_id(
     scanner.scan()
     assert "a.nsp" not in ids_by_name(store)
     with pytest.raises(catalogd.NotFound):
-        store.entries.get(before["a.nsp"])
+        store.entries.get(before["a.nsp"], catalogd.EVERYTHING)
     clock.now += 29 * 86400
     scanner.scan()
     library.add("deep/a.nsp", b"a.nsp")
@@ -934,7 +934,7 @@ def test_a_copy_to_another_library_and_a_removal_keep_the_id(
     clock.now += 60
     scanner.scan()
     assert ids_by_name(store)["b.nsp"] == before
-    assert store.entries.get(before)["source"] == copy
+    assert store.entries.get(before, catalogd.EVERYTHING)["source"] == copy
     old.add("a.nsp", b"content")  # and back: the copy's id has waited for it
     scanner.scan()
     assert len(ids_by_name(store)) == 3
@@ -1193,7 +1193,9 @@ def test_a_known_file_that_is_rewritten_stays_listed_meanwhile(
     clock.now += 1
     scanner.scan()
     assert ids_by_name(store) == before
-    assert store.entries.get(before["a.nsp"])["size"] == len(b"new content")
+    assert store.entries.get(before["a.nsp"], catalogd.EVERYTHING)["size"] == len(
+        b"new content"
+    )
 
 
 def test_a_file_from_the_future_is_watched_instead(
@@ -1290,10 +1292,10 @@ def test_icons_are_kept_and_dropped_with_their_entries(
     scanner.disks.images.max_bytes = 1
     scanner.scan()
     entry = ids_by_name(store)["a.nro"]
-    assert store.entries.icons.of(entry) == containers.JPEG
-    assert store.entries.get(entry)["metadata"]["icon"]
+    assert store.entries.icons.of(entry, catalogd.EVERYTHING) == containers.JPEG
+    assert store.entries.get(entry, catalogd.EVERYTHING)["metadata"]["icon"]
     with pytest.raises(catalogd.NotFound):
-        store.entries.icons.of(ids_by_name(store)["b.nsp"])
+        store.entries.icons.of(ids_by_name(store)["b.nsp"], catalogd.EVERYTHING)
     os.remove(path)
     scanner.scan()
     clock.now += 31 * 86400
@@ -1324,10 +1326,12 @@ def icon(store: catalogd.Store, name: str) -> bytes | None:
     """The icon of the entry with this file name. The list must tell the same of it."""
     entry = ids_by_name(store)[name]
     try:
-        image = store.entries.icons.of(entry)
+        image = store.entries.icons.of(entry, catalogd.EVERYTHING)
     except catalogd.NotFound:
         image = None
-    assert (image is None) == ("icon" not in store.entries.get(entry)["metadata"])
+    assert (image is None) == (
+        "icon" not in store.entries.get(entry, catalogd.EVERYTHING)["metadata"]
+    )
     return image
 
 
@@ -1543,7 +1547,7 @@ def test_covers_of_titles_come_change_and_go(
     library.add(f"games/{BASE}")
     library.add("images/other.txt")
     scanner.scan()
-    before = store.entries.list_json()
+    before = store.entries.list_json(catalogd.EVERYTHING)
     path = library.add("images/[0100ABCD00010000].jpg", JPEG)
     for number in range(50):
         library.add(f"images/01000000000{number:02}000.jpg", JPEG)
@@ -1560,7 +1564,7 @@ def test_covers_of_titles_come_change_and_go(
     os.remove(path)
     os.remove(library.folder / "games" / UPDATE)
     scanner.scan()
-    assert store.entries.list_json() == before
+    assert store.entries.list_json(catalogd.EVERYTHING) == before
     assert store.database.rows("SELECT * FROM icons") == []
 
 
@@ -1599,16 +1603,19 @@ def test_covers_come_change_and_go_while_their_files_are_not_opened(
     library.add("a.nro", containers.nro())
     library.add("b.nsp")
     scanner.scan()
-    before, entries = ids_by_name(store), store.entries.list_json()
+    before, entries = ids_by_name(store), store.entries.list_json(catalogd.EVERYTHING)
     images_only()
     cover = library.add("a.jpg", JPEG)
     scanner.scan()
     assert icon(store, "a.nro") == JPEG
-    metadata = store.entries.get(before["a.nro"])["metadata"]
+    metadata = store.entries.get(before["a.nro"], catalogd.EVERYTHING)["metadata"]
     library.add("a.jpg", JPEG + b"!")  # of the same time, and another size
     scanner.scan()
     assert icon(store, "a.nro") == JPEG + b"!"
-    assert store.entries.get(before["a.nro"])["metadata"]["icon"] != metadata["icon"]
+    assert (
+        store.entries.get(before["a.nro"], catalogd.EVERYTHING)["metadata"]["icon"]
+        != metadata["icon"]
+    )
     os.utime(cover, (LONG_AGO + 1, LONG_AGO + 1))
     with open(cover, "r+b") as opened:
         opened.write(b"nothing")
@@ -1617,7 +1624,10 @@ def test_covers_come_change_and_go_while_their_files_are_not_opened(
     os.remove(cover)
     scanner.scan()
     assert icon(store, "a.nro") == containers.JPEG
-    assert (ids_by_name(store), store.entries.list_json()) == (before, entries)
+    assert (ids_by_name(store), store.entries.list_json(catalogd.EVERYTHING)) == (
+        before,
+        entries,
+    )
     assert len(store.database.rows("SELECT * FROM icons")) == 1
 
 
@@ -1665,7 +1675,7 @@ def test_the_files_of_an_offline_disk_keep_their_covers(
     os.rename(library.folder, away)
     scanner.scan()
     assert not ids_by_name(store)
-    assert store.entries.icons.of(entry) == PNG
+    assert store.entries.icons.of(entry, catalogd.EVERYTHING) == PNG
     os.rename(away, library.folder)
     scanner.scan()
     assert icon(store, "a.nsp") == PNG
@@ -1968,7 +1978,7 @@ def newer(
 
 
 def with_newer_fact(store: catalogd.Store) -> set[str]:
-    entries = json.loads(store.entries.list_json())
+    entries = json.loads(store.entries.list_json(catalogd.EVERYTHING))
     return {entry["name"] for entry in entries if "newer" in entry["metadata"]}
 
 
@@ -1999,7 +2009,7 @@ def test_files_that_are_known_are_read_again_by_a_newer_reader_at_its_pace(
     assert batches == [2, 2, 1]
     assert min(pauses) >= newer.outdated_seconds
     assert len(with_newer_fact(store)) == 5
-    edited = store.entries.get(ids_by_name(store)["3.nsp"])
+    edited = store.entries.get(ids_by_name(store)["3.nsp"], catalogd.EVERYTHING)
     assert edited["metadata"]["description"] == "mine"
 
 

@@ -123,7 +123,8 @@ class Library:
 
 def ids(store: catalogd.Store) -> dict[str, str]:
     return {
-        entry["source"]: entry["id"] for entry in json.loads(store.entries.list_json())
+        entry["source"]: entry["id"]
+        for entry in json.loads(store.entries.list_json(catalogd.EVERYTHING))
     }
 
 

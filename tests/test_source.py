@@ -130,6 +130,7 @@ GET    /web/accounts                     admin
 POST   /web/accounts                     admin
 POST   /web/accounts/<account:re:[0-9]{1,18}> admin
 DELETE /web/accounts/<account:re:[0-9]{1,18}> admin
+POST   /web/accounts/<account:re:[0-9]{1,18}>/dir admin
 GET    /web/entries                      session
 GET    /web/download/<entry_id>          session
 GET    /web/keys                         session
@@ -165,6 +166,8 @@ POST   /web/links                        admin
 DELETE /web/links/<entry_id>             admin
 GET    /web/tidy                         admin
 GET    /web/status                       admin
+GET    /web/ages                         admin
+POST   /web/ages                         admin
 POST   /web/backup/file                  admin
 GET    /web/entries/<entry_id>           session
 POST   /web/entries/<entry_id>           admin

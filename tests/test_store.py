@@ -93,7 +93,10 @@ def add_file(store: catalogd.Store, name: str, **facts: Any) -> catalogd.KnownFi
 
 
 def listed(store: catalogd.Store) -> list[str]:
-    return [entry["name"] for entry in json.loads(store.entries.list_json())]
+    return [
+        entry["name"]
+        for entry in json.loads(store.entries.list_json(catalogd.EVERYTHING))
+    ]
 
 
 # Accounts
@@ -108,9 +111,9 @@ def test_the_first_account_is_an_admin_and_the_next_is_not(
     store.accounts.add("carl", "hash", admin=True)
     assert store.accounts.exist()
     assert store.accounts.all() == [
-        {"id": 1, "name": "anna", "admin": True, "created_at": NOW},
-        {"id": 2, "name": "ben", "admin": False, "created_at": NOW},
-        {"id": 3, "name": "carl", "admin": True, "created_at": NOW},
+        {"id": 1, "name": "anna", "admin": True, "age": None, "created_at": NOW},
+        {"id": 2, "name": "ben", "admin": False, "age": None, "created_at": NOW},
+        {"id": 3, "name": "carl", "admin": True, "age": None, "created_at": NOW},
     ]
 
 
@@ -133,7 +136,7 @@ def test_a_new_password_ends_all_sessions_but_the_one_to_keep(
         store.accounts.add_session(anna, secret, "browser")
     kept = store.accounts.session_holder(b"this")
     assert kept is not None
-    store.accounts.change(anna, "new hash", keep=kept.credential)
+    store.accounts.change(anna, {"password": "new hash"}, keep=kept.credential)
     assert store.accounts.credentials("anna") == (anna, "new hash")
     assert store.accounts.session_holder(b"this") == kept
     assert store.accounts.session_holder(b"other") is None
@@ -171,7 +174,7 @@ def test_the_last_admin_cannot_be_removed_while_there_are_others(
 
 def test_a_key_tells_who_holds_it(store: catalogd.Store, anna: int) -> None:
     key = store.accounts.add_key(anna, "switch", b"digest")
-    holder = catalogd.Caller(anna, "anna", True, key)
+    holder = catalogd.Caller(anna, "anna", True, catalogd.EVERYTHING, key)
     assert store.accounts.key_holder(b"digest") == holder
     assert store.accounts.key_holder(b"another") is None
 
@@ -433,7 +436,7 @@ def test_a_session_is_ended_by_its_own_account(
 
 def test_an_entry_has_the_shape_of_the_interface(store: catalogd.Store) -> None:
     add_file(store, "Céleste")
-    (entry,) = json.loads(store.entries.list_json())
+    (entry,) = json.loads(store.entries.list_json(catalogd.EVERYTHING))
     identity = entry.pop("id")
     assert entry == {
         "name": "Céleste",
@@ -445,7 +448,7 @@ def test_an_entry_has_the_shape_of_the_interface(store: catalogd.Store) -> None:
         "created_by": "scanner",
         "metadata": {"description": "", "version": "1"},
     }
-    assert store.entries.get(identity) == {"id": identity, **entry}
+    assert store.entries.get(identity, catalogd.EVERYTHING) == {"id": identity, **entry}
 
 
 def test_the_list_is_ordered_by_name_without_case(store: catalogd.Store) -> None:
@@ -465,14 +468,17 @@ def test_a_name_from_a_mac_is_listed_as_it_is_typed_elsewhere(
     assert listed(store) == [f"{typed} (games/{typed}.nsp)"] + [
         f"{typed} (games/{typed}/{typed}.nsp)"
     ]
-    assert [row["source"] for row in json.loads(store.entries.list_json())] == [
+    assert [
+        row["source"]
+        for row in json.loads(store.entries.list_json(catalogd.EVERYTHING))
+    ] == [
         f"/games/{typed}.nsp",
         f"/games/{mac}/{mac}.nsp",
     ]
 
 
 def test_without_entries_the_list_is_empty(store: catalogd.Store) -> None:
-    assert store.entries.list_json() == b"[]"
+    assert store.entries.list_json(catalogd.EVERYTHING) == b"[]"
 
 
 def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
@@ -495,9 +501,9 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
         (offline.id, offline.file, "sample", "offline", NOW, 3),
     ]
     assert listed(store) == ["Moved"]
-    assert store.entries.get(kept.id)["file_type"] == "xci"
+    assert store.entries.get(kept.id, catalogd.EVERYTHING)["file_type"] == "xci"
     with pytest.raises(catalogd.NotFound):
-        store.entries.get(gone.id)
+        store.entries.get(gone.id, catalogd.EVERYTHING)
 
 
 def test_a_file_that_is_back_keeps_its_facts(store: catalogd.Store) -> None:
@@ -533,7 +539,7 @@ def test_any_number_of_entries_is_written_at_once(store: catalogd.Store) -> None
         {"updated": [(row, row.file, None) for row in known]},
     ):
         store.entries.apply(catalogd.Changes(**changes))
-    assert store.entries.count() == 2000
+    assert store.entries.count(catalogd.EVERYTHING) == 2000
 
 
 def test_the_version_of_the_list_goes_up_with_each_change(
@@ -562,13 +568,13 @@ def test_overrides_go_over_the_file_facts_until_they_are_removed(
     store.entries.edit(known.id, {"name": "A", "version": "2"})
     store.entries.edit(known.id, {"description": "words"})
     assert listed(store) == ["A", "M"]
-    assert store.entries.get(known.id)["metadata"] == {
+    assert store.entries.get(known.id, catalogd.EVERYTHING)["metadata"] == {
         "description": "words",
         "version": "2",
     }
     store.entries.edit(known.id, None)
     assert listed(store) == ["M", "Z"]
-    assert store.entries.get(known.id)["metadata"] == {
+    assert store.entries.get(known.id, catalogd.EVERYTHING)["metadata"] == {
         "description": "",
         "version": "1",
     }
@@ -580,11 +586,13 @@ def test_details_are_read_at_once_so_that_no_link_can_go_meanwhile(
     statements: list[str] = []
     with store.database.reading() as db:
         db.set_trace_callback(statements.append)
-    assert store.entries.details(entry)["file"]["name"] == "Celeste"
+    assert (
+        store.entries.details(entry, catalogd.EVERYTHING)["file"]["name"] == "Celeste"
+    )
     assert len(statements) == 1
     store.entries.remove_link(entry)
     with pytest.raises(catalogd.NotFound):
-        store.entries.details(entry)
+        store.entries.details(entry, catalogd.EVERYTHING)
 
 
 def test_an_edit_of_nothing_is_refused(store: catalogd.Store) -> None:
@@ -602,12 +610,15 @@ def test_a_checksum_is_told_as_long_as_it_is_of_the_same_file(
     )
     store.entries.set_checksum(none._replace(sha256="0" * 64))
     assert store.entries.served_file(known.id).sha256 == "0" * 64
-    assert store.entries.get(known.id)["metadata"]["sha256"] == "0" * 64
+    assert (
+        store.entries.get(known.id, catalogd.EVERYTHING)["metadata"]["sha256"]
+        == "0" * 64
+    )
     store.entries.apply(
         catalogd.Changes(updated=[(known, file("/games/A.NSP", mtime=5), None)])
     )
     assert store.entries.served_file(known.id) == none._replace(mtime=5)
-    assert "sha256" not in store.entries.get(known.id)["metadata"]
+    assert "sha256" not in store.entries.get(known.id, catalogd.EVERYTHING)["metadata"]
 
 
 def test_only_files_that_are_here_have_checksums(
@@ -900,8 +911,8 @@ def test_what_is_asked_often_costs_the_same_in_a_large_library(
         "pending": lambda: store.clients.pending(anna),
         "progress": lambda: store.clients.report(anna, item, {"bytes_transferred": 1}),
         "items": lambda: store.queue.items(anna),
-        "entry": lambda: store.entries.get(file.id),
-        "details": lambda: store.entries.details(file.id),
+        "entry": lambda: store.entries.get(file.id, catalogd.EVERYTHING),
+        "details": lambda: store.entries.details(file.id, catalogd.EVERYTHING),
         "download": lambda: store.entries.served_file(file.id),
         "send": lambda: store.queue.send(anna, file.id),
         "edit": lambda: store.entries.edit(file.id, {"version": "2"}),
@@ -1580,7 +1591,7 @@ def test_many_reads_and_writes_at_once_lose_nothing(
         for _ in range(5):
             entry = add_link(store, f"{next(numbers):03}")
             store.queue.send(anna, entry)
-            assert store.entries.get(entry)["id"] == entry
+            assert store.entries.get(entry, catalogd.EVERYTHING)["id"] == entry
 
     at_once(8, work)
     assert listed(store) == [f"{number:03}" for number in range(40)]
@@ -1670,7 +1681,10 @@ def test_nothing_that_is_read_waits_for_a_writer(
     store.database._idle.clear()  # the first read opens a connection
     with another(store):
         assert store.accounts.key_holder(b"1") is not None
-        assert (store.entries.count(), store.clients.pending(anna)) == (0, [])
+        assert (
+            store.entries.count(catalogd.EVERYTHING),
+            store.clients.pending(anna),
+        ) == (0, [])
         with opened(store.database.folder) as other:
             assert other.accounts.exist()
 
@@ -1927,10 +1941,10 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
     queue.progress._reports["0b0c3827273f855c"]["reported"] = 0.0  # it was silent
     return {
         "now": store.database.clock(),
-        "list": json.loads(entries.list_json()),
+        "list": json.loads(entries.list_json(catalogd.EVERYTHING)),
         "page": [
             {"id": row["id"], "state": row["state"]}
-            for row in json.loads(entries.list_json(for_page=True))
+            for row in json.loads(entries.list_json(catalogd.EVERYTHING, for_page=True))
         ],
         "downloadable": [row for row in entries.by_age() if row.pop("state") == "here"],
         "files": [[row.id, *row.file[:6], *row[2:]] for row in entries.files()],
@@ -1946,8 +1960,8 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
             [known.id, known.path, known.size, known.mtime, known.sha256]
             for known in entries.served_files()
         ],
-        "counts": [entries.count(), queue.count()],
-        "icon": len(entries.icons.of(menu["id"])),
+        "counts": [entries.count(catalogd.EVERYTHING), queue.count()],
+        "icon": len(entries.icons.of(menu["id"], catalogd.EVERYTHING)),
         "items": {str(account): whole_items(store, account) for account in (anna, ben)},
         "pending": {
             str(account): store.clients.pending(account) for account in (anna, ben)
@@ -1969,10 +1983,19 @@ def whole_items(store: catalogd.Store, account: int) -> list[dict[str, Any]]:
 ITEM_FACTS = ("id", "entry", "name", "source", "size", "created_at", "place", "status")
 
 
+def drop_ages(answers: dict[str, Any]) -> None:
+    for who in ("key", "session", "address"):
+        facts = answers[who] or []
+        answers[who] = [fact for fact in facts if fact != catalogd.EVERYTHING]
+    for account in answers["accounts"]:
+        account.pop("age", None)
+
+
 def as_released(answers: dict[str, Any]) -> Any:
     """The answers without what differs: kinds, bases, names of parts, devices, when
     items ended, and what their clients last reported."""
     answers = json.loads(json.dumps(answers).replace("Celeste - Update 1", "Celeste"))
+    drop_ages(answers)
     items = [*answers["items"].values(), *answers["pending"].values()]
     for row in itertools.chain(*items, answers["pending of the client"]):
         for name in row.keys() - ITEM_FACTS:
@@ -2028,7 +2051,7 @@ def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
         anna = store.accounts.id_of("anna")
         entry = next(row for row in store.entries.by_age() if row["name"] == "Broken")
         store.entries.edit(entry["id"], {"name": "Whole"})
-        assert store.entries.get(entry["id"])["name"] == "Whole"
+        assert store.entries.get(entry["id"], catalogd.EVERYTHING)["name"] == "Whole"
         assert store.queue.send(anna, entry["id"])
         with pytest.raises(catalogd.NotFound):  # foreign keys are on again
             store.accounts.add_key(99, "nobody's", b"")
@@ -2052,15 +2075,20 @@ def test_a_later_store_gives_the_same_answers_when_it_is_upgraded(
         db.execute("UPDATE entries SET kind = 'base', title = '?'")  # and made again
     with upgraded(released, lambda: float(answers["now"])) as store:
         entries = store.entries
-        assert json.loads(entries.list_json()) == by_name(answers["list"])
-        pages = json.loads(entries.list_json(for_page=True))
+        assert json.loads(entries.list_json(catalogd.EVERYTHING)) == by_name(
+            answers["list"]
+        )
+        pages = json.loads(entries.list_json(catalogd.EVERYTHING, for_page=True))
         assert pages == by_name(answers["page"])
         assert by_name(entries.tidy()) == by_name(answers["tidy"])
         checksums = sorted(answers["checksums"], key=operator.itemgetter(1))
         assert [[*row[:6]] for row in entries.served_files()] == checksums
         for entry, told in answers["files"].items():
             name = unicodedata.normalize("NFC", told["name"])
-            assert entries.details(entry)["file"] == {**told, "name": name}
+            assert entries.details(entry, catalogd.EVERYTHING)["file"] == {
+                **told,
+                "name": name,
+            }
     assert is_whole(str(released / "catalogd.db"))
 
 
@@ -2305,7 +2333,9 @@ def test_a_backup_is_a_store(
     catalogd.copy_database(store.database.path, str(folder / "catalogd.db"))
     assert os.listdir(folder) == ["catalogd.db"]
     with opened(str(folder)) as restored:
-        assert restored.entries.get(entry) == store.entries.get(entry)
+        assert restored.entries.get(entry, catalogd.EVERYTHING) == store.entries.get(
+            entry, catalogd.EVERYTHING
+        )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
@@ -2460,7 +2490,10 @@ def test_a_full_disk_is_called_that_at_the_start(disk: pathlib.Path) -> None:
 
 
 def ids(store: catalogd.Store) -> set[str]:
-    return {entry["id"] for entry in json.loads(store.entries.list_json())}
+    return {
+        entry["id"]
+        for entry in json.loads(store.entries.list_json(catalogd.EVERYTHING))
+    }
 
 
 def fill(path: pathlib.Path) -> None:

@@ -49,7 +49,7 @@ class Titles:
 
     def page(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(
-            self.store.entries.list_json(for_page=True)
+            self.store.entries.list_json(catalogd.EVERYTHING, for_page=True)
         )
         return found
 
@@ -85,7 +85,7 @@ def test_an_entry_tells_its_kind_and_its_base(titles: Titles) -> None:
     titles.add(f"A [{UPDATE.lower()}][v131072].nsp", "B.nro", "C.nsp")
     rows = {
         row["name"]: row["metadata"]
-        for row in json.loads(titles.store.entries.list_json())
+        for row in json.loads(titles.store.entries.list_json(catalogd.EVERYTHING))
     }
     assert rows["A - Update 2"]["kind"] == "update"
     assert rows["A - Update 2"]["base_id"] == BASE

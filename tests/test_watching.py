@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linu
 
 def ids(store: catalogd.Store) -> dict[str, str]:
     """Ids by path, of what can be downloaded now."""
-    entries = json.loads(store.entries.list_json())
+    entries = json.loads(store.entries.list_json(catalogd.EVERYTHING))
     return {entry["source"]: entry["id"] for entry in entries}
 
 
@@ -85,7 +85,9 @@ def test_files_are_listed_renamed_and_removed_at_once(
         wait_for(lambda: ids(store).keys() == {new, path})
         wait_for(lambda: scanner.state.folders == {str(library.folder): 2})
         library.add("b.png", containers.PNG)
-        wait_for(lambda: "icon" in store.entries.get(before)["metadata"])
+        wait_for(
+            lambda: "icon" in store.entries.get(before, catalogd.EVERYTHING)["metadata"]
+        )
         os.remove(new)
         wait_for(lambda: ids(store).keys() == {path})
         shutil.rmtree(library.folder / "other")

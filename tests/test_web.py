@@ -61,7 +61,7 @@ def entry(library: Library, scanner: catalogd.Scanner, store: catalogd.Store) ->
     """The id of the entry of a file, which is `hello`."""
     library.add("Celeste [0100AAAABBBB0000][v65536].nsp", b"hello")
     scanner.scan()
-    return str(json.loads(store.entries.list_json())[0]["id"])
+    return str(json.loads(store.entries.list_json(catalogd.EVERYTHING))[0]["id"])
 
 
 @pytest.fixture
@@ -1168,7 +1168,7 @@ def test_a_new_password_begins_without_a_wait(
     """Also one that was set by another process, on the command line."""
     lock_out(browser)
     password = catalogd.hash_password("battery staple")
-    store.accounts.change(store.accounts.id_of("anna"), password)
+    store.accounts.change(store.accounts.id_of("anna"), {"password": password})
     sign_in(browser, "battery staple")
 
 
@@ -1386,7 +1386,9 @@ def test_an_action_that_makes_no_sense_is_409(
 
 def test_what_was_asked_for_last_is_made_once_for_each_version() -> None:
     version, made = [1], []
-    latest = catalogd.Latest(lambda: version[0], lambda key: made.append(key) or key, 2)
+    latest = catalogd.Latest(
+        lambda key: version[0], lambda key: made.append(key) or key, 2
+    )
     assert [latest(key) for key in "abaacb"] == [*"abaacb"]
     assert made == [*"abcb"]
     version[0] = 2

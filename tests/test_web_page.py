@@ -315,7 +315,7 @@ def test_the_page_is_told_what_has_changed_alone(
     signed_in: webtest.TestApp, store: catalogd.Store
 ) -> None:
     first = signed_in.get("/web/changes")
-    parts = {"queue", "devices", "scan", "sent", "entries"}
+    parts = {"queue", "devices", "scan", "sent", "entries", "ages"}
     assert first.json.keys() == {"success", *parts}
     assert first.headers["Cache-Control"] == "no-store"
     store.entries.add_link("http://x/a", 1, "", {"name": "A"}, "")

@@ -187,7 +187,7 @@ def built_alone(path: str) -> float:
     """Return the milliseconds of building the list."""
     with contextlib.closing(catalogd.Store(path)) as store:
         began = time.perf_counter()
-        store.entries.list_json()
+        store.entries.list_json(catalogd.EVERYTHING)
         return (time.perf_counter() - began) * 1000
 
 

@@ -96,7 +96,7 @@ class Callers:
             self.times[name].append(seconds(work))
 
     def _list(self) -> None:
-        self.store.entries.list_json()
+        self.store.entries.list_json(catalogd.EVERYTHING)
 
     def _post(self) -> None:
         self.store.clients.report(self.account, self.item, {"status": "processing"})

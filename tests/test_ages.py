@@ -1,0 +1,636 @@
+"""Accounts with an age, which see the titles that an admin gave an age up to their own:
+for them, hidden is missing.
+
+The cases come from the table of routes: a route with a variable or a field that is
+neither in NAMES nor in PLAIN fails here until somebody says what it names.
+"""
+
+import dataclasses
+import gzip
+import json
+import os
+import re
+import urllib.parse
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+from conftest import PASSWORD, Library
+from containers import PNG
+
+EVERYTHING = catalogd.EVERYTHING
+NAMES = {  # what a variable of a path, or a field of a body, names
+    **dict.fromkeys(("entry_id", "entries"), "entry"),
+    **dict.fromkeys(("title", "titles"), "title"),
+    **dict.fromkeys(("item", "queue_item_id", "queue_item_ids", "items"), "item"),
+    "path": "file",
+}
+PLAIN = {  # those that name nothing of the library
+    *("account", "age", "id", "device", "upload", "way", "before", "username"),
+    *("password", "old", "new", "code", "label", "keys", "devices", "addresses"),
+    *("admin", "name", "shared", "target", "user", "url", "size", "file_type"),
+    *("description", "version", "kind", "base_id", "modified", "status", "number"),
+    *("progress_percent", "bytes_transferred", "transfer_speed", "error_message"),
+    *("client", "release", "offered", "key", "own_password"),
+}
+VALUES = {"before": "2000-01-01T00:00:00", "status": "failed", "way": "retry"}
+VALUES |= {"admin": False, "age": 3, "size": 5, "kind": "base", "account": 1}
+SEEN, HIDDEN, MISSING = range(3)
+TITLES = ["0100AAAABBBB0000", "0100CCCCDDDD0000", "0100EEEEFFFF0000"]
+SECRETS = re.compile(rb"(?i)secret|0100ccccdddd|7654321|hushed")
+# A client may ask for an item of its own account that was cancelled, and is told so.
+TOLD_TO_STOP = {
+    "POST /api/send-queue/progress",
+    "POST /api/send-queue/update",
+    "POST /api/send-queue/<item>/address",
+    "GET /api/send-queue/<item>/address",
+}
+
+
+class World:
+    """anna, who is an admin, and her child of seven, who sees one title of several."""
+
+    def __init__(self, web: catalogd.Web, library: Library) -> None:
+        self.web, self.store, store = web, web.store, web.store
+        files = {
+            "Seen [0100AAAABBBB0000][v0].nsp": b"seen",
+            "Seen Update [0100AAAABBBB0800][v65536].nsp": b"seen update",
+            "Secret [0100CCCCDDDD0000][v0].nsp": b"S" * 7_654_321,
+            "Secret Update [0100CCCCDDDD0800][v65536].nsp": b"secret update",
+            "Hushed.nro": b"hushed",
+        }
+        for name, content in files.items():
+            library.add(name, content)
+        for name in [*files][::2][:2]:
+            library.add(name.replace(".nsp", ".png"), PNG)
+        web.scanner.scan()
+        facts = {"name": "Secret link", "description": "", "version": ""}
+        store.entries.add_link("http://x/secret.nsp", 9, "nsp", facts, "anna")
+        password = catalogd.hash_password(PASSWORD)
+        self.anna = store.accounts.add("anna", password)
+        self.kid = store.accounts.add("kid", password, age=7)
+        self.keys, self.devices, self.tokens = {}, {}, {}
+        for who, account in (("anna", self.anna), ("kid", self.kid)):
+            self.keys[who] = catalogd.new_key()
+            digest = catalogd.hash_token(self.keys[who])
+            name = f"{who}'s console"
+            device = store.accounts.add_key(account, name, digest, is_device=True)
+            store.devices.change(device, {"shared": True})
+            self.devices[who] = device
+            self.tokens[who] = catalogd.new_token()
+            store.addresses.set_browse_token(account, self.tokens[who])
+        self._queue()
+        names = ["Seen [0100AAAABBBB0000][v0].nsp", "Secret [0100CCCCDDDD0000][v0].nsp"]
+        self.named = {
+            "entry": [self.ids["Seen"], self.ids["Secret"], "0" * 16],
+            "title": TITLES,
+            "item": [*self.items, "0" * 16],
+            "file": [*names, "Nobody [0100EEEEFFFF0000][v0].nsp"],
+        }
+
+    def _queue(self) -> None:
+        store = self.store
+        rows = store.database.rows("SELECT id, name FROM entries")
+        self.ids = {row["name"]: row["id"] for row in rows}
+        seen, secret = self.ids["Seen"], self.ids["Secret"]
+        store.entries.set_ages(TITLES[:2], 7)
+        self.items = []
+        for entry in (seen, secret):  # the child sent both, and has queued both again
+            store.queue.send(self.kid, entry)
+            report = {"key": self.devices["kid"]}
+            for status in ("processing", "completed"):
+                item = store.queue.items(self.kid)[-1]["id"]
+                store.clients.report(self.kid, item, {**report, "status": status})
+            store.queue.send(self.kid, entry)
+            self.items.append(store.queue.items(self.kid)[-1]["id"])
+        store.entries.set_ages([TITLES[1]], 12)
+        for entry in (secret, self.ids["Hushed"]):
+            store.queue.send(self.anna, entry, self.devices["anna"])
+
+    def apps(self, access: str, who: str = "kid") -> list[webtest.TestApp]:
+        """Return a caller for each way to call: by session, key, Basic, or nothing."""
+        ways = {
+            "session": access in ("session", "admin", "key or session"),
+            "key": access in ("key", "key or session"),
+            "dir": access == "dir",
+            "open": access in ("open", "token"),
+        }
+        return [self.app(way, who) for way in ways if ways[way]]
+
+    def app(self, way: str, who: str = "kid") -> webtest.TestApp:
+        extra = {"REMOTE_ADDR": "192.168.1.9"}
+        app = webtest.TestApp(self.web.app, extra_environ=extra)
+        if way == "session":
+            body = {"username": who, "password": PASSWORD}
+            app.post_json("/web/login", body)
+        if way == "key":
+            app.authorization = ("Bearer", self.keys[who])
+        if way == "dir":
+            app.authorization = ("Basic", (who, self.keys[who]))
+        return app
+
+
+@pytest.fixture
+def world(
+    store: catalogd.Store, library: Library, settings: catalogd.Settings
+) -> World:
+    library.add("inbox/x.txt")
+    inbox = str(library.folder / "inbox")
+    settings = dataclasses.replace(settings, inbox=inbox, inbox_for="everyone")
+    web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+    return World(web, library)
+
+
+def variables(rule: catalogd.Route) -> list[str]:
+    return re.findall(r"<(\w+)", rule.path)
+
+
+def names_of(rule: catalogd.Route) -> list[str]:
+    return [*variables(rule), *(rule.fields or {})]
+
+
+def rule_id(rule: catalogd.Route) -> str:
+    return f"{rule.method} {rule.path}"
+
+
+def call(app: webtest.TestApp, rule: catalogd.Route, which: int, world: World) -> Any:
+    """Call a route with what is seen, hidden or missing."""
+
+    def value(name: str) -> Any:
+        if name in NAMES:
+            return world.named[NAMES[name]][which]
+        return VALUES.get(name, world.devices["kid"] if name == "device" else "1")
+
+    path = rule.path
+    for name in variables(rule):
+        text = f"/{value(name)}" if name == "path" else str(value(name))
+        pattern = rf"<{name}(?::re:(?:\(\?:.*?\)\?|[^<>]*))?>"
+        quoted = urllib.parse.quote(text)
+        path = re.sub(pattern, lambda found, text=quoted: text, path, count=1)
+    if rule.fields is None:
+        return app.request(path, method=rule.method, expect_errors=True)
+    body = {}
+    for name, field in rule.fields.items():
+        if name == "title" and "entries" in rule.fields:
+            continue  # one of the two: see the test of titles
+        if name in NAMES or field.required:
+            body[name] = [value(name)] if field.type is list else value(name)
+    return app.request(
+        path,
+        method=rule.method,
+        body=json.dumps(body).encode(),
+        content_type="application/json",
+        expect_errors=True,
+    )
+
+
+def content(answer: Any) -> bytes:
+    is_zipped = answer.headers.get("Content-Encoding") == "gzip"
+    return gzip.decompress(answer.body) if is_zipped else bytes(answer.body)
+
+
+def told(answer: Any, name: str) -> Any:
+    """Return what an answer tells, without the name that the call had."""
+    body = content(answer)
+    for text in (name, urllib.parse.quote(name)):
+        body = body.replace(text.encode(), b"NAME")
+    headers = {**answer.headers}
+    headers.pop("Content-Length", None)
+    headers.pop("Set-Cookie", None)
+    return answer.status, headers, body
+
+
+def test_each_variable_and_field_is_known() -> None:
+    names = {name for rule in catalogd.ROUTES for name in names_of(rule)}
+    assert names <= {*NAMES} | PLAIN
+
+
+NAMING = [rule for rule in catalogd.ROUTES if {*NAMES} & {*names_of(rule)}]
+
+
+@pytest.mark.parametrize("rule", NAMING, ids=rule_id)
+def test_hidden_is_missing(rule: catalogd.Route, world: World) -> None:
+    subject = next(NAMES[name] for name in names_of(rule) if name in NAMES)
+    for app in world.apps(rule.access):
+        hidden = call(app, rule, HIDDEN, world)
+        missing = call(app, rule, MISSING, world)
+        if rule_id(rule) in TOLD_TO_STOP:
+            assert hidden.status_int in (200, 409)
+            continue
+        one, other = world.named[subject][1:]
+        assert told(hidden, one) == told(missing, other)
+
+
+def test_what_is_seen_is_not_missing(world: World) -> None:
+    page, key = world.app("session"), world.app("key")
+    seen = world.ids["Seen"]
+    assert page.get(f"/web/entries/{seen}").json["entry"]["id"] == seen
+    assert key.get(f"/api/download/{seen}").body == b"seen"
+    assert key.get(f"/api/entries/{seen}/info").json["entry"]["id"] == seen
+    assert page.get(f"/web/icons/{seen}").body == PNG
+    for path in ("/dir/all/", "/dir/index.json"):
+        text = urllib.parse.unquote(world.app("dir").get(path).text)
+        assert world.named["file"][SEEN] in text
+    entries = key.get("/api/list").json["entries"]
+    assert [entry["id"] for entry in entries] == [seen, world.ids["Seen - Update 1"]]
+    assert page.get("/web/me").json["account"]["age"] == 7
+    assert key.get("/api/status").json["entries"] == 2
+
+
+def test_a_hidden_title_is_not_sent(world: World) -> None:
+    page = world.app("session")
+    hidden, missing = (
+        page.post_json("/web/send", {"title": title}, status=404)
+        for title in world.named["title"][1:]
+    )
+    assert hidden.body == missing.body
+    sent = page.post_json("/web/send", {"title": world.named["title"][SEEN]}).json
+    assert sent["added"] or sent["already"]
+
+
+READS = [
+    rule
+    for rule in catalogd.ROUTES
+    if rule.method == "GET" and rule.path != "/send_to_switch.py"
+]
+FOLDERS = ("", "/", "/all/", "/nsp/", "/nro/", "/index.json")
+
+
+def reads(world: World, rule: catalogd.Route) -> list[Any]:
+    """Return what the child gets of a route that changes nothing."""
+    found = []
+    for app in world.apps(rule.access):
+        if rule.access == "dir":
+            for base in ("/dir", f"/dir/{world.tokens['kid']}"):
+                found += [app.get(base + path, expect_errors=True) for path in FOLDERS]
+        else:
+            found.append(call(app, rule, SEEN, world))
+    return found
+
+
+@pytest.mark.parametrize("rule", READS, ids=rule_id)
+def test_no_answer_names_what_is_hidden(rule: catalogd.Route, world: World) -> None:
+    hidden = {id.encode() for name, id in world.ids.items() if "Seen" not in name}
+    for answer in reads(world, rule):
+        text = content(answer) + repr(answer.headers).encode()
+        assert not SECRETS.search(text)
+        assert not [entry for entry in hidden if entry in text]
+
+
+@pytest.mark.parametrize("path", ["/web/entries", "/web/changes", "/dir/index.json"])
+def test_an_etag_of_another_account_gives_no_304(path: str, world: World) -> None:
+    way = "dir" if path.startswith("/dir") else "session"
+    tag = world.app(way, "anna").get(path).headers["ETag"]
+    answer = world.app(way).get(path, headers={"If-None-Match": tag})
+    assert answer.status_int == 200 and answer.body
+    if path == "/web/changes":
+        assert {"queue", "devices", "scan", "sent", "entries"} < {*answer.json}
+
+
+def test_more_that_is_hidden_changes_no_answer(world: World, library: Library) -> None:
+    reading = [
+        rule
+        for rule in READS
+        if rule.access not in ("open", "token", "admin")
+        and rule.path not in ("/web/sessions", "/web/keys", "/web/devices")
+    ]
+
+    def answers() -> dict[str, Any]:
+        found = [answer for rule in reading for answer in reads(world, rule)]
+        return {answer.request.path: told(answer, "") for answer in found}
+
+    answers()  # the devices have called
+    before = answers()
+    for n in range(30):
+        name = f"Hushed {n} [0100{n:08x}0000][v0].nsp"
+        library.add(name, b"x" * (n + 1))
+    world.web.scanner.scan()
+    rows = world.store.database.rows("SELECT id FROM entries WHERE name GLOB 'Hushed*'")
+    for row in rows[::2]:
+        world.store.queue.send(world.anna, row["id"], world.devices["anna"])
+    world.store.entries.set_ages(["0100000000010000"], 12)
+    after = answers()
+    assert [path for path in before if after[path] != before[path]] == []
+
+
+def test_of_two_thousand_titles_one_is_seen(world: World, library: Library) -> None:
+    for n in range(2000):
+        library.add(f"Hushed {n} [0100{n:08x}0000][v0].nsp")
+    world.web.scanner.scan()
+    paths = ["/web/entries", "/web/changes", "/web/me", "/web/scan"]
+    for path in paths + [f"/dir/{world.tokens['kid']}{end}" for end in FOLDERS]:
+        answer = world.app("session").get(
+            path, headers={"Accept-Encoding": "gzip"}, expect_errors=True
+        )
+        assert not re.search(rb"(?i)hushed|secret|\b200\d\b", content(answer))
+    for path in ("/api/list", "/api/status", "/api/send-queue"):
+        text = world.app("key").get(path).text
+        assert not re.search(r"(?i)hushed|secret|\b200\d\b", text)
+
+
+def test_two_children_of_different_ages_see_different_titles(world: World) -> None:
+    store = world.store
+    store.accounts.add("teen", "", age=12)
+    for age, count in ((3, 0), (7, 2), (12, 4), (16, 4), (EVERYTHING, 6)):
+        assert len(json.loads(store.entries.list_json(age))) == count
+    store.entries.set_ages(["0100CCCCDDDD0000"], catalogd.NOT_FOR_CHILDREN)
+    assert len(json.loads(store.entries.list_json(16))) == 2
+
+
+def test_lists_are_kept_for_each_kind_of_view(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parent and child with all pages open rebuild nothing for each other."""
+    made = []
+    plain = catalogd.Entries.list_json
+
+    def counted(entries: catalogd.Entries, age: int, for_page: bool = False) -> bytes:
+        made.append((age, for_page))
+        return plain(entries, age, for_page)
+
+    monkeypatch.setattr(catalogd.Entries, "list_json", counted)
+    for _ in range(3):
+        for who in ("anna", "kid"):
+            world.app("session", who).get("/web/entries")
+            world.app("session", who).get("/web/changes")
+            world.app("key", who).get("/api/list")
+    assert sorted(made) == [(7, False), (7, True), (99, False), (99, True)]
+    world.store.entries.set_ages(["0100CCCCDDDD0000"], 3)  # changes no list of anna
+    tag = world.app("session", "anna").get("/web/entries").headers["ETag"]
+    world.app("session").get("/web/entries")
+    assert made[4:] == [(7, True)] and tag.strip('"').startswith(catalogd.PROCESS)
+
+
+# Ages, and what follows from them
+
+
+def seen_names(world: World, age: int = 7) -> set[str]:
+    rows = json.loads(world.store.entries.list_json(age))
+    return {row["name"] for row in rows}
+
+
+def test_a_new_part_of_a_title_has_its_age(world: World, library: Library) -> None:
+    library.add("Seen DLC [0100AAAABBBB1001][v0].nsp")
+    library.add("New [0100AAAACCCC0000][v0].nsp")
+    before = seen_names(world)
+    world.web.scanner.scan()
+    assert len(seen_names(world) - before) == 1
+
+
+def test_an_age_goes_along_when_an_entry_gets_an_id(world: World) -> None:
+    entries, hushed = world.store.entries, world.ids["Hushed"]
+    entries.set_ages([hushed], 7)
+    entries.edit(hushed, {"base_id": "0100AAAADDDD0000", "kind": "base"})
+    assert "Hushed" in seen_names(world)
+    assert entries.ages()["0100AAAADDDD0000"] == 7
+    entries.edit(hushed, {"base_id": "0100CCCCDDDD0000"})  # which others have
+    assert "Hushed" not in seen_names(world)
+    assert entries.ages()["0100CCCCDDDD0000"] == 12
+    entries.edit(hushed)
+    assert "Hushed" in seen_names(world)
+
+
+def test_an_undecided_title_stays_so_when_a_seen_entry_joins_it(world: World) -> None:
+    entries = world.store.entries
+    entries.set_ages(["0100CCCCDDDD0000"], None)
+    entries.edit(world.ids["Seen"], {"base_id": "0100CCCCDDDD0000"})
+    assert "Seen" not in seen_names(world)
+
+
+def test_an_age_outlives_files_that_go_and_come(world: World, library: Library) -> None:
+    path = library.folder / "Seen [0100AAAABBBB0000][v0].nsp"
+    content = path.read_bytes()
+    path.unlink()
+    world.web.scanner.scan()
+    assert "Seen" not in seen_names(world)
+    path.write_bytes(content)
+    os.utime(path, (1, 1))
+    world.web.scanner.scan()
+    assert "Seen" in seen_names(world)
+
+
+@pytest.mark.parametrize("way", ["taken away", "raised", "account"])
+def test_what_a_child_queued_ends_with_the_age(way: str, world: World) -> None:
+    """What runs ends as by Cancel; what an adult sent stays."""
+    store, title, seen = world.store, "0100AAAABBBB0000", world.ids["Seen"]
+    device = world.devices["kid"]
+    key, nobody = world.app("key"), world.app("open")
+    item = {"queue_item_id": world.items[SEEN]}
+    key.post_json("/api/send-queue/progress", {**item, "status": "processing"})
+    address = key.post_json(f"/api/send-queue/{world.items[SEEN]}/address", {}).json
+    path = urllib.parse.urlsplit(address["address"]).path
+    assert nobody.get(path).status_int == 200
+    store.queue.send(world.anna, seen, device)
+    if way == "account":
+        store.accounts.change(world.kid, {"age": 3})
+    else:
+        store.entries.set_ages([title], None if way == "taken away" else 12)
+    stopped = key.post_json("/api/send-queue/progress", item, status=409).json
+    assert stopped["message"] == "The item is cancelled."
+    key.post_json("/api/send-queue/progress", {**item, "status": "failed"}, status=200)
+    assert nobody.get(path, expect_errors=True).status_int == 404
+    kept = [row for row in store.queue.items(world.kid) if row["is_own"]]
+    assert kept == []
+    (adults,) = key.get("/api/send-queue").json["queue"]
+    assert adults["entry_id"] == seen
+
+
+def test_an_entry_that_joins_a_hidden_title_is_cancelled(world: World) -> None:
+    entries = world.store.entries
+    entries.edit(world.ids["Seen"], {"base_id": "0100CCCCDDDD0000"})
+    assert world.app("key").get("/api/send-queue").json["queue"] == []
+
+
+def test_an_account_made_admin_and_back_keeps_its_age(world: World) -> None:
+    accounts = world.store.accounts
+    accounts.change(world.kid, {"admin": True})
+    page = world.app("session")
+    assert "age" not in page.get("/web/me").json["account"]
+    assert len(page.get("/web/entries").json["entries"]) == 6
+    accounts.change(world.kid, {"admin": False})
+    assert page.get("/web/me").json["account"]["age"] == 7
+
+
+@pytest.mark.parametrize("change", [{"age": 7}, {"admin": True, "age": 7}])
+def test_an_admin_has_no_age(change: dict[str, Any], world: World) -> None:
+    page = world.app("session", "anna")
+    account = world.anna if "admin" not in change else world.kid
+    change |= {"own_password": PASSWORD}
+    answer = page.post_json(f"/web/accounts/{account}", change, status=409).json
+    assert answer["reason"] == "admin_sees_all"
+    ages = {row["name"]: row["age"] for row in world.store.accounts.all()}
+    assert ages == {"anna": None, "kid": 7}
+    new = {"username": "robin", "password": PASSWORD, **change, "admin": True}
+    page.post_json("/web/accounts", new, status=409)
+    assert len(world.store.accounts.all()) == 2
+
+
+def test_the_page_gives_accounts_and_titles_ages(world: World) -> None:
+    page = world.app("session", "anna")
+    new = {"username": "robin", "password": PASSWORD, "age": 3}
+    robin = page.post_json("/web/accounts", new).json["id"]
+    page.post_json(f"/web/accounts/{robin}", {"age": 16})
+    page.post_json(f"/web/accounts/{world.kid}", {"age": None})
+    rows = page.get("/web/accounts").json["accounts"]
+    assert [row["age"] for row in rows] == [None, None, 16]
+    version = page.get("/web/changes").json["ages"]
+    titles = {"titles": [world.ids["Hushed"], world.named["title"][SEEN]]}
+    page.post_json("/web/ages", {**titles, "age": 18})
+    assert set(page.get("/web/ages").json["ages"].values()) == {12, 18}
+    page.post_json("/web/ages", {**titles, "age": None})
+    assert page.get("/web/ages").json["ages"] == {world.named["title"][HIDDEN]: 12}
+    assert page.get("/web/changes").json["ages"] == version + 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"titles": ["0100EEEEFFFF0000"], "age": 7}, 404),
+        ({"titles": ["0100AAAABBBB0000"], "age": 8}, 400),
+        ({"titles": ["0100AAAABBBB0000"], "age": "7"}, 400),
+        ({"titles": ["0100AAAABBBB0000"]}, 400),
+        ({"age": 7}, 400),
+    ],
+)
+def test_bad_ages_are_refused(body: Any, status: int, world: World) -> None:
+    page = world.app("session", "anna")
+    before = world.store.entries.ages()
+    page.post_json("/web/ages", body, status=status)
+    assert world.store.entries.ages() == before
+
+
+# Devices and console addresses
+
+
+def test_a_child_s_device_fetches_what_an_adult_sends_to_it(world: World) -> None:
+    secret, device = world.ids["Secret"], world.devices["kid"]
+    key, page = world.app("key"), world.app("session")
+    world.store.queue.send(world.anna, secret, device)
+    queue = key.get("/api/send-queue").json["queue"]
+    [item] = [row for row in queue if row["entry_id"] == secret]
+    assert key.get(f"/api/download/{secret}").status_int == 200
+    assert key.get(f"/api/entries/{secret}/info").json["entry"]["id"] == secret
+    page.get(f"/web/download/{secret}", status=404)
+    page.get(f"/web/entries/{secret}", status=404)
+    other = catalogd.new_key()
+    world.store.accounts.add_key(world.kid, "other", catalogd.hash_token(other))
+    bearer = {"Authorization": f"Bearer {other}"}
+    world.app("open").get(f"/api/download/{secret}", headers=bearer, status=404)
+    assert secret not in key.get("/api/list").text
+    shown = page.get("/web/changes").json["queue"]["items"]
+    assert "Secret" in [row["name"] for row in shown]
+    report = {"queue_item_id": item["queue_item_id"]}
+    key.post_json("/api/send-queue/progress", {**report, "status": "processing"})
+    address = key.post_json(f"/api/send-queue/{item['queue_item_id']}/address", {}).json
+    path = urllib.parse.urlsplit(address["address"]).path
+    assert world.app("open").get(path).status_int == 200
+    key.post_json("/api/send-queue/progress", {**report, "status": "completed"})
+    key.get(f"/api/download/{secret}", status=404)
+    assert not SECRETS.search(page.get("/web/changes").body)
+
+
+def test_on_a_shared_device_a_child_sees_its_own_items_alone(world: World) -> None:
+    store, shared = world.store, world.devices["anna"]
+    store.queue.send(world.kid, world.ids["Seen - Update 1"], shared)
+    store.queue.send(world.anna, world.ids["Seen"], shared)
+    shown = world.app("session").get("/web/changes").json["queue"]["items"]
+    assert {row["account"] for row in shown} == {"kid"}
+    assert [row["device"] for row in shown if row["device"]] == [shared]
+
+
+def test_an_admin_adds_a_console_for_a_child(world: World) -> None:
+    page = world.app("session", "anna")
+    body = {"name": "Attic", "target": "lan://127.0.0.1", "account": world.kid}
+    device = page.post_json("/web/devices", body).json["device"]
+    kids = world.app("session").get("/web/devices").json["devices"]
+    assert [row["is_own"] for row in kids if row["id"] == device] == [True]
+    page.post_json(f"/web/devices/{device}", {"account": world.anna})
+    kids = world.app("session").get("/web/devices").json["devices"]
+    assert device not in [row["id"] for row in kids]
+    page.post_json(f"/web/devices/{device}", {"account": 99}, status=404)
+    own = world.devices["kid"]
+    body = {"account": world.anna}
+    world.app("session").post_json(f"/web/devices/{own}", body, status=403)
+
+
+def test_what_others_queued_leaves_a_device_that_changes_hands(world: World) -> None:
+    store, device = world.store, world.devices["kid"]
+    store.devices.change(device, {"shared": False})
+    store.queue.send(world.kid, world.ids["Seen - Update 1"], device)
+    store.devices.change(device, {"account": world.anna})
+    rows = store.queue.items(world.kid)
+    assert device not in [row["device"] for row in rows]
+
+
+def test_an_admin_makes_a_console_address_for_a_child(world: World) -> None:
+    page = world.app("session", "anna")
+    token = page.post_json(f"/web/accounts/{world.kid}/dir", {}).json["token"]
+    assert world.app("session").get("/web/dir").json["token"] == token
+    text = world.app("open").get(f"/dir/{token}/all/").text
+    assert "Seen" in text and "Secret" not in text
+    page.post_json("/web/accounts/99/dir", {}, status=404)
+
+
+def test_a_child_adds_no_files(world: World) -> None:
+    """An upload would tell which names are taken, and which contents are there."""
+    page = world.app("session")
+    assert "inbox" not in page.get("/web/me").json["account"]
+    assert "inbox" in world.app("session", "anna").get("/web/me").json["account"]
+    body = {"name": "Secret [0100CCCCDDDD0000][v0].nsp", "size": 5}
+    page.post_json("/web/uploads", body, status=403)
+
+
+def test_a_child_s_scan_state_has_neither_folders_nor_counts(world: World) -> None:
+    state = world.app("session").get("/web/scan").json
+    assert not state["folders"] and not state["files"] and not state["result"]
+    assert world.app("session", "anna").get("/web/scan").json["folders"]
+
+
+# What may read entries without asking who sees them, in calls of a child.
+UNASKED = {
+    "SELECT * FROM served_files": "the file of an entry that Entries.get gave",
+    "SELECT * FROM entries WHERE id IN": "Entries.details, after its check",
+    "INSERT OR REPLACE INTO sent": "of the item that item_of gave",
+    "SELECT *, (SELECT state FROM entries": "item_of: whether its disk is away",
+    "SELECT id, device, status": "how many items wait, for the state of a device",
+}
+READ = re.compile(
+    r"\b(FROM|JOIN) (entries|parts|answers|items|known_files|served_files|icons)\b"
+)
+
+
+def test_each_statement_asks_who_sees_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of routes to come: SQLite tells which statements their calls run."""
+    stay = re.compile("logout|sessions|DELETE|clear|web/check|consoles|/icon|manifest")
+    calls = [
+        (rule, app)
+        for rule in catalogd.ROUTES
+        if rule.access in ("session", "key", "key or session", "dir")
+        and not stay.search(rule_id(rule))
+        for app in world.apps(rule.access)
+    ]
+    run: list[str] = []
+    connect = catalogd.Database._connect
+
+    def traced(database: catalogd.Database) -> Any:
+        db = connect(database)
+        db.set_trace_callback(run.append)
+        return db
+
+    for db in world.store.database._all:
+        db.set_trace_callback(run.append)
+    monkeypatch.setattr(catalogd.Database, "_connect", traced)
+    for rule, app in calls:
+        for which in (SEEN, HIDDEN):
+            call(app, rule, which, world)
+    statements = {" ".join(text.split()) for text in run if READ.search(text)}
+    assert len(statements) > 10
+    assert not [
+        text
+        for text in statements
+        if "seen_from" not in text and not text.startswith(tuple(UNASKED))
+    ]
