@@ -3150,6 +3150,7 @@ class Entries:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.folders = LibraryFolders(database)
         self.icons = Icons(self)
 
     def version(self, age: int = EVERYTHING) -> int:
@@ -3270,14 +3271,6 @@ class Entries:
         sql = f"SELECT count(*) FROM parts WHERE state = 'here' AND {SEEN}"
         return int(self.database.value(sql, {"age": age}))
 
-    def file_counts(self) -> dict[str, int]:
-        """Return how many files are here, by library folder."""
-        rows = self.database.rows(
-            "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files"
-            " FROM entries WHERE folder NOT NULL GROUP BY folder"
-        )
-        return {row["folder"]: row["files"] for row in rows}
-
     def edit(self, entry: str, overrides: Mapping[str, str] | None = None) -> Row:
         """Put name, description or version over the file facts; with None, remove all
         that was put over them. Return what was over them before.
@@ -3324,35 +3317,6 @@ class Entries:
             db.execute("UPDATE counters SET value = value + 1 WHERE name = 'ages'")
 
     # Files
-
-    def know_folder(self, folder: str) -> bool:
-        """Return whether there are entries of this library folder."""
-        sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
-        return bool(self.database.value(sql, (folder,)))
-
-    def offline_disks(self) -> list[Row]:
-        """Return of each file system that is offline: its library folder, how many
-        entries wait for it since when, and the first and last of their paths."""
-        return self.database.rows(
-            "SELECT folder, count(*) AS entries, min(gone_at) AS since,"
-            " min(source) AS first, max(source) AS last FROM entries"
-            " WHERE state = 'offline' GROUP BY folder, volume"
-        )
-
-    def volumes(self, folder: str) -> set[str]:
-        """Return the names of the file systems that a library folder's files are on."""
-        sql = "SELECT DISTINCT volume FROM entries WHERE folder = ?"
-        return {row["volume"] for row in self.database.rows(sql, (folder,))}
-
-    def rename_volumes(self, folder: str, names: Mapping[str, str]) -> None:
-        """Write the new names of file systems, by the old ones."""
-        with self.database.writing() as db:
-            for table in ("entries", "title_images"):
-                db.execute(
-                    f"UPDATE {table} SET volume = value FROM json_each(?)"
-                    " WHERE volume = key AND folder = ?",
-                    (json.dumps(names), folder),
-                )
 
     def files(self, folders: Sequence[str] | None = None) -> Iterator[KnownFile]:
         """Yield what is known of all files, also of those that are gone or offline.
@@ -3479,6 +3443,51 @@ class Entries:
             if row is None:
                 raise NotFound("no_link", entry)
             tell_apart(db, [row["plain_name"]])
+
+
+class LibraryFolders:
+    """What is known of library folders, and of the file systems that their files are
+    on."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def is_known(self, folder: str) -> bool:
+        """Return whether there are entries of it."""
+        sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
+        return bool(self.database.value(sql, (folder,)))
+
+    def file_counts(self) -> dict[str, int]:
+        """Return how many files are here, by library folder."""
+        rows = self.database.rows(
+            "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files"
+            " FROM entries WHERE folder NOT NULL GROUP BY folder"
+        )
+        return {row["folder"]: row["files"] for row in rows}
+
+    def offline_disks(self) -> list[Row]:
+        """Return of each file system that is offline: its library folder, how many
+        entries wait for it since when, and the first and last of their paths."""
+        return self.database.rows(
+            "SELECT folder, count(*) AS entries, min(gone_at) AS since,"
+            " min(source) AS first, max(source) AS last FROM entries"
+            " WHERE state = 'offline' GROUP BY folder, volume"
+        )
+
+    def volumes(self, folder: str) -> set[str]:
+        """Return the names of the file systems that a library folder's files are on."""
+        sql = "SELECT DISTINCT volume FROM entries WHERE folder = ?"
+        return {row["volume"] for row in self.database.rows(sql, (folder,))}
+
+    def rename_volumes(self, folder: str, names: Mapping[str, str]) -> None:
+        """Write the new names of file systems, by the old ones."""
+        with self.database.writing() as db:
+            for table in ("entries", "title_images"):
+                db.execute(
+                    f"UPDATE {table} SET volume = value FROM json_each(?)"
+                    " WHERE volume = key AND folder = ?",
+                    (json.dumps(names), folder),
+                )
 
 
 class Icons:
@@ -4570,13 +4579,13 @@ class Volumes:
     def _recognise(self, tree: Tree) -> dict[str, str]:
         """Return new names by the old ones, and write those that are in the store."""
         folder = tree.library_folder
-        stored = self.entries.volumes(folder)
+        stored = self.entries.folders.volumes(folder)
         if stored == {*tree.volumes.values()}:
             return {}
         files = (item.file for item in self.entries.files([folder]))
         names = recognise(tree, (file for file in files if file.folder == folder))
         if not stored.isdisjoint(names):
-            self.entries.rename_volumes(folder, names)
+            self.entries.folders.rename_volumes(folder, names)
         return names
 
 
@@ -5711,7 +5720,7 @@ class Disks:
         except OSError as error:
             if isinstance(error, TimeoutError):
                 self.watchers[folder].stop()
-            is_known = self.entries.know_folder(folder)
+            is_known = self.entries.folders.is_known(folder)
             self._set_offline(folder, why_offline(folder, error, is_known))
             return None
         self.scanned[folder] = self.entries.database.time()
@@ -5723,7 +5732,7 @@ class Disks:
     def _note(self, tree: Tree) -> None:
         """Keep what a whole library folder has."""
         folder = tree.library_folder
-        if not tree.files and self.entries.know_folder(folder):
+        if not tree.files and self.entries.folders.is_known(folder):
             self._set_offline(folder, say("folder_empty", folder))
             return
         if self.problems.pop(folder, None):
@@ -5902,7 +5911,7 @@ class Scanner:
             finally:
                 self.state.scanning = False
                 self._tick = lambda state: None
-            counts = self.entries.file_counts()
+            counts = self.entries.folders.file_counts()
             for folder, count in self.state.folders.items():
                 if count is not None:
                     self.state.folders[folder] = counts.get(folder, 0)
@@ -5915,7 +5924,7 @@ class Scanner:
     def _offline_disks(self) -> dict[str, str]:
         """Return what is told of disks, or folders, below library folders, by path."""
         told = {}
-        for row in self.entries.offline_disks():
+        for row in self.entries.folders.offline_disks():
             path = os.path.commonpath([row["first"], row["last"]])
             if row["folder"] not in self.state.problems:
                 told[path] = say("disk_offline", path, row["since"], row["entries"])
@@ -15626,7 +15635,7 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     """Find mistyped folders. One that was served before is on a disk that is not
     connected now. :raises Problem: a folder does not exist, and never had an entry."""
     for path in library_folders(folders):
-        if not os.path.isdir(path) and not store.entries.know_folder(path):
+        if not os.path.isdir(path) and not store.entries.folders.is_known(path):
             what = "is not a folder" if os.path.exists(path) else "no such folder"
             raise BadSetting(f"{path}: {what}.")
 

@@ -47,6 +47,7 @@ class World:
         """The tree and the disk of each root at the last scan."""
         self.count = itertools.count(1)
         self.disks: dict[str, dict[str, Content]] = {"1": {}, "2": {}, "3": {}}
+        self.folders = self
         self.volume_names = catalogd.Volumes(self)  # type: ignore[arg-type]
         self.kind = "fsid"  # of the id that disk 1 has; the others have none
         self.mounted: dict[str, str | None] = {"/a": "1", "/b": "2"}
