@@ -24,7 +24,6 @@ Page       HTML, CSS and JavaScript of the browser's page
 Commands   the command line
 """
 
-import _thread
 import argparse
 import base64
 import collections
@@ -15246,7 +15245,6 @@ LISTEN_HINTS = {
     " excludedportrange tcp' lists what Windows keeps. Try --port 8080, or port in the"
     " INI.",
 }
-WINDOW_CLOSE_SECONDS = 5.0  # after which Windows kills a program with a closed window
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
 UPKEEP_CHECK_SECONDS = 30.0  # between checks of whether a backup is due
 NOTICE_CHECK_SECONDS = 5.0
@@ -15484,7 +15482,7 @@ def serve(args: argparse.Namespace) -> None:
         folder = folder_beside_program(args.config)
         settings = dataclasses.replace(settings, folders=(folder,))
     check_data_folder(args.data_dir, settings.folders)
-    with stopped_with_its_window(), log_thread(), open_store(args, settings) as store:
+    with log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
         if fault := inbox_fault(settings.inbox):
             log.warning("%s", fault)
@@ -15638,33 +15636,6 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
         if not os.path.isdir(path) and not store.entries.folders.is_known(path):
             what = "is not a folder" if os.path.exists(path) else "no such folder"
             raise BadSetting(f"{path}: {what}.")
-
-
-@contextlib.contextmanager
-def stopped_with_its_window() -> Iterator[None]:
-    """On Windows, end the block as SIGTERM would when the console window is closed.
-    Windows kills the program when its handler returns, so the handler waits for the
-    block to end."""
-    windows = getattr(ctypes, "windll", None)
-    if windows is None:
-        yield
-        return
-    ended = threading.Event()
-
-    def close(event: int) -> bool:
-        if event == 0:  # Ctrl-C, which Python handles
-            return False
-        _thread.interrupt_main(signal.SIGTERM)
-        return ended.wait(WINDOW_CLOSE_SECONDS)
-
-    kind = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
-    handler = kind(ctypes.c_int, ctypes.c_uint)(close)
-    windows.kernel32.SetConsoleCtrlHandler(handler, True)
-    try:
-        yield
-    finally:
-        ended.set()
-        windows.kernel32.SetConsoleCtrlHandler(handler, False)
 
 
 def printable(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import ast
 import configparser
-import ctypes
 import email.utils
 import errno
 import http.client
@@ -740,60 +739,6 @@ def test_the_page_is_opened_with_the_option(
         f"http://127.0.0.1:81/#setup={service.store.accounts.setup_code()}"
     ]
     assert opened[0] in capsys.readouterr().out
-
-
-class Kernel32:
-    """A stand-in for the Windows function that is called."""
-
-    def __init__(self) -> None:
-        self.handlers: list[Any] = []
-
-    @property
-    def kernel32(self) -> "Kernel32":
-        return self
-
-    def SetConsoleCtrlHandler(self, handler: Any, add: bool) -> None:
-        (self.handlers.append if add else self.handlers.remove)(handler)
-
-
-@pytest.fixture
-def windows(monkeypatch: pytest.MonkeyPatch) -> Kernel32:
-    kernel32 = Kernel32()
-    monkeypatch.setattr(ctypes, "windll", kernel32, raising=False)
-    return kernel32
-
-
-def test_closing_the_window_stops_the_service_and_waits_for_its_end(
-    windows: Kernel32, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopping = threading.Event()
-    found: list[int] = []
-    monkeypatch.setattr(catalogd._thread, "interrupt_main", lambda n: stopping.set())
-    with catalogd.stopped_with_its_window():
-        [close] = windows.handlers
-        window = threading.Thread(target=lambda: found.append(close(2)))
-        window.start()
-        assert stopping.wait(30)
-        assert not found, "Windows would have killed the service by now"
-    window.join()
-    assert found == [1]
-    assert windows.handlers == []
-
-
-def test_closing_the_window_acts_like_sigterm(
-    windows: Kernel32, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent: list[int] = []
-    monkeypatch.setattr(catalogd._thread, "interrupt_main", sent.append)
-    monkeypatch.setattr(catalogd, "WINDOW_CLOSE_SECONDS", 0)
-    with catalogd.stopped_with_its_window():
-        windows.handlers[0](2)
-    assert sent == [signal.SIGTERM]
-
-
-def test_ctrl_c_in_the_window_is_left_to_python(windows: Kernel32) -> None:
-    with catalogd.stopped_with_its_window():
-        assert windows.handlers[0](0) == 0
 
 
 # Starting with the system -----------------------------------------------------
