@@ -44,7 +44,6 @@ import html
 import http.client
 import importlib.metadata
 import importlib.util
-import inspect
 import io
 import ipaddress
 import itertools
@@ -7430,19 +7429,14 @@ class Web:
         self.guesses, self.passwords = Guesses(), Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
         self.list = Latest(store.entries.version, self._read_list, most=2 * VIEWS)
-        owners: list[Any] = [kind(self) for kind in Calls.__subclasses__()]
-        owners += [store.accounts, store.entries, store.queue, store.addresses]
-        owners += [store.devices, scanner]
-        self.calls = {type(owner): owner for owner in owners}
+        self.calls: dict[type, Any] = {
+            kind: kind(self) for kind in Calls.__subclasses__()
+        }
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
-        owner_of = {
-            method: owner
-            for owner in owners
-            for method in filter(callable, vars(type(owner)).values())
-        }
+        owners = {kind.__name__: owner for kind, owner in self.calls.items()}
         for rule in ROUTES:
-            owner = owner_of.get(inspect.unwrap(rule.answer), self)
+            owner = owners.get(rule.answer.__qualname__.partition(".")[0], self)
             answer = functools.partial(self._answer, rule, owner)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
 
@@ -7762,9 +7756,17 @@ class SignInCalls(Calls):
         current = caller.credential
         return {"sessions": [{**row, "current": row["id"] == current} for row in rows]}
 
+    @route("DELETE /web/sessions/<id>", access="session")
+    def end_session(self, caller: Caller, id: str) -> None:
+        self.accounts.end_session(id, caller.account)
+
 
 class AccountCalls(Calls):
     """The caller's keys, and all accounts for admins."""
+
+    @route("GET /web/keys", access="session")
+    def keys(self, caller: Caller) -> dict[str, Any]:
+        return {"keys": self.accounts.keys(caller.account)}
 
     @route("POST /web/keys", access="session", fields=KEY)
     def add_key(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -7777,6 +7779,10 @@ class AccountCalls(Calls):
     def revoke_key(self, caller: Caller, key: str) -> None:
         label = self.accounts.revoke_key(key, caller.account)
         note(caller.name, f"revoked the key {label!r}, {key}")
+
+    @route("GET /web/accounts", access="admin")
+    def all_accounts(self, caller: Caller) -> dict[str, Any]:
+        return {"accounts": self.accounts.all()}
 
     @route("POST /web/accounts", access="admin", fields=ACCOUNT, runs="passwords")
     def add_account(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -7855,6 +7861,10 @@ class DeviceCalls(Calls):
         note(owner, f"paired the device {name!r}, {device}")
         return {"api_key": key, "device": device}
 
+    @route("GET /web/devices", access="session")
+    def all(self, caller: Caller) -> dict[str, Any]:
+        return {"devices": self.devices.all(caller.name, caller.admin)}
+
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         client_module()
@@ -7917,6 +7927,14 @@ class LibraryCalls(Calls):
         entry = self.entries.get(entry_id, caller.age, caller.credential)
         return self.content(entry, accel=accel)
 
+    @route("GET /api/entries/<entry_id>/info", access="key")
+    def entry(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        return {"entry": self.entries.get(entry_id, caller.age, caller.credential)}
+
+    @route("GET /web/entries/<entry_id>", access="session")
+    def details(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        return self.entries.details(entry_id, caller.age)
+
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
         cached = {"Cache-Control": "private, max-age=31536000, immutable"}
@@ -7937,14 +7955,27 @@ class LibraryCalls(Calls):
     def edit(self, caller: Caller, body: dict[str, str], entry_id: str) -> None:
         self.entries.edit(entry_id, body)
 
+    @route("POST /web/entries/<entry_id>/undo", access="admin")
+    def undo_edits(self, caller: Caller, entry_id: str) -> dict[str, Any]:
+        return {"edits": self.entries.edit(entry_id)}
+
     @route("POST /web/links", access="admin", fields=LINK)
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         return {"id": make_link(self.entries, caller.name, body)}
+
+    @route("DELETE /web/links/<entry_id>", access="admin")
+    def remove_link(self, caller: Caller, entry_id: str) -> None:
+        self.entries.remove_link(entry_id)
 
     @route("GET /web/scan", access="session")
     @route("GET /web/check/scan", access="token")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         return scan_state(self.scanner, caller.age)
+
+    @route("POST /web/scan", access="admin")
+    @route("POST /web/check/scan", access="token")
+    def rescan(self, caller: Caller) -> None:
+        self.scanner.rescan()
 
     @route("GET /web/ages", access="admin")
     def ages(self, caller: Caller) -> dict[str, Any]:
@@ -8148,6 +8179,22 @@ class QueueCalls(Calls):
     def retry(self, caller: Caller, item: str, way: str) -> None:
         self.queue.retry(caller.account, item, caller.admin, way)
 
+    @route("POST /web/queue/retry", access="session")
+    def retry_failed(self, caller: Caller) -> None:
+        self.queue.retry_failed(caller.account)
+
+    @route("POST /web/queue/<item>/cancel", access="session")
+    def cancel(self, caller: Caller, item: str) -> None:
+        self.queue.cancel(caller.account, item, caller.admin)
+
+    @route("POST /web/queue/cancel", access="session")
+    def cancel_waiting(self, caller: Caller) -> None:
+        self.queue.cancel_waiting(caller.account)
+
+    @route("POST /web/queue/<item>/top", access="session")
+    def to_top(self, caller: Caller, item: str) -> None:
+        self.queue.to_top(caller.account, item, caller.admin)
+
     @route("POST /web/queue/<item>/<way:re:up|down>", access="session")
     def shift(self, caller: Caller, item: str, way: str) -> None:
         self.queue.shift(caller.account, item, way, caller.admin)
@@ -8225,6 +8272,10 @@ class ConsoleCalls(Calls):
         self.clients.check_item(caller.account, item)
         return {"served": self._served_bytes(item)}
 
+    @route("GET /web/dir", access="session")
+    def own_address(self, caller: Caller) -> dict[str, Any]:
+        return {"token": self.addresses.browse_token(caller.account)}
+
     @route("POST /web/dir", access="session")
     def replace_address(self, caller: Caller) -> dict[str, Any]:
         token = new_token()
@@ -8281,50 +8332,6 @@ class ConsoleCalls(Calls):
                 files.append({"url": url, "size": row["size"]})
         index = {"files": files, "success": f"{len(files)} files"}
         return json.dumps(index).encode() + b"\n"
-
-
-def add_verb(
-    rule: str,
-    access: str,
-    verb: Callable[..., Any],
-    arguments: str = "",
-    gives: str = "",
-) -> None:
-    """Make a method of the store or of the scanner answer a call. Its arguments are
-    named as in the path or in `Caller`, and what it returns is answered as the field
-    `gives`, or else as it is."""
-
-    @route(rule, access)
-    @functools.wraps(verb)
-    def answer(owner: Any, caller: Caller, **parts: str) -> Any:
-        known = {**caller._asdict(), **parts}
-        found = verb(owner, *[known[name] for name in arguments.split()])
-        return {gives: found} if gives else found
-
-
-add_verb("DELETE /web/sessions/<id>", "session", Accounts.end_session, "id account")
-add_verb("GET /web/keys", "session", Accounts.keys, "account", "keys")
-add_verb("GET /web/accounts", "admin", Accounts.all, "", "accounts")
-add_verb("GET /web/devices", "session", Devices.all, "name admin", "devices")
-add_verb(
-    "GET /api/entries/<entry_id>/info",
-    "key",
-    Entries.get,
-    "entry_id age credential",
-    "entry",
-)
-add_verb("GET /web/entries/<entry_id>", "session", Entries.details, "entry_id age")
-add_verb(
-    "POST /web/entries/<entry_id>/undo", "admin", Entries.edit, "entry_id", "edits"
-)
-add_verb("DELETE /web/links/<entry_id>", "admin", Entries.remove_link, "entry_id")
-add_verb("POST /web/scan", "admin", Scanner.rescan)
-add_verb("POST /web/check/scan", "token", Scanner.rescan)
-add_verb("POST /web/queue/retry", "session", Queue.retry_failed, "account")
-add_verb("POST /web/queue/cancel", "session", Queue.cancel_waiting, "account")
-add_verb("POST /web/queue/<item>/cancel", "session", Queue.cancel, "account item admin")
-add_verb("POST /web/queue/<item>/top", "session", Queue.to_top, "account item admin")
-add_verb("GET /web/dir", "session", ConsoleAddresses.browse_token, "account", "token")
 
 
 PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
