@@ -5055,10 +5055,6 @@ class Inbox:
             why = error.strerror or say("inbox_is_file")
             raise kind("inbox_failed", why) from error
 
-    def fault(self) -> str:
-        """Return why no file can be added, or "" where one can, or no inbox is set."""
-        return inbox_fault(self.path)
-
     def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
         """Return id and offset of an upload: of that which this account has begun for
         this file, or of a new one. :raises Problem: the file cannot be added."""
@@ -6262,28 +6258,71 @@ class Fault(NamedTuple):
     message: str  # empty where all is well
 
 
-class Health:
+class Faults:
+    """What is wrong with folders, scans and backups. The service has a Health, `check`
+    without a service has this. Any thread may call."""
+
+    wait_seconds = 1.0  # for disks
+
+    def __init__(self, state: ScanState, inbox: str, backups: Backups) -> None:
+        self.scan, self.inbox, self.backups = state, inbox, backups
+        self.data, self.copies = os.path.dirname(backups.path), backups.folder
+        self._askers = Askers()
+        self._full: set[str] = set()  # folders on full disks
+
+    def ask(self, folders: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the space of these folders and of those that the service writes to, by
+        path, and the "last" backup; for each an OSError where it cannot be had."""
+        paths = {self.data, self.copies, *folders}
+        calls = {path: functools.partial(space, path) for path in paths}
+        more = {"inbox": functools.partial(inbox_fault, self.inbox)}
+        return self._askers.ask(
+            {**calls, **more, "last": self.backups.last}, self.wait_seconds
+        )
+
+    def faults(self, found: Mapping[str, Any]) -> list[Row]:
+        """:param found: what `ask` returned."""
+        faults = [fault for fault in self._faults(found) if fault.message]
+        return [{**fault._asdict(), **coded(fault.message)} for fault in faults]
+
+    def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
+        state, backups = self.scan, self.backups
+        for path, problem in {**state.problems, **state.disks}.items():
+            yield Fault("folders", path, problem)
+        failure = state.problem and say("scan_failed", state.problem)
+        yield Fault("scan", "", failure)
+        yield Fault("data", "", self._space_fault(self.data, found))
+        yield Fault("inbox", self.inbox, str(found["inbox"]))
+        if backups.problem:
+            yield Fault("backup", "", say("backup_failed", backups.problem))
+        elif backups.count and backups.folder != backups.own_folder:
+            yield Fault("backup", "", self._space_fault(self.copies, found))
+
+    def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
+        """Return what is wrong there. A disk that was full needs more room than others,
+        so that it is not full again at once."""
+        min_free = MIN_FREE_BYTES * (1 + (folder in self._full))
+        fault = space_fault(folder, found[folder], min_free)
+        self._full = self._full - {folder} | ({folder} if fault else set())
+        return fault
+
+
+class Health(Faults):
     """What the service has, and what is wrong with it: notices, `check`, the page and
     GET /api/status tell this. Any thread may call."""
 
-    wait_seconds = 1.0  # for disks
     damage_seconds = 60.0  # between searches for damaged files
 
     def __init__(self, scanner: Scanner, backups: Backups) -> None:
-        self.scanner, self.backups = scanner, backups
-        self.data, self.copies = scanner.database.folder, backups.folder
-        self._askers = Askers()
-        self._full: set[str] = set()  # folders on full disks
+        super().__init__(scanner.state, scanner.disks.inbox.path, backups)
+        self.scanner = scanner
         self._damaged: list[Row] = []  # files
         self._searched = (-1, -math.inf)  # version of the database, monotonic seconds
 
     def state(self) -> Row:
-        paths = {self.data, self.copies, *self.scanner.folders}
-        calls = {path: functools.partial(space, path) for path in paths}
-        last = {"last": self.backups.last, "inbox": self.scanner.disks.inbox.fault}
-        found = self._askers.ask({**calls, **last}, self.wait_seconds)
+        found = self.ask(self.scanner.folders)
         scan, room = scan_state(self.scanner), {}
-        for path in paths:
+        for path in {self.data, *self.scanner.folders}:
             known = NO_SPACE if isinstance(found[path], OSError) else found[path]
             room[path] = {**known, "answers": not isinstance(found[path], TimeoutError)}
         file = found["last"] if isinstance(found["last"], ServedFile) else None
@@ -6293,25 +6332,11 @@ class Health:
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
-            "faults": [
-                {**fault._asdict(), **coded(fault.message)}
-                for fault in self._faults(found)
-                if fault.message
-            ],
+            "faults": self.faults(found),
         }
 
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
-        state, backups = self.scanner.state, self.backups
-        for path, problem in {**state.problems, **state.disks}.items():
-            yield Fault("folders", path, problem)
-        failure = state.problem and say("scan_failed", state.problem)
-        yield Fault("scan", "", failure)
-        yield Fault("data", "", self._space_fault(self.data, found))
-        yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
-        if backups.problem:
-            yield Fault("backup", "", say("backup_failed", backups.problem))
-        elif backups.count and backups.folder != backups.own_folder:
-            yield Fault("backup", "", self._space_fault(self.copies, found))
+        yield from super()._faults(found)
         try:
             version, before = self.scanner.database.version(), self._searched
             is_late = time.monotonic() - before[1] >= self.damage_seconds
@@ -6322,14 +6347,6 @@ class Health:
             yield Fault("database", "", str(problem))
         for file in self._damaged:
             yield Fault("files", file["id"], say("file_damaged", file["name"]))
-
-    def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
-        """Return what is wrong there. A disk that was full needs more room than others,
-        so that it is not full again at once."""
-        min_free = MIN_FREE_BYTES * (1 + (folder in self._full))
-        fault = space_fault(folder, found[folder], min_free)
-        self._full = self._full - {folder} | ({folder} if fault else set())
-        return fault
 
 
 class Upkeep:
@@ -16511,12 +16528,9 @@ def running_service(folder: str) -> Service | None:
     return service._replace(state=state) if "faults" in state else None
 
 
-UNITS_FOLDER = "/etc/systemd/system/multi-user.target.wants"  # started at boot
-
-
 @dataclasses.dataclass
 class CheckUp:
-    """The tests of the command `check`. Each returns what is well.
+    """The tests of the command `check`. Each returns what is well, and creates nothing.
     :raises Problem, OSError: what is wrong."""
 
     args: argparse.Namespace
@@ -16524,9 +16538,8 @@ class CheckUp:
     def results(self) -> Iterator[bool]:
         """Print a line for each test, and yield whether all is well."""
         tests = (self.settings, self.folders, self.data, self.database, self.address)
-        more = [self.clients] if self.client_units else []
         told = set()
-        for test in (*tests, self.clock, self.versions, self.features, *more):
+        for test in (*tests, self.clock, self.versions, self.features):
             is_well = False
             try:
                 text, is_well = f"ok: {test()}", True
@@ -16548,16 +16561,25 @@ class CheckUp:
         return running_service(self.args.data_dir)
 
     @functools.cached_property
-    def client_units(self) -> list[str]:
-        """The clients that are services of this machine, by an earlier release."""
-        found = pathlib.Path(UNITS_FOLDER).glob("send-to-switch@*.service")
-        return sorted(path.stem for path in found)
+    def faults(self) -> list[Row]:
+        """What the service has found, or is found here, where none runs."""
+        if self.service:
+            return list(self.service.state["faults"])
+        settings, data = self.found, self.args.data_dir
+        become_owner(data)
+        calls = {path: functools.partial(os.listdir, path) for path in settings.folders}
+        answers = Askers().ask(calls, MAX_ANSWER_SECONDS).items()
+        errors = [answer for answer in answers if isinstance(answer[1], OSError)]
+        problems = {path: why_offline(path, error, False) for path, error in errors}
+        backups = Backups(database_path(data), Clock(), settings)
+        known = Faults(ScanState(problems=problems), settings.inbox, backups)
+        return known.faults(known.ask())
 
     def raise_faults(self, *about: str) -> None:
-        """:raises Problem: the service has found something wrong with these."""
-        faults = self.service.state["faults"] if self.service else []
-        if found := [fault["message"] for fault in faults if fault["about"] in about]:
-            raise Problem(" ".join(found))
+        """:raises Problem: something is wrong with these."""
+        faults = [fault for fault in self.faults if fault["about"] in about]
+        if faults:
+            raise Problem(" ".join(fault["message"] for fault in faults))
 
     def settings(self) -> str:
         path = self.args.config
@@ -16573,23 +16595,13 @@ class CheckUp:
         paths: Sequence[str] = self.found.folders
         if not (paths or self.service):
             raise no_folder(self.args.config)
-        become_owner(self.args.data_dir)
-        inbox = self.found.inbox
+        self.raise_faults("folders", "files", "inbox", "scan")
         if self.service:
             paths = [folder["path"] for folder in self.service.state["folders"]]
-            self.raise_faults("folders", "files", "inbox", "scan")
             for path in map(absolute, self.args.folders):
                 if not any(is_below(path, served) for served in paths):
                     raise Problem(f"{path}: the service that runs does not serve it.")
-        else:
-            calls = {path: functools.partial(os.listdir, path) for path in paths}
-            found = Askers().ask(calls, MAX_ANSWER_SECONDS)
-            errors = [row for row in found.items() if isinstance(row[1], OSError)]
-            faults = [why_offline(path, error, False) for path, error in errors]
-            if fault := inbox_fault(inbox):
-                faults.append(fault)
-            if faults:
-                raise Problem(" ".join(faults))
+        inbox = self.found.inbox
         return ", ".join(paths) + (f"; files may be added to {inbox}" if inbox else "")
 
     def data(self) -> str:
@@ -16597,19 +16609,13 @@ class CheckUp:
         if not os.path.exists(folder):
             return f"{folder} does not exist yet. '{PROGRAM} serve' creates it."
         self.raise_faults("data")
-        found = space(folder)
-        if fault := space_fault(folder, found):
-            raise Problem(fault)
-        return f"{folder}, {found['free'] / 1e9:.1f} GB free"
+        return f"{folder}, {shutil.disk_usage(folder).free / 1e9:.1f} GB free"
 
     def database(self) -> str:
         try:
             os.stat(database_path(self.args.data_dir))
         except FileNotFoundError:
             return f"none yet. '{PROGRAM} serve' creates it."
-        copies = self.found.backup_copies and self.found.backup_folder
-        if not self.service and copies and (why := write_refusal(copies)):
-            raise Problem("not_written", copies, why)
         with open_store(self.args, self.found) as store:
             path = store.database.path
             with connected(path) as db:
@@ -16654,15 +16660,6 @@ class CheckUp:
         if sys.platform == "linux" and not local_name():  # others have it built in
             lacks.append("avahi-daemon for a name in .local")
         return f"all but {' and '.join(lacks)}" if lacks else "all"
-
-    def clients(self) -> str:
-        units = self.client_units
-        return (
-            f"{', '.join(units)}: sends as before. The page can do it: remove the old"
-            " device there and add its console (Settings, Devices), then run 'sudo"
-            f" systemctl disable --now {' '.join(units)}'. For a card in a reader see"
-            " /usr/share/doc/catalogd/debian.md."
-        )
 
 
 @command("example")

@@ -1672,20 +1672,6 @@ def test_a_service_that_is_well_has_eight_lines_that_are_ok(check: Check) -> Non
     assert all(text.startswith("ok: ") for text in rows.values())
 
 
-def test_clients_that_are_services_are_told_how_to_move_to_the_page(
-    check: Check, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("b", "a"):
-        (tmp_path / f"send-to-switch@{name}.service").symlink_to("/lib/systemd/unit")
-    (tmp_path / "catalogd.service").touch()
-    monkeypatch.setattr(catalogd, "UNITS_FOLDER", str(tmp_path))
-    code, rows = check()
-    assert (code, len(rows)) == (0, 9)
-    assert rows["clients"].startswith("ok: send-to-switch@a, send-to-switch@b: sends")
-    command = "'sudo systemctl disable --now send-to-switch@a send-to-switch@b'"
-    assert command in rows["clients"]
-
-
 def test_the_lines_name_what_was_checked(
     check: Check, library: Library, data: pathlib.Path
 ) -> None:
@@ -1745,8 +1731,7 @@ def test_a_folder_for_copies_that_cannot_be_written_is_told(
 ) -> None:
     copies = tmp_path / "copies"
     code, rows = unserved("[backup]", f"folder = {copies}")
-    told = f"{copies}: cannot be written: No such file or directory."
-    assert (code, rows["database"]) == (1, told)
+    assert (code, rows["database"]) == (1, f"{copies}: No such file or directory.")
     copies.mkdir()
     assert unserved("[backup]", f"folder = {copies}")[0] == 0
 
@@ -1868,7 +1853,7 @@ def test_check_asks_the_service_for_its_data_folder_and_its_settings(
 def test_a_service_whose_database_fails_says_so(
     served: catalogd.Web, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(entries: catalogd.Entries) -> int:
+    def fail(entries: catalogd.Entries, age: int) -> int:
         raise catalogd.StorageFailed("The database cannot be used.")
 
     monkeypatch.setattr(catalogd.Entries, "count", fail)
@@ -2053,12 +2038,40 @@ def test_settings_without_a_folder_are_told(run: Run, anna: str) -> None:
     assert catalogd.main(["check"]) == 1
 
 
-def test_a_full_disk_is_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told(unserved: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     found = shutil.disk_usage(os.curdir)._replace(free=7_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: found)
-    code, rows = check()
+    code, rows = unserved()
     assert code == 1
     assert rows["data"].endswith(": only 7 MB are free. Make room.")
+
+
+def test_check_without_a_service_upgrades_no_database(
+    unserved: Check, data: pathlib.Path
+) -> None:
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db:
+        db.execute("PRAGMA user_version = 3")
+    before = sorted(data.iterdir())
+    code, rows = unserved()
+    advice = "Restart the service: it upgrades the database."
+    told = f"{data}/catalogd.db: was made by an older catalogd. {advice}"
+    assert (code, rows["database"]) == (1, told)
+    assert sorted(data.iterdir()) == before
+    with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (3,)
+
+
+def test_check_without_a_service_makes_no_database(
+    unserved: Check, data: pathlib.Path, library: Library
+) -> None:
+    shutil.rmtree(data)
+    library.folder.rmdir()
+    code, rows = unserved()
+    assert code == 1
+    assert "does not exist yet." in rows["folders"]
+    assert f"ok: {data} does not exist yet." in rows["data"]
+    assert rows["database"].startswith("ok: none yet.")
+    assert not data.exists()
 
 
 def test_a_damaged_database_is_told(

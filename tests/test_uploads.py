@@ -97,7 +97,7 @@ def test_without_an_inbox_there_are_no_such_calls(
     piece(app, "1", 0, b"", status=404)
     app.delete("/web/uploads/1", status=404)
     assert "inbox" not in app.get("/web/me").json["account"]
-    assert web.inbox.fault() == ""
+    assert catalogd.inbox_fault(web.inbox.path) == ""
 
 
 def test_members_add_files_where_the_settings_let_everyone(
