@@ -504,7 +504,10 @@ def test_bad_ages_are_refused(body: Any, status: int, world: World) -> None:
 # Devices and console addresses
 
 
-def test_a_child_s_device_fetches_what_an_adult_sends_to_it(world: World) -> None:
+@pytest.mark.parametrize("end", ["completed", "failed"])
+def test_a_child_s_device_fetches_what_an_adult_sends_to_it(
+    end: str, world: World
+) -> None:
     secret, device = world.ids["Secret"], world.devices["kid"]
     key, page = world.app("key"), world.app("session")
     world.store.queue.send(world.anna, secret, device)
@@ -526,7 +529,7 @@ def test_a_child_s_device_fetches_what_an_adult_sends_to_it(world: World) -> Non
     address = key.post_json(f"/api/send-queue/{item['queue_item_id']}/address", {}).json
     path = urllib.parse.urlsplit(address["address"]).path
     assert world.app("open").get(path).status_int == 200
-    key.post_json("/api/send-queue/progress", {**report, "status": "completed"})
+    key.post_json("/api/send-queue/progress", {**report, "status": end})
     key.get(f"/api/download/{secret}", status=404)
     assert not SECRETS.search(page.get("/web/changes").body)
 

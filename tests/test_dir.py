@@ -751,7 +751,7 @@ def test_a_released_item_is_pending_at_once_and_for_anybody(
     store.clients.report(anna, item, {"progress_percent": 50, "bytes_transferred": 5})
     assert store.clients.report(anna, item, {"release": True}) == "pending"
     (row,) = store.clients.pending(anna)
-    assert (row["id"], row["percent"], row["bytes"]) == (item, 0, 0)
+    assert (row["id"], row["percent"], row["bytes"]) == (item, 50, 5)
     store.clients.report(anna, item, {"status": "processing", "client": "two"})
 
 

@@ -1808,7 +1808,7 @@ def test_the_last_figures_are_stored_with_the_end(
     (row,) = store.queue.items(anna)
     assert (row["status"], row["bytes"], row["percent"]) == ("failed", 7, 2)
     store.clients.report(anna, item, {"status": "processing"})
-    assert store.queue.items(anna)[0]["bytes"] == 0
+    assert store.queue.items(anna)[0]["bytes"] == 7  # they may be there still
     store.clients.report(anna, item, {"bytes_transferred": 5})
     store.queue.cancel(anna, item)
     assert store.queue.items(anna)[0]["bytes"] == 5
