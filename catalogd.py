@@ -3691,23 +3691,24 @@ class Progress:
     """What clients last reported on the items that they send. It is news, not state: in
     memory alone, so that a running transfer writes nothing. Any thread may call."""
 
-    def __init__(self, stale_after: float, clock: Now) -> None:
+    def __init__(self, stale_after: float, clock: Clock) -> None:
         """:param stale_after: seconds of silence that make an item pending again."""
         self._stale_after, self._clock = stale_after, clock
-        self._reports: dict[str, Row] = {}  # figures and time, by item
+        self._reports: dict[str, Row] = {}  # figures and times, by item
         self.count = 0  # of reports since the start
 
     def note(self, item: str, report: Mapping[str, Any]) -> None:
         """Take a report. What it does not mention stays. The speed is that since an
         earlier one: clients differ in what they call so."""
         figures = {FIGURES[name]: report[name] for name in FIGURES.keys() & report}
-        row = {**self._reports.get(item, {}), **figures, "reported": self._clock()}
+        now = {"reported": self._clock(), "heard": self._clock.monotonic()}
+        row = {**self._reports.get(item, {}), **figures, **now}
         if "bytes" in figures:
-            since, before = row.setdefault("mark", (row["reported"], row["bytes"]))
-            seconds = row["reported"] - since
-            if abs(seconds) >= MIN_SPEED_SECONDS:  # the clock may be set back
+            since, before = row.setdefault("mark", (row["heard"], row["bytes"]))
+            seconds = row["heard"] - since
+            if seconds >= MIN_SPEED_SECONDS:
                 row["speed"] = max(round((row["bytes"] - before) / seconds), 0)
-                row["mark"] = (row["reported"], row["bytes"])
+                row["mark"] = (row["heard"], row["bytes"])
         self._reports[item] = row
         self.count += 1
 
@@ -3716,13 +3717,9 @@ class Progress:
         self._reports.pop(item, None)
 
     def silent(self) -> set[str]:
-        """Return the items that no client has reported on for a while. A report from
-        the future, before the clock was set back, counts as one of now."""
-        now, reports = self._clock(), self._reports.copy()
-        for report in reports.values():  # for good: the clock may stay as it is
-            report["reported"] = min(report["reported"], now)
-        since = now - self._stale_after
-        return {item for item, row in reports.items() if row["reported"] < since}
+        """Return the items that no client has reported on for a while."""
+        since, reports = self._clock.monotonic() - self._stale_after, self._reports
+        return {item for item, row in reports.copy().items() if row["heard"] < since}
 
     def times(self) -> dict[str, str]:
         """Return when each item was reported on last."""
@@ -3748,7 +3745,8 @@ class Progress:
 
     def is_running(self, item: str, status: str) -> bool:
         """Return whether a client sends an item, which has this status in the file."""
-        return QUEUE_STATUSES[status].is_running and item not in self.silent()
+        [now] = self.current([{"id": item, "status": status}])
+        return QUEUE_STATUSES[now["status"]].is_running
 
 
 class Clients:
@@ -3828,10 +3826,8 @@ class Clients:
         :raises Conflict: the item's status does not allow it, or another key owns it,
             or another client, which names itself as this one does, sends it.
         """
-        self.check_order(report)
         with self.database.reading() as db:
-            row = self.item_of(db, account, item)
-        status = next_status(row, report)
+            row, status = self._checked(db, account, item, report)
         if status != row["status"]:
             with self.database.writing() as db:
                 return str(self.take(db, account, item, report)["status"])
@@ -3841,12 +3837,19 @@ class Clients:
             self.progress.drop(item)
         return status
 
-    def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
-        """Write what `report` takes, and return the item after it."""
+    def _checked(
+        self, db: sqlite3.Connection, account: int, item: str, report: Row
+    ) -> tuple[Row, str]:
+        """Return the item of a report, and its status after it, unless `report`
+        refuses that."""
         self.check_order(report)
         row = self.item_of(db, account, item)
-        status, now = next_status(row, report), self.database.time()
-        to = QUEUE_STATUSES[status]
+        return row, next_status(row, report)
+
+    def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
+        """Write what `report` takes, and return the item after it."""
+        row, status = self._checked(db, account, item, report)
+        to, now = QUEUE_STATUSES[status], self.database.time()
         self.progress.note(item, report)
         columns = {**NEW_ITEM, "status": status}
         if to.is_open:  # what the target has of the file may stay there

@@ -260,8 +260,8 @@ def report(
     """Report on an item, as if its bytes had come at this speed."""
     figures = {"progress_percent": percent, "bytes_transferred": int(10 * percent)}
     progress = store.queue.progress
-    began = progress._clock() - figures["bytes_transferred"] / speed
-    progress._reports[item] = {"mark": (began, 0), "reported": began, "speed": speed}
+    began = progress._clock.monotonic() - figures["bytes_transferred"] / speed
+    progress._reports[item] = {"mark": (began, 0), "heard": began, "speed": speed}
     store.clients.report(1, item, {**figures, **more})
 
 
