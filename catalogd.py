@@ -75,6 +75,7 @@ import weakref
 import webbrowser
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import IO, Any, ClassVar, Generic, NamedTuple, NoReturn, TextIO, TypeVar
 
 if __name__ == "__main__":  # until `main`, Ctrl-C has nothing to end but the process
@@ -5518,9 +5519,6 @@ class Images:
             self.entries.icons.add(waiting)
 
 
-Answer = concurrent.futures.Future[Any]  # which is owed, or was given
-
-
 class Asker:
     """Asks a disk or a server, each time in a thread of its own: a call to one that
     does not answer may never end. One thread at a time calls all but `tick`."""
@@ -5528,18 +5526,18 @@ class Asker:
     max_silence = 30.0  # seconds without a tick, after which it does not answer
 
     def __init__(self) -> None:
-        self._answer = Answer()
-        self._answer.set_result(None)
+        self._last = Future[Any]()
+        self._last.set_result(None)
         self._ticked = 0.0  # monotonic seconds
         self._is_silent = False
 
     def tick(self) -> None:
         self._ticked = time.monotonic()
 
-    def ask(self, read: Callable[[], Any]) -> Answer:
-        """Begin to read, unless another answer is still owed."""
-        answer = Answer()
-        if not self._answer.done():
+    def ask(self, read: Callable[[], Any]) -> Future[Any]:
+        """Begin to read, unless the last call has not returned."""
+        answer = Future[Any]()
+        if not self._last.done():
             answer.set_exception(TimeoutError())
             return answer
 
@@ -5549,12 +5547,12 @@ class Asker:
             except BaseException as error:
                 answer.set_exception(error)
 
-        self._answer, self._is_silent = answer, False
+        self._last, self._is_silent = answer, False
         self.tick()
         threading.Thread(target=run, name="asker", daemon=True).start()
         return answer
 
-    def wait(self, answer: Answer, check: Callable[[], None]) -> Any:
+    def wait(self, answer: Future[Any], check: Callable[[], None]) -> Any:
         """Return what was read.
 
         :param check: is called now and then.
@@ -5567,10 +5565,10 @@ class Asker:
                     raise TimeoutError
             return answer.result()
         finally:
-            self._is_silent = not self._answer.done()
+            self._is_silent = not self._last.done()
 
     def answers_again(self) -> bool:
-        return self._is_silent and self._answer.done()
+        return self._is_silent and self._last.done()
 
 
 class Askers:
@@ -5711,7 +5709,7 @@ class Disks:
                 found.add(folder)
         return found
 
-    def _tree(self, folder: str, answer: Answer) -> Tree | None:
+    def _tree(self, folder: str, answer: Future[Any]) -> Tree | None:
         try:
             tree: Tree = self.disk(folder).wait(answer, self.count)
         except OSError as error:
