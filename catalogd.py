@@ -4608,7 +4608,7 @@ def compare(
     """
     comparison = Comparison(trees, read)
     comparison.pair_unchanged(known)
-    if comparison.lost:  # otherwise the rest is new, and is read later in batches
+    if comparison.unpaired:  # otherwise the rest is new, and is read later in batches
         comparison.read_the_rest()
         comparison.pair_by(lambda file, sample: (file.path, sample))
         comparison.pair_by(
@@ -4654,15 +4654,15 @@ def is_lost(image: TitleImage, tree: Tree | None) -> bool:
 
 
 class Comparison:
-    """Pairs known files with found ones, by one likeness after another: the known
-    files that are left are lost, the found ones are new."""
+    """Pairs known files with found ones, by one likeness after another: in the end the
+    known files that are `unpaired` are lost, and the found ones are new."""
 
     min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
 
     def __init__(self, trees: Mapping[str, Tree | None], read: ReadFiles) -> None:
         self.trees = trees
         self.read = read
-        self.lost: dict[str, KnownFile] = {}  # by id
+        self.unpaired: dict[str, KnownFile] = {}  # by id
         found = [tree for tree in trees.values() if tree]
         self.new = {file.path: file for tree in found for file in tree.files}
         self.contents: dict[str, FileContent] = {}  # by path
@@ -4684,7 +4684,7 @@ class Comparison:
                 changed.append(item)
         # Files that were here come first: those that are gone get what they leave.
         changed.sort(key=lambda item: (item.state != "here", item.file.path))
-        self.lost = {item.id: item for item in changed}
+        self.unpaired = {item.id: item for item in changed}
         self._pair_renumbered(stable)
 
     def _pair_renumbered(self, stable: set[str]) -> None:
@@ -4692,7 +4692,7 @@ class Comparison:
         or even always, so that not all files are opened. Those drives are not watched,
         so they are read whole."""
         alike: dict[str, dict[str, KnownFile]] = {}  # by volume and path
-        for item in self.lost.values():
+        for item in self.unpaired.values():
             old, new = item.file, self.new.get(item.file.path)
             tree = self.trees.get(old.folder)
             is_whole = tree is not None and tree.is_whole()
@@ -4708,9 +4708,9 @@ class Comparison:
         as they are, known or not."""
         found, self.contents = self.new, self.read(self.new.values())
         self.new = {path: file for path, file in found.items() if path in self.contents}
-        for item in [*self.lost.values()]:
+        for item in [*self.unpaired.values()]:
             if item.file.path in found and item.file.path not in self.new:
-                del self.lost[item.id]
+                del self.unpaired[item.id]
 
     def pair_by(self, likeness: Callable[[FoundFile, str | None], Any]) -> None:
         """Pair files that are alike, in the order of the known and of the found
@@ -4719,7 +4719,7 @@ class Comparison:
         for file in sorted(self.new.values(), reverse=True):
             key = likeness(file, self.contents[file.path].sample)
             waiting.setdefault(key, []).append(file)
-        for item in [*self.lost.values()]:
+        for item in [*self.unpaired.values()]:
             if files := waiting.get(likeness(item.file, item.sample)):
                 file = files.pop()
                 self._pair(item, file, self.contents[file.path])
@@ -4727,15 +4727,15 @@ class Comparison:
     def _pair(
         self, item: KnownFile, file: FoundFile, content: FileContent | None
     ) -> None:
-        del self.lost[item.id], self.new[file.path]
+        del self.unpaired[item.id], self.new[file.path]
         self.updated.append((item, file, content))
 
     def set_offline_aside(self, is_last: bool = False) -> None:
         """Keep the files of a disk that is offline: they cannot have moved.
         :param is_last: also those of one that may be here, and emptied."""
-        for item in [*self.lost.values()]:
+        for item in [*self.unpaired.values()]:
             if self._is_offline(item, is_last):
-                del self.lost[item.id]
+                del self.unpaired[item.id]
                 # Releases before 0.3.0 did not write since when it is offline.
                 if item.state != "offline" or not item.gone_at:
                     self.offline.append(item)
@@ -4753,9 +4753,9 @@ class Comparison:
         """Let an entry whose file is lost go on with a younger copy of the file, and
         drop the copy's entry. A move to another disk is a copy and a delete; a scan
         may run in between and make an entry of the copy, without notes and queue."""
-        touched = {*self.lost, *(item.id for item in self.offline)}
+        touched = {*self.unpaired, *(item.id for item in self.offline)}
         touched.update(item.id for item, _, _ in self.updated)
-        here = [item for item in self.lost.values() if item.state != "gone"]
+        here = [item for item in self.unpaired.values() if item.state != "gone"]
         twins: dict[str | None, list[KnownFile]] = {}
         for twin in copies([item.sample for item in here]):
             if twin.id not in touched:
@@ -4767,16 +4767,16 @@ class Comparison:
                     twins[item.sample].remove(twin)
                     content = contents[twin.file.path]
                     self.updated.append((item, twin.file, content))
-                    del self.lost[item.id]
-                    self.lost[twin.id] = twin
+                    del self.unpaired[item.id]
+                    self.unpaired[twin.id] = twin
                     break
 
     def changes(self, forget_before: str) -> Changes:
-        gone = [item for item in self.lost.values() if item.state == "gone"]
+        gone = [item for item in self.unpaired.values() if item.state == "gone"]
         return Changes(
             added=[(file, self.contents.get(path)) for path, file in self.new.items()],
             updated=self.updated,
-            gone=[item for item in self.lost.values() if item.state != "gone"],
+            gone=[item for item in self.unpaired.values() if item.state != "gone"],
             offline=self.offline,
             forgotten=[item for item in gone if (item.gone_at or "~") < forget_before],
         )
