@@ -5636,28 +5636,28 @@ class Disks:
         self._previous_warnings, self._warnings = self._warnings, set()
         self.unreadable.clear()
 
-    def trees(self, tops: Iterable[str], watch: bool) -> dict[str, Tree | None]:
+    def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder; None for a folder that
         cannot be read.
-        :param watch: whether to watch the folders that are read whole."""
-        if watch:
+        :param is_service: watch the folders that are read whole, and tidy the inbox."""
+        if is_service:
             self._mount_table.open()
         answers = {}
         for folder in self.folders:
             if below := [top for top in tops if is_below(top, folder)]:
-                is_watched = watch and folder in below
-                walk = functools.partial(self._walk, folder, below, is_watched)
+                begins = is_service and folder in below
+                walk = functools.partial(self._walk, folder, below, begins)
                 answers[folder] = self.disk(folder).ask(walk)
         return {folder: self._tree(folder, answers[folder]) for folder in answers}
 
-    def _walk(self, folder: str, tops: Sequence[str], watch: bool) -> Tree:
+    def _walk(self, folder: str, tops: Sequence[str], begins: bool) -> Tree:
         disk, watcher = self.disk(folder), self.watchers[folder]
 
         def tick(found: int) -> None:
             disk.tick()
             self.count(found)
 
-        if watch:
+        if begins:
             watcher.start()
             self.inbox.tidy(folder)
         own = self.entries.database.folder
@@ -5937,7 +5937,7 @@ class Scanner:
         if not {*self.folders}.isdisjoint(tops):
             self._scan_due = time.monotonic() + self.settings.scan_interval
         is_service = threading.current_thread() is self._thread
-        return self.disks.trees(tops, watch=is_service)
+        return self.disks.trees(tops, is_service)
 
     def _is_whole(self, tops: Sequence[str]) -> bool:
         return self.folders == [*tops]

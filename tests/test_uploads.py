@@ -750,7 +750,7 @@ def test_the_empty_file_of_a_killed_server_goes_before_the_first_scan(
 ) -> None:
     inbox.tidy("/elsewhere")
     assert len(names(folder)) == 2
-    scanner.disks.trees(scanner.folders, watch=True)
+    scanner.disks.trees(scanner.folders, is_service=True)
     scanner.disks.unwatch()
     assert names(folder) == [f".catalogd-{killed}.part"]
     account = store.accounts.id_of("anna")
