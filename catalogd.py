@@ -5596,8 +5596,9 @@ class Askers:
 
 
 class Disks:
-    """Reads the library folders, and keeps what is wrong with them. The scanner's
-    thread calls it; `_walk`, `_each` and what they call run in the threads of disks."""
+    """Reads the library folders, and keeps what is wrong with them in the scanner's
+    state. The scanner's thread calls it; `_walk`, `_each` and what they call run in the
+    threads of disks."""
 
     def __init__(
         self,
@@ -5609,8 +5610,7 @@ class Disks:
         """:param count: counts files, and raises Stopped when the scan should end."""
         self.entries = entries
         self.types = settings.extensions
-        self.counts, self.problems = state.folders, state.problems
-        self.scanned = state.scanned
+        self.state = state
         self.count = count
         self.folders = library_folders(settings.folders)
         self.watchers = {folder: Watcher(folder, self.types) for folder in self.folders}
@@ -5618,7 +5618,7 @@ class Disks:
         self.images = Images(entries, self.warn)
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
-        self.inbox = Inbox(entries, settings, self.problems)
+        self.inbox = Inbox(entries, settings, self.state.problems)
         self.volumes = Volumes(entries)
         self._disks: dict[str, Asker] = {}  # by library folder
         self.reads: dict[int, tuple[str, str, float]] = {}  # see Content
@@ -5718,7 +5718,7 @@ class Disks:
             is_known = self.entries.folders.is_known(folder)
             self._set_offline(folder, why_offline(folder, error, is_known))
             return None
-        self.scanned[folder] = self.entries.database.time()
+        self.state.scanned[folder] = self.entries.database.time()
         self._warn_of(tree)
         if tree.is_whole():
             self._note(tree)
@@ -5730,15 +5730,15 @@ class Disks:
         if not tree.files and self.entries.folders.is_known(folder):
             self._set_offline(folder, say("folder_empty", folder))
             return
-        if self.problems.pop(folder, None):
+        if self.state.problems.pop(folder, None):
             log.info("%s is back.", folder)
-        self.counts[folder] = len(tree.files)
+        self.state.folders[folder] = len(tree.files)
 
     def _set_offline(self, folder: str, problem: str) -> None:
-        self.counts[folder] = None
-        if self.problems.get(folder) != problem:
+        self.state.folders[folder] = None
+        if self.state.problems.get(folder) != problem:
             log.warning("%s", problem)
-        self.problems[folder] = problem
+        self.state.problems[folder] = problem
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
