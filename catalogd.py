@@ -20,6 +20,7 @@ Downloads  validators, ranges, and how a file's bytes leave
 Server     connections, deadlines, limits and threads: all that touches waitress
 Consoles   devices that this server serves itself, and how to find them
 Web        the routes: who may call them, what they answer
+Menus      the library by title, for the menus of programs on a console
 Page       HTML, CSS and JavaScript of the browser's page
 Commands   the command line
 """
@@ -985,6 +986,7 @@ NACP_VERSION = slice(0x3060, 0x3070)  # this and the next: see nacp_facts
 NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
 FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers SOFn of a JPEG
 MAX_IMAGE_SIDE = 4096  # pixels
+MAX_MENU_SIDE = 1024  # pixels of an image that a console shows with many others
 NEXT_MARKER = re.compile(rb"\xff[^\0\xd0-\xd7\xff]")  # in the data of a JPEG
 PNG_FRAMES = {b"IHDR": 8, b"fcTL": 12}  # where these chunks have width and height
 PNG_START = b"\x89PNG\r\n\x1a\n"
@@ -1048,10 +1050,10 @@ def jpeg_frames(image: bytes) -> Iterator[tuple[int, int]]:
             at = found.start()
 
 
-def is_picture(image: bytes) -> bool:
+def is_picture(image: bytes, max_side: int = MAX_IMAGE_SIDE) -> bool:
     """Return whether a browser can show an image without much memory."""
     sides = image_sides(image) if image_type(image) else (0, 0)
-    return min(sides) > 0 and max(sides) <= MAX_IMAGE_SIDE
+    return min(sides) > 0 and max(sides) <= max_side
 
 
 def file_type(path: str) -> str:
@@ -3265,6 +3267,25 @@ class Entries:
         values = {"age": age, "entry": entry, "key": name.casefold()}
         return self.database.rows(sql, values)
 
+    def in_menus(self, age: int) -> list[Row]:
+        """Return what the menus on a console may have, by name, without the copies:
+        those are last. `app_id` is the id of a part on the console, which is NULL where
+        it is not known."""
+        return self.database.rows(
+            f"""
+            SELECT id, type, file_type, size, file_name, name, plain_name, kind, number,
+            iif(type = 'url', source, NULL) AS link, created_at, version, base_id,
+            coalesce(overrides ->> 'author', facts ->> 'author') AS author,
+            coalesce(overrides ->> 'description', facts ->> 'description') AS text,
+            icon, facts ->> 'icon' AS own_icon, CASE kind WHEN 'base' THEN base_id
+            WHEN 'update' THEN substr(base_id, 1, 13) || '800'
+            WHEN 'add-on' THEN iif(base_id IS NULL, NULL, title_id) END AS app_id
+            FROM parts WHERE state = 'here' AND {SEEN}
+            ORDER BY surplus IS 'copy', sort_name, id
+            """,
+            {"age": age},
+        )
+
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
         sql = f"SELECT count(*) FROM parts WHERE state = 'here' AND {SEEN}"
@@ -3494,15 +3515,29 @@ class Icons:
 
     def __init__(self, entries: Entries) -> None:
         self.entries, self.database = entries, entries.database
+        self._types: dict[str, str] = {}  # see types_in_menus
 
-    def of(self, entry: str, age: int) -> bytes:
-        """Return a JPEG or PNG. :raises NotFound: there is none of this entry."""
-        sql = "SELECT image FROM icons JOIN parts ON digest = icon WHERE id = :id"
-        values = {"id": entry, "age": age}
+    def of(self, entry: str, age: int, digest: str | None = None) -> bytes:
+        """Return a JPEG or PNG: that of the digest, if the entry has it, or what comes
+        first. :raises NotFound: there is none of this entry."""
+        sql = "SELECT image FROM icons JOIN parts ON digest = coalesce(:digest, icon)"
+        sql += " AND digest IN (icon, facts ->> 'icon') WHERE id = :id"
+        values = {"id": entry, "age": age, "digest": digest}
         image: bytes | None = self.database.value(f"{sql} AND {SEEN}", values)
         if image is None:
             raise NotFound("The entry has no icon.")
         return image
+
+    def types_in_menus(self) -> Mapping[str, str]:
+        """Return "jpeg" or "png" by digest, "" for an image too large for a console.
+        Only those that are new since the last call are read."""
+        sql = "SELECT digest, image FROM icons"
+        sql += " WHERE digest NOT IN (SELECT value FROM json_each(?))"
+        with self.database.reading() as db:
+            for digest, image in db.execute(sql, (json.dumps([*self._types]),)):
+                is_small = is_picture(image, MAX_MENU_SIDE)
+                self._types[digest] = image_type(image)[6:] if is_small else ""
+        return self._types
 
     def add(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
@@ -7271,8 +7306,9 @@ LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 class Route:
     """An address of the service. `access` is "open", "key", "session", "admin" (a
     session of one), "key or session", "dir" (a token in the path, or Basic
-    authentication with an account's name and key), or "token" (that of the command
-    `check`). `fields` are those of its JSON body.
+    authentication with an account's name and key), "menu" (the same, but no address of
+    a queue item; consoles show `error` of a refusal, which is a sentence), or "token"
+    (that of the command `check`). `fields` are those of its JSON body.
     `runs` names the threads that answer it, see Server."""
 
     method: str
@@ -7453,7 +7489,7 @@ class Web:
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
         owners = {kind.__name__: owner for kind, owner in self.calls.items()}
-        for rule in ROUTES:
+        for rule in reversed(ROUTES):  # of several that match, the last one answers
             owner = owners.get(rule.answer.__qualname__.partition(".")[0], self)
             answer = functools.partial(self._answer, rule, owner)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
@@ -7484,6 +7520,7 @@ class Web:
         except Problem as problem:
             self._log(problem)
             status, code, text = problem.status, problem.code, str(problem)
+            code = text if rule.access == "menu" else code
             return error_answer(status, code, text, problem.facts, **problem.headers)
         except bottle.HTTPError:
             raise
@@ -7503,8 +7540,8 @@ class Web:
 
     def _admit(self, access: str) -> Caller:
         """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
-        if access in ("dir", "token"):
-            return self._admit_console() if access == "dir" else self._admit_check()
+        if access in ("dir", "menu", "token"):
+            return self._admit_check() if access == "token" else self._admit_console()
         if "key" in access and (key := sent_key()) is not None:
             if caller := self.store.accounts.key_holder(hash_token(key)):
                 return caller
@@ -7530,7 +7567,9 @@ class Web:
         """Return whose console address or Basic authentication this is. Other
         spellings of /dir/, such as //d%69r/, are refused: a proxy's log would not mask
         the token in them. :raises BadAddress, bottle.HTTPError:"""
-        if not CONSOLE_TARGET.match(bottle.request.environ.get("REQUEST_URI", "/dir")):
+        target = bottle.request.environ.get("REQUEST_URI", "/dir")
+        is_below_dir = bottle.request.path.startswith("/dir")  # else: a menu's root
+        if is_below_dir and not CONSOLE_TARGET.match(target):
             raise bottle.HTTPError(404)
         for token in bottle.request.path.split("/")[2:3]:
             if caller := self.store.addresses.address_holder(hash_token(token)):
@@ -7955,10 +7994,7 @@ class LibraryCalls(Calls):
 
     @route("GET /web/icons/<entry_id>", access="session")
     def icon(self, caller: Caller, entry_id: str) -> bottle.HTTPResponse:
-        cached = {"Cache-Control": "private, max-age=31536000, immutable"}
-        image = self.entries.icons.of(entry_id, caller.age)
-        headers = {**JSON_HEADERS, "Content-Type": image_type(image), **cached}
-        return conditional(image, headers)
+        return image_answer(self.entries.icons.of(entry_id, caller.age))
 
     @route("GET /web/tidy", access="admin")
     def tidy(self, caller: Caller) -> dict[str, Any]:
@@ -8389,6 +8425,13 @@ def conditional(
     return bottle.HTTPResponse(io.BytesIO(body) if is_long else body, 200, headers)
 
 
+def image_answer(image: bytes) -> bottle.HTTPResponse:
+    """Return an image whose address changes with it."""
+    cached = {"Cache-Control": "private, max-age=31536000, immutable"}
+    headers = {**JSON_HEADERS, "Content-Type": image_type(image), **cached}
+    return conditional(image, headers)
+
+
 @dataclasses.dataclass
 class Body:
     """A body for callers that may accept gzip. `tag` is that of its ETag, `level` that
@@ -8492,6 +8535,83 @@ def accel_answer(
         "X-Accel-Redirect": location + urllib.parse.quote(known.path),
     }
     return bottle.HTTPResponse(b"", 200, headers)
+
+
+# Menus ------------------------------------------------------------------------
+# The library by title, for the menus of programs on a console. Experimental.
+
+MENU = "<base:re:(?:/dir(?:/[^/]+)?)?>"  # below which a program has its menu
+APP_TYPES = {"base": "BASE", "update": "UPDATE", "add-on": "DLC"}
+
+
+class MenuCalls(Calls):
+    """What a program on a console shows as its own menu: below a console address, or
+    with Basic authentication below /dir, or at the root of the server."""
+
+    def __init__(self, web: Web) -> None:
+        super().__init__(web)
+        version = self.entries.version
+        self._sections = Latest(version, self._make_sections, MAX_INDEXES)
+
+    def _prefix(self, caller: Caller, base: str) -> str:
+        """Return what comes before a path below /dir, where a program joins it to its
+        base. :raises NotFound: the caller has no library at this base."""
+        if caller.item or base not in ("", caller.base):
+            raise NotFound("There is no library at this address.")
+        return "" if base else "/dir"
+
+    @route(f"GET {MENU}/api/<name:re:remote|shop>/sections", "menu", runs="lists")
+    def sections(self, caller: Caller, base: str, name: str) -> bottle.HTTPResponse:
+        # CyberFoil would send the key of Basic authentication to the host of a link.
+        has_links = caller.base != "/dir"
+        prefix = self._prefix(caller, base)
+        return conditional(self._sections(caller.age, prefix, has_links))
+
+    @route(f"GET {MENU}/api/icons/<entry_id>/<digest>.<ending>", "menu")
+    def icon(self, caller: Caller, base: str, **icon: str) -> bottle.HTTPResponse:
+        self._prefix(caller, base)
+        image = self.entries.icons.of(icon["entry_id"], caller.age, icon["digest"])
+        return image_answer(image)
+
+    def _packages(self, age: int, prefix: str) -> Iterator[Row]:
+        """Yield what can be installed, the best of each part first, with the addresses
+        of the file and of the icon, which is None if there is none for a console."""
+        types = self.entries.icons.types_in_menus()
+        for row in self.entries.in_menus(age):
+            name = urllib.parse.quote(row["file_name"], safe="")
+            row["url"] = f"{row['link']}#{name}" if row["link"] else f"{prefix}/{name}"
+            icons = (i for i in (row["icon"], row["own_icon"]) if types.get(i))
+            if icon := next(icons, None):
+                icon = f"{prefix}/api/icons/{row['id']}/{icon}.{types[icon]}"
+            if row["file_type"] in PACKAGES:
+                yield {**row, "icon": icon}
+
+    def _make_sections(self, age: int, prefix: str, has_links: bool) -> bytes:
+        """Return the one section from which CyberFoil makes its others. It rejects null
+        where it wants a text, and an answer in which there is "<html"."""
+        packages = self._packages(age, prefix)
+        items = [section_item(row) for row in packages if has_links or not row["link"]]
+        sections = [{"id": "all", "title": "All", "items": items}]
+        text = json.dumps({"sections": sections}).replace("<", "\\u003c")
+        return text.encode() + b"\n"
+
+
+def section_item(row: Row) -> Row:
+    """Return an item of CyberFoil's list. It takes an update without a number for one
+    that is new, and a link's type from its name."""
+    item = {
+        "name": row["file_name"] if row["link"] else row["name"],
+        "url": row["url"],
+        "size": row["size"],
+        "title_id": row["app_id"] and row["base_id"],
+        "app_id": row["app_id"],
+        "app_version": row["number"]
+        if row["number"] or row["kind"] != "update"
+        else None,
+        "app_type": APP_TYPES.get(row["kind"], "BASE"),
+        "icon_url": row["icon"],
+    }
+    return {name: value for name, value in item.items() if value is not None}
 
 
 # Page -------------------------------------------------------------------------

@@ -33,9 +33,11 @@ PLAIN = {  # those that name nothing of the library
     *("admin", "name", "shared", "target", "user", "url", "size", "file_type"),
     *("description", "version", "kind", "base_id", "modified", "status", "number"),
     *("progress_percent", "bytes_transferred", "transfer_speed", "error_message"),
-    *("client", "release", "offered", "key", "own_password"),
+    *("client", "release", "offered", "key", "own_password", "base", "digest"),
+    "ending",
 }
 VALUES = {"before": "2000-01-01T00:00:00", "status": "failed", "way": "retry"}
+VALUES |= {"base": "/dir", "name": "remote"}
 VALUES |= {"admin": False, "age": 3, "size": 5, "kind": "base", "account": 1}
 SEEN, HIDDEN, MISSING = range(3)
 TITLES = ["0100AAAABBBB0000", "0100CCCCDDDD0000", "0100EEEEFFFF0000"]
@@ -114,7 +116,7 @@ class World:
         ways = {
             "session": access in ("session", "admin", "key or session"),
             "key": access in ("key", "key or session"),
-            "dir": access == "dir",
+            "dir": access in ("dir", "menu"),
             "open": access in ("open", "token"),
         }
         return [self.app(way, who) for way in ways if ways[way]]
@@ -598,6 +600,7 @@ UNASKED = {
     "INSERT OR REPLACE INTO sent": "of the item that item_of gave",
     "SELECT *, (SELECT state FROM entries": "item_of: whether its disk is away",
     "SELECT id, device, status": "how many items wait, for the state of a device",
+    "SELECT digest, image FROM icons": "how large images are, by their digests",
 }
 READ = re.compile(
     r"\b(FROM|JOIN) (entries|parts|answers|items|known_files|served_files|icons)\b"
@@ -612,7 +615,7 @@ def test_each_statement_asks_who_sees_it(
     calls = [
         (rule, app)
         for rule in catalogd.ROUTES
-        if rule.access in ("session", "key", "key or session", "dir")
+        if rule.access in ("session", "key", "key or session", "dir", "menu")
         and not stay.search(rule_id(rule))
         for app in world.apps(rule.access)
     ]

@@ -447,7 +447,7 @@ def test_a_console_address_has_one_spelling(
 
 @pytest.mark.parametrize(
     "place",
-    ["nothing.nsp", "xci/", "xci", "xci/game.nsp", "api/shop/sections", "a/b/c.nsp"],
+    ["nothing.nsp", "xci/", "xci", "xci/game.nsp", "api/saves/list", "a/b/c.nsp"],
 )
 def test_what_is_not_there_is_404(
     browser: webtest.TestApp,

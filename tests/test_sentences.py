@@ -39,6 +39,7 @@ NOT_SHOWN = {
     "The token is not that of this service.",
     "There is no account {}.",
     "There is no file with the id {}.",
+    "There is no library at this address.",
     "There is no such file.",
     "This server does not have it: put it beside catalogd.py.",
     "[library] inbox: {} {}",

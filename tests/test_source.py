@@ -35,7 +35,7 @@ def test_every_banner_ends_in_column_80() -> None:
     ("use", "where"),
     [
         ("sqlite3.", {"Store"}),
-        ("bottle.", {"Downloads", "Web"}),
+        ("bottle.", {"Downloads", "Web", "Menus"}),
         ("subprocess.", {"Consoles"}),
         (
             "threading.",
@@ -115,6 +115,8 @@ POST   /api/send-queue/addresses         key
 GET    /api/send-queue/addresses         key
 POST   /api/auth/login                   open
 GET    /dir<path:re:(?:/.*)?>            dir
+GET    <base:re:(?:/dir(?:/[^/]+)?)?>/api/<name:re:remote|shop>/sections menu
+GET    <base:re:(?:/dir(?:/[^/]+)?)?>/api/icons/<entry_id>/<digest>.<ending> menu
 GET    /web/check                        token
 GET    /web/check/scan                   token
 POST   /web/check/scan                   token
@@ -199,6 +201,7 @@ GET    /web/uploads                      own thread
 PATCH  /web/uploads/<upload>             own thread
 DELETE /web/uploads/<upload>             own thread
 GET    /dir<path:re:(?:/.*)?>            own thread
+GET    <base:re:(?:/dir(?:/[^/]+)?)?>/api/<name:re:remote|shop>/sections lists
 POST   /api/auth/login                   passwords
 POST   /web/setup                        passwords
 POST   /web/login                        passwords
