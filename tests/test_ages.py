@@ -201,6 +201,7 @@ def told(answer: Any, name: str) -> Any:
     headers = {**answer.headers}
     headers.pop("Content-Length", None)
     headers.pop("Set-Cookie", None)
+    headers.pop("Date", None)  # of a file: when it was sent
     return answer.status, headers, body
 
 
