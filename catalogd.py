@@ -197,16 +197,6 @@ def address_parts(text: str) -> urllib.parse.SplitResult | None:
         return None
 
 
-CONSOLE_PORTS = {"ftp": 5000, "lan": 2000}  # where the client looks without a port
-
-
-def console_place(target: str) -> tuple[object, ...]:
-    """Return what two spellings of a console's address have in common."""
-    parts = urllib.parse.urlsplit(target)
-    port = parts.port or CONSOLE_PORTS[parts.scheme]
-    return parts.scheme, parts.hostname, port, parts.path.strip("/")
-
-
 def is_web_address(text: str) -> bool:
     parts = address_parts(text)
     is_printable = text.isprintable() and " " not in text
@@ -959,6 +949,61 @@ def checked_head(head: bytes) -> bytes:
     if b"transfer-encoding" in names and not may_be_chunked:
         raise ValueError("The length of the body is not certain.")
     return b"\r\n".join([line, *map(b":".join, pairs), b"", b""])
+
+
+# The address of a console, as the client reads it too: see Targets there.
+TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
+CONSOLE_PORTS = {"ftp": 5000, "lan": 2000}  # of a target without one
+
+
+def is_host(text: str) -> bool:
+    """Return whether a text can be the address or the name of another device: a name
+    ends in no number, as "192.168.1.300" does."""
+    try:
+        return not ipaddress.ip_address(text).is_unspecified
+    except ValueError:
+        labels = text.removesuffix(".").split(".")
+        is_name = all(re.fullmatch(r"[\w-]{1,63}", label) for label in labels)
+        return is_name and not labels[-1].isdecimal()
+
+
+def check_console(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of CONSOLE. :raises Problem: one of them is wrong."""
+    target = values.get("target", "lan://console")
+    parts = address_parts(target)
+    if target.startswith("folder:"):
+        raise Problem("target_is_folder")
+    is_known = target.startswith(("ftp://", "lan://"))
+    if parts is None or not is_known or not is_host(str(parts.hostname)):
+        raise Problem("bad_target", TARGET_FORMS)
+    if "@" in parts.netloc:
+        raise Problem("target_has_user")
+    if (
+        parts.query
+        or parts.fragment
+        or (parts.scheme == "lan" and parts.path.strip("/"))
+    ):
+        raise Problem("long_target", TARGET_FORMS)
+    texts = [str(values.get(name, "")) for name in CONSOLE]
+    if not "".join([*texts, urllib.parse.unquote(target)]).isprintable():
+        raise Problem("target_has_lines")
+    return values
+
+
+def console_place(target: str) -> tuple[object, ...]:
+    """Return what two spellings of a console's address have in common: scheme, host,
+    port, and the folder as it is written, "" where the client chooses one."""
+    parts = urllib.parse.urlsplit(target)
+    port = parts.port or CONSOLE_PORTS[parts.scheme]
+    return parts.scheme, parts.hostname, port, parts.path.strip("/")
+
+
+def client_target(device: Mapping[str, Any]) -> str:
+    """Return the address of a device's console with user and password."""
+    scheme, _, place = str(device["address"]).partition("://")
+    names = (urllib.parse.quote(device[name], safe="") for name in ("user", "password"))
+    login = f"{':'.join(names)}@" if device["user"] else ""
+    return f"{scheme}://{login}{place}"
 
 
 # Names ------------------------------------------------------------------------
@@ -6976,45 +7021,6 @@ SIOCGIFCONF = 0x8912  # see netdevice(7)
 IPV6_ADDRESSES = "/proc/self/net/if_inet6"
 IPV6_PASSING = 0x69  # temporary, failed, deprecated or tentative: see rtnetlink(7)
 BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]{12}$")
-TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
-
-
-def is_host(text: str) -> bool:
-    """Return whether a text can be the address or the name of another device: a name
-    ends in no number, as "192.168.1.300" does."""
-    try:
-        return not ipaddress.ip_address(text).is_unspecified
-    except ValueError:
-        labels = text.removesuffix(".").split(".")
-        is_name = all(re.fullmatch(r"[\w-]{1,63}", label) for label in labels)
-        return is_name and not labels[-1].isdecimal()
-
-
-def check_console(values: Row) -> Row:
-    """Return the fields of CONSOLE. :raises Problem: one of them is wrong."""
-    target = values.get("target", "lan://console")
-    parts = address_parts(target)
-    if target.startswith("folder:"):
-        raise Problem("target_is_folder")
-    is_known = target.startswith(("ftp://", "lan://"))
-    if parts is None or not is_known or not is_host(str(parts.hostname)):
-        raise Problem("bad_target", TARGET_FORMS)
-    if "@" in parts.netloc:
-        raise Problem("target_has_user")
-    if parts.query or parts.fragment or (parts.scheme == "lan" and parts.path):
-        raise Problem("long_target", TARGET_FORMS)
-    texts = [str(values.get(name, "")) for name in CONSOLE]
-    if not "".join([*texts, urllib.parse.unquote(target)]).isprintable():
-        raise Problem("target_has_lines")
-    return values
-
-
-def client_target(device: Row) -> str:
-    """Return the address of a device's console with user and password."""
-    scheme, _, place = str(device["address"]).partition("://")
-    names = (urllib.parse.quote(device[name], safe="") for name in ("user", "password"))
-    login = f"{':'.join(names)}@" if device["user"] else ""
-    return f"{scheme}://{login}{place}"
 
 
 def client_module() -> Any:

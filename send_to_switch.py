@@ -37,6 +37,7 @@ import hashlib
 import http.client
 import importlib
 import io
+import ipaddress
 import itertools
 import json
 import math
@@ -144,6 +145,7 @@ class Missing(Cancelled):
 
 INI_FILE = f"{PROGRAM}.ini"
 KEY_FILE = "key"
+TARGET_FORMS = "folder:PATH, ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
 
 
 def option(help: str, metavar: str = "") -> Any:
@@ -157,7 +159,7 @@ def option(help: str, metavar: str = "") -> Any:
 class Settings:
     server: str = option("address of catalogd, such as http://pi.local:6069", "URL")
     key_file: str = option("file with the API key (login and pair write one)", "FILE")
-    to: str = option("folder:PATH, ftp://HOST[:PORT]/FOLDER or lan://HOST", "TARGET")
+    to: str = option(TARGET_FORMS, "TARGET")
     on_done: str = option("command to run after each item", "CMD")
     verify: bool = option("read each file back from the target")
     overwrite: bool = option("replace files that are on the target already")
@@ -556,10 +558,10 @@ class Server:
             try:
                 self._connection.request(method, self._parts.path + path, data, headers)
                 with self._connection.getresponse() as answer:
-                    body = answer.read(MAX_ANSWER_BYTES)  # what is cut is no JSON
-                if answer.status == 400 and HTTPS_HINT.search(body):
+                    found = answer.read(MAX_ANSWER_BYTES)  # what is cut is no JSON
+                if answer.status == 400 and HTTPS_HINT.search(found):
                     raise Problem(self._speaks("https"))
-                return answer.status, json_object(body)
+                return answer.status, json_object(found)
             except NETWORK_ERRORS as error:
                 self._connection.close()
                 if getattr(error, "reason", "") in NO_TLS:
@@ -987,8 +989,32 @@ FAT32_MESSAGE = (
 )
 
 
+CONSOLE_PORTS = {"ftp": 5000, "lan": 2000}  # where programs listen
 READY = "ready"
 OWN_DISK = f"{READY}, on this computer's own disk"
+
+
+def console_parts(target: str) -> tuple[Address, str, int]:
+    """Return the parts of a console's address, its host and its port, as catalogd reads
+    it too: see check_console there. :raises Problem: it is none."""
+    parts = split_address(target, *CONSOLE_PORTS)
+    host, more = parts.hostname or "", [parts.query, parts.fragment]
+    more += [parts.path.strip("/")] if parts.scheme == "lan" else []
+    if any(more) or parts.port == 0 or not is_host(host):
+        shown = one_line(without_password(target))
+        raise Problem(f"{shown!r} is no address of a console. Use {TARGET_FORMS}.")
+    return parts, host, parts.port or CONSOLE_PORTS[parts.scheme]
+
+
+def is_host(text: str) -> bool:
+    """Return whether a text can be the address or the name of another device: a name
+    ends in no number, as "192.168.1.300" does."""
+    try:
+        return not ipaddress.ip_address(text).is_unspecified
+    except ValueError:
+        labels = text.removesuffix(".").split(".")
+        is_name = all(re.fullmatch(r"[\w-]{1,63}", label) for label in labels)
+        return is_name and not labels[-1].isdecimal()
 
 
 class Target:
@@ -1246,7 +1272,6 @@ class Folder(Storage):
         return kind(f"{self.folder} does not take the file: {error.strerror}.")
 
 
-FTP_PORT = 5000  # where Sphaira listens
 INSTALL_FOLDER = "install:"  # Sphaira installs what is written to it
 HOMEBREW_FOLDER = "/switch"  # where .nro files go instead
 FTP_FINISH_SECONDS = 120.0  # that a console may take to finish a file
@@ -1359,9 +1384,7 @@ class FTP(Storage):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        parts = split_address(settings.to, "ftp")
-        self.host = parts.hostname or ""
-        self.port = parts.port or FTP_PORT
+        parts, self.host, self.port = console_parts(settings.to)
         self.user = urllib.parse.unquote(parts.username or "anonymous")
         self.password = urllib.parse.unquote(parts.password or "")
         folder = urllib.parse.unquote(parts.path or INSTALL_FOLDER)
@@ -1545,9 +1568,6 @@ class FTP(Storage):
             self._ftp.delete(f"{name}.part")
 
 
-LAN_PORT = 2000
-
-
 class LAN(Target):
     """A network installer on a console: it gets addresses of files, and fetches them
     from the server, which counts the bytes. It never tells whether it succeeded."""
@@ -1558,9 +1578,7 @@ class LAN(Target):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        parts = split_address(settings.to, "lan")
-        self.host = parts.hostname or ""
-        self.port = parts.port or LAN_PORT
+        _, self.host, self.port = console_parts(settings.to)
         self._sock: socket.socket | None = None
 
     def check_ready(self, state: State) -> str:
@@ -1630,7 +1648,7 @@ def console_address(address: str, sock: socket.socket) -> str:
 
 def find_target(settings: Settings) -> Target:
     """:raises Problem: the address is wrong, or its target cannot be read back."""
-    to, forms = settings.to, "folder:PATH, ftp://HOST[:PORT]/FOLDER or lan://HOST"
+    to, forms = settings.to, TARGET_FORMS
     for kind in (Folder, FTP, LAN):
         if to.startswith(kind.start):
             target = kind(settings)

@@ -94,6 +94,40 @@ def test_an_address_or_a_name_is_one(host: str) -> None:
     catalogd.check_console({"target": f"ftp://{host}:5000/a b/100%25"})
 
 
+PLACES = {  # scheme, host, port and folder by address
+    "ftp://switch": ("ftp", "switch", 5000, ""),
+    "ftp://Switch.lan.:6000/games/": ("ftp", "switch.lan.", 6000, "games"),
+    "ftp://192.168.1.20/a b/100%25": ("ftp", "192.168.1.20", 5000, "a b/100%25"),
+    "ftp://[fe80::1%eth0]:5000/install:": ("ftp", "fe80::1%eth0", 5000, "install:"),
+    "lan://küche_1": ("lan", "küche_1", 2000, ""),
+    "lan://[::1]:2001/": ("lan", "::1", 2001, ""),
+    **dict.fromkeys(["console", "http://console", "ftp://", "lan://", "ftp://[::1"]),
+    **dict.fromkeys(["ftp://console:0", "ftp://console:x", "lan://console:70000"]),
+    **dict.fromkeys(
+        ["ftp://foo bar", "Ftp://console", "ftp://192.168.1", "lan://[::]"]
+    ),
+    **dict.fromkeys(["lan://192.168.1.300", "ftp://a..b", f"ftp://{'a' * 64}.lan"]),
+    **dict.fromkeys(["ftp://console/a?b", "ftp://console/a#b", "lan://console/a"]),
+    **dict.fromkeys(["ftp://console/a%0d%0aDELE%20b"]),
+}
+
+
+@pytest.mark.parametrize("target", PLACES)
+def test_server_and_client_read_the_address_of_a_console_alike(target: str) -> None:
+    if known := PLACES[target]:
+        catalogd.check_console({"target": target})
+        assert catalogd.console_place(target) == known
+        console = send_to_switch.find_target(send_to_switch.Settings(to=target))
+        assert target.startswith(console.start)
+        parts, *place = send_to_switch.console_parts(target)
+        assert (parts.scheme, *place, parts.path.strip("/")) == known
+    else:
+        with pytest.raises(catalogd.Problem):
+            catalogd.check_console({"target": target})
+        with pytest.raises(send_to_switch.Problem):
+            send_to_switch.find_target(send_to_switch.Settings(to=target))
+
+
 def test_a_console_that_is_a_device_is_not_added_again(home: Home) -> None:
     device = add(home, "ftp://Switch.lan", "Living room")
     other = add(home, "ftp://switch.lan:6000", "Attic")
