@@ -2561,7 +2561,7 @@ class Database:
         self.path = database_path(folder)
         self.clock = clock or Clock()
         self.written = threading.Event()  # set by each transaction of this process
-        self._lock = threading.Lock()  # held by the thread that writes
+        self._lock = threading.RLock()  # held by the thread that writes
         self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
@@ -2658,7 +2658,8 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self, wait: float | None = None) -> Iterator[sqlite3.Connection]:
-        """Run the block as one transaction, which is on the disk when it has ended.
+        """Run the block as one transaction, which is on the disk when it has ended. In
+        it, its thread begins no other one: SQLite would refuse that at once.
 
         :param wait: seconds to wait for other writers, in this process and in others;
             with None, MAX_WRITE_WAIT_SECONDS.

@@ -1397,6 +1397,19 @@ def test_a_command_takes_a_running_item_for_one_that_is_sent(
             command.devices.move(anna, item, None, False)
 
 
+def test_a_transaction_in_a_transaction_is_refused_at_once(
+    store: catalogd.Store, anna: int
+) -> None:
+    with (
+        pytest.raises(sqlite3.OperationalError, match="within a transaction"),
+        store.database.writing() as db,
+    ):
+        db.execute("DELETE FROM accounts")
+        store.database.write("DELETE FROM accounts", ())
+    assert store.accounts.exist()
+    assert store.database.write("UPDATE accounts SET age = 7", ()) == 1
+
+
 def test_the_item_of_a_client_that_died_is_pending_although_the_clock_was_set_back(
     store: catalogd.Store, anna: int, entry: str, clock: Clock, uptime: Clock
 ) -> None:
