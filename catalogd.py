@@ -6059,10 +6059,7 @@ class Scanner:
         )
         known = changes._replace(added=())
         if any(known):
-            self._store(
-                lambda rows: self.entries.apply(known._replace(updated=rows)),
-                changes.updated,
-            )
+            self.entries.apply(known)
         added: list[tuple[FoundFile, None]] = []
         for batch in batches(changes.added):
             read = self.disks.read(file for file, content in batch if not content)
@@ -6072,8 +6069,8 @@ class Scanner:
             # Each change of the list costs those who poll it.
             is_due = time.monotonic() - self._listed >= self.list_seconds
             is_due |= batch[-1] is changes.added[-1]
-            write = functools.partial(self.entries.add_files, listed=is_due)
-            added += [(file, None) for file, _ in self._store(write, rows)]
+            self.entries.add_files(rows, listed=is_due)
+            added += [(file, None) for file, _ in rows]
             if is_due:
                 self._listed = time.monotonic()
         return changes._replace(added=added)
@@ -6095,25 +6092,6 @@ class Scanner:
         self.disks.images.covers |= {image.cover: image.path for image in unread}
         self.disks.read_covers(unread)
         return images != known or bool(unread)
-
-    def _store(
-        self, write: Callable[[Sequence[Any]], None], rows: Sequence[Any]
-    ) -> list[Any]:
-        """Write files at once, but for those that cannot be stored. Return those that
-        were written."""
-        try:
-            write(rows)
-            return [*rows]
-        except Problem:  # it concerns all of them
-            raise
-        except Exception as error:
-            if not rows:
-                raise
-            if half := len(rows) // 2:
-                parts = rows[:half], rows[half:]
-                return [row for part in parts for row in self._store(write, part)]
-            self.disks.warn(rows[0][-2].path, f"is not served: {error}.")
-            return self._store(write, [])
 
     # The thread
 

@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from unittest.mock import Mock
 
@@ -1248,40 +1248,6 @@ def test_a_file_of_any_age_is_an_entry_beside_others(
         scanner.scan()
         assert ids_by_name(store).keys() == {"a.nsp", "b.nsp"}
         assert scanner.scan() == catalogd.Changes()
-
-
-def test_files_that_cannot_be_stored_lose_no_others(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    write = catalogd.write_entries
-    kept = [library.add(f"{number}.nsp") for number in range(7)]
-    bad = library.add("bad.nsp")
-
-    def fail(db: Any, rows: Sequence[Any], *more: Any) -> None:
-        if any(row["source"] == bad and row["size"] != 5 for row in rows):
-            raise OverflowError("Python int too large to convert to SQLite INTEGER")
-        write(db, rows, *more)
-
-    monkeypatch.setattr(catalogd, "write_entries", fail)
-    assert len(scanner.scan().added) == 7
-    assert sorted(ids_by_name(store)) == sorted(map(os.path.basename, kept))
-    told = f"{bad} is not served: Python int too large to convert to SQLite INTEGER."
-    assert caplog.messages == [told]
-    library.add("bad.nsp", b"12345")
-    library.add("gone.nsp")
-    assert len(scanner.scan().added) == 2
-    library.add("bad.nsp", b"123456")
-    library.add("0.nsp", b"changed")
-    os.remove(library.folder / "gone.nsp")
-    scanner.scan()
-    sizes = {row["source"]: row["size"] for row in store.entries.by_age()}
-    assert sizes[kept[0]] == len("changed")
-    assert sizes[bad] == 5
-    assert "gone.nsp" not in ids_by_name(store)
 
 
 def test_icons_are_kept_and_dropped_with_their_entries(
