@@ -865,10 +865,9 @@ def check_all(fields: Mapping[str, Field], values: Mapping[str, Any]) -> dict[st
     :raises Problem: a field, which the message names, is missing or has a bad value."""
     found = {}
     for name, field in fields.items():
-        if values.get(name) is not None:
-            found[name] = check(name, field, values[name])
-        elif field.nullable and name in values:
-            found[name] = None
+        value = values.get(name)
+        if value is not None or (field.nullable and name in values):
+            found[name] = value if value is None else check(name, field, value)
         elif field.required:
             raise Problem("field_missing", name)
     return found
@@ -1822,13 +1821,7 @@ UPGRADES = {
         "UPDATE keys SET by_login = label = 'signed in by a client'",
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
-    3: (),
-    4: (),
-    5: (),
     6: ("DROP TABLE IF EXISTS scan_request",),
-    7: (),
-    8: (),
-    9: (),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 SESSION_DAYS = 30
@@ -2391,7 +2384,7 @@ def change_schema(db: sqlite3.Connection, version: int) -> None:
     db.execute("PRAGMA legacy_alter_table = ON")  # and only them
     db.execute("BEGIN IMMEDIATE")
     for step in range(version, SCHEMA_VERSION):
-        for statement in UPGRADES[step]:
+        for statement in UPGRADES.get(step, ()):
             db.execute(statement)
     set_schema(db)
     db.execute("COMMIT")
@@ -3104,17 +3097,21 @@ class Accounts:
             self._lent = {**others, hash_token(key): device}
         return key
 
-    def revoke_key(self, key: str, account: int | None = None) -> str:
+    def revoke_key(
+        self, key: str, account: int | None = None, is_device: bool = False
+    ) -> str:
         """Remove it, and return its label. The items that it sends are pending again,
         without an address.
 
+        :param is_device: whether it must be that of a device.
         :raises NotFound: the account, or with None nobody, has such a key.
         """
         sql = "SELECT id FROM keys WHERE id = ? AND account = coalesce(?, account)"
         with self.database.writing() as db:
-            for label in remove_keys(db, db.execute(sql, (key, account))):
+            found = db.execute(f"{sql} AND is_device >= ?", (key, account, is_device))
+            for label in remove_keys(db, found):
                 return label
-        raise NotFound("no_key", key)
+        raise NotFound("unknown_device" if is_device else "no_key", key)
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
@@ -3734,16 +3731,6 @@ class Devices:
             if not row["shared"]:
                 free_items(db, device, keep=row["account"])
         return str(row["label"])
-
-    def remove(self, device: str, account: int | None = None) -> str:
-        """Remove the key of a device of the account, or with None of any, as
-        `Accounts.revoke_key` does. :raises NotFound: there is no such device."""
-        sql = "SELECT id FROM keys WHERE id = ? AND is_device"
-        sql += " AND account = coalesce(?, account)"
-        with self.database.writing() as db:
-            for label in remove_keys(db, db.execute(sql, (device, account))):
-                return label
-        raise NotFound("unknown_device", device)
 
     def move(self, account: int, item: str, device: str | None, admin: bool) -> None:
         """Let an item wait for this device, or for any client of its account.
@@ -7926,7 +7913,7 @@ class DeviceCalls(Calls):
     @route("DELETE /web/devices/<device>", access="session")
     def revoke(self, caller: Caller, device: str) -> None:
         account = None if caller.admin else caller.account
-        name = self.devices.remove(device, account)
+        name = self.accounts.revoke_key(device, account, is_device=True)
         note(caller.name, f"removed the device {name!r}, {device}")
 
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)

@@ -2270,8 +2270,8 @@ def test_only_a_service_upgrades_and_not_below_another(tmp_path: pathlib.Path) -
     assert not (released / "backups").exists()
 
 
-def test_there_is_an_upgrade_from_each_version() -> None:
-    assert [*catalogd.UPGRADES] == [*range(1, catalogd.SCHEMA_VERSION)]
+def test_no_upgrade_is_from_a_version_to_come() -> None:
+    assert max(catalogd.UPGRADES) < catalogd.SCHEMA_VERSION
 
 
 # Work of one process alone
