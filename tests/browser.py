@@ -220,17 +220,23 @@ def make_key(page: Any) -> None:
 
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+ALL_RULES = {"type": "tag", "values": TAGS}
 AXE = """rules => axe.run(document, rules).then(({violations}) =>
   violations.map(({id, nodes}) => [id, nodes[0].html]))"""
 
 
-def violations(page: Any) -> list[tuple[str, str]]:
-    """Return the rules that axe-core finds broken, each with its first element."""
+def violations(
+    page: Any, run_only: Mapping[str, Any] = ALL_RULES
+) -> list[tuple[str, str]]:
+    """Return the rules that axe-core finds broken, each with its first element.
+
+    :param run_only: which rules, as its option says it.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
-    rules = {"runOnly": {"type": "tag", "values": TAGS}, "resultTypes": ["violations"]}
+    rules = {"runOnly": run_only, "resultTypes": ["violations"]}
     rules |= {"preload": False, "selectors": False}  # no rule of these needs them
     return [(rule, element) for rule, element in page.evaluate(AXE, rules)]
 

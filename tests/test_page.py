@@ -1,4 +1,4 @@
-"""The page in a real Chromium, over real sockets: end to end, and every view."""
+"""The page in a real Chromium, over real sockets, end to end."""
 
 import dataclasses
 import pathlib
@@ -27,7 +27,6 @@ from browser import (
     show,
     sign_in,
     until,
-    violations,
 )
 from conftest import PASSWORD, Library, Visit
 from example import Demo, served
@@ -123,94 +122,7 @@ def test_without_the_setup_link_the_page_asks_for_the_code(
     see(page, "Nothing here yet")
 
 
-# Every view, in all modes and at all widths
-
-LOST = """() => {
-  const lost = [];
-  const width = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth > innerWidth) lost.push("the page");
-  const top = document.querySelector("dialog:last-of-type") || document;
-  for (const node of top.querySelectorAll("#app *")) {
-    const {left, right, height} = node.getBoundingClientRect();
-    const {overflowX, clipPath} = getComputedStyle(node);
-    if (!height || clipPath !== "none" || node.closest(".shelf, .glow, svg")) continue;
-    const hides = overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1;
-    if (left < -1 || right > width + 1 || (hides && node.clientWidth < 60))
-      lost.push(node.outerHTML.slice(0, 90));
-  }
-  return lost;
-}"""
-SMALL = """() => {
-  const targets = "#app :is(button, .button, a, input, select, textarea, summary)";
-  const covers = [...document.querySelectorAll(".bar, .toasts, .selection, nav")];
-  const small = [];
-  for (const node of document.querySelectorAll(targets)) {
-    if (node.closest(".link, .unseen, .skip, [aria-hidden]")) continue;
-    for (const cover of covers)
-      cover.style.pointerEvents = cover.contains(node) ? "" : "none";
-    node.scrollIntoView({block: "center", inline: "center"});
-    const target = node.closest("label") || node;
-    const {left, right, top, bottom} = target.getBoundingClientRect();
-    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
-    const hit = (dx, dy) => document.elementFromPoint(x + dx, y + dy);
-    const reach = (dx, dy) => {
-      let n = 0;
-      while (n < 44 && target.contains(hit(dx * n, dy * n))) n += 2;
-      return n;
-    };
-    const [width, height] = [reach(-1, 0) + reach(1, 0), reach(0, -1) + reach(0, 1)];
-    if (width && Math.min(width, height) < 44) small.push(node.outerHTML.slice(0, 90));
-  }
-  return small;
-}"""
-BROKEN = r"""() => {
-  const broken = [];
-  const range = document.createRange();
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const node = texts.currentNode;
-    // A mouse makes the buttons of rows wide, which a phone does not have.
-    if (node.parentElement.closest(".unseen, .glow, .rows, code, noscript")) continue;
-    for (const {0: word, index} of node.data.matchAll(/\p{L}{2,}/gu)) {
-      const isInPath = /[\/\\\[\]._\d]/.test(around(node.data, index));
-      range.setStart(node, index);
-      range.setEnd(node, index + word.length);
-      const tops = [...range.getClientRects()].map(({top}) => Math.round(top));
-      if (!isInPath && new Set(tops).size > 1) broken.push(word);
-    }
-  }
-  return broken;
-  function around(text, index) {
-    return /\S*$/.exec(text.slice(0, index))[0] + /^\S*/.exec(text.slice(index))[0];
-  }
-}"""
-SHOWN = {"light": DESK, "forced": DESK, "dark": PHONE, "large": PHONE}
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_a_view_is_accessible_in_all_modes_and_fits(
-    visit: Visit, demo: Demo, view: str
-) -> None:
-    """The page is loaded once. Small are targets of less than 44 pixels, broken are
-    words, but those of paths."""
-    page = visit()
-    sign_in(page, demo.store, demo.address, "Robin")
-    VIEWS[view](page, demo.address)
-    found = {}
-    for mode, size in SHOWN.items():
-        show(page, mode, size)
-        found[f"violations, {mode}"] = violations(page)
-        if size is PHONE:
-            found[f"lost, {mode}"] = page.evaluate(LOST)
-            found[f"small, {mode}"] = page.evaluate(SMALL)
-    found["broken, large"] = page.evaluate(BROKEN)
-    show(page, "large", DESK)
-    found["lost, large on a desk"] = page.evaluate(LOST)
-    found["broken, large on a desk"] = page.evaluate(BROKEN)
-    for width in (320, 600, 1024, 2560):
-        show(page, "light", {**DESK, "width": width})
-        found[f"lost, {width}"] = page.evaluate(LOST)
-    assert {name: each for name, each in found.items() if each} == {}
+# Modes of the browser
 
 
 def test_forced_colors_show_what_is_current_pressed_checked_and_sent(
