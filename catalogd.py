@@ -4213,7 +4213,8 @@ class Queue:
         self.database.write(
             "DELETE FROM queue WHERE account = ? AND NOT is_open"
             " AND (ended_at < ? OR id IN (SELECT value FROM json_each(?)))"
-            " AND id NOT IN (SELECT value FROM json_each(?))",
+            " AND (status != 'cancelled'"
+            " OR id NOT IN (SELECT value FROM json_each(?)))",
             (account, before, json.dumps(items), json.dumps([*reported])),
         )
 

@@ -801,6 +801,16 @@ def test_a_backup_is_written_to_standard_output(
     assert sorted(os.listdir(data)) == before
 
 
+def test_a_printed_backup_is_one_that_restore_takes(
+    anna: str, run: Run, tmp_path: pathlib.Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    copy.touch()
+    with printing_to(str(copy)):
+        run("backup", "-")
+    catalogd.check_backup(str(copy), "copy.db")
+
+
 @contextlib.contextmanager
 def printing_to(path: str) -> Iterator[None]:
     """While the block runs, have a file as the standard output of the process."""
@@ -1192,6 +1202,33 @@ def test_serve_advises_a_folder_of_one_s_own_where_it_may_not_write(
     told = refused("serve", str(library.folder))
     assert told.startswith(f"{data}: cannot be used: Permission denied")
     assert told.endswith(" Choose a folder of yours with --data-dir.")
+
+
+def test_serve_advises_another_folder_where_none_can_be(
+    refused: Run, library: Library, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    told = refused("serve", str(library.folder), "--data-dir", f"{path}/data")
+    assert told == (
+        f"{path}/data: cannot be used: Not a directory."
+        " Choose a folder of yours with --data-dir."
+    )
+
+
+def test_serve_warns_of_an_inbox_that_is_not_there(
+    refused: Run,
+    library: Library,
+    tmp_path: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ini = tmp_path / "catalogd.ini"
+    inbox = library.folder / "Inbox"
+    ini.write_text(f"[library]\nfolders = {library.folder}\ninbox = {inbox}\n")
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        words = ["--host", "127.0.0.1", "--port", str(busy.getsockname()[1])]
+        assert "Cannot listen" in refused("serve", "--config", str(ini), *words)
+    assert f"{inbox}: The inbox cannot be written" in caplog.text
 
 
 def test_a_mistyped_folder_is_refused(refused: Run, tmp_path: pathlib.Path) -> None:
