@@ -4081,7 +4081,8 @@ class Queue:
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
         """Return the account's items, and what others have waiting for, sent by, or
         failed on a shared device: those that are open, of which those that a client may
-        take are pending, and the `finished` newest of those that have ended."""
+        take, and those whose disk is away, are pending, and the `finished` newest of
+        those that have ended."""
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
             "SELECT id, entry, name, size, state, status, percent, bytes, speed, error,"
@@ -4092,11 +4093,12 @@ class Queue:
             " ORDER BY ended_at DESC, place DESC LIMIT :finished) ORDER BY +place",
             {"account": account, "finished": finished},
         )
-        own = [
-            {**item, "is_own": bool(item["is_own"]), **coded(item["error"])}
-            for item in items
-        ]
-        return self.progress.current(own)
+        own = self.progress.current(items)
+        for item in own:
+            item.update(is_own=bool(item["is_own"]), **coded(item["error"]))
+            if item["state"] == "offline" and item["ended_at"] is None:
+                item["status"] = "pending"
+        return own
 
     def version(self) -> str:
         """Return a text that changes when an item does, when a client reports on one,
@@ -4400,7 +4402,7 @@ COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
-MAX_READ_SECONDS = 3  # of a piece of a download, before its disk is asked
+MAX_USE_SECONDS = 3  # of a file for a client, before its disk is asked
 DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
 MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
@@ -4995,6 +4997,47 @@ IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
 MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
 
 
+@dataclasses.dataclass
+class FileUse:
+    path: str
+    folder: str  # library folder
+    began: float  # monotonic seconds
+
+
+class FileUses:
+    """What threads of calls read and write for clients. The scanner asks the disks of
+    uses that fail, or do not end."""
+
+    def __init__(self) -> None:
+        self._running: dict[int, FileUse] = {}
+        self._failed: dict[str, str] = {}  # library folders by path
+
+    @contextlib.contextmanager
+    def watch(self, path: str, folder: str) -> Iterator[None]:
+        """Watch a block that uses a file or folder."""
+        use = FileUse(path, folder, time.monotonic())
+        self._running[id(use)] = use
+        try:
+            yield
+        except OSError as error:
+            if has_failed(error):
+                self._failed[path] = folder
+            raise
+        finally:
+            del self._running[id(use)]
+
+    def suspects(self) -> Iterator[tuple[str, str]]:
+        """Yield path and library folder of what has failed since the last call, and of
+        what takes long."""
+        now = time.monotonic()
+        for use in self._running.copy().values():
+            if now - use.began > MAX_USE_SECONDS:
+                use.began = now
+                self._failed[use.path] = use.folder
+        while self._failed:
+            yield self._failed.popitem()
+
+
 class WritableFolder(contextlib.ExitStack):
     """A folder below a library folder, opened to write files in it, whatever becomes of
     its path meanwhile. On Windows, which has no such calls, it is checked for links."""
@@ -5088,7 +5131,11 @@ class Inbox:
     is whole, an empty file reserves its name, and the .part replaces that."""
 
     def __init__(
-        self, entries: Entries, settings: Settings, problems: Mapping[str, str]
+        self,
+        entries: Entries,
+        settings: Settings,
+        problems: Mapping[str, str],
+        uses: FileUses,
     ) -> None:
         """:param problems: why library folders are offline, by path.
         :raises BadSetting: no scan would find what is in the inbox."""
@@ -5100,7 +5147,7 @@ class Inbox:
             why = "is in no library folder, or is hidden."
             raise BadSetting(f"[library] inbox: {path} {why}")
         self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
-        self.settings, self._problems = settings, problems
+        self.settings, self._problems, self._uses = settings, problems, uses
         self.has_changed = False  # since the last scan
         self._ended: dict[str, Row] = {}  # what the last piece was answered, by id
         # Accounts by id of what is written now.
@@ -5120,11 +5167,13 @@ class Inbox:
     def _open(self) -> Iterator[WritableFolder]:
         """:raises StorageFull, StorageFailed: the block could not use the disk."""
         try:
-            with WritableFolder(self.folder, self.path) as inbox:
+            with (
+                self._uses.watch(self.path, self.folder),
+                WritableFolder(self.folder, self.path) as inbox,
+            ):
                 yield inbox
         except OSError as error:
             kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
-            self.has_changed |= has_failed(error)  # so that the scanner looks at it
             why = error.strerror or say("inbox_is_file")
             raise kind("inbox_failed", why) from error
 
@@ -5687,12 +5736,11 @@ class Disks:
         self.images = Images(entries, self.warn)
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
-        self.inbox = Inbox(entries, settings, self.state.problems)
+        self.uses = FileUses()
+        self.inbox = Inbox(entries, settings, self.state.problems, self.uses)
         self.volumes = Volumes(entries)
         self._disks: dict[str, Asker] = {}  # by library folder
-        self.reads: dict[int, tuple[str, str, float]] = {}  # see Content
-        self.suspects: dict[str, str] = {}  # library folders by path of a failed read
-        self._failed: dict[str, str] = {}  # those that failed again
+        self._failed: dict[str, str] = {}  # library folders by path of what fails
         self._mount_table = MountTable()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
@@ -5742,12 +5790,15 @@ class Disks:
         """Leave out of a tree what is listed and cannot be read: a file, or all of a
         disk of which no file can. :raises OSError: that is the library folder's."""
         listed = {file.path: file for file in tree.files}
-        for path in [path for path in self._failed if path in listed]:
-            folder, volume = tree.library_folder, listed[path].volume
-            beside = [file.path for file in tree.files if file.volume == volume]
-            if not is_failing(path, folder):
+        folder, is_whole = tree.library_folder, tree.is_whole()
+        failed = [path for path in self._failed.copy() if is_below(path, folder)]
+        for path in [path for path in failed if is_whole or path in listed]:
+            if path not in listed or not is_failing(path, folder):
                 del self._failed[path]
-            elif not all(is_failing(other, folder) for other in beside[:3]):
+                continue
+            volume = listed[path].volume
+            beside = [file.path for file in tree.files if file.volume == volume]
+            if not all(is_failing(other, folder) for other in beside[:3]):
                 tree.unreadable.add(path)
                 tree.files.remove(listed[path])
             elif volume == next(iter(tree.volumes.values())):
@@ -5758,25 +5809,27 @@ class Disks:
                 tree.volumes = {key: name for key, name in names if name != volume}
 
     def _failing(self, is_due: bool) -> set[str]:
-        """Return the library folders with reads that failed, or do not end, and fail
-        again. :param is_due: also those where that was so before."""
-        now = time.monotonic()
-        for read, (path, folder, began) in [*self.reads.items()]:
-            if now - began > MAX_READ_SECONDS:
-                self.reads[read] = path, folder, now
-                self.suspects[path] = folder
+        """Return the library folders with files that clients could not use, and that
+        fail again. :param is_due: also those where that was so before."""
         found = {*self._failed.values()} if is_due else set()
-        while self.suspects:
-            path, folder = self.suspects.popitem()
+        for path, folder in self.uses.suspects():
             disk = self.disk(folder)
-            answer = disk.ask(functools.partial(is_failing, path, folder))
+            answer = disk.ask(functools.partial(self._note_failing, path, folder))
             try:
                 if disk.wait(answer, self.count):
-                    self._failed[path] = folder
                     found.add(folder)
             except TimeoutError:
                 found.add(folder)
         return found
+
+    def _note_failing(self, path: str, folder: str) -> bool:
+        """Note and return whether a file fails or, for a folder, a file in it."""
+        below = (item for item in self.entries.files([path]) if item.state == "here")
+        known = [item.file.path for item in below]
+        path = next(iter(known), path)
+        if fails := is_failing(path, folder):
+            self._failed[path] = folder
+        return fails
 
     def _tree(self, folder: str, answer: Future[Any]) -> Tree | None:
         try:
@@ -6535,22 +6588,16 @@ MAX_PIECE_BYTES = 4 * 1024 * 1024  # that one call of sendfile sends
 MAX_READ_BYTES = 1024 * 1024  # that are read at once where there is no sendfile
 
 
+WatchUse = Callable[[], contextlib.AbstractContextManager[None]]  # see FileUses
+
+
 class Content(io.FileIO):
     """A file that is sent to a client."""
 
     served: Served | None = None
-    disks: Disks | None = None  # is told of reads that begin or fail
-    path = folder = ""  # of the file, and its library folder
+    watch: WatchUse = contextlib.nullcontext  # each read
 
     def send(self, sock: socket.socket, size: int) -> None:
-        """Send the next bytes, as _send, while the scanner watches that reads end."""
-        reads = self.disks.reads if self.disks else {}
-        try:
-            self._send(sock, size, reads)
-        finally:
-            reads.pop(id(self), None)
-
-    def _send(self, sock: socket.socket, size: int, reads: dict[int, Any]) -> None:
         """Send the next bytes, and count them as they leave.
         :raises OSError: the client is gone or takes nothing for the socket's time-out,
             or the file cannot be read or ends before, which is logged."""
@@ -6558,13 +6605,8 @@ class Content(io.FileIO):
         stop = start + size
         try:
             while start < stop:
-                reads[id(self)] = self.path, self.folder, time.monotonic()
-                if hasattr(os, "sendfile"):
-                    piece = min(stop - start, MAX_PIECE_BYTES)
-                    sent = sock.sendfile(self, start, piece)
-                else:
-                    self.seek(start)
-                    sent = sock.send(self.read(min(stop - start, MAX_READ_BYTES)))
+                with self.watch():
+                    sent = self._send_piece(sock, start, stop - start)
                 if not sent:
                     raise OSError(f"the file ends at byte {start}")
                 if self.served is not None:
@@ -6573,9 +6615,14 @@ class Content(io.FileIO):
         except OSError as error:
             if not isinstance(error, ConnectionError | TimeoutError):
                 log.warning("A download was cut off: %s.", error.strerror or error)
-                if self.disks and has_failed(error):
-                    self.disks.suspects[self.path] = self.folder
             raise
+
+    def _send_piece(self, sock: socket.socket, start: int, size: int) -> int:
+        """Return the number of bytes that were sent."""
+        if hasattr(os, "sendfile"):
+            return sock.sendfile(self, start, min(size, MAX_PIECE_BYTES))
+        self.seek(start)
+        return sock.send(self.read(min(size, MAX_READ_BYTES)))
 
 
 # Server -----------------------------------------------------------------------
@@ -7695,8 +7742,8 @@ class Calls:
             file = self.entries.served_file(entry["id"])
         name = download_name(os.path.basename(file.path), file.id, file.is_marked)
         if accel:
-            return accel_answer(file, name, accel, self.scanner.disks)
-        return file_answer(file, name, served, self.scanner.disks)
+            return accel_answer(file, name, accel, self.scanner.disks.uses)
+        return file_answer(file, name, served, self.scanner.disks.uses)
 
 
 class SignInCalls(Calls):
@@ -8440,15 +8487,20 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     route(f"GET /{name}", access="open")(answer)
 
 
-def open_content(known: ServedFile, disks: Disks | None) -> Content:
-    """Open the file of an entry. :raises NotFound: it is gone, or cannot be read."""
+def open_content(known: ServedFile, uses: FileUses | None) -> Content:
+    """Open the file of an entry. :raises NotFound: it is gone, or cannot be read.
+    :raises StorageFailed: its disk fails."""
+    watch: WatchUse = contextlib.nullcontext
+    if uses:
+        watch = functools.partial(uses.watch, known.path, known.folder)
     try:
-        file: Content = open_file(known.path, known.folder, Content)
+        with watch():
+            file: Content = open_file(known.path, known.folder, Content)
     except OSError as error:
-        if disks and has_failed(error):
-            disks.suspects[known.path] = known.folder
+        if has_failed(error):
+            raise StorageFailed("disk_away") from error
         raise NotFound("file_unreadable") from error
-    file.disks, file.path, file.folder = disks, known.path, known.folder
+    file.watch = watch
     return file
 
 
@@ -8456,11 +8508,11 @@ def file_answer(
     known: ServedFile,
     name: str,
     served: Served | None = None,
-    disks: Disks | None = None,
+    uses: FileUses | None = None,
 ) -> bottle.HTTPResponse:
     """Return a file, or the part of it that the request asks for. :raises NotFound:"""
     with contextlib.ExitStack() as opened:
-        file = opened.enter_context(open_content(known, disks))
+        file = opened.enter_context(open_content(known, uses))
         file.served = served  # gets the bytes that were sent, as they are sent
         now = os.fstat(file.fileno())
         etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
@@ -8498,10 +8550,10 @@ def checksum_header(known: ServedFile, now: os.stat_result) -> dict[str, str]:
 
 
 def accel_answer(
-    known: ServedFile, name: str, location: str, disks: Disks
+    known: ServedFile, name: str, location: str, uses: FileUses
 ) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
-    open_content(known, disks).close()
+    open_content(known, uses).close()
     headers = {
         **FILE_HEADERS,
         "Content-Disposition": attachment(name),

@@ -172,8 +172,9 @@ class Serving:
         scanner.scan()
         self.ids = {row["name"]: row["id"] for row in self.store.entries.by_age()}
 
-    def start(self) -> None:
-        words = ["serve", "--host", "127.0.0.1", "--port", str(self.port)]
+    def start(self, *more: str) -> None:
+        """:param more: arguments of the command."""
+        words = ["serve", *more, "--host", "127.0.0.1", "--port", str(self.port)]
         words += ["--data-dir", self.store.database.folder, str(self.library.folder)]
         command = [sys.executable, "-c", SERVER, *words]
         with open(self.log, "ab") as log:
