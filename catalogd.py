@@ -3291,13 +3291,6 @@ class Entries:
             WHERE reason NOT NULL ORDER BY reason, sort_name, id
         """)
 
-    def by_age(self) -> list[Row]:
-        """Return all entries with their state, the oldest first."""
-        return self.database.rows(
-            "SELECT id, name, type, source, file_type, size, state, file_name"
-            " FROM entries ORDER BY rowid"
-        )
-
     def on_console(
         self, age: int, entry: str | None = None, name: str = ""
     ) -> list[Row]:

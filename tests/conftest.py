@@ -33,7 +33,7 @@ from browser import (
     sign_in,
     start_chromium,
 )
-from example import Demo, served
+from example import Demo, by_age, served
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
 
@@ -301,7 +301,7 @@ class Home:
         """Put a file into the library and the queue; the queue item's id."""
         path = self.library.add(name, content)
         self.web.scanner.scan()
-        rows = [row for row in self.store.entries.by_age() if row["source"] == path]
+        rows = [row for row in by_age(self.store) if row["source"] == path]
         self.store.queue.send(self.anna, rows[0]["id"])
         return str(self.store.queue.items(self.anna)[-1]["id"])
 

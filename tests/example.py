@@ -151,9 +151,15 @@ def games() -> list[list[str]]:
     return [row.split("|") for row in GAMES.splitlines()]
 
 
+def by_age(store: catalogd.Store) -> list[catalogd.Row]:
+    """Return all entries with their state, the oldest first."""
+    sql = "SELECT id, name, type, source, file_type, size, state, file_name"
+    return store.database.rows(f"{sql} FROM entries ORDER BY rowid")
+
+
 def describe(store: catalogd.Store) -> None:
     texts = {name: (version, text) for name, version, text in games()}
-    for row in store.entries.by_age():
+    for row in by_age(store):
         if row["name"] in texts:
             version, text = texts[row["name"]]
             facts = {"version": version, "description": text}
@@ -165,7 +171,7 @@ def describe(store: catalogd.Store) -> None:
 
 def fill_queue(store: catalogd.Store, account: int) -> None:
     """Queue items and bring them to every status, by the calls that clients make."""
-    ids = {row["name"]: row["id"] for row in store.entries.by_age()}
+    ids = {row["name"]: row["id"] for row in by_age(store)}
     ended = ("Echo Quarry", "Paper Harbor", "Hexagon Garden")
     waiting = ("Rooftop Gardener", "Moss & Copper", "Night Ferry")
     for name in (*ended, "Umbra Gambit", *waiting):

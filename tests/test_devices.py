@@ -16,6 +16,7 @@ import webtest
 import catalogd
 import send_to_switch
 from conftest import PASSWORD, Clock, Library, wait_for
+from example import by_age
 
 Answer = dict[str, Any]
 
@@ -165,7 +166,7 @@ def test_no_other_client_gets_the_item_of_a_device(
     attic, kims = house.robin.pair("Attic"), house.kim.pair("Kim's")
     library.add("Doom.nsp")
     house.web.scanner.scan()
-    item = house.robin.send(house.store.entries.by_age()[-1]["id"], living.id)
+    item = house.robin.send(by_age(house.store)[-1]["id"], living.id)
     assert (living.poll(), attic.poll(), kims.poll()) == ([item], [], [])
     attic.report(item, "processing", expect=409)
     kims.report(item, "processing", expect=404)
@@ -184,7 +185,7 @@ def offered(house: Household, living: Caller, library: Library) -> list[str]:
     for name in names:
         library.add(name)
     house.web.scanner.scan()
-    files = {row["name"]: row["id"] for row in house.store.entries.by_age()}
+    files = {row["name"]: row["id"] for row in by_age(house.store)}
     return [house.kim.send(files[name[:-4]], living.id) for name in names]
 
 

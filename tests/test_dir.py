@@ -16,6 +16,7 @@ import webtest
 
 import catalogd
 from conftest import Clock, Library, wait_for
+from example import by_age
 
 Serve = Callable[[catalogd.Web], str]
 
@@ -116,7 +117,7 @@ def add_files(store: catalogd.Store, *paths: str) -> list[str]:
     ]
     rows = [(file, catalogd.FileContent(file.path, FACTS)) for file in found]
     store.entries.add_files(rows, listed=True)
-    return [row["file_name"] for row in store.entries.by_age()]
+    return [row["file_name"] for row in by_age(store)]
 
 
 @pytest.mark.parametrize("sign", ["a", "é", "\N{VIDEO GAME}"])
@@ -133,7 +134,7 @@ def test_names_that_differ_by_unsafe_characters_stay_distinct(
     store: catalogd.Store,
 ) -> None:
     names = add_files(store, "/g/a:b.nsp", "/g/a?b.nsp", "/g/A_B.nsp", "/g/c.nsp")
-    _, two, three, _ = (row["id"] for row in store.entries.by_age())
+    _, two, three, _ = (row["id"] for row in by_age(store))
     assert names == ["a_b.nsp", f"a_b ({two}).nsp", f"A_B ({three}).nsp", "c.nsp"]
 
 

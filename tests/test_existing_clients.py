@@ -17,6 +17,7 @@ import catalogd
 import send_to_switch
 from conftest import PASSWORD, Clock, Library
 from consoles import Origin, Request
+from example import by_age
 
 GAME = os.urandom(2_000_000)
 BLOCK = 64 * 1024
@@ -134,7 +135,7 @@ def test_no_two_entries_have_one_file_name_and_the_older_keeps_it(
     for number, folder in enumerate("abc"):
         library.add(f"{folder}/{'gG'[number % 2]}ame: é.nsp", b"x" * (number + 1))
         scanner.scan()
-        entries.append(store.entries.by_age()[-1]["id"])
+        entries.append(by_age(store)[-1]["id"])
         store.queue.send(anna, entries[-1])
 
     def names() -> list[str]:

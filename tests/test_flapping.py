@@ -20,6 +20,7 @@ import pytest
 import send_to_switch
 from conftest import Home, short_and_long, wait_for
 from consoles import Installer
+from example import by_age
 from ftpsrv import Ftpsrv
 
 PATIENCE = 600.0  # seconds for what is left once the connections are good
@@ -239,7 +240,7 @@ def queue(home: Home, round_: int, count: int) -> dict[str, str]:
         made[name] = digest(body)
         home.library.add(name, body)
     home.web.scanner.scan()
-    for row in home.store.entries.by_age():
+    for row in by_age(home.store):
         if f"{row['name']}.nsp" in made:
             home.store.queue.send(home.anna, row["id"])
     return made

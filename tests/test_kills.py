@@ -24,6 +24,7 @@ import catalogd
 import ftpsrv
 from conftest import Library, short_and_long, wait_for
 from consoles import Installer, Remote
+from example import by_age
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -170,7 +171,7 @@ class Serving:
             size = random.randrange(500_000, 3_000_000)
             self.library.add(f"{number:04}.nsp", os.urandom(size))
         scanner.scan()
-        self.ids = {row["name"]: row["id"] for row in self.store.entries.by_age()}
+        self.ids = {row["name"]: row["id"] for row in by_age(self.store)}
 
     def start(self, *more: str) -> None:
         """:param more: arguments of the command."""

@@ -27,7 +27,7 @@ from browser import (
     waiting,
 )
 from conftest import Clock, Library, Visit
-from example import Demo
+from example import Demo, by_age
 from views import VIEWS
 
 JPEG = base64.b64decode(  # 8 x 8 pixels
@@ -145,7 +145,7 @@ def set_clock(page: Any) -> None:
 
 def deliver(store: catalogd.Store, name: str) -> None:
     """Send the entry of a name to anna's device."""
-    ids = {row["name"]: row["id"] for row in store.entries.by_age()}
+    ids = {row["name"]: row["id"] for row in by_age(store)}
     store.queue.send(1, ids[name])
     (item,) = [row["id"] for row in store.queue.items(1) if row["name"] == name]
     report(store, item, 100, status="completed")

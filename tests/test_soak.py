@@ -17,7 +17,7 @@ import pytest
 
 import catalogd
 from conftest import Library, short_and_long, wait_for, wait_until_quiet
-from example import session
+from example import by_age, session
 
 ROOT = pathlib.Path(catalogd.__file__).parent
 MAX_PAUSES = 500  # of a third of a second each, until all has arrived
@@ -103,7 +103,7 @@ def soak(
     for number in range(count):
         library.add(f"{number:03}.nsp", os.urandom(1_500_000))
     scanner.scan()
-    for row in store.entries.by_age():
+    for row in by_age(store):
         store.queue.send(store.accounts.id_of("anna"), row["id"])
     cookie = session(store, store.accounts.id_of("anna"))
     store.close()

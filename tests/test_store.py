@@ -22,6 +22,7 @@ import pytest
 
 import catalogd
 from conftest import Clock, small_disk, steps, wait_for
+from example import by_age
 
 NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
 HERE = os.path.dirname(catalogd.__file__)
@@ -1950,7 +1951,7 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
     """What the release was asked for ANSWERS."""
     accounts, entries, queue = store.accounts, store.entries, store.queue
     anna, ben = (row["id"] for row in accounts.all())
-    menu = next(row for row in entries.by_age() if row["name"] == "Homebrew Menu")
+    menu = next(row for row in by_age(store) if row["name"] == "Homebrew Menu")
     queue.progress._reports["0b0c3827273f855c"]["heard"] = 0.0  # it was silent
     return {
         "now": store.database.clock(),
@@ -1959,7 +1960,7 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
             {"id": row["id"], "state": row["state"]}
             for row in json.loads(entries.list_json(catalogd.EVERYTHING, for_page=True))
         ],
-        "downloadable": [row for row in entries.by_age() if row.pop("state") == "here"],
+        "downloadable": [row for row in by_age(store) if row.pop("state") == "here"],
         "files": [[row.id, *row.file[:6], *row[2:]] for row in entries.files()],
         "accounts": accounts.all(),
         "credentials": accounts.credentials("ANNA"),
@@ -2034,7 +2035,7 @@ def test_a_released_store_gives_the_same_answers_when_it_is_upgraded(
     with upgraded(released, at_release) as store:
         assert as_released(answers(store)) == as_released(ANSWERS)
         # Their files are read again, by and by.
-        here = [row for row in store.entries.by_age() if row["state"] == "here"]
+        here = [row for row in by_age(store) if row["state"] == "here"]
         files = [row["id"] for row in here if row["type"] == "filepath"]
         assert [row.id for row in store.entries.outdated("", 100)] == sorted(files)
     with opened(str(released), at_release) as again:  # which counts a key's use
@@ -2062,7 +2063,7 @@ def test_an_upgraded_store_equals_a_fresh_one(
 def test_an_upgraded_store_can_be_used_as_any(released: pathlib.Path) -> None:
     with upgraded(released, at_release) as store:
         anna = store.accounts.id_of("anna")
-        entry = next(row for row in store.entries.by_age() if row["name"] == "Broken")
+        entry = next(row for row in by_age(store) if row["name"] == "Broken")
         store.entries.edit(entry["id"], {"name": "Whole"})
         assert store.entries.get(entry["id"], catalogd.EVERYTHING)["name"] == "Whole"
         assert store.queue.send(anna, entry["id"])
@@ -2111,7 +2112,7 @@ def test_a_store_of_version_8_keeps_its_file_names_queues_and_uploads(
     answers = json.loads((HERE_FILES / "version8.json").read_text("utf-8"))
     released = data_folder(tmp_path / "released", 8)
     with upgraded(released, lambda: float(answers["now"])) as store:
-        names = {row["id"]: row["file_name"] for row in store.entries.by_age()}
+        names = {row["id"]: row["file_name"] for row in by_age(store)}
         assert names == answers["file_names"]
         for account in ("1", "2"):
             assert store.queue.sent(int(account)) == answers["sent"][account]

@@ -20,6 +20,7 @@ import catalogd
 import send_to_switch
 from conftest import Home, small_disk, wait_for
 from consoles import FTPConsole, Installer, Origin, Request, when_sent
+from example import by_age
 from ftpsrv import Ftpsrv
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
@@ -111,7 +112,7 @@ def test_an_empty_file_is_incomplete_and_not_sent(home: Home) -> None:
     pathlib.Path(home.library.add("empty.nsp")).write_bytes(b"")
     os.utime(home.library.folder / "empty.nsp", (1, 1))
     home.web.scanner.scan()
-    [entry] = home.store.entries.by_age()
+    [entry] = by_age(home.store)
     with pytest.raises(catalogd.NotFound, match="The file is empty."):
         home.store.queue.send(home.anna, entry["id"])
     assert home.store.queue.items(home.anna) == []
@@ -230,7 +231,7 @@ def test_a_newer_version_of_the_same_size_replaces_the_file(
     sender.send_next()
     home.library.add("game.nsp", GAME, mtime=1_700_000_000)
     home.web.scanner.scan()
-    home.store.queue.send(home.anna, home.store.entries.by_age()[0]["id"])
+    home.store.queue.send(home.anna, by_age(home.store)[0]["id"])
     sender.send_next()
     assert (card / "game.nsp").read_bytes() == GAME
 

@@ -19,6 +19,7 @@ import webtest
 
 import catalogd
 from conftest import PASSWORD, Clock, Library
+from example import by_age
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
 STRANGER = {"Sec-Fetch-Site": "cross-site"}
@@ -561,7 +562,7 @@ def test_the_name_of_a_file_in_the_queue_is_safe(
 ) -> None:
     path = library.add(name)
     scanner.scan()
-    [entry] = [row for row in store.entries.by_age() if row["source"] == path]
+    [entry] = [row for row in by_age(store) if row["source"] == path]
     by_url.post_json("/api/send-to-switch", {"entry_id": entry["id"]})
     assert pending(by_url)[1]["entry_name"] == file_name
 

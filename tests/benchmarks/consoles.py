@@ -66,7 +66,7 @@ def prepare(folder: pathlib.Path, ports: list[int], size: int) -> str:
         settings = catalogd.Settings(folders=(str(folder / "library"),))
         catalogd.Scanner(store, settings).scan()
         anna, ben = (store.accounts.add(name, "-") for name in ("anna", "ben"))
-        for row in store.entries.by_age():
+        for row in store.database.rows("SELECT id, name FROM entries"):
             target = f"ftp://127.0.0.1:{row['name']}/"
             device = {"name": row["name"], "target": target}
             store.queue.send(anna, row["id"], store.devices.add(anna, device))

@@ -29,7 +29,7 @@ from browser import (  # noqa: E402
     start_chromium,
     until,
 )
-from example import Demo, running  # noqa: E402
+from example import Demo, by_age, running  # noqa: E402
 
 ROUNDS = 3
 SLOWER = 4  # times
@@ -86,7 +86,7 @@ def fill(store: catalogd.Store, titles: int, items: int) -> None:
     ids = itertools.count(0x0100_0000_0001_0000, 0x2000)
     names = (f"{words[n % 5]} {n // 5} [{next(ids):016X}][v0]" for n in range(titles))
     add_files(store, names, size=1_234_567)
-    entries = [entry["id"] for entry in store.entries.by_age()]
+    entries = [entry["id"] for entry in by_age(store)]
     store.queue.send_all(store.accounts.id_of("Robin"), entries[:items], None)
 
 
