@@ -217,8 +217,9 @@ def test_several_items_are_offered_and_taken_one_after_the_other(
     house.kim.post(f"/web/queue/{second}/cancel")
     assert living.get(mine)["served"] == {}
     for address in addresses.values():
-        with pytest.raises(urllib.error.HTTPError, match="404"):
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             urllib.request.urlopen(address)
+        refused.value.close()
 
 
 def test_what_is_no_file_gets_no_address_when_it_is_offered(
