@@ -15476,6 +15476,20 @@ def command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
     return add
 
 
+def store_command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
+    """Make a function a command that gets the open store, too."""
+
+    def add(work: Callable[[argparse.Namespace, Store], None]) -> Any:
+        @functools.wraps(work)
+        def run(args: argparse.Namespace) -> None:
+            with open_store(args) as store:
+                work(args, store)
+
+        return command(path, *arguments)(run)
+
+    return add
+
+
 def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a parser of a setting, with its messages, for an argument."""
 
@@ -16310,7 +16324,7 @@ def admins(store: Store) -> list[str]:
     return [user["name"] for user in store.accounts.all() if user["admin"]]
 
 
-@command(
+@store_command(
     "user add",
     NAME,
     FROM_STDIN,
@@ -16321,24 +16335,22 @@ def admins(store: Store) -> list[str]:
         type=AGE_ARGUMENT,
     ),
 )
-def user_add(args: argparse.Namespace) -> None:
+def user_add(args: argparse.Namespace, store: Store) -> None:
     """Create an account. The first one is an admin."""
     name = check_account_name(args.name)
-    with open_store(args) as store:
-        password = hash_password(read_password(args))
-        store.accounts.add(name, password, args.admin, args.age)
-        role = "an admin" if name in admins(store) else "a member"
+    password = hash_password(read_password(args))
+    store.accounts.add(name, password, args.admin, args.age)
+    role = "an admin" if name in admins(store) else "a member"
     print(f"Created the account {name}, {role}.")
 
 
-@command("user list")
-def user_list(args: argparse.Namespace) -> None:
+@store_command("user list")
+def user_list(args: argparse.Namespace, store: Store) -> None:
     """List the accounts."""
-    with open_store(args) as store:
-        rows = [
-            (user["name"], role(user), user["age"] or "", user["created_at"])
-            for user in store.accounts.all()
-        ]
+    rows = [
+        (user["name"], role(user), user["age"] or "", user["created_at"])
+        for user in store.accounts.all()
+    ]
     head = ("NAME", "ROLE", "AGE", "CREATED (UTC)")
     print_table(head, rows, "There is no account yet.")
 
@@ -16347,71 +16359,67 @@ def role(user: Row) -> str:
     return "admin" if user["admin"] else "member"
 
 
-@command("user age", NAME, argument("age", "3, 7, 12, 16 or none", type=AGE_ARGUMENT))
-def user_age(args: argparse.Namespace) -> None:
+@store_command(
+    "user age", NAME, argument("age", "3, 7, 12, 16 or none", type=AGE_ARGUMENT)
+)
+def user_age(args: argparse.Namespace, store: Store) -> None:
     """Let an account see what is for an age, or with none every title."""
-    with open_store(args) as store:
-        store.accounts.change(store.accounts.id_of(args.name), {"age": args.age})
+    store.accounts.change(store.accounts.id_of(args.name), {"age": args.age})
     what = "every title" if args.age is None else f"what is for {args.age}"
     print(f"{args.name} sees {what}.")
 
 
-@command("user password", NAME, FROM_STDIN)
-def user_password(args: argparse.Namespace) -> None:
+@store_command("user password", NAME, FROM_STDIN)
+def user_password(args: argparse.Namespace, store: Store) -> None:
     """Change the password of an account, and end its sessions."""
-    with open_store(args) as store:
-        account = store.accounts.id_of(args.name)
-        password = hash_password(read_password(args))
-        store.accounts.change(account, {"password": password})
+    account = store.accounts.id_of(args.name)
+    password = hash_password(read_password(args))
+    store.accounts.change(account, {"password": password})
     print(f"Changed the password of {args.name}; all sessions ended.")
 
 
-@command("user remove", NAME)
-def user_remove(args: argparse.Namespace) -> None:
+@store_command("user remove", NAME)
+def user_remove(args: argparse.Namespace, store: Store) -> None:
     """Remove an account with its keys and its queue."""
-    with open_store(args) as store:
-        store.accounts.remove(store.accounts.id_of(args.name))
+    store.accounts.remove(store.accounts.id_of(args.name))
     print(f"Removed the account {args.name} with its keys and its queue.")
 
 
-@command(
+@store_command(
     "key add",
     argument("account", "name of its account", type=normalized),
     argument("label", "what the key is for"),
 )
-def key_add(args: argparse.Namespace) -> None:
+def key_add(args: argparse.Namespace, store: Store) -> None:
     """Create an API key and print it. It is not shown again."""
     label = check("label", KEY["label"], args.label)
     key = new_key()
-    with open_store(args) as store:
-        account = store.accounts.id_of(args.account)
-        store.accounts.add_key(account, label, hash_token(key))
+    account = store.accounts.id_of(args.account)
+    store.accounts.add_key(account, label, hash_token(key))
     print(key)
 
 
-@command(
+@store_command(
     "key list",
     argument("account", "only its keys (default: all)", nargs="?", type=normalized),
 )
-def key_list(args: argparse.Namespace) -> None:
+def key_list(args: argparse.Namespace, store: Store) -> None:
     """List the API keys with their last use, but not the keys themselves."""
     columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
     head = ("ID", "ACCOUNT", "LABEL", "CREATED (UTC)", "LAST USED (UTC)", "REQUESTS")
-    with open_store(args) as store:
-        keys = store.accounts.keys(args.account and store.accounts.id_of(args.account))
+    keys = store.accounts.keys(args.account and store.accounts.id_of(args.account))
     rows = [[key[column] for column in columns] for key in keys]
     print_table(head, rows, "There is no key yet.")
 
 
-@command("key revoke", argument("id", f"as '{PROGRAM} key list' prints it"))
-def key_revoke(args: argparse.Namespace) -> None:
+@store_command("key revoke", argument("id", f"as '{PROGRAM} key list' prints it"))
+def key_revoke(args: argparse.Namespace, store: Store) -> None:
     """Revoke an API key at once."""
-    with open_store(args) as store:
-        store.accounts.revoke_key(args.id)
+    store.accounts.revoke_key(args.id)
     print(f"Revoked the key {args.id}.")
 
 
-@command(
+@store_command(
     "device add",
     argument("name", "name of the device"),
     argument("target", f"where its console is: {TARGET_FORMS}"),
@@ -16426,58 +16434,54 @@ def key_revoke(args: argparse.Namespace) -> None:
     argument("--user", "name at the FTP server (default: none)", default=""),
     argument("--password-stdin", "read its password (default: none)", **FLAG),
 )
-def device_add(args: argparse.Namespace) -> None:
+def device_add(args: argparse.Namespace, store: Store) -> None:
     """Add a device that this server itself sends to, and print its id."""
     values = {"name": args.name, "target": args.target, "user": args.user}
     if args.password_stdin:
         values["password"] = sys.stdin.readline().rstrip("\r\n")
     device = check_console(check_all(NEW_DEVICE, values))
-    with open_store(args) as store:
-        owner = args.account or next(iter(admins(store)), None)
-        if owner is None:
-            raise Problem("There is no account yet. Run 'user add NAME' first.")
-        account = store.accounts.id_of(owner)
-        print(store.devices.add(account, {**device, "shared": args.share}))
+    owner = args.account or next(iter(admins(store)), None)
+    if owner is None:
+        raise Problem("There is no account yet. Run 'user add NAME' first.")
+    account = store.accounts.id_of(owner)
+    print(store.devices.add(account, {**device, "shared": args.share}))
 
 
-@command("device list")
-def device_list(args: argparse.Namespace) -> None:
+@store_command("device list")
+def device_list(args: argparse.Namespace, store: Store) -> None:
     """List the devices, who serves them, and the time of their last call."""
     columns = ("id", "account", "name", "shared", "last_call")
     head = ("ID", "ACCOUNT", "NAME", "SHARED", "LAST CALL (UTC)", "SERVED BY")
-    with open_store(args) as store:
-        rows = [
-            [*map(row.get, columns), row.get("address", "a client")]
-            for row in store.devices.all()
-        ]
+    rows = [
+        [*map(row.get, columns), row.get("address", "a client")]
+        for row in store.devices.all()
+    ]
     print_table(head, rows, "There is no device yet. Add one on the page.")
 
 
 DEVICE_ID = argument("id", f"as '{PROGRAM} device list' prints it")
 
 
-@command("device rename", DEVICE_ID, argument("name", "its new name"))
-def device_rename(args: argparse.Namespace) -> None:
+@store_command("device rename", DEVICE_ID, argument("name", "its new name"))
+def device_rename(args: argparse.Namespace, store: Store) -> None:
     """Give a device another name."""
     name = check("name", KEY["label"], args.name)
-    with open_store(args) as store:
-        store.devices.change(args.id, {"name": name})
+    store.devices.change(args.id, {"name": name})
     print(f"Renamed the device {args.id}.")
 
 
 OFF = argument("--off", "only its owner may send to it (default: everyone)", **FLAG)
 
 
-@command("device share", DEVICE_ID, OFF)
-def device_share(args: argparse.Namespace) -> None:
+@store_command("device share", DEVICE_ID, OFF)
+def device_share(args: argparse.Namespace, store: Store) -> None:
     """Let every account send to a device."""
-    with open_store(args) as store:
-        store.devices.change(args.id, {"shared": not args.off})
+    store.devices.change(args.id, {"shared": not args.off})
     whose = "only its owner" if args.off else "every account"
     print(f"Now {whose} may send to the device {args.id}.")
 
 
-@command(
+@store_command(
     "link add",
     argument("url", "address that downloads are redirected to"),
     argument("--name", "name of the entry", required=True, metavar="N"),
@@ -16486,31 +16490,28 @@ def device_share(args: argparse.Namespace) -> None:
     argument("--description", "text (default: empty)", metavar="D"),
     argument("--version", "text (default: empty)", metavar="V"),
 )
-def link_add(args: argparse.Namespace) -> None:
+def link_add(args: argparse.Namespace, store: Store) -> None:
     """Add an entry that is a link, and print its id."""
     values = check_all(LINK, vars(args))
-    with open_store(args) as store:
-        print(make_link(store.entries, (*admins(store), SCANNER)[0], values))
+    print(make_link(store.entries, (*admins(store), SCANNER)[0], values))
 
 
-@command("link remove", argument("id", f"as '{PROGRAM} link add' printed it"))
-def link_remove(args: argparse.Namespace) -> None:
+@store_command("link remove", argument("id", f"as '{PROGRAM} link add' printed it"))
+def link_remove(args: argparse.Namespace, store: Store) -> None:
     """Remove an entry that is a link."""
-    with open_store(args) as store:
-        store.entries.remove_link(args.id)
+    store.entries.remove_link(args.id)
     print(f"Removed the link {args.id}.")
 
 
-@command(
+@store_command(
     "verify",
     argument("ids", "ids of entries (default: all files)", nargs="*", metavar="ID"),
 )
-def verify(args: argparse.Namespace) -> None:
+def verify(args: argparse.Namespace, store: Store) -> None:
     """Read files and compare them with their stored checksums."""
-    with open_store(args) as store:
-        files = store.entries.served_files(args.ids)
-        line = ProgressLine(sys.stderr, sum(known.size for known in files))
-        results = [verify_file(store, known, line) for known in files]
+    files = store.entries.served_files(args.ids)
+    line = ProgressLine(sys.stderr, sum(known.size for known in files))
+    results = [verify_file(store, known, line) for known in files]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
     if "damaged" in results:
