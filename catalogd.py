@@ -6293,12 +6293,13 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
     """Return what is known of scans and of the library folders: to those who do not see
     every title neither folders, nor how many files are in them."""
     is_asked = scanner.is_asked()  # first: what it has found is there then
-    state = vars(scanner.state).copy()  # the scanner's thread changes it
-    watched, problems, scanned, _ = map(
-        state.pop, ("watched", "problems", "scanned", "disks")
-    )
-    counts = state.pop("folders").copy()
-    states = {path: "offline" if n is None else "online" for path, n in counts.items()}
+    has_all = age == EVERYTHING  # the scanner's thread changes its state
+    state = vars(scanner.state if has_all else ScanState()).copy()
+    names = ("folders", "problems", "scanned", "watched", "disks")
+    counts, problems, scanned, watched, _ = map(state.pop, names)
+    states = {
+        path: "offline" if n is None else "online" for path, n in counts.copy().items()
+    }
     folders = [
         {
             "path": path,
@@ -6309,12 +6310,10 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
             "scanned_at": scanned.get(path),
             "watched": path in watched,
         }
-        for path in scanner.folders
+        for path in (scanner.folders if has_all else ())
     ]
-    if age != EVERYTHING:
-        return {**vars(ScanState()), "asked": is_asked, "folders": []}
-    state |= {"asked": is_asked, **coded(state["problem"])}
-    return {**state, "folders": folders}
+    state |= {"asked": is_asked, **coded(state["problem"]), "folders": folders}
+    return state
 
 
 NO_SPACE = {"free": None, "used": None, "writable": False}
