@@ -4396,6 +4396,7 @@ TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower 
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
 MAX_COVER_BYTES = 512 * 1024
 MAX_USE_SECONDS = 3  # of a file for a client, before its disk is asked
+MAX_DELAY_SECONDS = 2  # that a disk without an answer delays the others
 DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
 MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
@@ -5634,7 +5635,7 @@ class Asker:
     """Asks a disk or a server, each time in a thread of its own: a call to one that
     does not answer may never end. One thread at a time calls all but `tick`."""
 
-    max_silence = 30.0  # seconds without a tick, after which it does not answer
+    max_silence = 25.0  # seconds without a tick, after which it does not answer
 
     def __init__(self) -> None:
         self._last = Future[Any]()
@@ -5663,20 +5664,32 @@ class Asker:
         threading.Thread(target=run, name="asker", daemon=True).start()
         return answer
 
-    def wait(self, answer: Future[Any], check: Callable[[], None]) -> Any:
+    def wait(
+        self, answer: Future[Any], check: Callable[[], None], seconds: float = math.inf
+    ) -> Any:
         """Return what was read.
 
         :param check: is called now and then.
-        :raises TimeoutError: it does not answer.
+        :param seconds: without a tick, after which not to wait, as after `max_silence`.
+        :raises TimeoutError: it does not answer, or not yet.
         """
         try:
             while not concurrent.futures.wait([answer], 0.1).done:
                 check()
-                if time.monotonic() - self._ticked >= self.max_silence:
+                silence = time.monotonic() - self._ticked
+                if silence >= min(seconds, self.max_silence):
                     raise TimeoutError
             return answer.result()
         finally:
             self._is_silent = not self._last.done()
+
+    def is_late(self) -> bool:
+        """Return whether it has not answered yet, and may still do so."""
+        silence = time.monotonic() - self._ticked
+        return not self._last.done() and silence < self.max_silence
+
+    def is_lost(self) -> bool:
+        return not self._last.done() and not self.is_late()
 
     def answers_again(self) -> bool:
         return self._is_silent and self._last.done()
@@ -5748,7 +5761,8 @@ class Disks:
 
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder; None for a folder that
-        cannot be read.
+        cannot be read. To the service, one that is late is none: `changed` tells when
+        it has answered, or is lost.
         :param is_service: watch the folders that are read whole, and tidy the inbox."""
         if is_service:
             self._mount_table.open()
@@ -5757,8 +5771,13 @@ class Disks:
             if below := [top for top in tops if is_below(top, folder)]:
                 begins = is_service and folder in below
                 walk = functools.partial(self._walk, folder, below, begins)
-                answers[folder] = self.disk(folder).ask(walk)
-        return {folder: self._tree(folder, answers[folder]) for folder in answers}
+                # It may always be slow: one that was late is waited for.
+                is_hasty = is_service and not self.disk(folder).answers_again()
+                seconds = MAX_DELAY_SECONDS if is_hasty else math.inf
+                answers[folder] = self.disk(folder).ask(walk), seconds
+        trees = {folder: self._tree(folder, *answers[folder]) for folder in answers}
+        problems = self.state.problems
+        return {at: tree for at, tree in trees.items() if tree or at in problems}
 
     def _walk(self, folder: str, tops: Sequence[str], begins: bool) -> Tree:
         disk, watcher = self.disk(folder), self.watchers[folder]
@@ -5809,10 +5828,10 @@ class Disks:
             disk = self.disk(folder)
             answer = disk.ask(functools.partial(self._note_failing, path, folder))
             try:
-                if disk.wait(answer, self.count):
+                if disk.wait(answer, self.count, MAX_DELAY_SECONDS):
                     found.add(folder)
             except TimeoutError:
-                found.add(folder)
+                pass  # `changed` tells when it has answered, or is lost
         return found
 
     def _note_failing(self, path: str, folder: str) -> bool:
@@ -5824,12 +5843,15 @@ class Disks:
             self._failed[path] = folder
         return fails
 
-    def _tree(self, folder: str, answer: Future[Any]) -> Tree | None:
+    def _tree(self, folder: str, answer: Future[Any], seconds: float) -> Tree | None:
+        disk = self.disk(folder)
         try:
-            tree: Tree = self.disk(folder).wait(answer, self.count)
+            tree: Tree = disk.wait(answer, self.count, seconds)
         except OSError as error:
             if isinstance(error, TimeoutError):
                 self.watchers[folder].stop()
+            if disk.is_late():
+                return None
             is_known = self.entries.folders.is_known(folder)
             self._set_offline(folder, why_offline(folder, error, is_known))
             return None
@@ -5932,25 +5954,31 @@ class Disks:
     def changed(self, is_due: bool) -> list[str]:
         """Return the folders below which is to be read now.
         :param is_due: whether a scan is due of what is not watched."""
-        found = self._failing(is_due)
+        # First: to ask a disk forgets that it was late.
+        found = {folder for folder in self.folders if self._has_news(folder)}
+        found |= self._failing(is_due)
         has_mounted = self._mount_table.has_changed()
         if self.inbox.has_changed:
             self.inbox.has_changed = False
             found.add(self.inbox.path)
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
-            is_mounted = has_mounted and watcher.is_mounted_otherwise()
-            if is_mounted or self.disk(folder).answers_again():
+            if has_mounted and watcher.is_mounted_otherwise():
                 found.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
                 found |= self._settled(folder)
         return outermost(found)
 
+    def _has_news(self, folder: str) -> bool:
+        """Return whether a disk that was late has answered, or is lost now."""
+        disk, is_known = self.disk(folder), folder in self.state.problems
+        return disk.answers_again() or (disk.is_lost() and not is_known)
+
     def _settled(self, folder: str) -> set[str]:
         disk = self.disk(folder)
         answer = disk.ask(functools.partial(self.growing.settled, folder))
         try:
-            settled: set[str] = disk.wait(answer, self.count)
+            settled: set[str] = disk.wait(answer, self.count, MAX_DELAY_SECONDS)
         except TimeoutError:
             return set()  # the next scan tells
         return settled
@@ -6017,7 +6045,9 @@ class Scanner:
             self.state.scanning, self.state.started = True, self.database.time()
             self.state.files = self.state.read = 0
             try:
-                changes = self._compare(self._trees(tops), tops)
+                trees = self._trees(tops)
+                read = [top for top in tops if any(is_below(top, at) for at in trees)]
+                changes = self._compare(trees, read)
             finally:
                 self.state.scanning = False
                 self._tick = lambda state: None

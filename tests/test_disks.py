@@ -312,10 +312,10 @@ def test_a_read_that_does_not_end_makes_the_scanner_look_at_the_disk(
         goes_on = threading.Event()
         monkeypatch.setattr(catalogd, "is_failing", lambda *file: not goes_on.wait(60))
         monkeypatch.setattr(catalogd.Asker, "max_silence", 0.2)
-        assert {*look(scanner).values()} == {"offline"}
+        wait_for(lambda: {*look(scanner).values()} == {"offline"})
         assert scanner.state.problems[folder].startswith(f"{folder} does not answer.")
     goes_on.set()
-    monkeypatch.setattr(catalogd.Asker, "max_silence", 30.0)
+    monkeypatch.setattr(catalogd.Asker, "max_silence", 60)
     wait_for(lambda: {*look(scanner).values()} == {"here"})
 
 

@@ -1877,12 +1877,49 @@ def test_a_folder_that_does_not_answer_stops_no_other(
     two.other.add("d.nsp")
     scanner.scan()  # which does not wait for it again
     assert caplog.messages == [told]
+    assert not scanner.disks.changed(is_due=False), "that is known"
     two.go_on(hang)
     assert scanner.disks.changed(is_due=False) == [folder]
     scanner.scan(tops=[folder])
     assert ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp", "d.nsp"}
     assert ids_by_name(store)["a.nsp"] == before["a.nsp"]
     assert not scanner.state.problems
+
+
+def test_folders_that_answer_are_listed_while_another_is_late(
+    two: Two, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a disk is that begins to turn: it is not away."""
+    monkeypatch.setattr(catalogd, "MAX_DELAY_SECONDS", 0.2)
+    hang = two.hang(monkeypatch, os, "scandir")
+    two.scanner.disks.disk(hang.folder).max_silence = 60
+    two.scanner.start()
+    wait_for(lambda: ids_by_name(store).keys() == {"b.nsp"})
+    two.other.add("c.nsp")
+    two.scanner.rescan()
+    wait_for(lambda: ids_by_name(store).keys() == {"b.nsp", "c.nsp"})
+    assert hang.folder not in two.scanner.state.folders, "neither online nor away"
+    hang.over.set()
+    wait_for(lambda: ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp"})
+    assert not two.scanner.state.problems
+    assert two.scanner.stop(60)
+
+
+def test_a_folder_that_never_answers_is_told_without_another_scan(
+    two: Two, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_DELAY_SECONDS", 0.2)
+    hang = two.hang(monkeypatch, os, "scandir")
+    disk = two.scanner.disks.disk(hang.folder)
+    disk.max_silence = 60
+    two.scanner.start()
+    wait_for(lambda: ids_by_name(store).keys() == {"b.nsp"})
+    disk.max_silence = 0
+    wait_for(lambda: hang.folder in two.scanner.state.problems)
+    hang.over.set()
+    wait_for(lambda: ids_by_name(store).keys() == {"a.nsp", "b.nsp"})
+    assert not two.scanner.state.problems
+    assert two.scanner.stop(60)
 
 
 def test_a_file_that_does_not_answer_waits(
