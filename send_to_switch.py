@@ -1864,13 +1864,15 @@ class Pace:
 
     check_seconds = CHECK_SECONDS  # between two looks at the target
 
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+    def wait(self, wanted: float) -> None:
+        """Wait for the next look: as many seconds as the sender wants."""
+        time.sleep(wanted)
 
 
 class ToldPace(Pace):
     """That of a client which its server runs. The server tells when somebody waits for
-    this target, and for how many seconds to look often; else it looks once a minute."""
+    this target, and for how many seconds to look often; else it looks once a minute,
+    whatever the sender wants."""
 
     def __init__(self) -> None:
         self._told = threading.Event()
@@ -1881,7 +1883,8 @@ class ToldPace(Pace):
         is_often = time.monotonic() < self._often_until
         return POLL_SECONDS if is_often else CHECK_SECONDS
 
-    def sleep(self, seconds: float) -> None:
+    def wait(self, wanted: float) -> None:
+        """Wait for the next look: until the server tells something, or it is due."""
         self._told.wait(self.check_seconds)
         self._told.clear()
 
@@ -1906,7 +1909,7 @@ class Sender:
 
     def run(self, once: bool) -> None:
         """Send what is in the queue; and, unless `once`, what will be."""
-        retry = Retry(self.pace.sleep, say=self.screen.say, first_pause=POLL_SECONDS)
+        retry = Retry(self.pace.wait, say=self.screen.say, first_pause=POLL_SECONDS)
         while True:
             try:
                 self._watch()
@@ -1922,7 +1925,7 @@ class Sender:
                 return
             if not has_sent:
                 self.screen.say("Waiting for queue items.")
-                self.pace.sleep(POLL_SECONDS)
+                self.pace.wait(POLL_SECONDS)
 
     def send_next(self) -> bool:
         """Send the first item that can be claimed. Return False if there is none.
@@ -1939,12 +1942,13 @@ class Sender:
         with contextlib.closing(self.target):
             for item in items:
                 self._check_target()
-                if self._claim(item):
-                    try:
-                        self._send(item)
-                        return True
-                    except TargetOffline as problem:
-                        problems.append(problem)
+                if not self._claim(item):
+                    continue
+                try:
+                    self._send(item)
+                    return True
+                except TargetOffline as problem:
+                    problems.append(problem)
         if problems:
             raise problems[-1]
         return False

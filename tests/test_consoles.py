@@ -783,7 +783,7 @@ def test_the_client_looks_often_while_somebody_waits(
     assert pace.check_seconds == send_to_switch.CHECK_SECONDS
     pace.tell(100)
     assert pace.check_seconds == send_to_switch.POLL_SECONDS
-    pace.sleep(60)  # it was told
+    pace.wait(60)  # it was told
 
 
 def test_only_one_client_sends_to_a_target_at_a_time(tmp_path: pathlib.Path) -> None:
