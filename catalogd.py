@@ -5825,14 +5825,19 @@ class Disks:
         fail again. :param is_due: also those where that was so before."""
         found = {*self._failed.values()} if is_due else set()
         for path, folder in self.uses.suspects():
-            disk = self.disk(folder)
-            answer = disk.ask(functools.partial(self._note_failing, path, folder))
-            try:
-                if disk.wait(answer, self.count, MAX_DELAY_SECONDS):
-                    found.add(folder)
-            except TimeoutError:
-                pass  # `changed` tells when it has answered, or is lost
+            work = functools.partial(self._note_failing, path, folder)
+            if self._soon(folder, work, False):
+                found.add(folder)
         return found
+
+    def _soon(self, folder: str, work: Callable[[], Any], late: Any) -> Any:
+        """Return what a disk gives soon, or `late`: `changed` tells when it has answered
+        then, or is lost."""
+        disk = self.disk(folder)
+        try:
+            return disk.wait(disk.ask(work), self.count, MAX_DELAY_SECONDS)
+        except TimeoutError:
+            return late
 
     def _note_failing(self, path: str, folder: str) -> bool:
         """Note and return whether a file fails or, for a folder, a file in it."""
@@ -5966,22 +5971,14 @@ class Disks:
             if has_mounted and watcher.is_mounted_otherwise():
                 found.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
-                found |= self._settled(folder)
+                settled = functools.partial(self.growing.settled, folder)
+                found |= self._soon(folder, settled, set())
         return outermost(found)
 
     def _has_news(self, folder: str) -> bool:
         """Return whether a disk that was late has answered, or is lost now."""
         disk, is_known = self.disk(folder), folder in self.state.problems
         return disk.answers_again() or (disk.is_lost() and not is_known)
-
-    def _settled(self, folder: str) -> set[str]:
-        disk = self.disk(folder)
-        answer = disk.ask(functools.partial(self.growing.settled, folder))
-        try:
-            settled: set[str] = disk.wait(answer, self.count, MAX_DELAY_SECONDS)
-        except TimeoutError:
-            return set()  # the next scan tells
-        return settled
 
     def watched(self) -> list[str]:
         """Return the library folders of which the system reports changes."""
