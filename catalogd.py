@@ -5831,8 +5831,8 @@ class Disks:
         return found
 
     def _soon(self, folder: str, work: Callable[[], Any], late: Any) -> Any:
-        """Return what a disk gives soon, or `late`: `changed` tells when it has answered
-        then, or is lost."""
+        """Return what a disk gives soon, or else `late`: `changed` tells when it has
+        answered, or is lost."""
         disk = self.disk(folder)
         try:
             return disk.wait(disk.ask(work), self.count, MAX_DELAY_SECONDS)
