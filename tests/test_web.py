@@ -808,40 +808,6 @@ def test_a_wrong_cookie_is_401_where_a_key_would_do(
     assert_refused(answer, "unauthorized")
 
 
-def test_who_may_call_what() -> None:
-    access = {
-        f"{route.method} {route.path}": route.access
-        for route in catalogd.ROUTES
-        if not route.path.startswith("/web/")
-    }
-    assert access == {
-        "GET /api/list": "key",
-        "GET /api/download/<entry_id>": "key",
-        "GET /api/entries/<entry_id>/info": "key",
-        "POST /api/send-to-switch": "key or session",
-        "GET /api/send-queue": "key",
-        "POST /api/send-queue/progress": "key",
-        "POST /api/send-queue/update": "key",
-        "POST /api/send-queue/<item>/address": "key",
-        "GET /api/send-queue/<item>/address": "key",
-        "POST /api/send-queue/addresses": "key",
-        "GET /api/send-queue/addresses": "key",
-        "POST /api/auth/login": "open",
-        "POST /api/pair": "open",
-        "GET /api/status": "key",
-        "GET /send_to_switch.py": "open",
-        "GET /dir<path:re:(?:/.*)?>": "dir",
-        "GET /": "open",
-        "GET /style.css": "open",
-        "GET /script.js": "open",
-        "GET /icon.svg": "open",
-        "GET /manifest.webmanifest": "open",
-        "GET /icon-192.png": "open",
-        "GET /icon-512.png": "open",
-        "GET /healthz": "open",
-    }
-
-
 def test_of_the_page_s_own_endpoints_few_are_open() -> None:
     web = [route for route in catalogd.ROUTES if route.path.startswith("/web/")]
     opened = {route.path for route in web if route.access == "open"}
