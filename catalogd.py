@@ -7302,17 +7302,14 @@ JSON_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+KEPT_HEADERS = {**JSON_HEADERS, "Cache-Control": "private, no-cache"}  # with an ETag
 PAGE_HEADERS = {
     **JSON_HEADERS,
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'self'; base-uri 'none';"
     " form-action 'self'; frame-ancestors 'none'; object-src 'none'",
 }
-FILE_HEADERS = {
-    **JSON_HEADERS,
-    "Content-Type": "application/octet-stream",
-    "Cache-Control": "private, no-cache",
-}
+FILE_HEADERS = {**KEPT_HEADERS, "Content-Type": "application/octet-stream"}
 HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     400: ("bad_request", "The request is malformed."),
     404: ("not_found", "There is nothing at this address."),
@@ -8012,7 +8009,7 @@ class LibraryCalls(Calls):
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
         for_page = bottle.request.path == "/web/entries"
-        return self.list(caller.age, for_page).answer(JSON_HEADERS)
+        return self.list(caller.age, for_page).answer(KEPT_HEADERS)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
@@ -8248,10 +8245,8 @@ class QueueCalls(Calls):
         if "sent" in told or "devices" in told:
             told["sent"] = self.queue.sent(caller.account)
         body = Body(json_body(True, **told), "-".join(tags), level=1)
-        answer = body.answer(JSON_HEADERS)
-        # A browser would take the part that is told to one call for all of it.
-        answer.set_header("Cache-Control", "no-store")
-        return answer
+        # A browser that kept the part that one call is told would take it for all.
+        return body.answer(JSON_HEADERS)
 
     def _page_devices(self, caller: Caller) -> list[dict[str, Any]]:
         """Return the devices without what changes at each call of their clients."""
@@ -8445,18 +8440,16 @@ def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
     )
     page = f"<!doctype html>\n<title>catalogd</title>\n<body>\n{rows}</body>\n"
     kind = {"Content-Type": "text/html; charset=utf-8"}
-    return conditional(page.encode(), {**JSON_HEADERS, **kind})
+    return conditional(page.encode(), {**KEPT_HEADERS, **kind})
 
 
 def conditional(
-    body: bytes, headers: Mapping[str, str] = JSON_HEADERS, etag: str = ""
+    body: bytes, headers: Mapping[str, str] = KEPT_HEADERS, etag: str = ""
 ) -> bottle.HTTPResponse:
     """Return a body, or 304 to a caller that has it already. The default ETag is made
     from the content."""
     etag = etag or f'"{content_digest(body)}"'
     headers = {**headers, "ETag": etag}
-    if headers["Cache-Control"] == "no-store":
-        headers["Cache-Control"] = "private, no-cache"
     if matches(request_header("If-None-Match"), etag, weak=True):
         return bottle.HTTPResponse(b"", 304, headers)
     headers["Content-Length"] = str(len(body))
