@@ -51,6 +51,7 @@ import itertools
 import json
 import logging
 import math
+import operator
 import os
 import pathlib
 import platform
@@ -1915,6 +1916,18 @@ SELECT CAST(group_concat(page_json) AS BLOB) FROM (
 )
 """
 
+MENU_LIST = f"""
+SELECT id, name, plain_name, file_name, iif(type = 'url', source, NULL) AS link,
+icon, facts ->> 'icon' AS own_icon, facts ->> 'author' AS publisher, created_at,
+coalesce(overrides ->> 'description', facts ->> 'description') AS description,
+size AS downloadSize, file_type AS downloadExtension, base_id AS titleId,
+number AS appVersion, iif(version GLOB '*[^0-9]*', version, NULL) AS displayVersion,
+CASE kind WHEN 'update' THEN 'UPDATE' WHEN 'add-on' THEN 'DLC' ELSE 'BASE' END
+AS appType, iif(base_id IS NULL, NULL, CASE kind WHEN 'base' THEN base_id
+WHEN 'update' THEN substr(base_id, 1, 13) || '800' ELSE title_id END) AS appId
+FROM parts WHERE state = 'here' AND {SEEN} ORDER BY surplus IS 'copy', sort_name, id
+"""
+
 
 class Caller(NamedTuple):
     """The account that calls, from which age on it sees titles (or EVERYTHING), and the
@@ -3304,23 +3317,9 @@ class Entries:
         return self.database.rows(sql, values)
 
     def in_menus(self, age: int) -> list[Row]:
-        """Return what the menus on a console may have, by name, without the copies:
-        those are last. `app_id` is the id of a part on the console, which is NULL where
-        it is not known."""
-        return self.database.rows(
-            f"""
-            SELECT id, type, file_type, size, file_name, name, plain_name, kind, number,
-            iif(type = 'url', source, NULL) AS link, created_at, version, base_id,
-            coalesce(overrides ->> 'author', facts ->> 'author') AS author,
-            coalesce(overrides ->> 'description', facts ->> 'description') AS text,
-            icon, facts ->> 'icon' AS own_icon, CASE kind WHEN 'base' THEN base_id
-            WHEN 'update' THEN substr(base_id, 1, 13) || '800'
-            WHEN 'add-on' THEN iif(base_id IS NULL, NULL, title_id) END AS app_id
-            FROM parts WHERE state = 'here' AND {SEEN}
-            ORDER BY surplus IS 'copy', sort_name, id
-            """,
-            {"age": age},
-        )
+        """Return what the menus on a console may have, by Sphaira's names: by name, but
+        copies last. `appId` is NULL where a part's id is not known."""
+        return self.database.rows(MENU_LIST, {"age": age})
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -8578,7 +8577,18 @@ def accel_answer(
 # The library by title, for the menus of programs on a console. Experimental.
 
 MENU = "<base:re:(?:/dir(?:/[^/]+)?)?>"  # below which a program has its menu
-APP_TYPES = {"base": "BASE", "update": "UPDATE", "add-on": "DLC"}
+FEATURES = dict.fromkeys(("shop", "resumable_download"), True)
+FEATURES |= dict.fromkeys(("resumable_upload", "dumps_upload", "save_backup"), False)
+GREETING = {"motd": "", "remote": "", "public": False, "features": FEATURES}
+GREETING |= {"version": __version__, "protocol_version": 1}
+MAX_TOKENS, MAX_DEPTH, MAX_PAGE_SIZE = 1000, 15, 1000
+WORD, NUMBER = "[_A-Za-z][_0-9A-Za-z]*", "-?[0-9]{1,18}"
+TOKEN = re.compile(rf"{WORD}|{NUMBER}|[^\s,]")
+QUERY_HEAD = re.compile(r"\s*query\s*(?:\([^()]*\))?")  # with types, not checked
+CONSTANTS = {"true": True, "false": False, "null": None}
+Part = dict[str, Any]  # of a title, by GraphQL's names of fields
+# A field that a query asks for: its alias, name, arguments and fields.
+Selection = tuple[str, str, Mapping[str, Any], Sequence[Any]]
 
 
 class MenuCalls(Calls):
@@ -8589,6 +8599,7 @@ class MenuCalls(Calls):
         super().__init__(web)
         version = self.entries.version
         self._sections = Latest(version, self._make_sections, MAX_INDEXES)
+        self._shelves = Latest(version, self._make_shelf, MAX_INDEXES)
 
     def _prefix(self, caller: Caller, base: str) -> str:
         """Return what comes before a path below /dir, where a program joins it to its
@@ -8604,51 +8615,249 @@ class MenuCalls(Calls):
         prefix = self._prefix(caller, base)
         return conditional(self._sections(caller.age, prefix, has_links))
 
+    @route(f"OPTIONS {MENU}/", "menu", runs="workers")
+    def greet(self, caller: Caller, base: str) -> bottle.HTTPResponse:
+        """Tell Sphaira what this is. It saves one server for each `uid`."""
+        self._prefix(caller, base)
+        made_at = {row["id"]: row["created_at"] for row in self.accounts.all()}
+        uid = content_digest(f"{caller.account} {made_at[caller.account]}".encode())
+        told = {"uid": uid, "name": f"catalogd, {caller.name}", **GREETING}
+        return json_answer(json.dumps(told).encode() + b"\n")
+
+    @route(f"POST {MENU}/api/graphql", "menu", runs="lists")
+    def query(self, caller: Caller, base: str) -> bottle.HTTPResponse:
+        """Answer a query of Sphaira, which shows the first message of `errors`."""
+        shelf = self._shelves(caller.age, self._prefix(caller, base))
+        answer: Row
+        try:
+            answer = {"data": shelf.answer(json_object(request_body()))}
+        except Problem as problem:
+            answer = {"errors": [{"message": str(problem)}]}
+        return json_answer(json.dumps(answer).encode() + b"\n")
+
     @route(f"GET {MENU}/api/icons/<entry_id>/<digest>.<ending>", "menu")
     def icon(self, caller: Caller, base: str, **icon: str) -> bottle.HTTPResponse:
         self._prefix(caller, base)
         image = self.entries.icons.of(icon["entry_id"], caller.age, icon["digest"])
         return image_answer(image)
 
-    def _packages(self, age: int, prefix: str) -> Iterator[Row]:
-        """Yield what can be installed, the best of each part first, with the addresses
-        of the file and of the icon, which is None if there is none for a console."""
+    def _packages(self, age: int, prefix: str) -> Iterator[Part]:
+        """Yield what can be installed, with the addresses of the file and of an icon
+        that a console can decode."""
         types = self.entries.icons.types_in_menus()
         for row in self.entries.in_menus(age):
             name = urllib.parse.quote(row["file_name"], safe="")
-            row["url"] = f"{row['link']}#{name}" if row["link"] else f"{prefix}/{name}"
+            url = f"{row['link']}#{name}" if row["link"] else f"{prefix}/{name}"
             icons = (i for i in (row["icon"], row["own_icon"]) if types.get(i))
             if icon := next(icons, None):
                 icon = f"{prefix}/api/icons/{row['id']}/{icon}.{types[icon]}"
-            if row["file_type"] in PACKAGES:
-                yield {**row, "icon": icon}
+            if row["downloadExtension"] in PACKAGES:
+                yield {**row, "icon": icon, "downloadUrl": url}
 
     def _make_sections(self, age: int, prefix: str, has_links: bool) -> bytes:
-        """Return the one section from which CyberFoil makes its others. It rejects null
-        where it wants a text, and an answer in which there is "<html"."""
+        """Return the one section from which CyberFoil makes its others. It rejects an
+        answer in which there is "<html"."""
         packages = self._packages(age, prefix)
         items = [section_item(row) for row in packages if has_links or not row["link"]]
         sections = [{"id": "all", "title": "All", "items": items}]
         text = json.dumps({"sections": sections}).replace("<", "\\u003c")
         return text.encode() + b"\n"
 
+    def _make_shelf(self, age: int, prefix: str) -> "Shelf":
+        rows = self._packages(age, prefix)
+        return Shelf(row for row in rows if row["appId"] and not row["link"])
 
-def section_item(row: Row) -> Row:
-    """Return an item of CyberFoil's list. It takes an update without a number for one
-    that is new, and a link's type from its name."""
+
+def section_item(row: Part) -> Row:
+    """Return an item of CyberFoil's list, without null, which it may reject. It tells a
+    link's type by the name, and has updates without a number for new ones."""
+    has_number = row["appVersion"] or row["appType"] != "UPDATE"
     item = {
         "name": row["file_name"] if row["link"] else row["name"],
-        "url": row["url"],
-        "size": row["size"],
-        "title_id": row["app_id"] and row["base_id"],
-        "app_id": row["app_id"],
-        "app_version": row["number"]
-        if row["number"] or row["kind"] != "update"
-        else None,
-        "app_type": APP_TYPES.get(row["kind"], "BASE"),
+        "url": row["downloadUrl"],
+        "size": row["downloadSize"],
+        "title_id": row["appId"] and row["titleId"],
+        "app_id": row["appId"],
+        "app_version": row["appVersion"] if has_number else None,
+        "app_type": row["appType"],
         "icon_url": row["icon"],
     }
     return {name: value for name, value in item.items() if value is not None}
+
+
+def given(values: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """Return a value, or an empty one of this type for null and where there is none.
+    :raises Problem: it is of another type."""
+    value = values.get(name)
+    value = kind() if value is None else value
+    if type(value) is not kind:
+        raise Problem(f"{name} is of another type than {kind.__name__}.")
+    return value
+
+
+class QueryReader:
+    """A reader of what Sphaira's menu uses of GraphQL: one query, without texts,
+    fragments and directives. What varies comes as variables."""
+
+    def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
+        self.tokens = TOKEN.findall(QUERY_HEAD.sub("", text, count=1))[::-1]
+        self.variables = variables
+
+    def all(self) -> list[Selection]:
+        """Return the fields of the query. :raises Problem: it is malformed."""
+        steps = ((t in "([{") - (t in ")]}") for t in reversed(self.tokens))
+        depth = max(itertools.accumulate(steps), default=0)
+        if len(self.tokens) > MAX_TOKENS or depth > MAX_DEPTH:
+            raise Problem("The query is too long, or too deep.")
+        fields = self._fields()
+        self._take("")
+        return fields
+
+    def _take(self, form: str) -> str:
+        """Return the next token, "" at the end. :raises Problem: it is another one."""
+        token = self.tokens.pop() if self.tokens else ""
+        if not re.fullmatch(form, token):
+            raise Problem("The query is malformed.")
+        return token
+
+    def _has(self, sign: str) -> bool:
+        """Return whether this token is next, and pass it."""
+        return self.tokens[-1:] == [sign] and bool(self.tokens.pop())
+
+    def _fields(self) -> list[Selection]:
+        """Read `{alias: name(argument: value) {...} ...}`."""
+        found: list[Selection] = []
+        self._take("{")
+        while not self._has("}"):
+            name = alias = self._take(WORD)
+            name = self._take(WORD) if self._has(":") else name
+            arguments = self._pairs(")") if self._has("(") else {}
+            more = self._fields() if self.tokens[-1:] == ["{"] else []
+            found.append((alias, name, arguments, more))
+        return found
+
+    def _pairs(self, end: str) -> dict[str, Any]:
+        found = {}
+        while not self._has(end):
+            name = self._take(WORD)
+            self._take(":")
+            found[name] = self._value()
+        return found
+
+    def _value(self) -> Any:
+        if self._has("$"):
+            return self.variables.get(self._take(WORD))
+        if self._has("{"):
+            return self._pairs("}")
+        if self._has("["):
+            found = []
+            while not self._has("]"):
+                found.append(self._value())
+            return found
+        token = self._take(f"{WORD}|{NUMBER}")
+        is_word = re.fullmatch(WORD, token)
+        return CONSTANTS.get(token, token) if is_word else int(token)
+
+
+def selected(value: Any, fields: Sequence[Selection]) -> Any:
+    """Return what a query selects of a value, null for what is unknown. A function in
+    it is called with the arguments."""
+    if isinstance(value, list):
+        return [selected(each, fields) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for alias, name, arguments, more in fields:
+        part = value.get(name)
+        found[alias] = selected(part(arguments) if callable(part) else part, more)
+    return found
+
+
+class Shelf:
+    """The parts that have ids, by title, as Sphaira's menu lists them. Of several files
+    of one part, it takes the first."""
+
+    def __init__(self, rows: Iterable[Part]) -> None:
+        self.titles: dict[str, Part] = {}  # by the ids of games, and of add-ons
+        self.parts: list[Part] = []  # of each the newest version
+        by_title = operator.itemgetter("titleId")
+        for title_id, found in itertools.groupby(sorted(rows, key=by_title), by_title):
+            self._add(title_id, [*found])
+
+    def _add(self, title_id: str, rows: Sequence[Part]) -> None:
+        first = min(rows, key=operator.itemgetter("appType"))
+        name = first["plain_name"]
+        if first["appType"] != "BASE":  # see part_name
+            name = name.rpartition(" - ")[0] or name
+        texts = menu_texts(first, name)
+        latest = max(rows, key=lambda row: (row["appType"] != "DLC", row["appVersion"]))
+        held = {"latestOwnedVersion": {**latest, "version": latest["appVersion"]}}
+        parts = [{**menu_part(row, texts), **held} for row in rows]
+        self.titles[title_id] = {**texts, "apps": functools.partial(owned, parts)}
+        by_version = sorted(parts[::-1], key=operator.itemgetter("appVersion"))
+        newest = {part["appId"]: part for part in by_version}
+        self.parts += newest.values()
+        for app_id, part in newest.items():
+            if part["appType"] == "DLC":  # its page has no files of its own
+                self.titles[app_id] = {**part["titledb"], "apps": []}
+
+    def answer(self, body: Mapping[str, Any]) -> Part:
+        """:raises Problem: the query is not understood."""
+        query, variables = given(body, "query", str), given(body, "variables", dict)
+        fields = QueryReader(query, variables).all()
+        if not {name for _, name, *_ in fields} <= {"apps", "title"}:
+            raise Problem("The query asks for what this server does not have.")
+        return dict(selected({"apps": self.page, "title": self.title}, fields))
+
+    def title(self, arguments: Mapping[str, Any]) -> Part | None:
+        return self.titles.get(given(arguments, "titleId", str))
+
+    def page(self, arguments: Mapping[str, Any]) -> Part:
+        found = sorted(self._matching(arguments), key=operator.itemgetter("appId"))
+        order = given(arguments, "orderBy", dict)
+        field = "created_at" if order.get("field") == "ADDED_AT" else "sort_name"
+        is_down = order.get("direction") == "DESC"
+        found.sort(key=operator.itemgetter(field), reverse=is_down)
+        size = given(arguments, "pageSize", int) or MAX_PAGE_SIZE
+        size = min(max(size, 1), MAX_PAGE_SIZE)
+        start = (max(given(arguments, "page", int), 1) - 1) * size
+        return {"total": len(found), "items": found[start : start + size]}
+
+    def _matching(self, arguments: Mapping[str, Any]) -> list[Part]:
+        """Return the parts that all conditions hold for; an empty list is none."""
+        found = owned(self.parts, arguments)
+        conditions = given(arguments, "filter", dict)
+        for name, way in itertools.product(("appId", "titleId"), ("in", "notIn")):
+            ids = {*map(str, given(given(conditions, name, dict), way, list))}
+            if ids:
+                found = [p for p in found if (p[name] in ids) == (way == "in")]
+        search = normalized(given(arguments, "search", str)).casefold()
+        return [part for part in found if search in part["search"]] if search else found
+
+
+def owned(parts: Iterable[Part], arguments: Mapping[str, Any]) -> list[Part]:
+    """Return the parts of the types asked for."""
+    types = given(arguments, "appType", list)
+    return [part for part in parts if part["appType"] in types]
+
+
+def menu_texts(row: Part, name: str) -> Part:
+    """Return what the menu shows of a game or add-on."""
+    texts: Part = {
+        "name": name,
+        "icon": row["icon"] and {"url": row["icon"], "local": True},
+    }
+    texts |= {name: row[name] or None for name in ("publisher", "description")}
+    return texts | {"category": [], "screenshots": [], "availableVersions": []}
+
+
+def menu_part(row: Part, texts: Part) -> Part:
+    """Return a part with the texts of its game, and what it is found and sorted by."""
+    own = menu_texts(row, row["name"]) if row["appType"] == "DLC" else texts
+    name = own["name"].casefold()
+    search = "\n".join([name, row["appId"], row["titleId"]]).casefold()
+    found = {"title": texts, "sort_name": name, "search": search}
+    return {**row, **found, "titledb": None if row["appType"] == "UPDATE" else own}
 
 
 # Page -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 and how they read the answers, by their own rules."""
 
 import json
+import random
 import re
 import urllib.parse
 from typing import Any
@@ -11,7 +12,7 @@ import webtest
 import yyjson
 
 import catalogd
-from conftest import LONG_AGO, Library
+from conftest import LONG_AGO, Library, short_and_long
 from containers import JPEG, jpeg, png
 
 GAME, OTHER, ORPHAN = "0100AA0000010000", "0100BB0000020000", "0100CC0000030000"
@@ -215,3 +216,381 @@ def test_sections_are_made_once_for_each_version(
     scanner.scan()
     assert b"One more" in browser.get(path, headers={"If-None-Match": tag}).body
     assert len(made) == 2
+
+
+# Sphaira's menu, by its own rules
+
+IMAGE = "{url local}"
+THUMB = f"(size:THUMB){IMAGE}"
+CARDS = {
+    "BASE": "appId displayVersion latestOwnedVersion{displayVersion}"
+    f" titledb{{name publisher icon{THUMB} banner{THUMB}}}",
+    "UPDATE": "appId titleId displayVersion"
+    f" title{{name publisher icon{THUMB} banner{THUMB}}}",
+    "DLC": "appId titleId displayVersion downloadUrl downloadExtension"
+    f" titledb{{name publisher banner{THUMB}}} title{{name icon{THUMB}}}",
+}
+LIST = "[String!]"
+CATEGORIES = {  # the type, the argument, and the types of its variables
+    "New": ("BASE", "filter:{appId:{notIn:$appIds}}", {"appIds": LIST}),
+    "Updates": ("UPDATE", "filter:{appId:{in:$appIds}}", {"appIds": LIST}),
+    "DLC": (
+        "DLC",
+        "filter:{titleId:{in:$titleIds},appId:{notIn:$appIds}}",
+        {"titleIds": LIST, "appIds": LIST},
+    ),
+    "All": ("BASE", "", {}),
+    "Search": ("BASE", "search:$search", {"search": "String"}),
+    "Before updates": ("UPDATE", "filter:{titleId:{in:$titleIds}}", {"titleIds": LIST}),
+}
+FILE = "downloadUrl downloadExtension"
+TITLE = (
+    "query($id:ID!){title(titleId:$id){name publisher intro description releaseDate"
+    f" category numberOfPlayers size rating region banner(size:CLIENT){IMAGE}"
+    f" fullBanner:banner(size:SCREEN){IMAGE} availableVersions{{version releaseDate}}"
+    f" screenshots(size:CLIENT){IMAGE} full:screenshots(size:SCREEN){IMAGE}"
+    f" base:apps(owned:true,appType:[BASE]){{displayVersion downloadSize {FILE}"
+    " latestOwnedVersion{version displayVersion}}"
+    f" updates:apps(owned:true,appType:[UPDATE]){{appVersion displayVersion {FILE}}}"
+    f" dlc:apps(owned:true,appType:[DLC]){{appId appVersion {FILE}"
+    f" titledb{{name intro banner{THUMB}}}}}}}}}"
+)
+
+
+def document(category: str, field: str = "NAME", direction: str = "ASC") -> str:
+    kind, condition, types = CATEGORIES[category]
+    fields, order = CARDS[kind], f"orderBy:{{field:{field},direction:{direction}}}"
+    if category == "Before updates":
+        fields, order = "appId titleId appVersion", ""
+    given = {"page": "Int!", "pageSize": "Int!", **types}
+    head = ",".join(f"${name}:{type}" for name, type in given.items())
+    first = f"owned:true,appType:[{kind}],groupByAppId:true"
+    pages = "page:$page,pageSize:$pageSize"
+    arguments = ",".join(filter(None, [first, condition, order, pages]))
+    return f"query({head}){{apps({arguments}){{total items{{{fields}}}}}}}"
+
+
+DOCUMENTS = [
+    document(category, field, direction)
+    for category in list(CATEGORIES)[:5]
+    for field in ("NAME", "ADDED_AT", "RELEASE_DATE")
+    for direction in ("ASC", "DESC")
+] + [document("Before updates"), TITLE]
+
+
+class Menu:
+    """Sphaira's menu on a console with these ids installed, by their numbers."""
+
+    def __init__(self, browser: webtest.TestApp, base: str, size: int = 24) -> None:
+        self.browser, self.base, self.size = browser, base, size
+        self.installed: dict[str, int] = {}
+
+    def ask(self, text: str, **variables: Any) -> Any:
+        body = {"query": text, "variables": variables}
+        path = f"{self.base}/api/graphql"
+        answer = strict(self.browser.post_json(path, body, status=200).body)
+        assert "errors" not in answer, answer
+        return answer["data"]
+
+    def card(self, item: Any, kind: str) -> Any:
+        assert set(item) == set(re.findall(r"(\w+)(?:\{|\(| |$)", outer(CARDS[kind])))
+        assert re.fullmatch("[0-9A-F]{16}", item["appId"])
+        assert item["displayVersion"] is None or item["displayVersion"]
+        for name in {"titledb", "title"} & {*item}:
+            assert isinstance(item[name]["name"], str) and item[name]["name"]
+            self.image(item[name].get("icon"))
+        return item
+
+    def image(self, image: Any) -> None:
+        if image is not None:
+            assert image["local"] is True and image["url"].startswith("/")
+            content = self.browser.get(self.base + image["url"]).body
+            assert catalogd.image_type(content)
+
+    def file(self, part: Any) -> None:
+        """Resume at each byte, by Range with an open end."""
+        assert part["downloadExtension"] in catalogd.PACKAGES
+        assert part["downloadUrl"].startswith("/")
+        path = self.base + part["downloadUrl"]
+        whole = self.browser.get(path, headers={"Range": "bytes=0-"}, status=206).body
+        rest = self.browser.get(path, headers={"Range": "bytes=3-"}, status=206).body
+        assert rest == whole[3:]
+        after = {"Range": f"bytes={len(whole)}-"}
+        self.browser.get(path, headers=after, status=416)
+
+    def pages(self, category: str, order: str = "NAME ASC", **more: Any) -> list[Any]:
+        kind, found = CATEGORIES[category][0], []
+        text = document(category, *order.split())
+        for page in range(1, 1000):
+            data = self.ask(text, page=page, pageSize=self.size, **more)["apps"]
+            found += data["items"]
+            if not data["items"]:
+                break
+            assert len(data["items"]) <= self.size
+        assert data["total"] == len(found) == len({item["appId"] for item in found})
+        if category != "Before updates":
+            found = [self.card(item, kind) for item in found]
+        return found
+
+    def show(self, category: str, order: str = "NAME ASC") -> list[str]:
+        """Return the ids that a category shows."""
+        bases = [id for id in self.installed if id.endswith("000")]
+        add_ons = [id for id in self.installed if not re.search("[08]00$", id)]
+        more: dict[str, Any] = {}
+        if category == "New":
+            more = {"appIds": bases}
+        if category == "DLC":
+            more = {"titleIds": bases, "appIds": add_ons}
+        if category == "Updates":
+            found = self.pages("Before updates", titleIds=bases) if bases else []
+            more["appIds"] = [
+                item["appId"]
+                for item in found
+                if item["appVersion"] > self.installed.get(item["titleId"], 0)
+            ]
+        if category != "New" and not all(more.values()) and category != "DLC":
+            return []
+        if category == "DLC" and not bases:
+            return []
+        return [item["appId"] for item in self.pages(category, order, **more)]
+
+    def title(self, id: str) -> Any:
+        title = self.ask(TITLE, id=id)["title"]
+        for name in ("category", "screenshots", "full", "availableVersions"):
+            assert title[name] == []
+        for part in [*title["base"], *title["updates"], *title["dlc"]]:
+            self.file(part)
+        for base in title["base"]:
+            assert type(base["downloadSize"]) is int
+            assert type(base["latestOwnedVersion"]["version"]) is int
+        for part in [*title["updates"], *title["dlc"]]:
+            assert type(part["appVersion"]) is int
+        assert title["name"]
+        return title
+
+
+def outer(fields: str) -> str:
+    """Return the names of the first level alone."""
+    while (short := re.sub(r"\(size:THUMB\)|\{[^{}]*\}", "", fields)) != fields:
+        fields = short
+    return fields
+
+
+@pytest.fixture
+def menu(browser: webtest.TestApp, token: str) -> Menu:
+    return Menu(browser, f"/dir/{token}")
+
+
+def test_the_menu_is_greeted(
+    browser: webtest.TestApp, token: str, store: catalogd.Store, key: str
+) -> None:
+    answer = strict(browser.options(f"/dir/{token}/").body)
+    assert answer["features"]["shop"] is True and answer["remote"] == ""
+    assert type(answer["protocol_version"]) is int and isinstance(answer["name"], str)
+    basic(browser, key)
+    for base in ("/", "/dir/"):
+        assert strict(browser.options(base).body) == answer
+    robin = store.accounts.add("robin", "")
+    other = catalogd.new_token()
+    store.addresses.set_browse_token(robin, other)
+    theirs = strict(browser.options(f"/dir/{other}/").body)
+    assert theirs["uid"] != answer["uid"] and re.fullmatch(r"\w+", answer["uid"])
+
+
+@pytest.mark.parametrize("base", ["", "/dir", "/dir/wrong"])
+def test_who_has_no_address_gets_no_menu(
+    base: str, browser: webtest.TestApp, token: str
+) -> None:
+    for answer in (
+        browser.options(f"{base}/", status=401),
+        browser.post_json(f"{base}/api/graphql", {}, status=401),
+    ):
+        assert answer.json["error"].startswith("The address is wrong")
+
+
+def test_each_document_is_answered(menu: Menu) -> None:
+    assert len(DOCUMENTS) == 32
+    for text in DOCUMENTS:
+        menu.ask(text, page=1, pageSize=24, id=GAME, search="lemon", appIds=[])
+
+
+def test_the_menu_of_a_console(menu: Menu) -> None:
+    menu.installed = {GAME: 65536, ADD_ON: 0}
+    assert menu.show("New") == [OTHER]
+    assert menu.show("Updates") == [UPDATE]
+    assert menu.show("DLC") == []
+    del menu.installed[ADD_ON]
+    assert menu.show("DLC") == [ADD_ON]
+    menu.installed[GAME] = 131072
+    assert menu.show("Updates") == []
+    menu.installed[OTHER] = 0
+    assert menu.show("New") == []
+    menu.installed = {}
+    assert menu.show("New") == menu.show("All")
+    assert sorted(menu.show("All")) == [GAME, OTHER]
+
+
+def test_a_title_has_all_versions_and_add_ons(menu: Menu) -> None:
+    title = menu.title(GAME)
+    assert title["name"] == "Lemon Kart"
+    assert {row["downloadExtension"] for row in title["base"]} == {"nsp", "nsz"}
+    latest = title["base"][0]["latestOwnedVersion"]
+    assert latest == {"version": 131072, "displayVersion": None}
+    assert {row["appVersion"] for row in title["updates"]} == {65536, 131072}
+    [add_on] = title["dlc"]
+    assert (add_on["appId"], add_on["titledb"]["name"]) == (
+        ADD_ON,
+        "Lemon Kart - Cherries",
+    )
+    own = menu.title(ADD_ON)
+    assert own["name"] == "Lemon Kart - Cherries"
+    assert (own["base"], own["updates"], own["dlc"]) == ([], [], [])
+    assert menu.title(ORPHAN)["name"] == "Lonely"
+    assert [row["appId"] for row in menu.title(ORPHAN)["dlc"]] == [LONELY]
+    alone = menu.title(ALONE[:-3] + "000")
+    assert (alone["name"], alone["base"]) == ("Alone", [])
+    assert menu.ask(TITLE, id="0100FFFFFFFF0000") == {"title": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("LEMON", [GAME]), ("él", [OTHER]), ("日", [OTHER]), (GAME.lower(), [GAME])]
+    + [("E\N{COMBINING ACUTE ACCENT}l", [OTHER]), ("nothing", []), ("\ud800", [])],
+)
+def test_search_finds_names_and_ids(menu: Menu, text: str, found: list[str]) -> None:
+    assert [item["appId"] for item in menu.pages("Search", search=text)] == found
+
+
+def test_what_an_admin_typed_is_shown(menu: Menu, store: catalogd.Store) -> None:
+    ids = {row["file_name"]: row["id"] for row in store.entries.by_age()}
+    [other] = [ids[name] for name in ids if OTHER in name]
+    changes = {"name": "Melon", "version": "1.2.0", "description": "Karts."}
+    store.entries.edit(other, changes)
+    changes = {"base_id": "0100AA0000090000", "kind": "base"}
+    store.entries.edit(ids["Without id.nsp"], changes)
+    assert "0100AA0000090000" in menu.show("All")
+    [card] = menu.pages("Search", search="melon")
+    assert card["latestOwnedVersion"] == {"displayVersion": "1.2.0"}
+    title = menu.title(OTHER)
+    assert (title["name"], title["description"]) == ("Melon", "Karts.")
+
+
+def test_a_child_has_a_menu_of_its_titles_alone(
+    browser: webtest.TestApp,
+    token: str,
+    store: catalogd.Store,
+    library: Library,
+    scanner: catalogd.Scanner,
+) -> None:
+    kids, base = catalogd.new_token(), f"/dir/{token}"
+    store.addresses.set_browse_token(store.accounts.add("kid", "", age=7), kids)
+    store.entries.set_ages([OTHER], 7)
+    store.entries.set_ages([GAME], 12)
+    library.add(COVER, png(9, 9), mtime=LONG_AGO + 9)
+    scanner.scan()
+    menu = Menu(browser, f"/dir/{kids}")
+    asked = {"page": 1, "pageSize": 24, "search": "0100", "appIds": [], "titleIds": []}
+
+    def answers() -> list[bytes]:
+        found = [json.dumps(menu.ask(text, **asked, id=GAME)) for text in DOCUMENTS]
+        return [
+            *map(str.encode, found),
+            json.dumps(sections(browser, menu.base)).encode(),
+        ]
+
+    before = answers()
+    assert not re.search(
+        rb"0100(AA|CC|DD|EE)|Lemon|Lonely|Alone|Far|Without", b"".join(before)
+    )
+    assert menu.show("All") == menu.show("New") == [OTHER]
+    assert menu.ask(TITLE, id=GAME) == {"title": None}
+    for n in range(9):
+        library.add(f"Hidden {n} [0100{n:08x}0000][v0].nsp")
+        library.add(f"Hidden {n} [0100{n:08x}0800][v65536].nsp")
+    scanner.scan()
+    assert answers() == before
+    [url] = [
+        row["icon_url"] for row in sections(browser, base) if row.get("app_id") == GAME
+    ][:1]
+    browser.get(base + url)
+    browser.get(menu.base + url, status=404)
+    store.entries.set_ages([GAME], 3)
+    assert sorted(menu.show("All")) == [GAME, OTHER]
+    browser.get(menu.base + url)
+    assert sorted(Menu(browser, base).show("All"))[-1] == OTHER
+
+
+def test_the_root_with_basic_authentication_has_the_same_menu(
+    browser: webtest.TestApp, token: str, key: str
+) -> None:
+    basic(browser, key)
+    for base in ("", "/dir"):
+        menu = Menu(browser, base)
+        assert sorted(menu.show("All")) == [GAME, OTHER]
+        assert menu.title(GAME)["base"][0]["downloadUrl"].startswith(
+            ("/dir/L", "/L")[base == "/dir"]
+        )
+
+
+ITEMS = "{total items{appId}}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "query",
+        "{}}",
+        "{apps}}",
+        "{saves{id}}",
+        "{apps(appType:[BASE)" + ITEMS + "}",
+        "{apps(appType:BASE)" + ITEMS + "}",
+        "{apps(filter:[])" + ITEMS + "}",
+        "{apps(filter:{appId:{in:7}})" + ITEMS + "}",
+        "{apps(page:true)" + ITEMS + "}",
+        "{apps(page:}" + ITEMS + "}",
+        "mutation{apps}",
+        '{apps(search:"x")' + ITEMS + "}",
+        "{apps(appType:[" + "[" * 20,
+        "{" + "apps " * 1000 + "}",
+        "{...apps}",
+    ],
+)
+def test_a_query_that_is_not_understood_is_one_message(menu: Menu, text: str) -> None:
+    path = f"{menu.base}/api/graphql"
+    answer = strict(menu.browser.post_json(path, {"query": text}, status=200).body)
+    assert {*answer} == {"errors"} and len(answer["errors"]) == 1
+    assert answer["errors"][0]["message"].endswith(".")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"query": 1}', b"[" * 10_000])
+def test_a_body_that_is_no_query_is_one_message(menu: Menu, body: bytes) -> None:
+    answer = menu.browser.post(
+        f"{menu.base}/api/graphql", body, content_type="application/json", status=200
+    )
+    assert [*strict(answer.body)] == ["errors"]
+
+
+def test_values_of_all_kinds_and_unknown_fields_are_answered(menu: Menu) -> None:
+    text = "{apps(a:-1,b:null,c:{d:[true,E]},appType:[BASE],pageSize:1,page:-5)"
+    data = menu.ask(text + "{total items{appId mystery}}}")["apps"]
+    assert (data["total"], len(data["items"])) == (2, 1)
+    assert data["items"][0]["mystery"] is None
+
+
+@short_and_long(count=(300, 20_000))
+def test_no_mutated_query_is_an_error_of_the_server(menu: Menu, count: int) -> None:
+    chance = random.Random(count)
+    values: list[Any] = [1, "x", None, [], {}, True, [GAME], 10**30, -1, [[]], 1.5]
+    names = ("page", "pageSize", "id", "search", "appIds", "titleIds")
+    for _ in range(count):
+        tokens = re.findall(r"\w+|\W", chance.choice(DOCUMENTS))
+        for _ in range(chance.randint(0, 4)):
+            at = chance.randrange(len(tokens))
+            more = [chance.choice([*tokens, "[", "{", "(", "é", "9", '"'])]
+            tokens[at : at + chance.randint(0, 3)] = more * chance.randint(0, 3)
+        variables = {name: chance.choice(values) for name in names}
+        body = {"query": "".join(tokens), "variables": variables}
+        answer = menu.browser.post_json(f"{menu.base}/api/graphql", body, status=200)
+        assert {*strict(answer.body)} in ({"data"}, {"errors"})

@@ -116,6 +116,8 @@ GET    /api/send-queue/addresses         key
 POST   /api/auth/login                   open
 GET    /dir<path:re:(?:/.*)?>            dir
 GET    <base:re:(?:/dir(?:/[^/]+)?)?>/api/<name:re:remote|shop>/sections menu
+OPTIONS <base:re:(?:/dir(?:/[^/]+)?)?>/ menu
+POST   <base:re:(?:/dir(?:/[^/]+)?)?>/api/graphql menu
 GET    <base:re:(?:/dir(?:/[^/]+)?)?>/api/icons/<entry_id>/<digest>.<ending> menu
 GET    /web/check                        token
 GET    /web/check/scan                   token
@@ -202,6 +204,8 @@ PATCH  /web/uploads/<upload>             own thread
 DELETE /web/uploads/<upload>             own thread
 GET    /dir<path:re:(?:/.*)?>            own thread
 GET    <base:re:(?:/dir(?:/[^/]+)?)?>/api/<name:re:remote|shop>/sections lists
+POST   <base:re:(?:/dir(?:/[^/]+)?)?>/api/graphql lists
+OPTIONS <base:re:(?:/dir(?:/[^/]+)?)?>/ workers
 POST   /api/auth/login                   passwords
 POST   /web/setup                        passwords
 POST   /web/login                        passwords
