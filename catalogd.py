@@ -10492,7 +10492,7 @@ function joinFacts(facts) {
 
 const SVG_TAGS = new Set(["svg", "path", "circle", "rect", "text", "g"]);
 const LIVE_PROPS = new Set(["value", "checked"]); // which people change too
-const OWN_PROPS = new Set(["key", "reuse", "default"]); // which the document lacks
+const OWN_PROPS = new Set(["key", "reuse", "default", "from"]); // not the document's
 
 /** A function for each tag: `h.p("meta", child, ...)` is short for
  * `h.p({class: "meta"}, child, ...)`. A child that is null or false becomes empty text,
@@ -10518,6 +10518,15 @@ function vnodes(children) {
 function textNode(child) {
   const text = child === false ? "" : String(child ?? "");
   return {tag: "#text", props: {}, children: [], text};
+}
+
+/** A node that is made again only when one of the things changes that it is made from.
+ * @param {string} key
+ * @param {any[]} from
+ * @param {() => VNode} make
+ * @returns {VNode & {make: () => VNode}} */
+function lazy(key, from, make) {
+  return {tag: "li", props: {key, from}, children: [], text: "", make};
 }
 
 /** What each node of the document shows.
@@ -10576,6 +10585,12 @@ function createNode({tag}) {
 
 function updateNode(node, vnode) {
   const {text = "", props: before = {}} = shown.get(node) || {};
+  const {make, props} = vnode;
+  if (make && before.from?.every((thing, n) => thing === props.from[n])) return;
+  if (make) {
+    vnode = make();
+    Object.assign(vnode.props, props);
+  }
   shown.set(node, vnode);
   if (vnode.tag === "#text") {
     if (text !== vnode.text) node.data = visible(vnode.text);
@@ -11973,7 +11988,11 @@ function renderSelect(label, prompt, choices, choose, props) {
     {
       "aria-label": label,
       value: "",
-      onchange: event => choose(event.target.value),
+      onchange: ({target}) => {
+        const {value} = target;
+        if (prompt) target.value = "";
+        return choose(value);
+      },
       onkeydown: openMenu,
       ...props,
     },
@@ -13529,7 +13548,8 @@ function renderGroups(items, devices) {
 function renderOpenItems(items) {
   const sending = items.filter(item => item.status === "processing");
   const waiting = items.filter(waits);
-  const rows = waiting.map((item, n) => renderWaitingItem(item, n, waiting.length));
+  const last = waiting.length - 1;
+  const rows = waiting.map((item, n) => lazyWaitingItem(item, n > 0, n < last));
   return [
     sending.length > 0 && h.ul({key: "sending"}, sending.map(renderSendingItem)),
     waiting.length > 0 && h.ul({key: "waiting"}, rows),
@@ -13757,10 +13777,20 @@ function renderSendingItem(item) {
   );
 }
 
+/** The row of an item, which a poll draws again only where it has changed.
+ * @param {QueueItem} item
+ * @param {boolean} mayRise
+ * @param {boolean} maySink */
+function lazyWaitingItem(item, mayRise, maySink) {
+  const facts = JSON.stringify([item, mayRise, maySink, otherDevices(item)]);
+  const from = [facts, mayChange(item), findTitle(item.entry), state.busy];
+  return lazy(item.id, from, () => renderWaitingItem(item, mayRise, maySink));
+}
+
 /** @param {QueueItem} item
- * @param {number} index
- * @param {number} count of those that wait for the same device */
-function renderWaitingItem(item, index, count) {
+ * @param {boolean} mayRise
+ * @param {boolean} maySink */
+function renderWaitingItem(item, mayRise, maySink) {
   const isOffered = item.status === "offered";
   const amount = WORDS.bytesOf(formatBytes(item.bytes), sizeOf(item));
   const facts = [
@@ -13778,7 +13808,7 @@ function renderWaitingItem(item, index, count) {
       h.p("meta", joinFacts(facts)),
     ),
     mayChange(item) && [
-      !isOffered && renderMoves(item, index, count),
+      !isOffered && renderMoves(item, mayRise, maySink),
       renderItemButton(item, "cancel", "close", WORDS.cancelName),
     ],
   );
@@ -13808,10 +13838,9 @@ function otherDevices({device, account, is_own: isOwn}) {
 
 /** A menu of the places that the item can be moved to.
  * @param {QueueItem} item */
-function renderMoves(item, index, count) {
-  const places = Object.entries(WORDS.moves).filter(([way]) =>
-    way === "down" ? index < count - 1 : index > 0,
-  );
+function renderMoves(item, mayRise, maySink) {
+  const ways = Object.entries(WORDS.moves);
+  const places = ways.filter(([way]) => (way === "down" ? maySink : mayRise));
   const devices = otherDevices(item);
   if (!places.length && !devices.length) return false;
   const label = WORDS.moveItem(item.name);

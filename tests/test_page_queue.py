@@ -215,6 +215,18 @@ def test_of_a_long_queue_only_what_is_in_sight_is_laid_out(
     until(lambda: 5 < len(anna.evaluate(IN_SIGHT)) < 60)
 
 
+def test_an_item_rises_each_time_that_its_menu_is_asked(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second", "Third", "Fourth", "Fifth"):
+        store.queue.send(1, add(store, name))
+    anna.goto("#queue")
+    for expected in (["First", "Second", "Fourth"], ["First", "Fourth", "Second"]):
+        anna.get_by_label("Move Fourth").select_option("up")
+        until(lambda expected=expected: shown(anna)[:3] == expected)
+        assert anna.get_by_label("Move Fourth").input_value() == ""
+
+
 def test_all_waiting_items_are_cancelled_after_a_question(
     anna: Any, store: catalogd.Store
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import add_files, see
+from browser import add_files, report, see, until
 
 # Count what the page draws, from its first script on.
 COUNT = """{
@@ -58,6 +58,17 @@ COST = """{
     return performance.now() - began;
   };
 }"""
+# Note the rows of a list whose nodes are gone through, to look for changes.
+NOTE_ROWS = """() => {
+  window.touched = new Set();
+  const plain = updateNode;
+  window.updateNode = (node, vnode) => {
+    const row = node.parentElement?.closest("li");
+    if (row) touched.add(row);
+    plain(node, vnode);
+  };
+}"""
+TOUCHED = "[...touched].map(row => row.querySelector('h3').textContent)"
 MAKE_TITLES = "costOf(() => titlesOf([...state.entries]))"
 LOADED = """[...performance.getEntriesByType("navigation"),
   ...performance.getEntriesByType("resource")].map(
@@ -130,6 +141,26 @@ def test_ten_thousand_titles_are_scrolled_through_with_few_in_the_document(
     ten_thousand.evaluate("scrollTo(0, document.body.scrollHeight)")
     see(ten_thousand, "Quarry 1999")
     assert ten_thousand.locator(".entry").count() < 100
+
+
+def test_a_poll_goes_through_the_rows_of_a_long_queue_that_have_changed(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add_files(store, (f"Game {n}" for n in range(1000)))
+    ids = [row["id"] for row in store.entries.by_age()]
+    store.queue.send_all(1, ids, None)
+    item, other = (row["id"] for row in store.queue.items(1)[:2])
+    report(store, item, 40)
+    anna.goto("#queue")
+    see(anna, "40 %")
+    anna.evaluate(NOTE_ROWS)
+    report(store, item, 50)
+    see(anna, "50 %")
+    [sent, first, second] = anna.locator(".items h3").all_text_contents()[:3]
+    assert anna.evaluate(TOUCHED) == [sent]
+    store.queue.shift(1, other, "down")
+    until(lambda: anna.locator(".items h3").nth(1).text_content() == second)
+    assert {*anna.evaluate(TOUCHED)} == {sent, first, second}
 
 
 def test_the_benchmark_of_the_page_prints_its_table(chromium: Any) -> None:
