@@ -16059,7 +16059,7 @@ def log_restored(folder: str) -> None:
     """Log who restored a backup before this start: a command has no log."""
     path = pathlib.Path(folder, RESTORED)
     if path.exists():
-        log.info("%s", path.read_text())
+        log.info("%s", path.read_text(encoding="utf-8"))
         path.unlink()
 
 
@@ -16844,8 +16844,8 @@ def restore_backup(args: argparse.Namespace) -> None:
             kept = restore(args.data_dir, file)
         names = map(os.environ.get, ("SUDO_USER", "LOGNAME", "USERNAME"))
         user = next(filter(None, names), "somebody")
-        note = f"{user} restored {path} at {stamp(time.time())} UTC."
-        pathlib.Path(args.data_dir, RESTORED).write_text(note)
+        line = printable(f"{user} restored {path} at {stamp(time.time())} UTC.")
+        pathlib.Path(args.data_dir, RESTORED).write_text(line, encoding="utf-8")
     except OSError as error:
         raise Problem(f"{error.filename or path}: {reason(error)}") from error
     print(f"Restored {path}." + (f" The old database is {kept}." if kept else ""))

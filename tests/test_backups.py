@@ -510,6 +510,19 @@ def test_the_next_start_logs_who_restored_what(
     assert re.fullmatch(rf"robin restored {re.escape(str(path))} at .* UTC\.", line)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names are text there")
+def test_a_restore_from_a_name_that_is_no_text_is_logged_too(
+    restored: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    path = restored / "backups" / os.fsdecode(b"fr\xfch\n.db")
+    (restored / "backups" / NIGHT).rename(path)
+    assert run(restored, path) == 0
+    catalogd.log_restored(str(restored))
+    [line] = caplog.messages
+    assert r"backups/fr\udcfch\n.db at " in line
+
+
 def test_a_damaged_backup_is_refused(
     restored: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
