@@ -7530,8 +7530,9 @@ class Web:
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
 
     def _read_list(self, age: int, for_page: bool) -> "Body":
-        content = b'{"entries": %b}\n' % self.store.entries.list_json(age, for_page)
+        # The version first: a change that comes between has another one, and is sent.
         tag = f"{PROCESS}-{self.store.entries.version():x}"
+        content = b'{"entries": %b}\n' % self.store.entries.list_json(age, for_page)
         if age != EVERYTHING:  # a version tells of changes of what is hidden
             tag = f"{age}-{content_digest(content)}"
         return Body(content, tag, level=1)

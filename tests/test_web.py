@@ -164,6 +164,30 @@ def test_the_list_follows_the_catalog(
     assert len(after.json["entries"]) == 2
 
 
+def test_a_list_that_changes_while_it_is_read_is_sent_again(
+    client: webtest.TestApp,
+    entry: str,
+    library: Library,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = store.entries.list_json
+
+    def read_and_change(*given: Any) -> bytes:
+        found = read(*given)
+        monkeypatch.undo()
+        library.add("Second.nsp")
+        scanner.scan()
+        return found
+
+    monkeypatch.setattr(store.entries, "list_json", read_and_change)
+    before = client.get("/api/list")
+    assert len(before.json["entries"]) == 1
+    after = client.get("/api/list", headers={"If-None-Match": before.headers["ETag"]})
+    assert len(after.json["entries"]) == 2
+
+
 def test_the_list_is_prepared_once_for_each_change(
     client: webtest.TestApp,
     entry: str,
