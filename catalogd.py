@@ -3070,7 +3070,7 @@ class Accounts:
             if not by_login:
                 check_key_count(db, account)
             elif has_many_keys(db, account):
-                remove_keys(db, logins[:1])
+                any(remove_keys(db, [key]) for key in logins)  # the first still there
             if is_device:
                 check_device_name(db, label)
             db.execute(
