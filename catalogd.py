@@ -4962,7 +4962,8 @@ def is_failing(path: str, folder: str) -> bool:
     try:
         with open_file(path, folder) as file:
             if hasattr(os, "posix_fadvise"):  # not what is still in memory
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                first = (file.fileno(), 0, SAMPLE_BYTES)
+                os.posix_fadvise(*first, os.POSIX_FADV_DONTNEED)
             file.read(SAMPLE_BYTES)
     except OSError as error:
         return has_failed(error)
@@ -5027,8 +5028,8 @@ class FileUses:
             if now - use.began > MAX_USE_SECONDS:
                 use.began = now
                 self._failed[use.path] = use.folder
-        while self._failed:
-            yield self._failed.popitem()
+        for path in [*self._failed]:  # not what fails meanwhile: that has its turn
+            yield path, self._failed.pop(path)
 
 
 class WritableFolder(contextlib.ExitStack):
