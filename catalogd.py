@@ -4385,6 +4385,7 @@ class Store:
 # Scanner ----------------------------------------------------------------------
 # The disk: what is in the folders (`walk`), what that means for the known files
 # (`compare`, which never touches a disk), and the thread that does both.
+# It may use files, threads and all that is above, and knows no HTTP.
 
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
@@ -4401,6 +4402,9 @@ MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
 ReadFiles = Callable[[Iterable[FoundFile]], dict[str, FileContent]]
 FindCopies = Callable[[Iterable[str | None]], Iterable[KnownFile]]
+
+
+# Scanner: walk ---
 
 
 @dataclasses.dataclass
@@ -4580,6 +4584,9 @@ def walk(
     return tree
 
 
+# Scanner: file systems ---
+
+
 def volume_name(folder: str, names: dict[int, str]) -> str:
     """Return the name of a folder's file system.
     :param names: those found so far, by device number."""
@@ -4653,6 +4660,9 @@ class Volumes:
         if not stored.isdisjoint(names):
             self.entries.folders.rename_volumes(folder, names)
         return names
+
+
+# Scanner: compare ---
 
 
 def compare(
@@ -4846,6 +4856,9 @@ class Comparison:
         )
 
 
+# Scanner: paths ---
+
+
 def library_folders(folders: Iterable[str]) -> list[str]:
     """Return their absolute paths, without those inside of another.
     :raises Problem: the path of one is no Unicode, as JSON and SQLite need it."""
@@ -4880,6 +4893,8 @@ def absolute(folder: str) -> str:
     drive, rest = os.path.splitdrive(folder)
     return os.path.abspath(folder if rest or not drive else drive + os.path.sep)
 
+
+# Scanner: files ---
 
 OPEN_FLAGS = os.O_RDONLY
 for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
@@ -4981,14 +4996,7 @@ def spare_memory() -> None:
         library.malloc_trim(ctypes.c_size_t(0))
 
 
-MAX_UNFINISHED = 50  # uploads of one account
-MAX_UPLOADS_AT_ONCE = 2  # of one account, whose pieces are being written
-UPLOAD_KEY = ("account", "name", "size", "modified")
-UPLOAD_DAYS = 3  # that an unfinished upload is kept for
-MAX_ENDED_UPLOADS = 1000  # whose last answer is known
-PART = ".catalogd-{}.part"  # has what came of the upload with this id
-IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
-MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
+# Scanner: uses by clients ---
 
 
 @dataclasses.dataclass
@@ -5030,6 +5038,18 @@ class FileUses:
                 self._failed[use.path] = use.folder
         for path in [*self._failed]:  # not what fails meanwhile: that has its turn
             yield path, self._failed.pop(path)
+
+
+# Scanner: inbox ---
+
+MAX_UNFINISHED = 50  # uploads of one account
+MAX_UPLOADS_AT_ONCE = 2  # of one account, whose pieces are being written
+UPLOAD_KEY = ("account", "name", "size", "modified")
+UPLOAD_DAYS = 3  # that an unfinished upload is kept for
+MAX_ENDED_UPLOADS = 1000  # whose last answer is known
+PART = ".catalogd-{}.part"  # has what came of the upload with this id
+IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
+MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
 
 
 class WritableFolder(contextlib.ExitStack):
@@ -5345,6 +5365,8 @@ class Inbox:
             self._remove(inbox, upload)
 
 
+# Scanner: events of the system ---
+
 LOCAL_FILE_SYSTEMS = {
     *("bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfsplus", "jfs"),
     *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
@@ -5511,6 +5533,9 @@ class Watcher:
         return path if is_wanted or not name else ""
 
 
+# Scanner: state of a scan ---
+
+
 class Stopped(Exception):
     """The scanner was told to stop while it scanned."""
 
@@ -5629,6 +5654,9 @@ class Images:
         waiting, self._waiting = self._waiting, {}
         if waiting:
             self.entries.icons.add(waiting)
+
+
+# Scanner: disks ---
 
 
 class Asker:
@@ -5991,6 +6019,9 @@ class Disks:
             watcher.stop()
 
 
+# Scanner: the thread ---
+
+
 class Scanner:
     """Keep the store in sync with the library folders."""
 
@@ -6269,6 +6300,9 @@ class Scanner:
         self._outdated_after = known[-1].id
 
 
+# Scanner: what is told of it ---
+
+
 def inbox_fault(folder: str) -> str:
     """Return why no file can be added to the inbox, or "" where one can, or the setting
     is empty."""
@@ -6342,6 +6376,8 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
     state |= {"asked": is_asked, **coded(state["problem"]), "folders": folders}
     return state
 
+
+# Scanner: health and upkeep ---
 
 NO_SPACE = {"free": None, "used": None, "writable": False}
 
@@ -6647,6 +6683,7 @@ class Content(io.FileIO):
 # Server -----------------------------------------------------------------------
 # All that touches waitress: its main loop accepts connections and reads requests,
 # groups of threads answer them, and each download has a thread of its own.
+# It may use sockets, threads, Content, and what Web answers to errors, but no Store.
 
 # Returns which threads answer a call, by its method and path: OWN_THREAD, "workers" (of
 # which there are `[server] threads`), or a name in THREAD_GROUPS.
@@ -6676,6 +6713,9 @@ PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-
 # for the request after it. Any thread may call `hang_up` and `stop`. One that holds
 # several locks has taken them in this order: Channel.requests_lock, Server._lock, that
 # of a group of threads. With Channel.outbuf_lock it takes no other.
+
+
+# Server: requests ---
 
 
 class RequestParser(waitress.parser.HTTPRequestParser):
@@ -6727,6 +6767,9 @@ class Task(waitress.task.WSGITask):
         self.response_headers += [("Connection", "keep-alive")] if keep else []
         super().finish()
         self.close_on_finish &= not keep
+
+
+# Server: connections ---
 
 
 class Channel(waitress.channel.HTTPChannel):
@@ -6839,6 +6882,9 @@ class Channel(waitress.channel.HTTPChannel):
             self.socket.settimeout(0)
             self.waiting_since = time.monotonic()
         return len(data)
+
+
+# Server: main loop ---
 
 
 def adjustments(settings: Settings) -> waitress.adjustments.Adjustments:
@@ -7032,6 +7078,7 @@ class Server(waitress.server.TcpWSGIServer):
 # Consoles ---------------------------------------------------------------------
 # Devices that this server serves itself: each has a process that runs the client. And
 # what answers on the network when an admin looks for consoles.
+# It may use processes, sockets, threads and the Store, and knows no HTTP.
 
 CLIENT = "send_to_switch"  # the module that sends, and that devices fetch
 CLIENT_CODE = (
@@ -7054,6 +7101,9 @@ SIOCGIFCONF = 0x8912  # see netdevice(7)
 IPV6_ADDRESSES = "/proc/self/net/if_inet6"
 IPV6_PASSING = 0x69  # temporary, failed, deprecated or tentative: see rtnetlink(7)
 BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]{12}$")
+
+
+# Consoles: processes ---
 
 
 def client_module() -> Any:
@@ -7230,6 +7280,9 @@ class Consoles:
             return find_consoles(own_networks(), FTP_PORTS)
         finally:
             self._searching.release()
+
+
+# Consoles: search ---
 
 
 def find_consoles(
@@ -15658,6 +15711,7 @@ for name, asset in ASSETS.items():
 
 # Commands ---------------------------------------------------------------------
 # The command line. A Problem becomes one line on standard error and exit code 2.
+# It may use all that is above; nothing else prints.
 
 WILDCARDS = {"": (4, 6), "0.0.0.0": (4,), "::": (6,)}  # hosts, with versions of IP
 LISTEN_HINTS = {
@@ -15689,6 +15743,9 @@ MAX_LOG_LINES = 1000  # that wait to be written
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
 MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself, or of a notice
 MAX_ANSWER_BYTES = 1_000_000
+
+
+# Commands: words and options ---
 
 
 class Parser(argparse.ArgumentParser):
@@ -15759,6 +15816,9 @@ def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
     return convert
+
+
+# Commands: settings and data folder ---
 
 
 def default_config_file() -> str:
@@ -15871,6 +15931,8 @@ def become_owner(folder: str) -> None:
         message = f"{folder}: cannot act as its owner: {error.strerror}."
         raise Problem(message) from error
 
+
+# Commands: serve ---
 
 PORT = argument_type(number(int, 0, 65535))
 BYTES = argument_type(number(int, 0, MAX_INTEGER))
@@ -16074,6 +16136,9 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
             raise BadSetting(f"{path}: {what}.")
 
 
+# Commands: log ---
+
+
 def printable(text: str) -> str:
     """Return a text as one line for a log or a terminal. It may come from outside: a
     client may send a key anywhere, and a file name may have lines and commands to a
@@ -16159,6 +16224,9 @@ def log_thread() -> Iterator[None]:
             yield
         finally:
             root.handlers = before
+
+
+# Commands: threads of the service ---
 
 
 def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
@@ -16247,6 +16315,8 @@ class Repeated(threading.Thread):
         self.join(wait)
         return not self.is_alive()
 
+
+# Commands: notices ---
 
 # How servers take a title and a text, by the word before an address: the pattern of the
 # addresses that need no word, without their scheme, and what is sent, as JSON if it is
@@ -16367,6 +16437,9 @@ class Notices:
         self._failed = {name for name, (is_taken, _) in answers.items() if not is_taken}
 
 
+# Commands: calls ---
+
+
 def status(web: Web) -> str:
     try:
         entries, queued = web.store.entries.count(EVERYTHING), web.store.queue.count()
@@ -16410,6 +16483,9 @@ def notify(*states: str) -> None:
     if address := os.environ.get("NOTIFY_SOCKET"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
             link.sendto("\n".join(states).encode(), re.sub("^@", "\0", address))
+
+
+# Commands: addresses ---
 
 
 def welcome(server: Server, scanner: Scanner, web: Web) -> str:
@@ -16474,6 +16550,9 @@ def own_address(host: str, port: int) -> tuple[str, int]:
     """Return the host and port at which this machine itself reaches the service."""
     everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
     return everywhere.get(host, host), port
+
+
+# Commands: scan ---
 
 
 @command("scan")
@@ -16542,6 +16621,9 @@ def fitted(text: str, width: int) -> str:
     widths = (2 if unicodedata.east_asian_width(one) in "FW" else 1 for one in text)
     ends = zip(text, itertools.accumulate(widths), strict=True)
     return "".join(one for one, end in ends if end <= width)
+
+
+# Commands: accounts and keys ---
 
 
 def read_password(args: argparse.Namespace) -> str:
@@ -16678,6 +16760,9 @@ def key_revoke(args: argparse.Namespace, store: Store) -> None:
     print(f"Revoked the key {args.id}.")
 
 
+# Commands: devices and links ---
+
+
 @store_command(
     "device add",
     argument("name", "name of the device"),
@@ -16760,6 +16845,9 @@ def link_remove(args: argparse.Namespace, store: Store) -> None:
     """Remove an entry that is a link."""
     store.entries.remove_link(args.id)
     print(f"Removed the link {args.id}.")
+
+
+# Commands: files and copies ---
 
 
 @store_command(
@@ -16851,6 +16939,9 @@ def restore_backup(args: argparse.Namespace) -> None:
     except OSError as error:
         raise Problem(f"{error.filename or path}: {reason(error)}") from error
     print(f"Restored {path}." + (f" The old database is {kept}." if kept else ""))
+
+
+# Commands: tests ---
 
 
 @command(
@@ -17065,6 +17156,9 @@ class CheckUp:
 def example(args: argparse.Namespace) -> None:
     """Print an INI file with every option at its default."""
     print(Settings.example(), end="")
+
+
+# Commands: the program ---
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -> None:
