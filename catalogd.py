@@ -2846,7 +2846,7 @@ class Uses:
         self._database = database
         # Count and time of the last, by the id of a key or a session.
         self.unwritten: dict[str, tuple[int, str]] = {}
-        self.targets: dict[str, str] = {}  # as devices told since the start, by key
+        self.target_states: dict[str, str] = {}  # as devices told them, by key
         self._is_late = False  # others wrote when these should have been written
         self._lock = threading.Lock()  # of `unwritten`; the last that a thread takes
         # Held while uses move to the file; it is taken before the database's lock.
@@ -2880,11 +2880,11 @@ class Uses:
         if is_news or self._is_late:
             self.try_to_write()
 
-    def set_target(self, key: str, target: str) -> None:
+    def set_target_state(self, key: str, state: str) -> None:
         """Take what a client tells of its target. That the key is that of a device is
         written at once."""
-        is_new = key not in self.targets
-        self.targets[key] = target
+        is_new = key not in self.target_states
+        self.target_states[key] = state
         if is_new:
             self.try_to_write()
 
@@ -2900,14 +2900,10 @@ class Uses:
 
     def _write(self, wait: float) -> None:
         # Until the clock is believed (?4), a time is not replaced by an earlier one.
-        of_key = """
-            UPDATE keys SET requests = requests + ?1,
-            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))
-            WHERE id = ?3
-        """
-        of_session = """
-            UPDATE sessions SET
-            last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2)),
+        used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))"
+        of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
+        of_session = f"""
+            UPDATE sessions SET {used},
             believed_at = coalesce(believed_at, iif(?4 AND created_at > ?2, ?2, NULL))
             WHERE id = ?3
         """
@@ -2919,8 +2915,8 @@ class Uses:
                 rows = [(*use, key, is_believed) for key, use in uses.items()]
                 db.executemany(of_key, rows)
                 db.executemany(of_session, rows)
-                targets = [(target, key) for key, target in self.targets.items()]
-                db.executemany(is_device, targets)
+                states = [(state, key) for key, state in self.target_states.items()]
+                db.executemany(is_device, states)
             self._drop(uses)
 
     def _drop(self, written: Mapping[str, tuple[int, str]]) -> None:
@@ -3093,11 +3089,11 @@ class Accounts:
             " WHERE account = coalesce(?, account)"
             " ORDER BY keys.created_at, keys.id"
         )
-        keys, targets = self.uses.rows(sql, (account,)), self.uses.targets
+        keys, states = self.uses.rows(sql, (account,)), self.uses.target_states
         for key in keys:
-            is_device = bool(key["is_device"]) or key["id"] in targets
+            is_device = bool(key["is_device"]) or key["id"] in states
             key.update(is_device=is_device, shared=bool(key["shared"]))
-            key["target"] = targets.get(key["id"], key["target"])
+            key["target"] = states.get(key["id"], key["target"])
             key |= coded(key["target"])
         return keys
 
@@ -7173,7 +7169,7 @@ class Console(threading.Thread):
             why = line if code == 1 else f"exit code {code}"  # 1: with a traceback
             line = line if code in CLIENT_PROBLEMS else say("client_failed", why)
             uses = self._consoles.store.accounts.uses
-            uses.set_target(self.device["id"], line[:200])
+            uses.set_target_state(self.device["id"], line[:200])
         return process.returncode
 
     def _write(self, line: str) -> None:
@@ -8239,7 +8235,7 @@ class QueueCalls(Calls):
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         query = bottle.request.query
         target = query.getunicode("target") or ""
-        self.accounts.uses.set_target(caller.credential, target[:200])
+        self.accounts.uses.set_target_state(caller.credential, target[:200])
         client, number = query.get("client"), query.get("number", "")
         if re.fullmatch("[0-9]{1,18}", number):
             self.clients.begin(caller.credential, client, int(number))

@@ -136,7 +136,7 @@ def add_device(
 ) -> str:
     """Add a device whose key is its name, and return its id."""
     device = store.accounts.add_key(account, name, catalogd.hash_token(name))
-    store.accounts.uses.set_target(device, target)
+    store.accounts.uses.set_target_state(device, target)
     store.accounts.key_holder(catalogd.hash_token(name))
     store.devices.change(device, changes)
     return device

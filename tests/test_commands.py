@@ -659,7 +659,7 @@ def test_a_device_is_listed_renamed_and_shared(
     with opened(data) as store:
         account = store.accounts.id_of("anna")
         device = store.accounts.add_key(account, "attic", b"1")
-        store.accounts.uses.set_target(device, "ready")
+        store.accounts.uses.set_target_state(device, "ready")
     assert run("device", "rename", device, "den") == f"Renamed the device {device}.\n"
     for words, whose, shared in (
         ((), "every account", True),

@@ -316,7 +316,7 @@ def test_the_use_of_a_key_does_not_wait_for_a_write_and_is_written_with_the_next
         with another(store):
             waits.clear()
             assert store.accounts.key_holder(b"1") is not None
-            store.accounts.uses.set_target(device, "ready")
+            store.accounts.uses.set_target_state(device, "ready")
             store.accounts.write_uses()
             assert {*waits} == {0}
             assert (requests(other), other.devices.all()) == (0, [])

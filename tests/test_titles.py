@@ -493,7 +493,7 @@ def test_what_anybody_sent_to_a_device_is_on_it(titles: Titles, anna: int) -> No
     titles.add(f"A [{BASE}].nsp", f"A [{UPDATE}][v65536].nsp")
     store = titles.store
     device = store.accounts.add_key(anna, "TV", catalogd.hash_token("TV"))
-    store.accounts.uses.set_target(device, "ready")
+    store.accounts.uses.set_target_state(device, "ready")
     store.devices.change(device, {"shared": True})
     ben = store.accounts.add("ben", "none")
     game, update = titles.id("A"), titles.id("A - Update 1")
