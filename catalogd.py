@@ -3083,11 +3083,10 @@ class Accounts:
 
     def all_keys(self, account: int | None = None) -> list[Row]:
         sql = (
-            "SELECT keys.id, accounts.name AS account, label, keys.created_at,"
-            " last_used_at, requests, is_device, shared, target, address FROM keys"
-            " JOIN accounts ON accounts.id = account"
-            " WHERE account = coalesce(?, account)"
-            " ORDER BY keys.created_at, keys.id"
+            "SELECT id, name AS account, label, created_at, last_used_at, requests,"
+            " is_device, shared, target, address, age FROM keys JOIN viewers"
+            " ON viewers.account = keys.account"
+            " WHERE keys.account = coalesce(?, keys.account) ORDER BY created_at, id"
         )
         keys, states = self.uses.rows(sql, (account,)), self.uses.target_states
         for key in keys:
@@ -8117,8 +8116,10 @@ class LibraryCalls(Calls):
     def rescan(self, caller: Caller) -> None:
         self.scanner.rescan()
 
-    @route("GET /web/ages", access="admin")
+    @route("GET /web/ages", access="session")
     def ages(self, caller: Caller) -> dict[str, Any]:
+        if caller.age != EVERYTHING:
+            raise Forbidden("admins_only")
         return {"ages": self.entries.ages()}
 
     @route("POST /web/ages", access="admin", fields=TITLE_AGES)
@@ -8283,7 +8284,7 @@ class QueueCalls(Calls):
         if caller.age != EVERYTHING:  # versions tell of changes of what is hidden
             parts["sent"] = self.queue.sent(caller.account)
             parts["entries"] = self.list(caller.age, True).tag
-        if caller.admin:
+        else:
             parts["ages"] = self.entries.ages_version()
         known = re.findall("[0-9a-f]{16}", request_header("If-None-Match"))
         who = PROCESS, caller.account
@@ -9055,7 +9056,7 @@ input[type="checkbox"] {
 }
 .mark.failed { background: var(--bad-soft); color: var(--bad); }
 .mark.newer { background: var(--accent); color: var(--on-accent); }
-.mark:is(.link, .cancelled, .superseded, .copy) {
+.mark:is(.link, .cancelled, .superseded, .copy, .age) {
   background: var(--line); color: var(--ink);
 }
 .progress, .cover-progress { display: block; background: var(--line); }
@@ -9403,7 +9404,7 @@ dialog::backdrop { background: var(--veil); }
 .has { grid-area: has; display: grid; gap: .35rem; justify-items: start; }
 .has dl { grid-template-columns: minmax(0, 1fr); gap: .4rem; padding: 0; border: 0; }
 .has dl > div { display: grid; grid-template-columns: 6rem minmax(0, 1fr); }
-.has dt { line-height: 1.4rem; }
+.has dt { line-height: 1.4rem; align-self: baseline; }
 .has dd::first-letter { text-transform: uppercase; }
 .has .plain { margin-inline-start: -.7rem; }
 .facts-head .description { grid-area: about; }
@@ -9662,7 +9663,8 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
 }
 .row:first-child { border-top: 0; }
 .row:last-child { padding-bottom: 0; }
-.row > .check { width: 100%; font-size: .875rem; }
+.row > :is(.check, .code) { width: 100%; }
+.row > .check { font-size: .875rem; }
 .row > form { width: 100%; padding: .5rem 0; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
 .row-title { font-weight: 550; font-size: .9375rem; overflow-wrap: break-word; }
@@ -9827,8 +9829,8 @@ JS = r""""use strict";
 // What the server sends. Times are UTC, such as "2026-01-31T18:05:59".
 
 /** @typedef {{types: string[], max_cover_bytes: number}} Inbox */
-/** @typedef {{name: string, admin: boolean, inbox?: Inbox}} Account `inbox`: what it
- * may add, if anything */
+/** @typedef {{name: string, admin: boolean, age?: number, inbox?: Inbox}} Account
+ * `age`: it sees titles from this age on, or every title; `inbox`: what it may add */
 /** @typedef {Account & {id: number, created_at: string}} ListedAccount */
 /** @typedef {"base" | "update" | "add-on" | "homebrew"} Kind */
 /** @typedef {{
@@ -9876,9 +9878,9 @@ JS = r""""use strict";
 /** @typedef {Coded & {
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
- *   last_call: string | null, by_server: boolean, address?: string,
+ *   last_call: string | null, by_server: boolean, address?: string, age: number,
  * }} Device whose target is "ready", maybe with a comma and a note, "" where that is
- * not known, or why it is not */
+ * not known, or why it is not; `age` is its account's, or EVERYTHING */
 /** @typedef {{
  *   code: string | null, expires_in: number, device: string | null, ended?: boolean,
  * }} Pairing the code of a device that is added, or how it ended; seconds */
@@ -9971,6 +9973,18 @@ const WORDS = {
   filters: {all: "All", unsent: "Not sent yet", new: "New", updates: "Updates"},
   only: "Only",
   onlyOf: {game: "Games", homebrew: "Homebrew", link: "Links", offline: "Offline"},
+  forChildren: "For children",
+  ages: {
+    ...{3: "3+", 7: "7+", 12: "12+", 16: "16+"},
+    ...{18: "Not for children", none: "Undecided"},
+  },
+  ageSet: (name, age) => `${name}: ${age}.`,
+  hiddenFrom: (device, child, count) =>
+    `${device}: ${child} does not see ` +
+    (count === "1"
+      ? "this title, and will see it"
+      : "these titles, and will see them") +
+    " in the queue.",
   select: "Select",
   selectTitle: name => `Select ${name}`,
   selectShown: count => `Select all ${count} shown`,
@@ -9983,6 +9997,7 @@ const WORDS = {
   emptyTitle: "Nothing here yet",
   emptyText: folders =>
     `Put game files into ${folders || "a library folder"}, and they appear here.`,
+  emptyForChild: "Ask an adult: an admin chooses what you see here.",
   addGames: "Add games",
   addLead:
     "Games appear in the library once they are whole. The page cannot delete: a " +
@@ -10092,6 +10107,7 @@ const WORDS = {
   fields: {
     contents: "Contents",
     sent: "Sent",
+    age: "For children",
     size: "Size",
     title: "Title ID",
     author: "Author",
@@ -10219,6 +10235,8 @@ const WORDS = {
   shareDevice: "Everyone here may send to it",
   shareName: name => `Everyone here may send to ${name}`,
   isShared: "shared",
+  belongsTo: "Belongs to",
+  whose: "Whose is it?",
   rename: "Rename",
   newName: name => `New name of ${name}`,
   removeDevice: name =>
@@ -10327,6 +10345,7 @@ const WORDS = {
     ready: "Ready",
   },
   readyText: name => `Send puts your games on ${name} now.`,
+  readyFor: (name, account) => `Send of ${account} puts games on ${name} now.`,
   fetchers: {sphaira: "Sphaira", dbi: "DBI", tinfoil: "Tinfoil and others"},
   steps: {
     sphaira: address => [
@@ -10352,8 +10371,12 @@ const WORDS = {
   passwordChanged: "Changed the password. Your other browsers were signed out.",
   console: "Programs on the console",
   consoleLead:
-    "Programs that browse find the library at this address, without a key. Anyone " +
-    "who has it can download everything: treat it like a password.",
+    "Programs that browse find all that this account sees at this address, without a " +
+    "key. Anyone who has it can download that: treat it like a password.",
+  consoleOfChild: "For a child's console, create it under People, with the child.",
+  createAddressQuestion: name =>
+    `Create a console address for ${name}? It lists what ${name} sees, and replaces ` +
+    "an older one.",
   consoleAddress: "Console address",
   copyAddress: "Copy the address",
   createAddress: "Create address",
@@ -10425,6 +10448,9 @@ const WORDS = {
   admin: "admin",
   member: "member",
   isAdmin: "Is an admin",
+  sees: "Sees",
+  seesAll: "Every title",
+  seesFor: age => `What is for ${age}`,
   makeAdmin: "Make admin",
   makeMember: "Make member",
   adminQuestion: name => `Make ${name} an admin?`,
@@ -10775,6 +10801,8 @@ function initialState() {
     // Why something could not be loaded, by its name in LOADS:
     problems: /** @type {Record<string, string>} */ ({}),
     entries: /** @type {Entry[] | null} */ (null),
+    // From which on children see a title, by its id; those undecided are absent:
+    ages: /** @type {Record<string, number> | null} */ (null),
     sent: NO_DELIVERIES,
     items: /** @type {QueueItem[] | null} */ (null),
     finished: 0, // number of items that have ended, also those that are not loaded
@@ -10821,6 +10849,8 @@ function initialViews() {
       tab: "",
       rowForm: "", // name of the form that is open in a row
       newKey: /** @type {{label: string, key: string} | null} */ (null),
+      // Tokens of console addresses that were created, by the ids of their accounts:
+      addresses: /** @type {Record<number, string>} */ ({}),
     },
     adding: /** @type {Adding | null} */ (null),
     question: /** @type {OpenQuestion | null} */ (null),
@@ -11199,6 +11229,7 @@ const LOADS = {
   scan: loadChanges,
   send: loadChanges,
   entries: loadEntries,
+  ages: loadAnswer,
   keys: loadAnswer,
   sessions: loadAnswer,
   accounts: loadAnswer,
@@ -11275,6 +11306,7 @@ async function loadChanges() {
   const {devices, sent, scan} = {...state, ...data};
   update({devices, sent, scan, ...data.queue});
   if (before && data.queue) announceChanges(before, data.queue.items);
+  if ("ages" in data) await poll("ages");
   const hasScanned = lastScan.scanning && !scan.scanning;
   if ("entries" in data || hasScanned || state.problems.entries) await poll("entries");
 }
@@ -11770,12 +11802,13 @@ const countTitles = memo(
     })),
 );
 
-/** The kinds of titles and the file types that some titles have, but not all. */
+/** The kinds of titles, file types and ages that some titles have, but not all. */
 const furtherFilters = memo(
   /** @param {Title[]} titles */
   titles => {
     const types = titles.flatMap(({parts}) => parts.map(part => part.file_type || ""));
-    const all = [...Object.keys(WORDS.onlyOf), ...[...new Set(types)].sort()];
+    const ages = state.account.admin ? Object.keys(WORDS.ages) : [];
+    const all = [...Object.keys(WORDS.onlyOf), ...[...new Set(types)].sort(), ...ages];
     return all.filter(
       more => new Set(titles.map(title => isShown(title, more))).size > 1,
     );
@@ -11783,8 +11816,8 @@ const furtherFilters = memo(
 );
 
 /** @param {Title} title */
-function isShown({kind, facets}, more) {
-  return !more || kind === more || facets.includes(` ${more} `);
+function isShown({id, kind, facets}, more) {
+  return !more || [kind, ageOf(id)].includes(more) || facets.includes(` ${more} `);
 }
 
 const sorted = memo((titles, sort) => [...titles].sort(COMPARE[sort]));
@@ -11821,7 +11854,8 @@ const matching = memo(
 function visibleTitles() {
   const {sort, search, filter, more} = state.library;
   const titles = sorted(allTitles(), sort);
-  return matching(titles, search, filter, more, state.library.newSince, sentNow());
+  const {newSince} = state.library;
+  return matching(titles, search, filter, more, newSince, sentNow(), state.ages);
 }
 
 // Titles in words
@@ -11895,6 +11929,7 @@ function marksOfTitle(title) {
     title.parts.some(part => !part.part && part.complete === false) && "incomplete",
     !isOngoing(status) && isNewer && "newer",
     !isOngoing(status) && status,
+    state.account.admin && state.ages?.[title.id],
   ].filter(Boolean);
 }
 
@@ -11907,6 +11942,58 @@ function marksOfPart(part, status) {
     part.complete === false && "incomplete",
     status !== "completed" && status,
   ].filter(Boolean);
+}
+
+// Ages: from which on children see a title. Admins choose them
+
+const EVERYTHING = 99; // the age of an account that sees every title
+
+/** The age of a title, as a key of WORDS.ages. */
+function ageOf(id) {
+  return String(state.ages?.[id] || "none");
+}
+
+/** @param {Title[]} titles
+ * @param {string} age */
+async function chooseAge(titles, age) {
+  const before = titles.map(({id}) => [id, ageOf(id)]);
+  await saveAges(titles.map(({id}) => [id, age]));
+  change("library", {selected: new Set(), lastSelected: ""});
+  const [{name}, another] = titles;
+  const names = another ? WORDS.titles(formatNumber(titles.length)) : name;
+  const act = () => attempt(() => saveAges(before));
+  toast(WORDS.ageSet(names, WORDS.ages[age]), false, {label: WORDS.undo, act});
+}
+
+/** @param {string[][]} pairs ids of titles, and their ages */
+async function saveAges(pairs) {
+  for (const age of new Set(pairs.map(pair => pair[1]))) {
+    const titles = pairs.filter(pair => pair[1] === age).map(([id]) => id);
+    await call("POST", "web/ages", {titles, age: Number(age) || null});
+  }
+  await poll("ages");
+}
+
+/** A menu that gives titles an age.
+ * @param {Title[]} titles
+ * @param {string} [value] that all of them have */
+function renderAgeMenu(titles, value) {
+  const choices = Object.entries(WORDS.ages).map(renderOption);
+  const choose = age => attempt(() => chooseAge(titles, age));
+  const props = {class: "choose", value: value || "", disabled: !titles.length};
+  const [label, prompt] = [WORDS.forChildren, !value && WORDS.forChildren];
+  return renderSelect(label, prompt, choices, choose, props);
+}
+
+/** That the child whose device it is does not see all of these titles, or "".
+ * @param {(Title | undefined)[]} titles
+ * @param {Device} [device] */
+function hiddenNote(titles, device) {
+  const {name = "", account = "", age = EVERYTHING} = device || {};
+  const isHidden = title => title && (state.ages?.[title.id] || EVERYTHING) > age;
+  const count = new Set(titles.filter(isHidden)).size;
+  if (!state.ages || !count) return "";
+  return WORDS.hiddenFrom(name, account, formatNumber(count));
 }
 
 // Devices: those that Send queues for
@@ -12094,8 +12181,9 @@ function tellSent(added, failed, name, device) {
   const place = deviceOf(device);
   const undo = {label: WORDS.undo, act: () => undoSend(added, device)};
   const add = place ? [] : [{label: WORDS.addOne, act: addDevice}];
+  const note = hiddenNote(added.map(findTitle), place);
   const text = WORDS.sentParts(name, count, place ? deviceName(place) : "");
-  toast(`${text} ${whenSent(added, place)}`, false, ...add, undo);
+  toast([text, whenSent(added, place), note].join(" ").trim(), false, ...add, undo);
 }
 
 /** What happens next to what was queued.
@@ -12158,8 +12246,7 @@ function titlesBetween(one, other) {
 }
 
 function selectShown() {
-  const sendable = visibleTitles().filter(title => statusOf(title).away !== "offline");
-  const ids = sendable.map(title => title.id);
+  const ids = visibleTitles().map(title => title.id);
   change("library", {selected: new Set([...state.library.selected, ...ids])});
 }
 
@@ -12493,6 +12580,16 @@ function field(label, name, props, hint = "") {
   );
 }
 
+/** A menu in a form.
+ * @param {string[][]} choices their values and labels */
+function selectField(label, name, choices, value) {
+  return h.label(
+    {class: "field", key: name},
+    h.span(null, label),
+    h.select({name, default: value, "aria-label": label}, choices.map(renderOption)),
+  );
+}
+
 const OPENED = {autofocus: true}; // of the first field of a form that a button opens
 const PLAIN_TEXT = {autocapitalize: "none", spellcheck: "false"};
 const ACCOUNT_NAME = {...PLAIN_TEXT, required: true, maxlength: "64"};
@@ -12706,6 +12803,7 @@ function renderSkeleton() {
 
 function renderEmptyLibrary() {
   const {scanning, files, folders} = state.scan;
+  if (state.account.age) return renderEmpty(WORDS.emptyTitle, WORDS.emptyForChild);
   if (scanning) {
     const text = WORDS.emptyScanText(formatNumber(files));
     return renderEmpty(WORDS.emptyScanTitle, text, h.span("spinner"));
@@ -12739,10 +12837,11 @@ function renderTools() {
 
 function renderLibraryMenu() {
   const {sort, layout, more} = state.library;
-  const only = furtherFilters(allTitles()).map(each => [
-    each,
-    WORDS.onlyOf[each] || each.toUpperCase(),
-  ]);
+  const found = furtherFilters(allTitles(), state.ages);
+  const only = found
+    .filter(each => !(each in WORDS.ages))
+    .map(each => [each, WORDS.onlyOf[each] || each.toUpperCase()]);
+  const ages = Object.entries(WORDS.ages).filter(([each]) => found.includes(each));
   const [sorts, layouts] = [WORDS.sorts, WORDS.layouts].map(Object.entries);
   const narrowTo = each => narrow({more: each === more ? "" : each});
   return h.div(
@@ -12750,6 +12849,7 @@ function renderLibraryMenu() {
     renderChips(WORDS.sort, sorts, sort, each => remember("sort", each)),
     renderChips(WORDS.layout, layouts, layout, each => remember("layout", each)),
     only.length > 0 && renderChips(WORDS.only, only, more, narrowTo),
+    ages.length > 0 && renderChips(WORDS.forChildren, ages, more, narrowTo),
   );
 }
 
@@ -12859,7 +12959,12 @@ function renderChoice(title, isSelected, isSmall) {
   return h.label(
     {class: "choice", key: "choice"},
     h.span("entry-cover", renderCover(title, isSmall)),
-    h.span("entry-text", h.span("entry-name", title.name), renderTitleMeta(title)),
+    h.span(
+      "entry-text",
+      h.span("entry-name", title.name),
+      renderTitleMeta(title),
+      renderMarks(marksOfTitle(title)),
+    ),
     h.input({
       type: "checkbox",
       checked: isSelected,
@@ -12873,7 +12978,11 @@ function renderChoice(title, isSelected, isSmall) {
 function renderMarks(marks) {
   return h.span(
     "marks",
-    marks.map(mark => h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])),
+    marks.map(mark =>
+      WORDS.marks[mark]
+        ? h.span({class: `mark ${mark}`, key: mark}, WORDS.marks[mark])
+        : h.span({class: "mark age", key: "age"}, WORDS.ages[mark]),
+    ),
   );
 }
 
@@ -12942,6 +13051,7 @@ function renderSelection() {
     ),
     renderDeviceMenu(),
     button(WORDS.selectShown(shown), selectShown, {class: "plain"}),
+    state.account.admin && renderAgeMenu(selectedTitles()),
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
     button(
       [glyph("send"), WORDS.sendSelected(count)],
@@ -13168,7 +13278,8 @@ function renderOpenTitle(title) {
   const description = state.details.facts[main.id]?.entry.metadata.description;
   const link = `${serverAddress()}/#title/${title.id}`;
   const {away} = statusOf(title);
-  const note = away === "offline" ? WORDS.diskAway : whenBack(deviceOf(chosenDevice()));
+  const device = deviceOf(chosenDevice());
+  const note = away === "offline" ? WORDS.diskAway : whenBack(device);
   return h.div(
     {class: "facts", key: "facts"},
     h.div({class: "glow", "aria-hidden": "true"}, renderCover(title)),
@@ -13187,15 +13298,23 @@ function renderOpenTitle(title) {
         button([glyph("link"), WORDS.copyLink], () => copy(link), {class: "plain"}),
       ),
       h.p("description", description),
-      h.div("actions", renderDeviceMenu(), renderSendParts(title), h.p("waits", note)),
+      h.div(
+        "actions",
+        renderDeviceMenu(),
+        renderSendParts(title),
+        h.p("waits", note),
+        h.p("waits", hiddenNote([title], device)),
+      ),
     ),
     renderParts(title),
   );
 }
 
-/** What it has, when it came, and to which devices it was sent last, when and by whom.
+/** What it has, when it came, to which devices it was sent last, when and by whom and,
+ * for an admin, from which age on children see it.
  * @param {Title} title */
-function titleFacts({parts, size}) {
+function titleFacts(title) {
+  const {id, parts, size} = title;
   const ids = new Set(parts.map(part => part.id));
   const own = state.sent.filter(({entry}) => ids.has(entry)); // the last one last
   const last = new Map(own.map(delivery => [delivery.device, delivery]));
@@ -13208,6 +13327,7 @@ function titleFacts({parts, size}) {
     ["contents", joinFacts([countParts(parts.filter(isCurrent)), sizeOf({size})])],
     ["added", formatAge(parts[0].created_at)],
     ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
+    ...(state.account.admin ? [["age", renderAgeMenu([title], ageOf(id))]] : []),
   ];
 }
 
@@ -13457,19 +13577,8 @@ function draftOf(id) {
 
 function renderKindField(kind = "") {
   const kinds = ["", "base", "update", "add-on", "homebrew"];
-  return h.label(
-    {class: "field", key: "kind"},
-    h.span(null, WORDS.kind),
-    h.select(
-      {name: "kind"},
-      kinds.map(each =>
-        h.option(
-          {value: each, selected: each === kind},
-          WORDS.kinds[each] || WORDS.unknownKind,
-        ),
-      ),
-    ),
-  );
+  const choices = kinds.map(each => [each, WORDS.kinds[each] || WORDS.unknownKind]);
+  return selectField(WORDS.kind, "kind", choices, kind);
 }
 
 /** Change what differs from `before`. */
@@ -14092,7 +14201,7 @@ function documentTitle() {
 /** The tabs, with what of LOADS each shows. */
 const TABS = {
   you: ["sessions"],
-  devices: ["dir", "keys"],
+  devices: ["dir", "keys", "accounts"],
   library: ["tidy", "uploads"],
   people: ["accounts"],
   server: ["status"],
@@ -14104,9 +14213,10 @@ function loadsOf(tab) {
   return TABS[tab].filter(name => state.account.admin || !FOR_ADMINS.includes(name));
 }
 
-/** The tabs that show something to the account. */
+/** The tabs that show something to the account: no folders to a child. */
 function tabs() {
-  return Object.keys(TABS).filter(tab => tab === "library" || loadsOf(tab).length);
+  const isFolders = tab => tab === "library" && state.account.age;
+  return Object.keys(TABS).filter(tab => loadsOf(tab).length && !isFolders(tab));
 }
 
 /** Change a row of a list, such as `keys/ID`, and load the list again. */
@@ -14252,6 +14362,18 @@ function renderRowForm(name, submit, ...fields) {
   return form(name, save, h.div("inline", fields, buttons));
 }
 
+/** A menu in a row, for the thing of this name.
+ * @param {string[][]} choices their values and labels */
+function renderRowMenu(label, name, choices, value, choose) {
+  const props = {class: "choose", value: String(value)};
+  const menu = WORDS.actionOn(label, name);
+  return h.label(
+    "check",
+    label,
+    renderSelect(menu, false, choices.map(renderOption), choose, props),
+  );
+}
+
 function openRowForm(name) {
   update({problem: NO_PROBLEM});
   change("settings", {rowForm: name});
@@ -14293,6 +14415,7 @@ function deviceRow(device) {
     more: [
       renderTargetNote(device),
       mayEdit && renderShare(device),
+      renderOwner(device),
       renderRowForm(
         formName,
         fields => changeRow("POST", `devices/${id}`, fields),
@@ -14301,6 +14424,24 @@ function deviceRow(device) {
       device.address && renderAddressForm(device),
     ],
   };
+}
+
+/** Names of accounts, by their ids: for an admin, if there are several. */
+function owners() {
+  const accounts = state.accounts || [];
+  return accounts.length > 1 ? accounts.map(({id, name}) => [String(id), name]) : [];
+}
+
+/** The id of the account with this name. */
+function ownerId(name) {
+  return owners().find(owner => owner[1] === name)?.[0];
+}
+
+/** @param {Device} device */
+function renderOwner({id, name, account}) {
+  const choose = owner => changeList("POST", `devices/${id}`, {account: Number(owner)});
+  const value = ownerId(account);
+  return value && renderRowMenu(WORDS.belongsTo, name, owners(), value, choose);
 }
 
 /** @param {Device} device */
@@ -14340,7 +14481,9 @@ function renderShare({id, name, shared}) {
  *   way: "server" | "computer" | "console", program: string, user: string,
  *   password: string, kind: "folder" | "console", folder: string, host: string,
  *   name: string, system: "windows" | "mac" | "linux", fetcher: string,
- * }} Filled in to add a device. The program is that on the console */
+ *   owner?: string,
+ * }} Filled in to add a device. The program is that on the console, the owner the id
+ * of an account */
 /** @typedef {{
  *   step: number, isFirst: boolean, code: string, pairing: Pairing | null,
  *   device: string, found: {address: string, port: number}[] | null, note: string,
@@ -14370,8 +14513,7 @@ function addDevice() {
   });
   const codes = {isFirst, code: "", pairing: null};
   update({adding: {...codes, step: 0, device: "", found: null, note: ""}});
-  poll("changes");
-  poll("dir");
+  for (const name of ["changes", ...loadsOf("devices")]) poll(name);
 }
 
 /** Go on to the next question, and do what this one asks for.
@@ -14386,11 +14528,12 @@ async function goOn({step}) {
 }
 
 /** @param {Filled} filled */
-async function addConsole({program, host, name, user, password}) {
+async function addConsole({program, host, name, user, password, owner}) {
   const known = state.adding?.device; // it was added, with another address
   const access = program === "sysftpd" ? {user: user.trim(), password} : {};
   const target = targetOf({kind: "console", host, program});
-  const body = {name: name.trim(), target, ...access};
+  const account = owner && Number(owner);
+  const body = {name: name.trim(), target, account, ...access};
   const path = known ? `web/devices/${known}` : "web/devices";
   const {device = known} = await call("POST", path, body);
   changeAdding({device});
@@ -14612,6 +14755,8 @@ function renderConsoleStep({found, note}, {program}) {
       field(WORDS.ftpPassword, "password", {...TYPED, type: "password"}),
     ],
     field(WORDS.deviceName, "name", DEVICE_NAME),
+    owners().length > 0 &&
+      selectField(WORDS.whose, "owner", owners(), ownerId(state.account.name)),
     !state.hasClient && h.p("note", WORDS.cannotSend),
     renderNext(WORDS.add, {disabled: !state.hasClient}),
   ];
@@ -14656,9 +14801,11 @@ function renderReadyStep(adding) {
 /** It takes the focus, so that it is in sight.
  * @param {Device} device */
 function renderReady(device) {
+  const {name, account, is_own: isOwn} = device;
+  const ready = isOwn ? WORDS.readyText(name) : WORDS.readyFor(name, account);
   const [word, text] = isInstaller(device)
     ? [WORDS.added, WORDS.notTried]
-    : [WORDS.connects.ready, WORDS.readyText(device.name)];
+    : [WORDS.connects.ready, ready];
   return h.div(
     {class: "ready", key: "ready", role: "status"},
     glyph("check"),
@@ -14780,10 +14927,7 @@ function renderFetchStep(fetcher) {
   return renderLoaded("dir", state.dir, ({token}) =>
     token
       ? renderFetchLines(fetcher, token)
-      : [
-          h.p("lead", WORDS.consoleLead),
-          renderCreateAddress({class: "primary", key: "create"}),
-        ],
+      : [renderConsoleLead(), renderCreateAddress({class: "primary", key: "create"})],
   );
 }
 
@@ -14979,9 +15123,14 @@ function browserName(userAgent) {
 function renderConsole() {
   return panel(
     WORDS.console,
-    h.p("lead", WORDS.consoleLead),
+    renderConsoleLead(),
     renderLoaded("dir", state.dir, renderConsoleAddress),
   );
+}
+
+function renderConsoleLead() {
+  const more = state.account.admin && ` ${WORDS.consoleOfChild}`;
+  return h.p("lead", WORDS.consoleLead, more);
 }
 
 /** @param {ConsoleAddress} address */
@@ -15229,14 +15378,22 @@ function renderAddAccount() {
         field(WORDS.password, "password", NEW_PASSWORD),
       ),
       h.label("check", h.input({type: "checkbox", name: "admin"}), WORDS.isAdmin),
-      state.drafts.account?.admin && renderOwnPassword(),
+      state.drafts.account?.admin
+        ? renderOwnPassword()
+        : selectField(WORDS.sees, "age", accountAges(), ""),
       h.button(null, WORDS.add),
     ),
   );
 }
 
+/** What an account may see, as choices. */
+function accountAges() {
+  const ages = ["3", "7", "12", "16"].map(age => [age, WORDS.seesFor(age)]);
+  return [["", WORDS.seesAll], ...ages];
+}
+
 async function addAccount(fields) {
-  await changeRow("POST", "accounts", fields);
+  await changeRow("POST", "accounts", {...fields, age: Number(fields.age) || null});
   toast(WORDS.accountAdded(fields.username));
 }
 
@@ -15251,10 +15408,13 @@ function accountRow(account) {
   const formName = `password-${id}`;
   const path = `accounts/${id}`;
   const act = fields => changeRow("POST", path, {admin: !admin, ...fields});
+  const see = age => changeList("POST", path, {age: Number(age) || null});
+  const token = state.settings.addresses[id];
   const text = (admin ? WORDS.memberQuestion : WORDS.adminQuestion)(name);
   const actions = [
     rowButton(change, name, () => ask({text, yes: change, act, isSecured: true})),
     rowButton(WORDS.setPassword, name, () => openRowForm(formName)),
+    ...(account.age ? [renderMakeAddress(account)] : []),
     endButton(WORDS.remove, path, name, WORDS.removeQuestion(name), admin),
   ];
   return {
@@ -15262,14 +15422,31 @@ function accountRow(account) {
     title: name,
     facts: [role, isOwn && WORDS.you, WORDS.created(formatAge(account.created_at))],
     actions: isOwn ? [] : actions,
-    more: renderRowForm(
-      formName,
-      fields => setPassword(account, fields),
-      renderUsername(name),
-      field(WORDS.newPasswordOf(name), "password", password),
-      renderOwnPassword(),
-    ),
+    more: [
+      !admin && renderRowMenu(WORDS.sees, name, accountAges(), account.age || "", see),
+      token &&
+        renderCode(WORDS.consoleAddress, consoleAddress(token), WORDS.copyAddress),
+      renderRowForm(
+        formName,
+        fields => setPassword(account, fields),
+        renderUsername(name),
+        field(WORDS.newPasswordOf(name), "password", password),
+        renderOwnPassword(),
+      ),
+    ],
   };
+}
+
+/** @param {ListedAccount} child */
+function renderMakeAddress({id, name}) {
+  const act = () =>
+    attempt(async () => {
+      const {token} = await call("POST", `web/accounts/${id}/dir`);
+      change("settings", {addresses: {...state.settings.addresses, [id]: token}});
+    });
+  const text = WORDS.createAddressQuestion(name);
+  const open = () => ask({text, yes: WORDS.createAddress, act});
+  return rowButton(WORDS.consoleAddress, name, open);
 }
 
 /** @param {ListedAccount} account */

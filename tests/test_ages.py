@@ -473,6 +473,23 @@ def test_an_admin_has_no_age(change: dict[str, Any], world: World) -> None:
     assert len(world.store.accounts.all()) == 2
 
 
+def test_adults_are_told_the_ages_and_children_are_not(world: World) -> None:
+    """So that an adult learns what the child whose device it is does not see."""
+    world.store.accounts.change(world.kid, {"age": None})
+    page = world.app("session")
+    assert page.get("/web/ages").json["ages"][world.named["title"][HIDDEN]] == 12
+    devices = {
+        row["id"]: row["age"] for row in page.get("/web/devices").json["devices"]
+    }
+    assert devices[world.devices["kid"]] == EVERYTHING
+    world.store.accounts.change(world.kid, {"age": 7})
+    page.get("/web/ages", status=403)
+    changes = page.get("/web/changes").json
+    assert "ages" not in changes
+    ages = {row["id"]: row["age"] for row in changes["devices"]}
+    assert ages[world.devices["kid"]] == 7
+
+
 def test_the_page_gives_accounts_and_titles_ages(world: World) -> None:
     page = world.app("session", "anna")
     new = {"username": "robin", "password": PASSWORD, "age": 3}

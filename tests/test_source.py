@@ -170,7 +170,7 @@ POST   /web/links                        admin
 DELETE /web/links/<entry_id>             admin
 GET    /web/tidy                         admin
 GET    /web/status                       admin
-GET    /web/ages                         admin
+GET    /web/ages                         session
 POST   /web/ages                         admin
 POST   /web/backup/file                  admin
 GET    /web/entries/<entry_id>           session

@@ -256,11 +256,27 @@ def device(name: str, **facts: Any) -> dict[str, Any]:
     return {
         **{"id": name, "name": name, "account": "Robin", "is_own": True},
         **{"shared": False, "state": "idle", "target": "ready", "last_call": None},
+        "age": catalogd.EVERYTHING,
         **facts,
         **catalogd.coded(facts.get("target", "")),
     }
 
 
+AGES = {
+    f"{0x0100_A000_0000_0000 + number * 0x2_0000:016X}": age
+    for number, age in enumerate((3, 7, 12, 16, 18))
+}
+
+
+def answer_ages(page: Any) -> None:
+    """Let five titles have an age, and the account Kim too."""
+    answer = {"success": True, "ages": AGES}
+    page.route("**/web/ages", lambda route: route.fulfill(json=answer))
+    change_answers(page, lambda body: body["accounts"][1].update(age=7), "accounts")
+    page.route("**/web/accounts/2/dir", lambda route: route.fulfill(json=ADDRESS))
+
+
+ADDRESS: dict[str, Any] = {"success": True, "token": "Tz6hT1mK0vB3nUqk"}
 NO_CONSOLE = "192.168.1.21 does not answer. Is the program open on the console?"
 DEVICES = [
     device("Living room", state="sending", shared=True),
@@ -447,11 +463,49 @@ def view_add_device_ended(page: Any, address: str) -> None:
 
 
 def view_console_fetches(page: Any, address: str) -> None:
-    answer = {"success": True, "token": "Tz6hT1mK0vB3nUqk"}
-    page.route("**/web/dir", lambda route: route.fulfill(json=answer))
+    page.route("**/web/dir", lambda route: route.fulfill(json=ADDRESS))
     view_add_device(page, address)
     choose_way(page, "The console fetches it itself")
     see(page, "http.ini")
+
+
+def view_ages(page: Any, address: str) -> None:
+    answer_ages(page)
+    view_selecting(page, address)
+    page.locator(".mark.age").first.wait_for()
+
+
+def view_ages_filter(page: Any, address: str) -> None:
+    answer_ages(page)
+    library(page, address)
+    page.locator(".mark.age").first.wait_for()
+    page.get_by_role("button", name="Sort and filter").click()
+    page.get_by_role("button", name="Not for children").click()
+    see(page, "1 of 27 titles")
+
+
+def view_ages_details(page: Any, address: str) -> None:
+    answer_ages(page)
+    attic = device("Attic", account="Kim", is_own=False, shared=True, age=7)
+    answer_devices(page, [attic])
+    view_details(page, address)
+    see(page, "Attic: Kim does not see this title")
+
+
+def view_ages_people(page: Any, address: str) -> None:
+    answer_ages(page)
+    settings(page, address, "people")
+    button(page, "Console address Kim").click()
+    button(page, "Create address").click()
+    see(page, ADDRESS["token"])
+
+
+def view_child(page: Any, address: str) -> None:
+    account = {"name": "Kim", "admin": False, "age": 7}
+    me = {"success": True, "account": account, "needs_setup": False, "client": True}
+    page.route("**/web/me", lambda route: route.fulfill(json=me))
+    view_empty(page, address)
+    see(page, "Ask an adult")
 
 
 VIEWS: dict[str, Callable[[Any, str], None]] = {

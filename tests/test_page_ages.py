@@ -1,0 +1,302 @@
+"""What a child sees, and how an admin chooses it, in a real Chromium."""
+
+from typing import Any
+
+import pytest
+
+import catalogd
+from browser import (
+    Taps,
+    add,
+    add_device,
+    button,
+    names,
+    see,
+    set_library,
+    until,
+)
+from conftest import PASSWORD, Library
+from example import by_age
+
+
+@pytest.fixture
+def kid(store: catalogd.Store, key: str) -> int:
+    """The account Kim, which sees what is for 7."""
+    return store.accounts.add("Kim", catalogd.hash_password(PASSWORD), age=7)
+
+
+def add_games(store: catalogd.Store, count: int) -> list[str]:
+    return [add(store, f"Game {number:02}") for number in range(count)]
+
+
+def choose(page: Any, menu: str, choice: str) -> None:
+    page.get_by_label(menu, exact=True).select_option(label=choice)
+
+
+def select(page: Any, *titles: str) -> None:
+    for title in titles:
+        page.get_by_label(f"Select {title}").check()
+
+
+def enter(page: Any, name: str) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    button(page, "Sign in").click()
+
+
+# Titles
+
+
+def test_thirty_titles_get_an_age_in_33_taps(anna: Any, store: catalogd.Store) -> None:
+    """A menu takes two taps: one opens it, and one chooses."""
+    games, taps = add_games(store, 31), Taps()
+    anna.set_viewport_size({"width": 1280, "height": 3000})
+    anna.goto("")
+    see(anna, "Game 30")
+    taps.on(button(anna, "Select"))
+    for number in range(30):
+        taps.on(anna.get_by_label(f"Select Game {number:02}"))
+    taps.count += 2
+    choose(anna, "For children", "7+")
+    see(anna, "30 titles: 7+.")
+    assert store.entries.ages() == dict.fromkeys(games[:30], 7)
+    assert taps.count <= 33
+    anna.locator(".entries .mark", has_text="7+").nth(29).wait_for()
+
+
+def test_undo_gives_each_title_its_former_age(anna: Any, store: catalogd.Store) -> None:
+    games = add_games(store, 4)
+    store.entries.set_ages(games[:1], 3)
+    store.entries.set_ages(games[1:2], 12)
+    before = store.entries.ages()
+    anna.goto("")
+    button(anna, "Select").click()
+    button(anna, "Select all 4 shown").click()
+    choose(anna, "For children", "Not for children")
+    see(anna, "4 titles: Not for children.")
+    assert store.entries.ages() == dict.fromkeys(games, 18)
+    see(anna, "Nothing selected")
+    button(anna, "Undo").click()
+    until(lambda: store.entries.ages() == before)
+    anna.locator(".entries .mark", has_text="12+").wait_for()
+
+
+def test_all_that_a_search_shows_gets_an_age(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    """Also what is on a disk that is away."""
+    path = library.add("Kite Wars.nsp")
+    library.add("Otter Brigade.nsp")
+    scanner.scan()
+    ids = {row["name"]: row["id"] for row in by_age(store)}
+    with store.database.writing() as db:
+        db.execute("UPDATE entries SET state = 'offline' WHERE source = ?", (path,))
+    anna.goto("")
+    anna.get_by_label("Search the library").fill("kite")
+    button(anna, "Select").click()
+    button(anna, "Select all 1 shown").click()
+    choose(anna, "For children", "12+")
+    see(anna, "Kite Wars: 12+.")
+    assert store.entries.ages() == {ids["Kite Wars"]: 12}
+
+
+def test_filters_show_the_titles_of_an_age_and_the_undecided(
+    anna: Any, store: catalogd.Store
+) -> None:
+    games = add_games(store, 3)
+    store.entries.set_ages(games[:1], 7)
+    anna.goto("")
+    see(anna, "Game 02")
+    set_library(anna, "7+")
+    until(lambda: names(anna) == ["Game 00"])
+    button(anna, "Sort and filter").click()
+    chips = anna.get_by_role("group", name="For children").get_by_role("button")
+    assert chips.all_text_contents() == ["7+", "Undecided"]
+    button(anna, "Undecided").click()
+    until(lambda: names(anna) == ["Game 01", "Game 02"])
+    store.entries.set_ages(games[1:2], 3)
+    until(lambda: names(anna) == ["Game 02"])
+
+
+def test_a_title_s_age_is_changed_in_its_details(
+    anna: Any, store: catalogd.Store
+) -> None:
+    [game] = add_games(store, 1)
+    anna.goto(f"#title/{game}")
+    menu = anna.get_by_role("dialog").get_by_label("For children")
+    assert menu.input_value() == "none"
+    menu.select_option(label="16+")
+    see(anna.get_by_role("dialog"), "Game 00: 16+.")
+    until(lambda: store.entries.ages() == {game: 16})
+    button(anna, "Undo").click()
+    until(lambda: menu.input_value() == "none")
+    assert store.entries.ages() == {}
+
+
+def test_what_cannot_be_saved_is_told(anna: Any, store: catalogd.Store) -> None:
+    [game] = add_games(store, 1)
+    anna.goto("")
+    button(anna, "Select").click()
+    select(anna, "Game 00")
+    store.entries.remove_link(game)
+    choose(anna, "For children", "7+")
+    see(anna, "There is no such title.")
+
+
+def test_a_member_has_neither_marks_nor_menus_of_ages(
+    ben: Any, store: catalogd.Store
+) -> None:
+    games = add_games(store, 2)
+    store.entries.set_ages(games[:1], 7)
+    ben.goto(f"#title/{games[0]}")
+    see(ben, "Added")
+    ben.goto("#library")
+    button(ben, "Select").click()
+    select(ben, "Game 00")
+    assert ben.get_by_label("For children").count() == 0
+    assert ben.locator(".mark").count() == 2  # that it is a link
+
+
+# A child
+
+
+def test_parent_and_child_in_one_browser_see_their_own(
+    anna: Any, store: catalogd.Store, kid: int
+) -> None:
+    games = add_games(store, 3)
+    store.entries.set_ages(games[:1], 7)
+    store.queue.send(1, games[2])
+    anna.goto("")
+    see(anna, "Game 02")
+    for _ in range(2):
+        anna.goto("#settings/you")
+        button(anna, "Sign out").first.click()
+        enter(anna, "Kim")
+        see(anna, "1 title")
+        assert names(anna) == ["Game 00"]
+        anna.goto("#queue")
+        see(anna, "The queue is empty")
+        anna.goto("#settings/library")
+        see(anna, "Signed in as Kim")
+        assert anna.locator(".tabs a").all_text_contents() == ["You", "Devices"]
+        button(anna, "Sign out").first.click()
+        enter(anna, "anna")
+        see(anna, "3 titles")
+        assert names(anna) == ["Game 00", "Game 01", "Game 02"]
+
+
+def test_a_child_s_open_page_follows_the_ages(
+    anna: Any, store: catalogd.Store, kid: int
+) -> None:
+    games = add_games(store, 2)
+    anna.goto("")
+    anna.goto("#settings/you")
+    button(anna, "Sign out").first.click()
+    enter(anna, "Kim")
+    see(anna, "Ask an adult: an admin chooses what you see here.")
+    assert button(anna, "Scan now").count() == 0
+    assert "library folder" not in anna.locator("main").inner_text()
+    store.entries.set_ages(games, 7)
+    see(anna, "2 titles")
+    store.entries.set_ages(games[:1], 12)
+    until(lambda: names(anna) == ["Game 01"])
+
+
+# People and devices
+
+
+def test_an_admin_makes_an_account_of_an_age_and_changes_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings/people")
+    anna.get_by_label("Name").fill("Kim")
+    anna.get_by_label("Password").fill(PASSWORD)
+    choose(anna, "Sees", "What is for 7")
+    button(anna, "Add").click()
+    see(anna, "The account Kim was added.")
+    menu = anna.get_by_label("Sees Kim")
+    assert menu.input_value() == "7"
+    menu.select_option(label="What is for 12")
+    until(lambda: store.accounts.all()[1]["age"] == 12)
+    menu.select_option(label="Every title")
+    until(lambda: store.accounts.all()[1]["age"] is None)
+    until(lambda: menu.input_value() == "")
+    assert anna.get_by_label("Sees anna").count() == 0
+
+
+def test_an_admin_is_made_without_an_age(anna: Any, store: catalogd.Store) -> None:
+    anna.goto("#settings/people")
+    anna.get_by_label("Name").fill("Robin")
+    anna.get_by_label("Password").fill(PASSWORD)
+    choose(anna, "Sees", "What is for 7")
+    anna.get_by_role("checkbox").check()
+    anna.get_by_label("Your password").fill(PASSWORD)
+    button(anna, "Add").click()
+    see(anna, "The account Robin was added.")
+    assert store.accounts.all()[1]["age"] is None
+
+
+def test_an_admin_makes_the_console_address_of_a_child(
+    anna: Any, store: catalogd.Store, kid: int
+) -> None:
+    anna.goto("#settings/people")
+    button(anna, "Console address Kim").click()
+    see(anna, "It lists what Kim sees, and replaces an older one.")
+    button(anna, "Create address").click()
+    token = anna.locator(".row code").text_content().split("/")[-2]
+    assert token == store.addresses.browse_token(kid)
+
+
+def test_a_console_address_says_that_it_lists_all_of_the_account(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings/devices")
+    see(anna, "find all that this account sees at this address")
+    see(anna, "For a child's console, create it under People, with the child.")
+
+
+def test_an_admin_chooses_whose_console_it_is(
+    anna: Any, store: catalogd.Store, kid: int
+) -> None:
+    anna.goto("#settings/devices")
+    button(anna, "Add a device").click()
+    button(anna, "Next").click()
+    anna.get_by_label("Address of the console").fill("127.0.0.1:1")
+    anna.get_by_label("What do you call it?").fill("Attic")
+    choose(anna, "Whose is it?", "Kim")
+    anna.get_by_role("button", name="Add", exact=True).click()
+    see(anna, "Trying Attic")
+    [device] = store.devices.all()
+    assert (device["name"], device["account"]) == ("Attic", "Kim")
+    button(anna, "Close").click()
+    choose(anna, "Belongs to Attic", "anna")
+    until(lambda: store.devices.all()[0]["account"] == "anna")
+    see(anna, "Attic")
+
+
+def test_sending_tells_that_the_child_does_not_see_the_title(
+    anna: Any, store: catalogd.Store, kid: int
+) -> None:
+    games = add_games(store, 3)
+    store.entries.set_ages(games[:1], 7)
+    add_device(store, "Kim's console", kid, shared=True)
+    anna.goto(f"#title/{games[1]}")
+    text = "Kim's console: Kim does not see this title, and will see it in the queue."
+    see(anna.get_by_role("dialog"), text)
+    button(anna, "Close").click()
+    button(anna, "Send Game 00").click()
+    see(anna, "Game 00: added to the queue of Kim's console (Kim).")
+    assert anna.get_by_text(text).count() == 0
+    button(anna, "Select").click()
+    select(anna, "Game 01", "Game 02")
+    button(anna, "Send 2").click()
+    see(anna, "Kim does not see these titles, and will see them in the queue.")
+    assert {row["entry"] for row in store.queue.items(1)} == {*games}
+
+
+def test_a_member_is_told_so_too(ben: Any, store: catalogd.Store, kid: int) -> None:
+    [game] = add_games(store, 1)
+    add_device(store, "Attic", kid, shared=True)
+    ben.goto("")
+    button(ben, "Send Game 00").click()
+    see(ben, "Attic: Kim does not see this title, and will see it in the queue.")
