@@ -5500,7 +5500,8 @@ class Watcher:
         call.
         :param is_due: whether a scan is due. All is read then of what is not watched,
             is mounted otherwise than before, or was read a day ago."""
-        if is_due and not (self.is_watching() and self._is_recent()):
+        age = time.monotonic() - self._began if self.is_watching() else math.inf
+        if is_due and (age >= REREAD_SECONDS or self.is_mounted_otherwise()):
             return {self.folder}
         tops: set[str] = set()
         with contextlib.suppress(BlockingIOError):
@@ -5508,10 +5509,6 @@ class Watcher:
                 for watch, flags, name in events(os.read(self._events, 64 * 1024)):
                     tops.add(self._top(self._paths.get(watch, ""), flags, name))
         return tops - {""}
-
-    def _is_recent(self) -> bool:
-        is_old = time.monotonic() - self._began >= REREAD_SECONDS
-        return not is_old and not self.is_mounted_otherwise()
 
     def _top(self, path: str, flags: int, name: str) -> str:
         """Return what an event in the folder with this path asks to be read, or ""."""
@@ -6254,9 +6251,13 @@ class Scanner:
 
     def _wait(self) -> bool:
         """Wait until something is to be read, which `_tops` has then, or a scan is
-        asked for; return False where outdated files are due before."""
+        asked for; return False where outdated files are due before. :raises Stopped:"""
         while True:
-            if tops := self._changed():
+            self._count()
+            now = time.monotonic()
+            if is_due := now >= self._scan_due:
+                self._scan_due = now + self.settings.scan_interval
+            if tops := self.disks.changed(is_due):
                 self._tops = tops
                 return True
             self._has_caught_up.set()
@@ -6269,14 +6270,6 @@ class Scanner:
                 self._wake.clear()
                 self._tops = self.folders
                 return True
-
-    def _changed(self) -> list[str]:
-        """Return the folders below which is to be read now. :raises Stopped:"""
-        self._count()
-        now = time.monotonic()
-        if is_due := now >= self._scan_due:
-            self._scan_due = now + self.settings.scan_interval
-        return self.disks.changed(is_due)
 
     def _read_outdated(self) -> None:
         """Read some of the files again whose facts an older program read. Each is read
