@@ -117,6 +117,7 @@ log = logging.getLogger("catalogd")
 
 # Settings ---------------------------------------------------------------------
 # Each field is an option. The INI file, its example and its checks come from here.
+# It may use the standard library, and reads the INI file alone.
 
 
 def program_name(path: str) -> str:
@@ -129,6 +130,9 @@ def program_name(path: str) -> str:
 
 
 PROGRAM = program_name(sys.argv[0])
+
+
+# Settings: parsers of options ---
 
 
 def option(section: str, default: Any, help: str, parse: Any = str) -> Any:
@@ -240,6 +244,9 @@ def matching(pattern: str, kind: str) -> Callable[[str], str]:
         return text.rstrip("/")
 
     return parse
+
+
+# Settings: options and the INI file ---
 
 
 library_option = functools.partial(option, "library")
@@ -432,6 +439,7 @@ def format_option(value: Any) -> str:
 
 # Problems ---------------------------------------------------------------------
 # Errors that go to the caller. They know their HTTP status, and nothing else of HTTP.
+# It may use the standard library alone.
 
 
 # Sentences that the page may show, by codes: the page, and a translation of it, has a
@@ -608,6 +616,9 @@ def coded(text: str) -> dict[str, Any]:
     return {}
 
 
+# Problems: exceptions ---
+
+
 class Problem(Exception):
     """An error of the caller or of the machine: `str()` is for a person, `code` for a
     program.
@@ -706,6 +717,9 @@ class StorageFull(Problem):
     status, code = 507, "storage_full"
 
 
+# Problems: what the system refuses ---
+
+
 def reason(error: OSError) -> str:
     """Return why the system refused a file, and what to do without permission."""
     text = refusal(error)
@@ -742,7 +756,7 @@ def write_refusal(folder: str) -> str:
 
 # Fields -----------------------------------------------------------------------
 # What callers may send: one table for each JSON body and one check for all of them,
-# and the check of a request's header fields.
+# and the check of a request's header fields. It may use Problems: no disk.
 
 MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
@@ -761,6 +775,9 @@ class Field(NamedTuple):
     choices: tuple[Any, ...] = ()
     hex_digits: int = 0  # of a text that is a number, or empty
     nullable: bool = False  # null is a value, and not the same as no value
+
+
+# Fields: tables ---
 
 
 TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean", list: "list"}
@@ -842,6 +859,9 @@ UPLOAD = {"name": LINK["name"], "size": Field(int, required=True, low=1)}
 UPLOAD |= {"modified": Field(int)}  # milliseconds
 
 
+# Fields: checks of JSON ---
+
+
 def parse(fields: Mapping[str, Field], body: bytes) -> dict[str, Any]:
     """Return the known fields of a JSON object that are there and, unless null is one
     of their values, not null.
@@ -918,6 +938,9 @@ def is_text(text: str) -> bool:
     return re.search(r"[\ud800-\udfff]", text) is None
 
 
+# Fields: heads of requests ---
+
+
 TARGET = rb"(?:/|\*|https?://)[^ \x00-\x1f\x7f]*"
 REQUEST_LINE = re.compile(rb"[A-Z]+ %b(?: HTTP/1\.[01])?" % TARGET)
 FIELD_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*")
@@ -949,6 +972,9 @@ def checked_head(head: bytes) -> bytes:
     if b"transfer-encoding" in names and not may_be_chunked:
         raise ValueError("The length of the body is not certain.")
     return b"\r\n".join([line, *map(b":".join, pairs), b"", b""])
+
+
+# Fields: targets of devices ---
 
 
 # The address of a console, as the client reads it too: see Targets there.
@@ -1008,7 +1034,8 @@ def client_target(device: Mapping[str, Any]) -> str:
 
 # Names ------------------------------------------------------------------------
 # The facts in a file's name and in its header, which is read without any key. Nothing
-# here raises on a broken or a hostile file: it has fewer facts.
+# here raises on a broken or a hostile file: it has fewer facts. It may read a file that
+# is open, and knows no path of the disk.
 
 FACTS_VERSION = 2  # goes up when files that are known already should be read again
 TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
@@ -1043,6 +1070,9 @@ class FileFacts(NamedTuple):
 
     facts: dict[str, Any]
     icon: bytes = b""  # a JPEG
+
+
+# Names: images ---
 
 
 def image_type(image: bytes) -> str:
@@ -1099,6 +1129,9 @@ def is_picture(image: bytes, max_side: int = MAX_IMAGE_SIDE) -> bool:
     """Return whether a browser can show an image without much memory."""
     sides = image_sides(image) if image_type(image) else (0, 0)
     return min(sides) > 0 and max(sides) <= max_side
+
+
+# Names: facts of a name ---
 
 
 def file_type(path: str) -> str:
@@ -1174,7 +1207,8 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
 
 def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
     """Return a name for each entry, by id: its plain name, or the first longer one that
-    no other has.
+    no other has. A "Celeste" from a.nsp and one from a.xci are "Celeste (NSP)" and
+    "Celeste (XCI)".
     :param rows: each with id, plain_name, path and library folder. Without a folder it
         keeps its plain name."""
     choices = {}
@@ -1191,6 +1225,9 @@ def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
         entry: next((name for name in names if counts[name.casefold()] == 1), names[-1])
         for entry, names in choices.items()
     }
+
+
+# Names: headers ---
 
 
 def file_facts(path: str, file: io.FileIO, size: int) -> FileFacts:
@@ -1312,6 +1349,9 @@ HEADERS: dict[str, Callable[[Window], FileFacts]] = {
 }
 
 
+# Names: safe names ---
+
+
 MAX_NAME_BYTES = 255  # of a file name, in most file systems
 MAX_CONSOLE_NAME_BYTES = 200  # some programs on consoles have 256 for a whole path
 MAX_EXTENSION = 20  # characters; a longer one is a part of the name
@@ -1356,7 +1396,8 @@ def download_name(name: str, entry: str, is_marked: object) -> str:
 
 
 # Accounts ---------------------------------------------------------------------
-# Passwords, keys and tokens, as pure functions.
+# Passwords, keys and tokens, as pure functions but for chance and clocks. It may use
+# Problems and Fields.
 
 SCANNER = "scanner"  # the account name that created scanned entries
 MIN_PASSWORD_LENGTH = 8  # characters
@@ -1444,6 +1485,9 @@ def is_code(text: str, code: str) -> bool:
     return hmac.compare_digest(hash_token(typed), hash_token(wanted))
 
 
+# Accounts: pairing ---
+
+
 class PairingCodes:
     """The codes that clients redeem for a key: each is good once, for ten minutes, for
     the account that made it, until the session or the password that it was made with
@@ -1506,6 +1550,9 @@ class PairingCodes:
         self.results[account] = {"device": device}
 
 
+# Accounts: wrong passwords ---
+
+
 Now = Callable[[], float]  # a clock, in seconds
 
 
@@ -1552,7 +1599,11 @@ def address_subject(address: str) -> str:
 
 
 # Store ------------------------------------------------------------------------
-# The SQLite file. All SQL is here: one method a verb, the units in the schema.
+# The SQLite file. All SQL is here: one method a verb, the units in the schema. It may
+# use all above, and the files of the data folder and of backups: none of the library.
+
+# Store: schema ---
+
 
 SCHEMA = """
 CREATE TABLE accounts (
@@ -1842,6 +1893,9 @@ BATCH = 250  # entries that are written at once
 SPARE_COPIES = 7  # of the database, while the clock is not believed
 
 
+# Store: statuses of queue items ---
+
+
 class Status(NamedTuple):
     """What a status of a queue item means, and the next one by what happens: a client
     reports figures or a status, that it has offered the item to an installer, or that
@@ -1872,6 +1926,9 @@ NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 # What a retry makes of an item.
 NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
 NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
+# Store: who sees an entry ---
+
+
 # Who sees an entry: each statement that answers a caller by entries has one of these.
 # The age is the caller's, as `viewers` has it. An account with an age also sees what
 # others have waiting for its own device.
@@ -1927,6 +1984,9 @@ AS appType, iif(base_id IS NULL, NULL, CASE kind WHEN 'base' THEN base_id
 WHEN 'update' THEN substr(base_id, 1, 13) || '800' ELSE title_id END) AS appId
 FROM parts WHERE state = 'here' AND {SEEN} ORDER BY surplus IS 'copy', sort_name, id
 """
+
+
+# Store: rows ---
 
 
 class Caller(NamedTuple):
@@ -2014,12 +2074,17 @@ Row = dict[str, Any]  # by column; of entries: NESTED_COLUMNS are decoded
 Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 
+# Store: columns of entries ---
+
+
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
 
 
 def derived(row: Row) -> Row:
-    """Return the columns of an entry that follow from its others, by themselves."""
+    """Return the columns of an entry that follow from its others, by themselves: of an
+    update's file "Celeste [0100...0800][v65536].nsp" the kind "update", the title
+    "0100...0000", the number 65536 and the name "Celeste - Update 1"."""
     facts, overrides = row["facts"], row.get("overrides", {})
     metadata = {**facts, **overrides}
     metadata |= part_facts(row["file_type"], metadata)
@@ -2161,6 +2226,9 @@ def known_file(row: sqlite3.Row) -> KnownFile:
     return KnownFile(file=file, **more)
 
 
+# Store: changes of queue items ---
+
+
 def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
     """Change these columns of an item, of which `row` has all.
 
@@ -2220,6 +2288,9 @@ def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> Non
         (key, keep),
     )
     db.execute("DELETE FROM queue WHERE device = ? AND account IS NOT ?", (key, keep))
+
+
+# Store: checks of keys and devices ---
 
 
 def check_device_name(db: sqlite3.Connection, name: str, but: str = "") -> None:
@@ -2286,6 +2357,9 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
+# Store: files ---
+
+
 def database_path(folder: str) -> str:
     return os.path.join(folder, "catalogd.db")
 
@@ -2306,6 +2380,9 @@ def write_private(path: str, content: IO[bytes]) -> None:
         shutil.copyfileobj(content, file)
         file.flush()
         os.fsync(file.fileno())
+
+
+# Store: versions of the schema ---
 
 
 def schema_parts() -> list[tuple[str, str, str]]:
@@ -2414,6 +2491,9 @@ def remake_table(db: sqlite3.Connection, name: str, sql: str) -> None:
     select = f"SELECT {columns} FROM replaced ORDER BY rowid"
     db.execute(f"INSERT INTO {name} ({columns}) {select}")
     db.execute("DROP TABLE replaced")  # with its indexes
+
+
+# Store: problems and locks ---
 
 
 @contextlib.contextmanager
@@ -2550,6 +2630,9 @@ class Clock:
     def is_believed(self) -> bool:
         is_late = stamp(self()) >= RELEASED
         return is_late and self.monotonic() - self._doubted_at >= self.doubt_seconds
+
+
+# Store: connections and transactions ---
 
 
 # A thread that holds several locks has taken them in this order: one of the sections
@@ -2717,6 +2800,9 @@ class Database:
             self._writer.execute("PRAGMA shrink_memory")
 
 
+# Store: backups ---
+
+
 class Backups:
     """Copies of the database, one of each night."""
 
@@ -2836,6 +2922,9 @@ def keep(path: str, kept: str) -> None:
     except OSError:  # the file system has no links
         with open(path, "rb") as old:
             write_private(kept, old)
+
+
+# Store: accounts ---
 
 
 class Uses:
@@ -3195,6 +3284,9 @@ class Accounts:
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
         self.database.write(sql, (session, account))
+
+
+# Store: entries ---
 
 
 class Entries:
@@ -3626,6 +3718,9 @@ class Icons:
         return [TitleImage(**row) for row in rows]
 
 
+# Store: devices ---
+
+
 class Devices:
     """The keys of clients that fetch queues, each with the console behind it."""
 
@@ -3741,6 +3836,9 @@ class Devices:
             check_device(db, account, device)
             db.execute(sql, (device, account))
             db.execute(f"DELETE FROM queue WHERE {freed}", (account,))
+
+
+# Store: reports of clients ---
 
 
 class Progress:
@@ -3966,6 +4064,9 @@ class Clients:
         """:raises NotFound: the account has no such item."""
         with self.database.reading() as db:
             self.item_of(db, account, item)
+
+
+# Store: queue ---
 
 
 class Queue:
@@ -4208,6 +4309,9 @@ class Queue:
         )
 
 
+# Store: console addresses ---
+
+
 class ConsoleAddresses:
     """The addresses for programs on a console, which have no key."""
 
@@ -4283,6 +4387,9 @@ class ConsoleAddresses:
         return caller(row)
 
 
+# Store: uploads ---
+
+
 class Uploads:
     """The files that are being added to the inbox, until they are whole."""
 
@@ -4313,6 +4420,9 @@ class Uploads:
 
     def remove(self, upload: str) -> None:
         self.database.write("DELETE FROM uploads WHERE id = ?", (upload,))
+
+
+# Store: the whole ---
 
 
 class Store:
@@ -6519,7 +6629,8 @@ class Upkeep:
 
 
 # Downloads --------------------------------------------------------------------
-# Validators and ranges by RFC 9110, names by RFC 6266, and how bytes leave.
+# Validators and ranges by RFC 9110, names by RFC 6266, and how bytes leave. It may use
+# Problems, sockets, and the Scanner's watch over disks: no SQL.
 
 
 def matches(header: str, etag: str, weak: bool) -> bool:
@@ -6598,6 +6709,9 @@ def attachment(name: str) -> str:
     plain = re.sub(r"[^ !#$&+.0-9A-Z\[\]^_`a-z{}~()@,=\'-]", "_", plain)
     exact = urllib.parse.quote(name, safe="", errors="replace")
     return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}"
+
+
+# Downloads: bytes that leave ---
 
 
 class Served:
@@ -7334,7 +7448,8 @@ def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
 
 
 # Web --------------------------------------------------------------------------
-# The routes. The first line of each says who may call it; `Web` enforces that.
+# The routes. The first line of each says who may call it; `Web` enforces that. It may
+# use all above and bottle: no SQL.
 
 JSON_HEADERS = {
     "Content-Type": "application/json",
@@ -7379,6 +7494,9 @@ VIEWS = len(AGES) + 1  # kinds of lists: one of every title, and one of each age
 LONG_BODY_BYTES = 64 * 1024  # a body from this size on is not copied to be sent
 
 
+# Web: routes ---
+
+
 @dataclasses.dataclass
 class Route:
     """An address of the service. `access` is "open", "key", "session", "admin" (a
@@ -7416,6 +7534,9 @@ def route(
         return answer
 
     return add
+
+
+# Web: errors and the log ---
 
 
 def json_body(success: bool, **fields: Any) -> bytes:
@@ -7482,6 +7603,9 @@ def http_error(error: bottle.HTTPError) -> bytes:
     return bytes(answer.body)
 
 
+# Web: what is kept between calls ---
+
+
 class Latest(Generic[T]):
     """What is made of the latest version of something, by the arguments of `make`, of
     which `version` has the first: once for each version. Other calls for it wait
@@ -7543,6 +7667,9 @@ class Guesses:
                     )
                     log.info("%s%s", line, more)
                     self._since[address] = (now, 0, "")
+
+
+# Web: the application ---
 
 
 class Web:
@@ -7659,6 +7786,9 @@ class Web:
         return caller
 
 
+# Web: who calls ---
+
+
 def request_body() -> bytes:
     """Return the JSON of the request, which a DELETE may leave out.
     :raises bottle.HTTPError: 413 or 415."""
@@ -7710,6 +7840,9 @@ def base_url(settings: Settings) -> str:
     """Return the address of the service, as it is called from outside."""
     called = bottle.request.urlparts._replace(path="", query="", fragment="")
     return settings.base_url or called.geturl()
+
+
+# Web: passwords ---
 
 
 class Passwords:
@@ -7766,6 +7899,9 @@ class Passwords:
             self.address_throttle.record(is_right, address)
         if not is_right:
             raise WrongPassword("wrong_setup_code")
+
+
+# Web: calls about accounts ---
 
 
 class Calls:
@@ -7963,6 +8099,9 @@ class AccountCalls(Calls):
             self.inbox.forget(uploads)
 
 
+# Web: calls about devices ---
+
+
 class DeviceCalls(Calls):
     """Devices, and how they are paired."""
 
@@ -8032,6 +8171,9 @@ class DeviceCalls(Calls):
         loader = client_module().loader  # perhaps of an archive
         program = loader.get_source(CLIENT).encode()
         return conditional(program, {**PAGE_HEADERS, "Content-Type": "text/x-python"})
+
+
+# Web: calls about the library ---
 
 
 class LibraryCalls(Calls):
@@ -8198,6 +8340,9 @@ def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
     return entries.add_link(url, size, kind and safe_name(kind), facts, by)
 
 
+# Web: calls about the queue ---
+
+
 class QueueCalls(Calls):
     """The caller's send queue, for clients and for the page."""
 
@@ -8344,6 +8489,9 @@ class QueueCalls(Calls):
         self.queue.clear(caller.account, body["before"], body["items"])
 
 
+# Web: calls of programs on consoles ---
+
+
 class ConsoleCalls(Calls):
     """Console addresses: files for a program on the console, which has no key."""
 
@@ -8487,6 +8635,9 @@ def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
     return conditional(page.encode(), {**KEPT_HEADERS, **kind})
 
 
+# Web: bodies ---
+
+
 def conditional(
     body: bytes, headers: Mapping[str, str] = KEPT_HEADERS, etag: str = ""
 ) -> bottle.HTTPResponse:
@@ -8541,6 +8692,9 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
         return body.answer({**headers, "Cross-Origin-Opener-Policy": "same-origin"})
 
     route(f"GET /{name}", access="open")(answer)
+
+
+# Web: files ---
 
 
 def open_content(known: ServedFile, uses: FileUses | None) -> Content:

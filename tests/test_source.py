@@ -13,6 +13,7 @@ import catalogd
 PATH = pathlib.Path(catalogd.__file__)
 SOURCE = PATH.read_text(encoding="utf-8")
 BANNER = re.compile(r"^# (\w+) -+$", re.MULTILINE)
+SIGN = re.compile(r"^# (\w+): \S.* ---$", re.MULTILINE)  # of a subject in a section
 LONGEST = 40  # lines of a function, without its docstring
 
 
@@ -29,6 +30,11 @@ def test_the_docstring_lists_the_sections_in_their_order() -> None:
 
 def test_every_banner_ends_in_column_80() -> None:
     assert {len(found[0]) for found in BANNER.finditer(SOURCE)} == {80}
+
+
+def test_a_sign_names_the_section_that_it_is_in() -> None:
+    for name, text in sections().items():
+        assert {found[1] for found in SIGN.finditer(text)} <= {name}
 
 
 @pytest.mark.parametrize(
