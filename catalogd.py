@@ -160,10 +160,7 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
 def folder_list(text: str) -> tuple[str, ...]:
     """Return the folders, one on each line. :raises ValueError: one is mistyped."""
     found = tuple(line.strip() for line in text.splitlines() if line.strip())
-    for path in found:
-        if not (os.path.isabs(path) or os.path.splitdrive(path)[0]):
-            hint = "needs a whole path, without quotes, such as /srv/games"
-            raise ValueError(hint, path)
+    for path in map(folder_path, found):
         if SEVERAL.search(path) and not os.path.isdir(path):
             hint = "needs a line of its own for each folder and each comment"
             raise ValueError(hint, path)
@@ -171,7 +168,11 @@ def folder_list(text: str) -> tuple[str, ...]:
 
 
 def folder_path(text: str) -> str:
-    return os.path.abspath(os.path.expanduser(text)) if text else ""
+    """Return "" or a whole path. :raises ValueError: it depends on who starts it."""
+    if text and not (os.path.isabs(text) or os.path.splitdrive(text)[0]):
+        hint = "needs a whole path, without quotes, such as /srv/games"
+        raise ValueError(hint, text)
+    return text
 
 
 SEVERAL = re.compile(r"(?<!^.)[\s,;:](/|[A-Za-z]:[\\/])|\s[#;]")  # but not in D:/
@@ -14678,7 +14679,7 @@ async function goOn({step}) {
 async function addConsole({program, host, name, user, password, owner}) {
   const known = state.adding?.device; // it was added, with another address
   const access = program === "sysftpd" ? {user: user.trim(), password} : {};
-  const target = targetOf({kind: "console", host, program});
+  const target = targetOf({kind: "console", host, program}) || host;
   const account = owner && Number(owner);
   const body = {name: name.trim(), target, account, ...access};
   const path = known ? `web/devices/${known}` : "web/devices";
