@@ -4770,10 +4770,12 @@ class Volumes:
 
 # Scanner: compare ---
 
+Trees = Mapping[str, Tree | None]  # by library folder; None where it cannot be read
+
 
 def compare(
     known: Iterable[KnownFile],
-    trees: Mapping[str, Tree | None],
+    trees: Trees,
     read: ReadFiles,
     forget_before: str,
     copies: FindCopies = lambda samples: (),
@@ -4839,7 +4841,7 @@ class Comparison:
 
     min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
 
-    def __init__(self, trees: Mapping[str, Tree | None], read: ReadFiles) -> None:
+    def __init__(self, trees: Trees, read: ReadFiles) -> None:
         self.trees = trees
         self.read = read
         self.unpaired: dict[str, KnownFile] = {}  # by id
@@ -5423,10 +5425,8 @@ class Inbox:
         or written to it."""
         if name := row["reserved"]:
             found = inbox.stat(name)
-            if found and (found.st_size, found.st_ino & MAX_INTEGER) == (
-                0,
-                row["inode"],
-            ):
+            empty = (0, row["inode"])
+            if found and (found.st_size, found.st_ino & MAX_INTEGER) == empty:
                 inbox(os.unlink, name)
             self.uploads.reserve(row["id"], None, None)
 
@@ -6218,9 +6218,7 @@ class Scanner:
     def _is_whole(self, tops: Sequence[str]) -> bool:
         return self.folders == [*tops]
 
-    def _compare(
-        self, trees: Mapping[str, Tree | None], tops: Sequence[str]
-    ) -> Changes:
+    def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
         self.disks.growing.begin_scan(tops)
         now = self.database.clock()
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
@@ -6270,7 +6268,7 @@ class Scanner:
                 self._listed = time.monotonic()
         return changes._replace(added=added)
 
-    def _write_title_images(self, trees: Mapping[str, Tree | None]) -> bool:
+    def _write_title_images(self, trees: Trees) -> bool:
         """Write which images have a title id, and read those of titles that are here.
         Return whether anything has changed. What is on a disk that is away stays."""
         icons, known = self.entries.icons, self.entries.icons.of_titles()
@@ -6493,11 +6491,8 @@ def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
     """Return what is wrong with a folder that the service writes to, or "".
     :param found: its space, or the error in the place of it."""
     if isinstance(found, OSError):
-        return (
-            f"{folder}: {found.strerror}."
-            if found.strerror
-            else say("disk_silent", folder)
-        )
+        why = found.strerror
+        return f"{folder}: {why}." if why else say("disk_silent", folder)
     if not found["writable"]:
         return say("folder_read_only", folder)
     if found["free"] < min_free:
@@ -6529,11 +6524,11 @@ class Faults:
         """Return the space of these folders and of those that the service writes to, by
         path, and the "last" backup; for each an OSError where it cannot be had."""
         paths = {self.data, self.copies, *folders}
+        calls: dict[str, Callable[[], Any]]
         calls = {path: functools.partial(space, path) for path in paths}
-        more = {"inbox": functools.partial(inbox_fault, self.inbox)}
-        return self._askers.ask(
-            {**calls, **more, "last": self.backups.last}, self.wait_seconds
-        )
+        calls["inbox"] = functools.partial(inbox_fault, self.inbox)
+        calls["last"] = self.backups.last
+        return self._askers.ask(calls, self.wait_seconds)
 
     def faults(self, found: Mapping[str, Any]) -> list[Row]:
         """:param found: what `ask` returned."""
@@ -17117,10 +17112,8 @@ def device_list(args: argparse.Namespace, store: Store) -> None:
     """List the devices, who serves them, and the time of their last call."""
     columns = ("id", "account", "name", "shared", "last_call")
     head = ("ID", "ACCOUNT", "NAME", "SHARED", "LAST CALL (UTC)", "SERVED BY")
-    rows = [
-        [*map(row.get, columns), row.get("address", "a client")]
-        for row in store.devices.all()
-    ]
+    devices = store.devices.all()
+    rows = [[*map(row.get, columns), row.get("address", "a client")] for row in devices]
     print_table(head, rows, "There is no device yet. Add one on the page.")
 
 
