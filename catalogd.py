@@ -6099,7 +6099,9 @@ class Disks:
             found.add(self.inbox.path)
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
-            if has_mounted and watcher.is_mounted_otherwise():
+            # A disk that is back at once has the same line in the table.
+            is_away = folder in self.state.problems
+            if has_mounted and (is_away or watcher.is_mounted_otherwise()):
                 found.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
                 settled = functools.partial(self.growing.settled, folder)

@@ -90,6 +90,7 @@ class Session(socketserver.StreamRequestHandler):
             file.seek(self.take_marker() or file.tell())
             for block in iter(lambda: data.recv(65536), b""):
                 file.write(block)
+                self.server.hold(file.tell())
                 if self.server.drop_at and file.tell() >= self.server.drop_at[0]:
                     self.server.drop_at.pop(0)
                     raise ConnectionAbortedError
@@ -145,6 +146,7 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
         self.commands: list[str] = []
         self.refuses: dict[str, list[str]] = {}  # by command: replies, "" for its own
         self.drop_at: list[int] = []  # sizes of a file at which all connections close
+        self.hold: Callable[[int], object] = lambda size: None  # while a file grows
         self.announce: Callable[[int], int] = lambda port: port  # of data connections
         self.damages = 0  # bytes at the start of each file that become zeros
         self.url = f"ftp://127.0.0.1:{self.server_address[1]}/"

@@ -353,6 +353,17 @@ def test_an_upload_that_fails_makes_the_scanner_look_at_the_disk(
             assert {*look(scanner).values()} == {state}
 
 
+def test_a_disk_that_is_mounted_again_at_once_is_read(
+    games: list[str], scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table of mounts has the same line for it then."""
+    [folder] = scanner.folders
+    monkeypatch.setattr(scanner.disks._mount_table, "has_changed", lambda: True)
+    assert not scanner.disks.changed(False)
+    scanner.state.problems[folder] = "It is offline."
+    assert scanner.disks.changed(False) == [folder]
+
+
 def test_an_item_whose_disk_died_while_it_was_sent_waits(
     games: list[str], scanner: catalogd.Scanner, store: catalogd.Store, key: str
 ) -> None:

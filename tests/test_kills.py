@@ -158,6 +158,8 @@ Console = FTPProcess | LANThread
 class Serving:
     """A server with files to send, as a process that may be killed."""
 
+    code = SERVER
+
     def __init__(self, store: catalogd.Store, library: Library) -> None:
         self.store = store
         self.library = library
@@ -177,7 +179,7 @@ class Serving:
         """:param more: arguments of the command."""
         words = ["serve", *more, "--host", "127.0.0.1", "--port", str(self.port)]
         words += ["--data-dir", self.store.database.folder, str(self.library.folder)]
-        command = [sys.executable, "-c", SERVER, *words]
+        command = [sys.executable, "-c", self.code, *words]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
 

@@ -38,16 +38,22 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a server that keeps what it is told."""
-    monkeypatch.setattr(Receiver, "calls", [])
+@contextlib.contextmanager
+def receiving() -> Iterator[str]:
+    """Yield the address of a server that keeps what it is told."""
+    Receiver.calls = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with receiving() as address:
+        yield address
 
 
 class Queued:
