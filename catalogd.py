@@ -12752,20 +12752,11 @@ function renderEmpty(title, text, ...more) {
 
 /** Three game cases side by side, the last one leaning. */
 function renderArt() {
+  const edge = "m2 0h6q2 0 2 2v38q0 2-2 2h-6q-2 0-2-2v-38q0-2 2-2z";
   return h.svg(
     {viewBox: "0 0 120 64", class: "art", "aria-hidden": "true"},
-    h.rect({x: "34", y: "14", width: "10", height: "42", rx: "2"}),
-    h.rect({x: "47", y: "20", width: "10", height: "36", rx: "2"}),
-    h.rect({
-      x: "62",
-      y: "15",
-      width: "10",
-      height: "42",
-      rx: "2",
-      transform: "rotate(-14 62 56)",
-      class: "lean",
-    }),
-    h.path({d: "M18 57.5h84"}),
+    h.path({d: `M34 14${edge}M47 20${edge.replaceAll("38", "32")}M18 57.5h84`}),
+    h.path({d: `M62 15${edge}`, transform: "rotate(-14 62 56)", class: "lean"}),
   );
 }
 
@@ -13674,33 +13665,22 @@ function renderFact([name, value]) {
 function renderEdit({id, name, kind, type, base_id: base}) {
   const {entry, file} = state.details.facts[id];
   const {version, description} = entry.metadata;
-  const hint = (field, now = "") =>
-    file[field] && file[field] !== now ? WORDS.fileHas(file[field]) : "";
+  const now = {name, version, description, kind, base_id: base};
+  const text = (label, key, props) => {
+    const has = file[key];
+    const hint = has && has !== (now[key] || "") ? WORDS.fileHas(has) : "";
+    return field(label, key, {...props, default: now[key]}, hint);
+  };
   return form(
     draftOf(id),
-    fields => edit(id, fields, {name, version, description, kind, base_id: base}),
+    fields => edit(id, fields, now),
     h.h2(null, WORDS.edit(name)),
-    field(
-      WORDS.name,
-      "name",
-      {...ENTRY_NAME, ...OPENED, default: name},
-      hint("name", name),
-    ),
+    text(WORDS.name, "name", {...ENTRY_NAME, ...OPENED}),
     h.div(
       "pair",
-      field(
-        WORDS.version,
-        "version",
-        {...ENTRY_VERSION, default: version},
-        hint("version", version),
-      ),
+      text(WORDS.version, "version", ENTRY_VERSION),
       renderKindField(kind),
-      field(
-        WORDS.baseId,
-        "base_id",
-        {...TITLE_ID, default: base},
-        hint("base_id", base),
-      ),
+      text(WORDS.baseId, "base_id", TITLE_ID),
     ),
     field(WORDS.description, "description", {rows: "5", default: description}),
     h.div(
@@ -14600,11 +14580,16 @@ function renderAddressForm({id, address = ""}) {
     `address-${id}`,
     save,
     field(WORDS.consoleHost, "target", {...TYPED, ...OPENED, default: address}),
-    address.startsWith("ftp://") && [
-      field(WORDS.ftpUser, "user", TYPED),
-      field(WORDS.ftpPassword, "password", {...TYPED, type: "password"}),
-    ],
+    address.startsWith("ftp://") && renderFtpAccount(),
   );
+}
+
+function renderFtpAccount() {
+  const password = {...TYPED, type: "password"};
+  return [
+    field(WORDS.ftpUser, "user", TYPED),
+    field(WORDS.ftpPassword, "password", password),
+  ];
 }
 
 /** The same place at another host and port, which is all that a console shows. */
@@ -14895,10 +14880,7 @@ function renderConsoleStep({found, note}, {program}) {
   );
   return [
     renderConsoleFields(program, find),
-    program === "sysftpd" && [
-      field(WORDS.ftpUser, "user", TYPED),
-      field(WORDS.ftpPassword, "password", {...TYPED, type: "password"}),
-    ],
+    program === "sysftpd" && renderFtpAccount(),
     field(WORDS.deviceName, "name", DEVICE_NAME),
     owners().length > 0 &&
       selectField(WORDS.whose, "owner", owners(), ownerId(state.account.name)),
