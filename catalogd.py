@@ -17403,6 +17403,7 @@ class CheckUp:
         try:
             os.stat(database_path(self.args.data_dir))
         except FileNotFoundError:
+            self.raise_faults("backup")
             return f"none yet. '{PROGRAM} serve' creates it."
         with open_store(self.args, self.found) as store:
             path = store.database.path

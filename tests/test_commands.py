@@ -1764,9 +1764,12 @@ def test_an_inbox_that_cannot_be_written_is_told(
 
 
 def test_a_folder_for_copies_that_cannot_be_written_is_told(
-    unserved: Check, tmp_path: pathlib.Path
+    unserved: Check, data: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     copies = tmp_path / "copies"
+    code, rows = unserved("[backup]", f"folder = {copies}")
+    assert (code, rows["database"]) == (1, f"{copies}: No such file or directory.")
+    (data / "catalogd.db").unlink()  # as before the first start
     code, rows = unserved("[backup]", f"folder = {copies}")
     assert (code, rows["database"]) == (1, f"{copies}: No such file or directory.")
     copies.mkdir()
