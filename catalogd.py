@@ -8781,7 +8781,7 @@ GREETING |= {"version": __version__, "protocol_version": 1}
 MAX_TOKENS, MAX_DEPTH, MAX_PAGE_SIZE = 1000, 15, 1000
 WORD, NUMBER = "[_A-Za-z][_0-9A-Za-z]*", "-?[0-9]{1,18}"
 TOKEN = re.compile(rf"{WORD}|{NUMBER}|[^\s,]")
-QUERY_HEAD = re.compile(r"\s*query\s*(?:\([^()]*\))?")  # with types, not checked
+QUERY_HEAD = re.compile(r"\A\s*query\s*(?:\([^()]*\))?")  # with types, not checked
 CONSTANTS = {"true": True, "false": False, "null": None}
 Part = dict[str, Any]  # of a title, by GraphQL's names of fields
 # A field that a query asks for: its alias, name, arguments and fields.

@@ -572,6 +572,11 @@ def test_a_body_that_is_no_query_is_one_message(menu: Menu, body: bytes) -> None
     assert [*strict(answer.body)] == ["errors"]
 
 
+def test_a_variable_may_be_named_as_a_query_is(menu: Menu) -> None:
+    text = "{apps(appType:[BASE],search:$query)" + ITEMS + "}"
+    assert menu.ask(text, query="no such name") == {"apps": {"total": 0, "items": []}}
+
+
 def test_values_of_all_kinds_and_unknown_fields_are_answered(menu: Menu) -> None:
     text = "{apps(a:-1,b:null,c:{d:[true,E]},appType:[BASE],pageSize:1,page:-5)"
     data = menu.ask(text + "{total items{appId mystery}}}")["apps"]
