@@ -14,6 +14,7 @@ import yyjson
 import catalogd
 from conftest import LONG_AGO, Library, short_and_long
 from containers import JPEG, jpeg, png
+from example import by_age
 
 GAME, OTHER, ORPHAN = "0100AA0000010000", "0100BB0000020000", "0100CC0000030000"
 UPDATE, ADD_ON = GAME[:-3] + "800", GAME[:-4] + "1001"
@@ -462,7 +463,7 @@ def test_search_finds_names_and_ids(menu: Menu, text: str, found: list[str]) -> 
 
 
 def test_what_an_admin_typed_is_shown(menu: Menu, store: catalogd.Store) -> None:
-    ids = {row["file_name"]: row["id"] for row in store.entries.by_age()}
+    ids = {row["file_name"]: row["id"] for row in by_age(store)}
     [other] = [ids[name] for name in ids if OTHER in name]
     changes = {"name": "Melon", "version": "1.2.0", "description": "Karts."}
     store.entries.edit(other, changes)

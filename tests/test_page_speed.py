@@ -12,6 +12,7 @@ import pytest
 
 import catalogd
 from browser import add_files, report, see, until
+from example import by_age
 
 # Count what the page draws, from its first script on.
 COUNT = """{
@@ -147,7 +148,7 @@ def test_a_poll_goes_through_the_rows_of_a_long_queue_that_have_changed(
     anna: Any, store: catalogd.Store
 ) -> None:
     add_files(store, (f"Game {n}" for n in range(1000)))
-    ids = [row["id"] for row in store.entries.by_age()]
+    ids = [row["id"] for row in by_age(store)]
     store.queue.send_all(1, ids, None)
     item, other = (row["id"] for row in store.queue.items(1)[:2])
     report(store, item, 40)
