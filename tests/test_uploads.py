@@ -804,7 +804,7 @@ import catalogd, io, os, signal, sys
 data, folder, owner, call = sys.argv[1:]
 store = catalogd.Store(data)
 settings = catalogd.Settings(folders=(folder,), inbox=folder, keep_free=0)
-inbox = catalogd.Inbox(store.entries, settings, {})
+inbox = catalogd.Inbox(store.entries, settings, {}, catalogd.FileUses())
 upload = inbox.begin(1, "a.nsp", 1)["id"]
 def die(*given, **more):
     os.kill(os.getpid(), signal.SIGKILL)
