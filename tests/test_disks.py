@@ -359,6 +359,8 @@ def test_a_disk_that_is_mounted_again_at_once_is_read(
     """The table of mounts has the same line for it then."""
     [folder] = scanner.folders
     monkeypatch.setattr(scanner.disks._mount_table, "has_changed", lambda: True)
+    watcher = scanner.disks.watchers[folder]
+    monkeypatch.setattr(watcher, "is_mounted_otherwise", lambda: False)
     assert not scanner.disks.changed(False)
     scanner.state.problems[folder] = "It is offline."
     assert scanner.disks.changed(False) == [folder]
