@@ -6739,6 +6739,21 @@ class Served:
                 self.ranges = sorted([*apart, (start, stop)])
 
 
+class Fetched(Served):
+    """The bytes that one account fetches of a file. The log has a line once all have
+    left: whether the console installed them, nobody knows."""
+
+    def __init__(self, size: int, line: str) -> None:
+        super().__init__()
+        self.size, self.line = size, line
+
+    def add(self, start: int, stop: int) -> None:
+        super().add(start, stop)
+        if self.line and self.bytes == self.size:
+            log.info("%s", self.line)
+            self.line = ""
+
+
 MAX_PIECE_BYTES = 4 * 1024 * 1024  # that one call of sendfile sends
 MAX_READ_BYTES = 1024 * 1024  # that are read at once where there is no sendfile
 
@@ -8497,6 +8512,8 @@ class ConsoleCalls(Calls):
         super().__init__(web)
         # By queue item, since it got its address or the server was started.
         self.served: dict[str, Served] = collections.defaultdict(Served)
+        # By account, entry and size: what was asked for last.
+        self.fetched: dict[tuple[int, str, int], Fetched] = {}
         self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
         self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
 
@@ -8582,11 +8599,21 @@ class ConsoleCalls(Calls):
             name = bottle.request.path.rpartition("/")[2]
             return json_answer(b"", 301, Location=f"{name}/")
         *folder, name = place.split("/")
-        served = self.served[caller.item] if caller.item else None
         for entry in self.entries.on_console(age, caller.entry, name or "/"):
             if folder in ([], [entry["file_type"]], ["all"]):
-                return self.content(entry, served)
+                return self.content(entry, self._served(caller, entry))
         raise NotFound("There is no such file.")
+
+    def _served(self, caller: Caller, entry: Row) -> Served:
+        if caller.item:
+            return self.served[caller.item]
+        key = caller.account, entry["id"], entry["size"]
+        line = call_line(f"{caller.name}: fetched by the console.", 200)
+        served = self.fetched.pop(key, None) or Fetched(entry["size"], line)
+        self.fetched[key] = served
+        for oldest in list(self.fetched)[:-MAX_SERVED_ITEMS]:
+            self.fetched.pop(oldest, None)
+        return served
 
     def _folder_names(self, age: int, entry: str | None) -> dict[str, list[str]]:
         """Return the names in each folder: one folder for each file type, "all", and ""
@@ -10522,6 +10549,18 @@ const WORDS = {
   createAddressQuestion: name =>
     `Create a console address for ${name}? It lists what ${name} sees, and replaces ` +
     "an older one.",
+  menus: "Sphaira's and CyberFoil's own menus (experimental)",
+  menusLead:
+    "CyberFoil lists the library under Remote, Sphaira under Ownfoil: with covers, " +
+    "and with the updates and add-ons that the console lacks.",
+  menuFile: "Sphaira: the file /config/sphaira/ownfoil.ini on the card",
+  copyMenuFile: "Copy the file for Sphaira",
+  menuFields: ["Protocol", "Host", "Port", "Path"].map(name => `CyberFoil: ${name}`),
+  copyValue: name => `Copy ${name}`,
+  unlisted: count =>
+    count === "1"
+      ? "1 file has no title id and is in the folders only."
+      : `${count} files have no title id and are in the folders only.`,
   consoleAddress: "Console address",
   copyAddress: "Copy the address",
   createAddress: "Create address",
@@ -15266,6 +15305,7 @@ function renderConsoleAddress({token}) {
   return h.div(
     {class: "place", key: "address"},
     renderCode(WORDS.consoleAddress, consoleAddress(token), WORDS.copyAddress),
+    renderMenus(new URL(consoleAddress(token))),
     h.div(
       "row-actions",
       askingButton(WORDS.replace, WORDS.consoleAddress, WORDS.replaceQuestion, () =>
@@ -15273,6 +15313,31 @@ function renderConsoleAddress({token}) {
       ),
       endButton(WORDS.revoke, "dir", WORDS.consoleAddress, WORDS.revokeAddress),
     ),
+  );
+}
+
+const PACKAGES = ["nsp", "nsz", "xci", "xcz"]; // file types that consoles install
+
+/** What to type into the programs that have a menu for the library.
+ * @param {URL} address */
+function renderMenus({href, protocol, hostname, port, pathname}) {
+  const scheme = protocol.slice(0, -1);
+  const usual = scheme === "https" ? "443" : "80";
+  const values = [scheme, hostname, port || usual, pathname.slice(0, -1)];
+  const file = `[catalogd]\nname=catalogd\nlocal_address=${href}`;
+  const left = (state.entries || NO_ENTRIES).filter(
+    ({type, file_type: ending, base_id: base}) =>
+      type === "filepath" && PACKAGES.includes(ending || "") && !base,
+  );
+  return h.details(
+    {class: "menus", key: "menus"},
+    h.summary(null, WORDS.menus),
+    h.p("lead", WORDS.menusLead),
+    renderCode(WORDS.menuFile, file, WORDS.copyMenuFile),
+    WORDS.menuFields.map((name, n) =>
+      renderCode(name, values[n], WORDS.copyValue(name)),
+    ),
+    left.length > 0 && h.p("meta", WORDS.unlisted(formatNumber(left.length))),
   );
 }
 

@@ -1,10 +1,14 @@
 """The library in the menus of programs on a console: what CyberFoil and Sphaira ask,
 and how they read the answers, by their own rules."""
 
+import contextlib
+import http.client
 import json
 import random
 import re
+import threading
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +16,11 @@ import webtest
 import yyjson
 
 import catalogd
-from conftest import LONG_AGO, Library, short_and_long
+from conftest import LONG_AGO, Library, cost, short_and_long, wait_for
 from containers import JPEG, jpeg, png
 from example import by_age
 
+Serve = Callable[[catalogd.Web], str]
 GAME, OTHER, ORPHAN = "0100AA0000010000", "0100BB0000020000", "0100CC0000030000"
 UPDATE, ADD_ON = GAME[:-3] + "800", GAME[:-4] + "1001"
 ALONE, LONELY = "0100EE0000050800", ORPHAN[:-4] + "1007"
@@ -600,3 +605,124 @@ def test_no_mutated_query_is_an_error_of_the_server(menu: Menu, count: int) -> N
         body = {"query": "".join(tokens), "variables": variables}
         answer = menu.browser.post_json(f"{menu.base}/api/graphql", body, status=200)
         assert {*strict(answer.body)} in ({"data"}, {"errors"})
+
+
+# Files that are fetched, and large libraries
+
+
+def get(host: str, path: str, start: int, size: int | None = None) -> int:
+    """Read so many bytes of a file from a byte on, and close the connection. Return how
+    many there were."""
+    connection = http.client.HTTPConnection(host, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("GET", path, headers={"Range": f"bytes={start}-"})
+        answer = connection.getresponse()
+        assert answer.status == 206
+        return len(answer.read(size))
+
+
+def test_a_console_that_hangs_up_and_resumes_has_fetched_the_file_once(
+    token: str,
+    service: catalogd.Web,
+    serve: Serve,
+    library: Library,
+    scanner: catalogd.Scanner,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    size = 3_000_000
+    library.add("Large.nsp", b"0123456789" * (size // 10))
+    library.add("Other.nsp", b"0123456789" * 7)
+    scanner.scan()
+    caplog.set_level("INFO", "catalogd")
+    host = serve(service).removeprefix("http://")
+    threads = threading.active_count()
+    chance, at = random.Random(7), 0
+    while at < size:
+        at += get(host, f"/dir/{token}/Large.nsp", at, chance.randint(1, 200_000))
+    get(host, f"/dir/{token}/Large.nsp", 0)
+    get(host, f"/dir/{token}/Other.nsp", 5)
+
+    def lines() -> list[str]:
+        found = [line for line in caplog.messages if "fetched by the console" in line]
+        assert not [line for line in caplog.messages if token in line]
+        return found
+
+    wait_for(lines)
+    wait_for(lambda: threading.active_count() <= threads)
+    [line] = lines()
+    assert (
+        "GET /dir/.../Large.nsp from 127.0.0.1: anna: fetched by the console." in line
+    )
+    assert not [line for line in caplog.messages if re.search("installed|sent", line)]
+
+
+def test_what_was_fetched_of_a_thousand_files_is_remembered(
+    browser: webtest.TestApp,
+    token: str,
+    service: catalogd.Web,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_SERVED_ITEMS", 2)
+    for item in sections(browser, f"/dir/{token}")[:5]:
+        if item["url"].startswith("/"):
+            browser.get(f"/dir/{token}{item['url']}")
+    assert len(service.calls[catalogd.ConsoleCalls].fetched) == 2
+
+
+def add_titles(store: catalogd.Store, count: int) -> list[str]:
+    """Add games, every second with an update and every fifth with an add-on; a few have
+    these alone. Return the ids of the games."""
+    found, names = [], "é日𝄞\"'<&%+;#?\\ ([{"
+    for n in range(count):
+        base = f"0100{n + 1:08X}0000"
+        name = f"Game {names[n % len(names)]} {n}"
+        parts = [("", base, 0)] if n % 7 else []
+        parts += [(" Update", base[:-3] + "800", 65536 * v) for v in (1, 2) if n % 2]
+        parts += [(" DLC Hat", base[:-4] + "1001", 0)] if n % 5 == 0 else []
+        for word, id, version in parts:
+            path = f"/games/{name}{word} [{id}][v{version}].nsp"
+            file = catalogd.FoundFile(path, "/games", 9, 4, len(found), "v")
+            found.append((file, catalogd.FileContent(path, catalogd.name_facts(path))))
+    store.entries.add_files(found, listed=True)
+    return [id for n in range(count) if n % 7 for id in [f"0100{n + 1:08X}0000"]]
+
+
+def test_the_menu_over_three_hundred_titles(
+    browser: webtest.TestApp, store: catalogd.Store, key: str
+) -> None:
+    games = add_titles(store, 300)
+    basic(browser, key)
+    menu = Menu(browser, "/dir", size=96)
+    assert sorted(menu.show("All")) == games
+    names = menu.pages("All", "NAME DESC")
+    folded = [item["titledb"]["name"].casefold() for item in names]
+    assert folded == sorted(folded, reverse=True)
+    assert menu.show("All", "NAME DESC") == menu.show("All", "RELEASE_DATE DESC")
+    assert sorted(menu.show("All", "ADDED_AT DESC")) == games
+    menu.installed = dict.fromkeys(games[:40], 65536)
+    assert sorted(menu.show("New")) == games[40:]
+    assert len(menu.show("Updates")) == len(
+        [g for g in games[:40] if int(g[:12], 16) % 2 == 0]
+    )
+    missing = menu.show("DLC")
+    assert missing
+    menu.installed[missing[0]] = 0
+    assert sorted(menu.show("DLC")) == sorted(missing[1:])
+    menu.installed[games[40]] = 0
+    assert sorted(menu.show("New")) == games[41:]
+
+
+def test_a_page_costs_little_beside_the_list_of_all(
+    browser: webtest.TestApp, store: catalogd.Store, key: str
+) -> None:
+    """The titles are put together once for each version of the list."""
+    games = add_titles(store, 2000)
+    basic(browser, key)
+    menu = Menu(browser, "/dir")
+
+    def page() -> None:
+        more = {"page": 2, "pageSize": 24, "appIds": games[:1000]}
+        assert menu.ask(document("New"), **more)["apps"]["items"]
+
+    first = cost(page)
+    assert min(cost(page) for _ in range(5)) < first / 2

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+import urllib.parse
 from typing import Any
 
 import catalogd
@@ -318,20 +319,38 @@ def test_a_console_address_is_created_replaced_and_revoked_after_questions(
     anna.goto("#settings/devices")
     button(anna, "Create address").click()
     see(anna, "/dir/")
-    first = anna.locator("code").text_content()
+    first = anna.locator("code").first.text_content()
     assert anna.request.get(first).status == 200
     button(anna, "Replace").click()
     dialog = anna.get_by_role("dialog")
     see(dialog, "Programs on the console that use the old one stop finding the library")
     assert anna.request.get(first).status == 200
     button(dialog, "Replace").click()
-    until(lambda: anna.locator("code").text_content() != first)
+    until(lambda: anna.locator("code").first.text_content() != first)
     assert anna.request.get(first).status == 401
     button(anna, "Revoke Console address").click()
     see(dialog, "Programs on the console that use it stop finding the library")
     button(dialog, "Revoke").click()
     button(anna, "Create address").wait_for()
     assert store.addresses.browse_token(store.accounts.id_of("anna")) is None
+
+
+def test_what_to_type_into_programs_with_menus_is_offered(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    library.add("Plain.nsp")
+    library.add("Game [0100AA0000010000][v0].nsp")
+    scanner.scan()
+    store.addresses.set_browse_token(store.accounts.id_of("anna"), "secret")
+    anna.goto("#settings/devices")
+    anna.get_by_text("own menus (experimental)").click()
+    see(anna, "local_address=http://")
+    texts = anna.locator(".menus code").all_text_contents()
+    site = urllib.parse.urlsplit(texts[0].rpartition("=")[2])
+    assert texts[0].startswith("[catalogd]\nname=catalogd\nlocal_address=")
+    assert site.path == "/dir/secret/"
+    assert texts[1:] == ["http", site.hostname, str(site.port), "/dir/secret"]
+    see(anna, "1 file has no title id and is in the folders only.")
 
 
 def test_no_console_address_is_offered_before_the_old_one_is_known(
