@@ -9576,7 +9576,8 @@ dialog::backdrop { background: var(--veil); }
 .has { grid-area: has; display: grid; gap: .35rem; justify-items: start; }
 .has dl { grid-template-columns: minmax(0, 1fr); gap: .4rem; padding: 0; border: 0; }
 .has dl > div { display: grid; grid-template-columns: 6rem minmax(0, 1fr); }
-.has dt { line-height: 1.4rem; align-self: baseline; }
+.has dl > div:has(select) { align-items: center; }
+.has dt { line-height: 1.4rem; }
 .has dd::first-letter { text-transform: uppercase; }
 .has .plain { margin-inline-start: -.7rem; }
 .facts-head .description { grid-area: about; }
@@ -13490,6 +13491,7 @@ function renderOpenTitle(title) {
  * @param {Title} title */
 function titleFacts(title) {
   const {id, parts, size} = title;
+  const isKnown = state.account.admin && state.ages;
   const ids = new Set(parts.map(part => part.id));
   const own = state.sent.filter(({entry}) => ids.has(entry)); // the last one last
   const last = new Map(own.map(delivery => [delivery.device, delivery]));
@@ -13502,7 +13504,7 @@ function titleFacts(title) {
     ["contents", joinFacts([countParts(parts.filter(isCurrent)), sizeOf({size})])],
     ["added", formatAge(parts[0].created_at)],
     ["sent", sent.length ? sent.reverse() : WORDS.notSentYet],
-    ...(state.account.admin ? [["age", renderAgeMenu([title], ageOf(id))]] : []),
+    ...(isKnown ? [["age", renderAgeMenu([title], ageOf(id))]] : []),
   ];
 }
 
