@@ -3936,11 +3936,8 @@ class Clients:
     def running(self) -> dict[str, str | None]:
         """Return the items that clients send now, each with its client's key."""
         sql = "SELECT id, status, key FROM queue WHERE is_open AND status != 'pending'"
-        return {
-            row["id"]: row["key"]
-            for row in self.database.rows(sql)
-            if self.progress.is_running(row["id"], row["status"])
-        }
+        items = self.progress.current(self.database.rows(sql))
+        return {row["id"]: row["key"] for row in items if row["status"] != "pending"}
 
     def drop_old(self) -> None:
         """Forget the reports on items that have ended, or were dropped, of clients that
