@@ -11102,11 +11102,13 @@ function draw() {
   drawing = false;
   const focused = /** @type {HTMLElement} */ (document.activeElement || document.body);
   const before = focusable();
+  /** @type {HTMLElement | null} */
+  const part = focused.closest("section, dialog, main");
   patch(document.getElementById("app"), vnodes(renderPage()));
   if (focused !== document.activeElement && focused.isConnected) focused.focus();
   for (const dialog of document.getElementsByTagName("dialog"))
     if (!dialog.open) dialog.showModal();
-  keepFocus(focused, before);
+  keepFocus(focused, before, part);
   document.title = visible(documentTitle());
   makeRoomForBar();
   placeTitles();
@@ -11127,11 +11129,12 @@ function focusable() {
 }
 
 /** A form that opens takes the focus, and gives it back. So does the next step of one.
- * When any other node goes, its neighbour gets the focus, if there is one that does the
- * same.
+ * When any other node goes, the focus goes to the next one in its part of the page that
+ * does the same, or else to the heading of that part.
  * @param {HTMLElement} focused before the page was drawn
- * @param {HTMLElement[]} before what could have the focus then */
-function keepFocus(focused, before) {
+ * @param {HTMLElement[]} before what could have the focus then
+ * @param {HTMLElement | null} part that held it */
+function keepFocus(focused, before, part) {
   const now = focusable();
   const field = now.find(node => node.autofocus && !opened.has(node));
   if (field) {
@@ -11145,14 +11148,25 @@ function keepFocus(focused, before) {
       ...before.slice(at + 1),
       ...before.slice(0, Math.max(at, 0)).reverse(),
     ];
-    const left = near.filter(node => now.includes(node));
+    const left = near.filter(node => now.includes(node) && part?.contains(node));
     const same = left.find(node => keyOf(node) && keyOf(node) === keyOf(focused));
     const back =
       focused.closest("form") &&
       now.find(node => node === formOpener.node || nameOf(node) === formOpener.name);
-    const next = asked || back || same || left[0] || document.querySelector("main");
+    const next = asked || back || same || headingOf(part);
     next?.focus({preventScroll: true});
   }
+}
+
+/** The heading of a part of the page, or of its main part where that one is gone.
+ * @param {HTMLElement | null} part
+ * @returns {HTMLElement | null} */
+function headingOf(part) {
+  const place = part?.isConnected ? part : document.querySelector("main");
+  /** @type {HTMLElement | null | undefined} */
+  const heading = place?.querySelector("h1, h2");
+  if (heading) heading.tabIndex = -1;
+  return heading || place;
 }
 
 /** Whether a node is where Tab begins in the open step of a form. */

@@ -23,7 +23,9 @@ from browser import (
     focused,
     line_of,
     press_until,
+    report,
     see,
+    sending,
     show,
     sign_in,
     until,
@@ -275,7 +277,8 @@ def test_the_focus_goes_to_a_form_that_opens_and_to_a_neighbour_of_what_goes(
     anna.goto("#queue")
     for name, then in {
         "Cancel First": "Cancel Second",
-        "Clear finished": "Cancel Second",
+        "Clear finished": "Queue",
+        "Cancel Second": "Queue",
     }.items():
         button(anna, name).focus()
         anna.keyboard.press("Enter")
@@ -283,6 +286,21 @@ def test_the_focus_goes_to_a_form_that_opens_and_to_a_neighbour_of_what_goes(
 
 
 IS_FOCUSED = "node => node === document.activeElement"
+
+
+def test_the_focus_goes_to_the_heading_of_a_list_without_another_such_row(
+    anna: Any, store: catalogd.Store
+) -> None:
+    """Neither to another button, nor to one of a toast."""
+    report(store, sending(store, "Sent"), 100, status="completed")
+    report(store, sending(store, "Broken"), 40, status="failed")
+    store.queue.send(1, add(store, "Waiting"))
+    anna.goto("#queue")
+    anna.evaluate("toast('Done.', false, {label: 'Undo', act: () => {}})")
+    button(anna, "Undo").wait_for()
+    button(anna, "Retry Broken").focus()
+    anna.keyboard.press("Enter")
+    until(lambda: focused(anna) == "Finished")
 
 
 def test_the_focus_stays_when_an_item_above_it_goes(
