@@ -154,6 +154,7 @@ def test_a_poll_goes_through_the_rows_of_a_long_queue_that_have_changed(
     report(store, item, 40)
     anna.goto("#queue")
     see(anna, "40 %")
+    until(lambda: anna.evaluate("Boolean(state.entries)"))  # whose covers the rows have
     anna.evaluate(NOTE_ROWS)
     report(store, item, 50)
     see(anna, "50 %")
