@@ -2017,7 +2017,7 @@ class Sender:
         if problem is None:
             self._complete(item, "", done, file.began or time.monotonic())
         elif isinstance(problem, TargetOffline):
-            self._release(item)
+            self._release(item, problem)
         else:
             self.failures += isinstance(problem, Failed)
             self._fail(item, "", problem)
@@ -2058,9 +2058,9 @@ class Sender:
             transfer.run()
             size = transfer.progress.size or transfer.progress.done
             self._complete(item, transfer.download.name, size, began)
-        except TargetOffline:
+        except TargetOffline as problem:
             self._put_back.add(item.queue_item_id)
-            self._release(item, transfer.progress)
+            self._release(item, problem, transfer.progress)
             raise
         except (Cancelled, Failed) as problem:
             self.failures += isinstance(problem, Failed)
@@ -2110,10 +2110,12 @@ class Sender:
         kept = progress if progress and self.target.reads_back else nothing
         return {"progress_percent": kept.percent(), "bytes_transferred": kept.done}
 
-    def _release(self, item: Item, progress: Progress | None = None) -> None:
+    def _release(
+        self, item: Item, why: TargetOffline, progress: Progress | None = None
+    ) -> None:
         """Put the item back into the queue: until then it counts as being sent."""
         self._report_at_last(item, release=True, **self._kept(progress))
-        self.screen.say(f"{item.entry_name}: put back into the queue.")
+        self.screen.say(f"{item.entry_name}: put back into the queue: {why}")
 
     def _release_now(self, item: Item, progress: Progress | None = None) -> None:
         """Put the item back when the program ends. The server does so after a while."""

@@ -846,14 +846,16 @@ def test_a_console_that_always_ends_the_transfer_fails_the_item_but_not_the_next
 
 @pytest.mark.parametrize("folder", ["/", "/install:"])
 def test_a_console_that_is_switched_off_in_mid_transfer_puts_the_item_back(
-    home: Home, console: FTPConsole, folder: str
+    home: Home, console: FTPConsole, folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (console.folder / "install:").mkdir()
     item = home.queue("game.nsp", GAME)
     sender = home.sender(console.url(folder))
     when_sent(sender, 500_000, console.close)
-    with pytest.raises(send_to_switch.TargetOffline):
+    with pytest.raises(send_to_switch.TargetOffline) as error:
         sender.send_next()
+    why = f"put back into the queue: {error.value}\n"
+    assert capsys.readouterr().out.endswith(why)
     row = home.item(item)
     assert row["status"] == "pending"
     assert (row["bytes"] > 0) == (row["percent"] > 0) == (folder == "/")
