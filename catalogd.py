@@ -3169,7 +3169,10 @@ class Accounts:
     def keys(self, account: int | None = None) -> list[Row]:
         """Return the keys of one account or of all, with their uses, but not those of
         devices that this server serves, which nobody has."""
-        return [key for key in self.all_keys(account) if not key.pop("address")]
+        keys = [key for key in self.all_keys(account) if not key.pop("address")]
+        for key in keys:
+            del key["age"]  # that of its account, which devices tell
+        return keys
 
     def all_keys(self, account: int | None = None) -> list[Row]:
         sql = (
