@@ -1960,6 +1960,7 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
     FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
+COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
 LIST = f"""
 SELECT CAST(group_concat(entry_json) AS BLOB) FROM (
@@ -2120,7 +2121,9 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
         for old, new in pairs
         if old.get("title") not in (None, new["title"]) and new["title"] != new["id"]
     ]
-    db.executemany(MOVE_AGE, moves)
+    if moves:
+        db.executemany(MOVE_AGE, moves)
+        db.execute(COUNT_AGES)
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -3460,7 +3463,7 @@ class Entries:
                 db.execute(
                     f"INSERT INTO ages SELECT DISTINCT value, :age FROM ({sql})", values
                 )
-            db.execute("UPDATE counters SET value = value + 1 WHERE name = 'ages'")
+            db.execute(COUNT_AGES)
 
     # Files
 

@@ -388,7 +388,9 @@ def test_a_new_part_of_a_title_has_its_age(world: World, library: Library) -> No
 def test_an_age_goes_along_when_an_entry_gets_an_id(world: World) -> None:
     entries, hushed = world.store.entries, world.ids["Hushed"]
     entries.set_ages([hushed], 7)
+    version = entries.ages_version()
     entries.edit(hushed, {"base_id": "0100AAAADDDD0000", "kind": "base"})
+    assert entries.ages_version() > version  # open pages of admins follow
     assert "Hushed" in seen_names(world)
     assert entries.ages()["0100AAAADDDD0000"] == 7
     entries.edit(hushed, {"base_id": "0100CCCCDDDD0000"})  # which others have
