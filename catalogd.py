@@ -5457,7 +5457,8 @@ class Inbox:
         if not self.path or folder != self.folder:
             return
         with contextlib.suppress(Problem), self._open() as inbox, self._lock:
-            rows = self.uploads.all()
+            # An empty folder may be the mount point of a disk that is away.
+            rows = self.uploads.all() if os.listdir(self.path) else []
             for row in [row for row in rows if row["id"] not in self._running]:
                 self._free_name(inbox, row)
                 if not inbox.stat(PART.format(row["id"])):

@@ -180,10 +180,9 @@ def test_a_disk_that_dies_while_it_is_read_is_told_and_its_item_waits(
             served.disk.die(how)
             goes_on.set()
             wait_for(lambda: served.faults() == [folder])
-        status = served.status()
-        assert [row["state"] for row in status["folders"]] == ["offline", "online"]
-        queue = status["queue"]
-        assert (queue["pending"], queue["processing"]) == (1, 0)
+        folders = served.status()["folders"]
+        assert [row["state"] for row in folders] == ["offline", "online"]
+        wait_for(lambda: served.status()["queue"]["pending"] == 1)
         told = f"{folder} {'is offline' if how == 'fails' else how}"
         assert told in served.check()
         wait_for(lambda: any(told in text for *_, text in Receiver.calls))

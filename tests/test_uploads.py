@@ -792,6 +792,17 @@ def test_a_running_upload_is_left_alone_when_the_inbox_is_tidied(
     assert "a.nsp" in names(folder)
 
 
+def test_an_upload_waits_while_the_inbox_is_an_empty_mount_point(
+    killed: str, inbox: catalogd.Inbox, library: Library, folder: pathlib.Path
+) -> None:
+    disk = folder.rename(folder.with_name("disk"))
+    folder.mkdir()
+    inbox.tidy(str(library.folder))
+    folder.rmdir()
+    disk.rename(folder)
+    assert [row["id"] for row in inbox.unfinished()] == [killed]
+
+
 def test_an_inbox_that_is_away_is_not_tidied(
     inbox: catalogd.Inbox, library: Library, folder: pathlib.Path
 ) -> None:
