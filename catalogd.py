@@ -6584,7 +6584,13 @@ class Health(Faults):
         file = found["last"] if isinstance(found["last"], ServedFile) else None
         made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
         return {
-            "folders": [{**row, **room[row["path"]]} for row in scan.pop("folders")],
+            "folders": [
+                # An empty mount point is on another disk than the one that is away.
+                row
+                | room[row["path"]]
+                | (NO_SPACE if row["state"] == "offline" else {})
+                for row in scan.pop("folders")
+            ],
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},

@@ -68,6 +68,18 @@ def test_every_key_gets_version_entries_and_the_queue_of_its_own_account(
     browser.get("/api/status", status=401)
 
 
+def test_an_empty_mount_point_tells_nothing_of_the_disk_that_it_is_on(
+    browser: webtest.TestApp, scanner: catalogd.Scanner, library: Library, key: str
+) -> None:
+    path = library.add("a.nsp")
+    scanner.scan()
+    assert status_of(browser, key)["folders"][0]["free"]
+    pathlib.Path(path).unlink()
+    scanner.scan()
+    [folder] = status_of(browser, key)["folders"]
+    assert (folder["state"], folder["free"], folder["used"]) == ("offline", None, None)
+
+
 def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
     browser: webtest.TestApp,
     service: catalogd.Web,
