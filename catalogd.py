@@ -9669,6 +9669,8 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .found .note { flex-basis: 100%; }
 .place { display: grid; gap: .75rem; min-width: 0; }
 .place:empty { display: none; }
+.menus summary { padding-block: .6rem; cursor: pointer; }
+.menus > * + * { margin-top: .6rem; }
 .choices { display: flex; flex-wrap: wrap; gap: .5rem; }
 .kind, .way {
   display: grid; grid-template-columns: repeat(auto-fit, minmax(min(14rem, 100%), 1fr));

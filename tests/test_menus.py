@@ -34,7 +34,7 @@ FILES = {
     COVER.replace(".png", ".xci"): b"other",
     f"Lonely DLC Pears [{LONELY}][v0].nsp": b"add-on of no game",
     "Without id.nsp": b"without id",
-    "Notes.txt": b"no package",
+    "Homebrew.nro": b"no package",
     b"broken \xff [0100DD0000040000][v0].nsp".decode(errors="surrogateescape"): b"x",
     f"Alone Update [{ALONE}][v196608].nsp": b"update of no game",
 }
