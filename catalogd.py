@@ -102,7 +102,7 @@ try:
 except ModuleNotFoundError as error:
     packages = ["bottle", "waitress", "platformdirs"]
     install = f"{sys.executable} -m pip install {' '.join(packages)}"
-    if sys.prefix == sys.base_prefix and os.path.exists("/etc/debian_version"):
+    if sys.prefix == "/usr" and os.path.exists("/etc/debian_version"):
         install = f"sudo apt install python3-{' python3-'.join(packages)}"
     raise SystemExit(
         f"catalogd: the package {error.name} is missing. Run 'uv run catalogd.py' or"

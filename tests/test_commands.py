@@ -225,22 +225,30 @@ def test_without_a_package_one_line_tells_what_helps(
 
 
 @pytest.mark.parametrize(
-    ("in_venv", "is_debian", "advice"),
+    ("prefix", "is_debian", "advice"),
     [
-        (True, True, f"{sys.executable} -m pip install bottle waitress platformdirs"),
-        (False, False, f"{sys.executable} -m pip install bottle waitress platformdirs"),
         (
+            "/home/a/venv",
+            True,
+            f"{sys.executable} -m pip install bottle waitress platformdirs",
+        ),
+        (
+            "/usr",
             False,
+            f"{sys.executable} -m pip install bottle waitress platformdirs",
+        ),
+        (
+            "/usr",
             True,
             "apt install python3-bottle python3-waitress python3-platformdirs",
         ),
     ],
 )
 def test_what_installs_a_package_fits_the_system(
-    monkeypatch: pytest.MonkeyPatch, in_venv: bool, is_debian: bool, advice: str
+    monkeypatch: pytest.MonkeyPatch, prefix: str, is_debian: bool, advice: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "waitress.server", None)
-    monkeypatch.setattr(sys, "base_prefix", "/usr" if in_venv else sys.prefix)
+    monkeypatch.setattr(sys, "prefix", prefix)
     monkeypatch.setattr(os.path, "exists", lambda path: is_debian)
     with pytest.raises(SystemExit) as end:
         runpy.run_path(PROGRAM, run_name="__main__")
