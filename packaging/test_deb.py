@@ -70,7 +70,7 @@ class Machine:
         """Return the first true value of `what()`. Where it does not come, the error
         has the last lines of the console."""
         try:
-            return wait_for(lambda: self.is_up() and what())
+            return wait_for(lambda: self.is_up() and what(), 300)
         except AssertionError as error:
             lines = self.console.read_text(errors="replace").splitlines()
             error.add_note("\n".join(["The console's last lines:", *lines[-20:]]))
@@ -334,7 +334,7 @@ def test_the_service_sends_to_a_console(machine: Machine, page: Page) -> None:
     run_console = ["python3", "/srv/ftpsrv.py", "/srv/console", "5000"]
     machine.run("mkdir", "/srv/console")
     machine.run("systemd-run", "--unit=console", *run_console)
-    assert page.call("/web/consoles")["consoles"] == [], "there is no network"
+    assert page.call("/web/consoles", {})["consoles"] == [], "there is no network"
     console = {"name": "Attic", "target": "ftp://127.0.0.1:5000/"}
     page.call("/web/devices", console)
     page.send("s", "Attic")
