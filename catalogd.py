@@ -16085,8 +16085,10 @@ MANIFEST = r"""{
 """
 
 COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$", re.MULTILINE)
-# Browsers get the script without its comments, and with the line numbers of JS.
+# Browsers get the script without its comments and indentation, and with the line
+# numbers of JS. No text in it spans lines.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
+SCRIPT = re.sub("(?m)^ +", "", SCRIPT)
 SCRIPT = SCRIPT.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(SENTENCES)}")
 ASSETS = {
     "": ("text/html; charset=utf-8", HTML.encode()),
