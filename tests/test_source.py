@@ -229,9 +229,3 @@ def test_the_threads_of_a_route_are_what_was_decided() -> None:
     routes = {(rule.method, rule.path, rule.runs) for rule in catalogd.ROUTES}
     assert decided <= routes
     assert {(method, runs) for method, _, runs in routes - decided} == others
-
-
-def test_no_text_of_the_script_spans_lines() -> None:
-    """Its indentation is not served."""
-    assert not [line for line in catalogd.JS.splitlines() if line.count("`") % 2]
-    assert catalogd.SCRIPT.count("\n") == catalogd.JS.count("\n")
