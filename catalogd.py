@@ -14136,7 +14136,8 @@ function renderSendingItem(item) {
  * @param {boolean} maySink */
 function lazyWaitingItem(item, mayRise, maySink) {
   const facts = JSON.stringify([item, mayRise, maySink, otherDevices(item)]);
-  const from = [facts, mayChange(item), findTitle(item.entry), state.busy];
+  const {busy, brokenIcons} = state;
+  const from = [facts, mayChange(item), findTitle(item.entry), busy, brokenIcons];
   return lazy(item.id, from, () => renderWaitingItem(item, mayRise, maySink));
 }
 
