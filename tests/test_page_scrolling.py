@@ -15,6 +15,7 @@ from browser import (
     report,
     see,
     sign_in,
+    until,
 )
 from conftest import Visit
 
@@ -77,6 +78,7 @@ def test_scrolling_draws_what_comes_in_sight_once_and_nothing_when_it_rests(
     sign_in(page, store, site, "anna")
     page.goto(address)
     see(page, "Game")
+    until(lambda: page.evaluate("Boolean(state.entries)"))  # whose covers the rows have
     done = page.evaluate(SCROLL, 7)
     assert done["steps"] > 100, "the list is longer than the screen"
     assert (done["moved"], done["drawsAtRest"]) == ([], 0)
