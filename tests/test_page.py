@@ -275,6 +275,7 @@ def test_the_focus_goes_to_a_form_that_opens_and_to_a_neighbour_of_what_goes(
     for name in ("First", "Second"):
         store.queue.send(1, add(store, name))
     anna.goto("#queue")
+    button(anna, "Cancel Second").wait_for()  # a poll may have seen the first one alone
     for name, then in {
         "Cancel First": "Cancel Second",
         "Clear finished": "Queue",
