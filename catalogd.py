@@ -3616,10 +3616,13 @@ class LibraryFolders:
 
     def offline_disks(self) -> list[Row]:
         """Return of each file system that is offline: its library folder, how many
-        entries wait for it since when, and the first and last of their paths."""
+        entries wait for it since when, the first and last of their paths, and whether
+        others on it are here."""
         return self.database.rows(
             "SELECT folder, count(*) AS entries, min(gone_at) AS since,"
-            " min(source) AS first, max(source) AS last FROM entries"
+            " min(source) AS first, max(source) AS last,"
+            " (folder, volume) IN (SELECT folder, volume FROM entries"
+            " WHERE state = 'here') AS has_others FROM entries"
             " WHERE state = 'offline' GROUP BY folder, volume"
         )
 
@@ -5570,6 +5573,7 @@ class Watcher:
             self.start()
             self.add(os.path.dirname(self.folder))
             self._is_awaiting = self.is_watching()
+        self._mounts = {}  # a disk that is back at once has the same line in the table
 
     def start(self) -> None:
         """Watch the folder, if that is possible: each that is given to `add`."""
@@ -6103,9 +6107,7 @@ class Disks:
             found.add(self.inbox.path)
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
-            # A disk that is back at once has the same line in the table.
-            is_away = folder in self.state.problems
-            if has_mounted and (is_away or watcher.is_mounted_otherwise()):
+            if has_mounted and watcher.is_mounted_otherwise():
                 found.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
                 settled = functools.partial(self.growing.settled, folder)
@@ -6202,7 +6204,9 @@ class Scanner:
         """Return what is told of disks, or folders, below library folders, by path."""
         told = {}
         for row in self.entries.folders.offline_disks():
-            ends = os.path.dirname(row["first"]), os.path.dirname(row["last"])
+            ends = [row["first"], row["last"]]
+            if not row["has_others"]:  # all of the disk is away, not only a file
+                ends = [os.path.dirname(path) for path in ends]
             path = os.path.commonpath(ends)
             if row["folder"] not in self.state.problems:
                 told[path] = say("disk_offline", path, row["since"], row["entries"])

@@ -358,12 +358,19 @@ def test_a_disk_that_is_mounted_again_at_once_is_read(
 ) -> None:
     """The table of mounts has the same line for it then."""
     [folder] = scanner.folders
-    monkeypatch.setattr(scanner.disks._mount_table, "has_changed", lambda: True)
     watcher = scanner.disks.watchers[folder]
-    monkeypatch.setattr(watcher, "is_mounted_otherwise", lambda: False)
-    assert not scanner.disks.changed(False)
-    scanner.state.problems[folder] = "It is offline."
-    assert scanner.disks.changed(False) == [folder]
+    monkeypatch.setattr(scanner.disks._mount_table, "has_changed", lambda: True)
+    watcher.start()
+    try:
+        assert not scanner.disks.changed(False), "another disk was mounted"
+        with broken("a.nsp", "b.nsp", "c.nsp"):
+            with pytest.raises(OSError, match="Input/output"):
+                download(scanner, games[0])
+            assert {*look(scanner).values()} == {"offline"}
+        assert scanner.disks.changed(False) == [folder]
+        assert {*look(scanner).values()} == {"here"}
+    finally:
+        watcher.stop()
 
 
 def test_an_item_whose_disk_died_while_it_was_sent_waits(
