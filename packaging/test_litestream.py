@@ -132,7 +132,7 @@ def test_a_standby_has_what_was_acknowledged_two_seconds_before_a_crash(
     for number in range(kills):
         with machine:
             writes = kill_both(machine, replica)
-        assert len(writes) > 20
+        assert any(write.time > MAX_LOSS_SECONDS for write in writes)
         machine = new_machine(tmp_path / str(number + 1))
         Litestream(machine, replica).restore()
         with machine:
