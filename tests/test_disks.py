@@ -11,6 +11,7 @@ import fcntl
 import io
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import threading
@@ -70,7 +71,8 @@ class Machine:
         :param megabytes: of each disk, if not the fewest."""
         self.system, self.library, self.records = FILE_SYSTEMS[kind], library, records
         self.megabytes = megabytes or self.system.megabytes
-        first = 300 + 2 * (os.getpid() % 500)  # no other test has these
+        # Neither another test has these, nor one that was killed.
+        first = random.randrange(300, 60_000, 2)
         self.slots = [f"/dev/loop{number}" for number in (first, first + 1)]
         self.stack = contextlib.ExitStack()
         self.control(ADD_LOOP)
