@@ -5,6 +5,7 @@ import ipaddress
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -480,6 +481,16 @@ def test_keys_that_two_clients_get_at_once_are_both_good(
     assert sorted(accounts._lent.values()) == ["a", "b"]
 
 
+def peak_memory(consoles: catalogd.Consoles) -> int:
+    """Return the most kB that the client took, or 0 if it has ended just now."""
+    for process in processes(consoles):
+        with contextlib.suppress(OSError):
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            if found := re.search(r"VmHWM:\s*([0-9]+) kB", status):
+                return int(found[1])
+    return 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
 @pytest.mark.parametrize(
     "block", [b"220-x\r\n" * 8000, b"x" * 64000, b"\n" * 64000, b""]
@@ -499,15 +510,14 @@ def test_a_client_takes_at_most_60_mb(
         device = add(home, url if block else console.url())
         item = home.queue("Star Garden.nsp", os.urandom(20_000_000))
         consoles.update()
-        wait_for(lambda: state_of(home, device))
+        peaks: list[int] = []
+        wait_for(lambda: peaks.append(peak_memory(consoles)) or state_of(home, device))
         if not block:
             wait_for(lambda: home.item(item)["status"] == "completed")
             socket.create_connection(server.getsockname()[:2]).close()
-        [process] = processes(consoles)
-        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        peaks.append(peak_memory(consoles))
         thread.join()
-    [most] = [line for line in status.splitlines() if line.startswith("VmHWM")]
-    assert int(most.split()[1]) < 60_000
+    assert 0 < max(peaks) < 60_000
 
 
 def test_a_client_that_ends_is_started_again_with_longer_pauses(
