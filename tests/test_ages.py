@@ -291,6 +291,14 @@ def test_an_etag_of_another_account_gives_no_304(path: str, world: World) -> Non
         assert {"queue", "devices", "scan", "sent", "entries"} < {*answer.json}
 
 
+def test_an_etag_of_another_adult_hides_nothing(world: World) -> None:
+    world.store.accounts.add("ben", catalogd.hash_password(PASSWORD))
+    tag = world.app("session", "anna").get("/web/changes").headers["ETag"]
+    ben = world.app("session", "ben")
+    told = ben.get("/web/changes", headers={"If-None-Match": tag}).json
+    assert {"queue", "devices", "scan", "sent", "entries"} < {*told}
+
+
 def test_more_that_is_hidden_changes_no_answer(world: World, library: Library) -> None:
     reading = [
         rule
