@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["bottle>=0.12.23", "waitress>=2.1.2,<4", "platformdirs>=2.6"]
+# dependencies = [
+#     "bottle>=0.12.23", "waitress>=2.1.2,<4", "platformdirs>=2.6", "segno>=1.4.1",
+# ]
 # ///
 """catalogd: a home game library for the LAN, with a send queue, in one file.
 
@@ -67,6 +69,7 @@ import stat
 import struct
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -75,6 +78,7 @@ import urllib.parse
 import urllib.request
 import weakref
 import webbrowser
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -86,9 +90,8 @@ if __name__ == "__main__":  # until `main`, Ctrl-C has nothing to end but the pr
 for name, mode in {"stdin": "r", "stdout": "w", "stderr": "w"}.items():
     # One that the caller has closed, as by ">&-". Other files would get its number,
     # and bottle 0.12 cannot be imported without.
-    setattr(
-        sys, name, getattr(sys, name) or os.fdopen(os.open(os.devnull, os.O_RDWR), mode)
-    )
+    stream = getattr(sys, name) or os.fdopen(os.open(os.devnull, os.O_RDWR), mode)
+    setattr(sys, name, stream)
 try:
     import bottle
     import platformdirs
@@ -109,14 +112,15 @@ except ModuleNotFoundError as error:
         f" 'pipx run ./catalogd.py', or first: {install}"
     ) from None
 
-__version__ = "0.2.0"
-RELEASED = "2026-11-22"  # a clock that tells an earlier day is wrong
+__version__ = "0.3.0"
+RELEASED = "2026-11-23"  # a clock that tells an earlier day is wrong
+RELEASES = ""  # address of the page with the releases, once there is one
 
 log = logging.getLogger("catalogd")
 
 
 # Settings ---------------------------------------------------------------------
-# Each field is an option. The INI file, its example and its checks come from here.
+# EXAMPLE has the options with their defaults and meanings, Settings their checks.
 # It may use the standard library, and reads the INI file alone.
 
 
@@ -133,13 +137,6 @@ PROGRAM = program_name(sys.argv[0])
 
 
 # Settings: parsers of options ---
-
-
-def option(section: str, default: Any, help: str, parse: Any = str) -> Any:
-    """Return a field of Settings. `parse` converts the INI file's text: the message of
-    its ValueError continues a sentence that begins with the text."""
-    metadata = {"section": section, "help": help, "parse": parse}
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
@@ -170,8 +167,7 @@ def folder_list(text: str) -> tuple[str, ...]:
 def folder_path(text: str) -> str:
     """Return "" or a whole path. :raises ValueError: it depends on who starts it."""
     if text and not (os.path.isabs(text) or os.path.splitdrive(text)[0]):
-        hint = "needs a whole path, without quotes, such as /srv/games"
-        raise ValueError(hint, text)
+        raise ValueError("needs a whole path, without quotes, such as /srv/games", text)
     return text
 
 
@@ -250,113 +246,108 @@ def matching(pattern: str, kind: str) -> Callable[[str], str]:
 # Settings: options and the INI file ---
 
 
-library_option = functools.partial(option, "library")
-server_option = functools.partial(option, "server")
-queue_option = functools.partial(option, "queue")
-backup_option = functools.partial(option, "backup")
+EXAMPLE = """\
+# Settings of catalogd. Each option is shown with its default.
+
+[library]
+# Library folders, one on each line, indented.
+folders =
+# Extensions of the files that are listed.
+extensions = nsp nsz xci xcz nro
+# Seconds between scans of folders that cannot be watched.
+scan_interval = 60
+# Seconds without a change after which a file that is being copied is listed.
+settle = 2
+# Days that a deleted file is remembered, in case it comes back.
+forget_after = 30
+# Folder, in one of them, to add files to from the page.
+inbox =
+# Who may: admins, or everyone.
+inbox_for = admins
+# Gigabytes that added files leave free.
+keep_free = 1
+
+[server]
+# Address to listen on; empty for all interfaces.
+host =
+# TCP port to listen on.
+port = 6069
+# Public address of the service, such as https://example.org/games, where a
+# reverse proxy gives it another address than clients connect to.
+base_url =
+# IP address of the reverse proxy whose X-Forwarded-* headers are trusted.
+trusted_proxy =
+# Internal location, such as /catalogd-files, from which nginx sends the files
+# itself (X-Accel-Redirect). Needs trusted_proxy.
+accel_redirect =
+# Worker threads that answer calls.
+threads = 4
+# Connections that may be open at once.
+connections = 1000
+# Seconds without traffic after which a connection is closed, for example
+# because the client stopped reading. It can resume with a new connection.
+timeout = 120
+
+[queue]
+# Seconds without a report after which an item in processing is pending again.
+stale_after = 300
+# The entry_source of a file in the queue: its path on the server, or the url
+# to download it, for clients that fetch entry_source themselves.
+sources = path
+# Addresses, such as https://ntfy.sh/my-topic, one on each line, that are told
+# when items were sent, have failed, or have waited an hour for a device, and
+# when something is wrong with the service.
+notify =
+
+[backup]
+# Folder for the copies of the database, such as one on a second disk. It must
+# exist. By default they are in the folder backups beside the database.
+folder =
+# Copies of the database that are kept, one of each night; 0 for none.
+copies = 7
+"""
+DEFAULTS = configparser.ConfigParser(interpolation=None, default_section="")
+DEFAULTS.read_string(EXAMPLE)
+PERIOD = number(float, 1, 30 * 86400)
+LOCATION = matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files")
+
+
+def option(section: str, key: str, parse: Callable[[str], Any] = str) -> Any:
+    """Return a field of Settings, with the default that EXAMPLE has. `parse` converts
+    the INI file's text: the message of its ValueError continues a sentence that begins
+    with the text."""
+    metadata = {"name": (section, key), "parse": parse}
+    return dataclasses.field(default=parse(DEFAULTS[section][key]), metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The options of the INI file, checked. Times are in seconds, `forget_after` is
-    in days."""
+    """The options of the INI file, checked. EXAMPLE tells what they mean. Times are in
+    seconds, `forget_after` is in days."""
 
-    folders: tuple[str, ...] = library_option(
-        (), "Library folders, one on each line, indented.", folder_list
+    folders: tuple[str, ...] = option("library", "folders", folder_list)
+    extensions: tuple[str, ...] = option("library", "extensions", extensions)
+    scan_interval: float = option("library", "scan_interval", PERIOD)
+    settle: float = option("library", "settle", number(float, 0, 86400))
+    forget_after: float = option("library", "forget_after", number(float, 0, 36500))
+    inbox: str = option("library", "inbox", folder_path)
+    inbox_for: str = option(
+        "library", "inbox_for", matching("admins|everyone", "one of admins, everyone")
     )
-    extensions: tuple[str, ...] = library_option(
-        ("nsp", "nsz", "xci", "xcz", "nro"),
-        "Extensions of the files that are listed.",
-        extensions,
-    )
-    scan_interval: float = library_option(
-        60.0,
-        "Seconds between scans of folders that cannot be watched.",
-        number(float, 1, 30 * 86400),
-    )
-    settle: float = library_option(
-        2.0,
-        "Seconds without a change after which a file that is being copied is listed.",
-        number(float, 0, 86400),
-    )
-    forget_after: float = library_option(
-        30.0,
-        "Days that a deleted file is remembered, in case it comes back.",
-        number(float, 0, 36500),
-    )
-    inbox: str = library_option(
-        "", "Folder, in one of them, to add files to from the page.", folder_path
-    )
-    inbox_for: str = library_option(
-        "admins",
-        "Who may: admins, or everyone.",
-        matching("admins|everyone", "one of admins, everyone"),
-    )
-    keep_free: float = library_option(
-        1.0, "Gigabytes that added files leave free.", number(float, 0, 1e6)
-    )
-    host: str = server_option(
-        "", "Address to listen on; empty for all interfaces.", host_name
-    )
-    port: int = server_option(6069, "TCP port to listen on.", number(int, 0, 65535))
-    base_url: str = server_option(
-        "",
-        "Public address of the service, such as https://example.org/games, where a\n"
-        "reverse proxy gives it another address than clients connect to.",
-        web_address,
-    )
-    trusted_proxy: str = server_option(
-        "",
-        "IP address of the reverse proxy whose X-Forwarded-* headers are trusted.",
-        ip_address,
-    )
-    accel_redirect: str = server_option(
-        "",
-        "Internal location, such as /catalogd-files, from which nginx sends the files\n"
-        "itself (X-Accel-Redirect). Needs trusted_proxy.",
-        matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files"),
-    )
-    threads: int = server_option(
-        4, "Worker threads that answer calls.", number(int, 1, 64)
-    )
-    connections: int = server_option(
-        1000, "Connections that may be open at once.", number(int, 1, 50_000)
-    )
-    timeout: int = server_option(
-        120,
-        "Seconds without traffic after which a connection is closed, for example\n"
-        "because the client stopped reading. It can resume with a new connection.",
-        number(int, 1, 86400),
-    )
-    stale_after: float = queue_option(
-        300.0,
-        "Seconds without a report after which an item in processing is pending again.",
-        number(float, 1, 30 * 86400),
-    )
-    sources: str = queue_option(
-        "path",
-        "The entry_source of a file in the queue: its path on the server, or the url\n"
-        "to download it, for clients that fetch entry_source themselves.",
-        matching("path|url", "one of path, url"),
-    )
-    notify: tuple[str, ...] = queue_option(
-        (),
-        "Addresses, such as https://ntfy.sh/my-topic, one on each line, that are told\n"
-        "when items were sent, have failed, or have waited an hour for a device, and\n"
-        "when something is wrong with the service.",
-        secret_addresses,
-    )
-    backup_folder: str = backup_option(
-        "",
-        "Folder for the copies of the database, such as one on a second disk. It must\n"
-        "exist. By default they are in the folder backups beside the database.",
-        folder_path,
-    )
-    backup_copies: int = backup_option(
-        7,
-        "Copies of the database that are kept, one of each night; 0 for none.",
-        number(int, 0, 3650),
-    )
+    keep_free: float = option("library", "keep_free", number(float, 0, 1e6))
+    host: str = option("server", "host", host_name)
+    port: int = option("server", "port", number(int, 0, 65535))
+    base_url: str = option("server", "base_url", web_address)
+    trusted_proxy: str = option("server", "trusted_proxy", ip_address)
+    accel_redirect: str = option("server", "accel_redirect", LOCATION)
+    threads: int = option("server", "threads", number(int, 1, 64))
+    connections: int = option("server", "connections", number(int, 1, 50_000))
+    timeout: int = option("server", "timeout", number(int, 1, 86400))
+    stale_after: float = option("queue", "stale_after", PERIOD)
+    sources: str = option("queue", "sources", matching("path|url", "one of path, url"))
+    notify: tuple[str, ...] = option("queue", "notify", secret_addresses)
+    backup_folder: str = option("backup", "folder", folder_path)
+    backup_copies: int = option("backup", "copies", number(int, 0, 3650))
 
     def __post_init__(self) -> None:
         if self.accel_redirect and not self.trusted_proxy:
@@ -365,48 +356,28 @@ class Settings:
     @classmethod
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
-        options = {ini_name(field): field for field in dataclasses.fields(cls)}
-        sections = {section for section, _ in (*options, *RENAMED)}
+        fields = {field.metadata["name"]: field for field in dataclasses.fields(cls)}
+        sections = {section for section, _ in (*fields, *RENAMED)}
         values = {}
         for section, key, text in read_ini(path):
             if section in sections and not key:
                 continue
             where = f"{path}: [{section}] {key}".rstrip()
             name = RENAMED.get((section, key), (section, key))
-            if name not in options:
+            if name not in fields:
                 hint = f"'{PROGRAM} example' lists all options with their sections."
                 what = "option" if section in sections else "section"
                 raise BadSetting(f"{where}: unknown {what}. {hint}")
             try:
-                values[options[name].name] = options[name].metadata["parse"](text)
+                values[fields[name].name] = fields[name].metadata["parse"](text)
             except ValueError as error:
                 fault, wrong = (*error.args, text)[:2]  # perhaps one line of several
                 shown = "an address" if key == "notify" else repr(wrong)
                 raise BadSetting(f"{where}: {shown} {fault}.") from error
         return cls(**values)
 
-    @classmethod
-    def example(cls) -> str:
-        """Return an INI file with every option at its default, and its meaning."""
-        rows = ["# Settings of catalogd. Each option is shown with its default."]
-        last = ""
-        for field in dataclasses.fields(cls):
-            section, key = ini_name(field)
-            if section != last:
-                last = section
-                rows += ["", f"[{section}]"]
-            rows += [f"# {line}" for line in field.metadata["help"].splitlines()]
-            rows += [f"{key} = {format_option(field.default)}".rstrip()]
-        return "\n".join(rows) + "\n"
-
 
 RENAMED = {("store", "backups"): ("backup", "copies")}  # as earlier releases had it
-
-
-def ini_name(field: "dataclasses.Field[Any]") -> tuple[str, str]:
-    """Return section and key of an option."""
-    section = field.metadata["section"]
-    return section, field.name.removeprefix(f"{section}_")
 
 
 def read_ini(path: str) -> list[tuple[str, str, str]]:
@@ -431,32 +402,25 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
     ]
 
 
-def format_option(value: Any) -> str:
-    """Return the text that an INI file has for a value."""
-    if isinstance(value, tuple):
-        return " ".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 # Problems ---------------------------------------------------------------------
 # Errors that go to the caller. They know their HTTP status, and nothing else of HTTP.
 # It may use the standard library alone.
 
 
-# Sentences that the page may show, by codes: the page, and a translation of it, has a
-# text for each of these. The last groups are those of the client, which reports texts.
+# Sentences that the page may show, by codes, in the form of its WORDS. The last groups
+# are those of the client, which reports texts.
 SENTENCES = {
     "not_signed_in": "You are not signed in.",
     "wrong_login": "The name or the password is wrong.",
     "wrong_current_password": "The current password is wrong.",
     "wrong_setup_code": "The setup code is not the one that was printed.",
-    "too_many_tries": "Too many wrong passwords. Try again in {} s.",
+    "too_many_tries": "Too many wrong passwords. Try again in {seconds} s.",
     "has_account": "There is an account already. Sign in.",
-    "account_name_taken": "There is an account {} already.",
-    "reserved_account_name": "The account name {} is reserved.",
+    "account_name_taken": "There is an account {name} already.",
+    "reserved_account_name": "The account name {name} is reserved.",
     "bad_account_name": "An account name has 1 to 64 printable characters, without"
     " ':'.",
-    "short_password": "A password has at least {} characters.",
+    "short_password": {"other": "A password has at least {count} characters."},
     "bad_password": "The password has a character that is not text.",
     "no_account": "There is no such account.",
     "own_account": "You are signed in with this account.",
@@ -464,155 +428,197 @@ SENTENCES = {
     "last_admin": "The last admin cannot be removed or demoted. Add another admin"
     " first.",
     "admins_only": "Only an admin may do this.",
+    "bad_invitation": "The link was used, replaced or removed, or is older than a day."
+    " Ask for a new one.",
+    "many_invitations": {
+        "other": "At most {count} invitations may be open. Remove one first.",
+    },
     "other_site": "The call comes from a page of another site.",
-    "no_key": "There is no key {}.",
-    "many_keys": "An account has at most {} keys and devices. Remove one first.",
+    "no_key": "There is no key {id}.",
+    "many_keys": {
+        "other": "An account has at most {count} keys and devices. Remove one first.",
+    },
     # devices
     "no_device": "There is no such device that you may send to.",
-    "unknown_device": "There is no device {}.",
-    "device_name_taken": "There is a device named {} already.",
+    "unknown_device": "There is no device {id}.",
+    "device_name_taken": "There is a device named {name} already.",
     "served_by_client": "A client serves this device, and has its address.",
-    "console_known": "{} is at this address already.",
+    "console_known": "{name} is at this address already.",
     "target_is_folder": "The target is a folder: pair the computer that has the card.",
-    "bad_target": "The target must be {}.",
+    "bad_target": "The target must be {form}.",
     "target_has_user": "The target has a user in it. Use the field user.",
-    "long_target": "The target has more in it than {}.",
+    "long_target": "The target has more in it than {form}.",
     "target_has_lines": "Target, user and password must be one line each.",
-    "no_client": "{}.py is missing: put it beside catalogd.py.",
+    "no_client": "{program}.py is missing: put it beside catalogd.py.",
     "already_searching": "Somebody looks for consoles already. Try again.",
     # entries and the queue
     "no_entry": "There is no such entry.",
     "no_title": "There is no such title.",
-    "no_link": "There is no link {}.",
+    "no_link": "There is no link {id}.",
     "disk_away": "Its disk is not connected.",
     "file_empty": "The file is empty.",
     "file_unreadable": "The entry's file cannot be read now.",
-    "bad_link": "{} is not an http or https address.",
+    "bad_link": "{address} is not an http or https address.",
     "no_item": "There is no such item in your queue.",
     "item_taken": "Another client sends the item.",
+    "device_paused": "The device is paused.",
     "item_is_open": "The item is in the queue.",
     "item_is_busy": "The item is being sent, or has ended.",
     "item_has_ended": "The item has ended.",
+    "changed_since": "What was changed in the meantime stays as it is.",
     "queued_again": "The entry is queued again in another item.",
     # files that are added
     "no_inbox": "No files can be added: no inbox is set.",
     "bad_file_type": "Only the library's types of files, and covers, can be added.",
     "inbox_offline": "The disk of the inbox is offline.",
-    "inbox_full": "The disk of the inbox has room for {}: {} are wanted, and {} are"
-    " reserved for other uploads.",
-    "many_uploads": "An account has at most {} unfinished uploads. Discard one first.",
-    "inbox_failed": "The inbox cannot be written: {}.",
+    "inbox_full": "The disk of the inbox has room for {room}: {wanted} are wanted, and"
+    " {reserved} are reserved for other uploads.",
+    "many_uploads": {
+        "other": "An account has at most {count} unfinished uploads."
+        " Discard one first.",
+    },
+    "inbox_failed": "The inbox cannot be written: {why}.",
     "inbox_is_file": "It is no plain folder",
     "upload_busy": "Another piece is being written. Try again.",
     "upload_gone": "What was uploaded is gone.",
     "no_upload": "There is no such upload.",
     "long_upload": "The body is longer than was announced.",
     # fields
-    "field_missing": "The field {} is missing.",
-    "field_type": "The field {} must be a {}.",
-    "field_range": "The field {} must be from {} to {}.",
-    "field_choices": "The field {} must be one of {}.",
-    "field_digits": "The field {} must have {} hexadecimal digits.",
-    "field_long": "The field {} is longer than {} characters.",
-    "field_text": "The field {} has a character that is not text.",
-    "field_empty": "The field {} is empty.",
+    "field_missing": "The field {field} is missing.",
+    "field_int": "The field {field} must be a whole number.",
+    "field_float": "The field {field} must be a number.",
+    "field_bool": "The field {field} must be a boolean.",
+    "field_list": "The field {field} must be a list.",
+    "field_str": "The field {field} must be a string.",
+    "field_range": "The field {field} must be from {least} to {most}.",
+    "field_choices": "The field {field} must be one of {choices}.",
+    "field_digits": {
+        "other": "The field {field} must have {count} hexadecimal digits.",
+    },
+    "field_long": {"other": "The field {field} is longer than {count} characters."},
+    "field_text": "The field {field} has a character that is not text.",
+    "field_empty": "The field {field} is empty.",
     # what is wrong with the service
-    "scan_failed": "The last scan failed: {}",
-    "folder_missing": "{} does not exist yet. Create it, or connect its disk.",
-    "folder_silent": "{} does not answer. Its entries are kept.",
-    "folder_unread": "{} is offline: {}. Let the service read it; below /home, see the"
-    " drop-in home.conf.",
-    "folder_empty": "{} is offline: it is empty. Its entries are kept.",
-    "folder_offline": "{} is offline: {}. Its entries are kept.",
-    "disk_offline": "{} is offline since {} UTC. Entries that wait for it: {}.",
-    "refused_container": "{} for the container's user {}",
-    "refused_user": "{} for the user {}",
-    "disk_silent": "{}: it does not answer.",
-    "folder_read_only": "{}: the service cannot write there. Allow it.",
-    "little_space": "{}: only {} MB are free. Make room.",
-    "inbox_read_only": "{}: The inbox cannot be written: {}.",
+    "translation_left_out": "A translation is left out. Mend it, and restart: {why}",
+    "scan_failed": "The last scan failed: {why}",
+    "folder_missing": "{folder} does not exist yet. Create it, or connect its disk.",
+    "folder_silent": "{folder} does not answer. Its entries are kept.",
+    "folder_unread": "{folder} is offline: {why}. Let the service read it; below /home,"
+    " see the drop-in home.conf.",
+    "folder_empty": "{folder} is offline: it is empty. Its entries are kept.",
+    "folder_offline": "{folder} is offline: {why}. Its entries are kept.",
+    "disk_offline": "{folder} is offline since {time} UTC. Entries that wait for it:"
+    " {number}.",
+    "refused_container": "{why} for the container's user {user}",
+    "refused_user": "{why} for the user {user}",
+    "disk_silent": "{folder}: it does not answer.",
+    "folder_read_only": "{folder}: the service cannot write there. Allow it.",
+    "little_space": "{folder}: only {size} MB are free. Make room.",
+    "inbox_read_only": "{folder}: The inbox cannot be written: {why}.",
     "no_backup": "There is no backup yet.",
-    "backup_failed": "No backup was made: {}",
-    "not_written": "{}: cannot be written: {}.",
-    "no_room": "{}: The disk is full: {} MB are wanted, {} free.",
-    "file_damaged": "{} is damaged: its content has changed.",
+    "backup_failed": "No backup was made: {why}",
+    "not_written": "{path}: cannot be written: {why}.",
+    "no_room": "{path}: The disk is full: {size} MB are wanted, {free} free.",
+    "file_damaged": "{path} is damaged: its content has changed.",
     "disk_full": "The disk is full.",
     "database_busy": "The database is busy. Try again.",
-    "database_failed_at": "{}: The database cannot be used: {}.",
-    "database_failed": "The database cannot be used: {}.",
+    "database_failed_at": "{path}: The database cannot be used: {why}.",
+    "database_failed": "The database cannot be used: {why}.",
     "removed": "What this belongs to was removed just now.",
-    "other_process": "{}: another catalogd is at work ({}).",
+    "other_process": "{path}: another catalogd is at work ({process}).",
     # the client and its server
-    "gave_up": "{} Gave up after {} attempts.",
-    "from_start": "{} It has to be sent from its start.",
+    "gave_up": {
+        "one": "{why} Gave up after {count} attempt.",
+        "other": "{why} Gave up after {count} attempts.",
+    },
+    "from_start": "{why} It has to be sent from its start.",
     "bad_key": "The server refuses the key. Add this device again: Settings, Devices.",
     "download_lost": "The download was interrupted, and cannot be resumed.",
     "download_cut": "The download was interrupted.",
     "file_changed": "The file has changed on the server.",
-    "host_silent": "{} cannot be reached: {}.",
-    "bad_redirect": "The redirect has no valid address: {}",
+    "host_silent": "{host} cannot be reached: {why}.",
+    "bad_redirect": "The redirect has no valid address: {address}",
     "many_redirects": "The server redirects in a circle.",
-    "file_refused_now": "{} does not give the file now: status {}.",
-    "file_gone": "{} no longer has the file.",
-    "file_refused": "{} does not give the file: status {}.",
+    "file_refused_now": "{host} does not give the file now: status {status}.",
+    "file_gone": "{host} no longer has the file.",
+    "file_refused": "{host} does not give the file: status {status}.",
     "file_damaged_there": "The file arrived damaged: its digest is not the server's.",
-    "bytes_lost": "{} of {} bytes have arrived.",
+    "bytes_lost": "{done} of {size} bytes have arrived.",
     "card_worn": "The file reads back differently. Is the card worn out?",
-    "other_file": "The target has another {}. Replace it with --overwrite.",
+    "other_file": "The target has another {name}. Replace it with --overwrite.",
     # the target of a client
     "own_disk": "ready, on this computer's own disk",
-    "other_client": "Another {} sends to this target.",
-    "no_folder": "There is no folder {}. Is the card in?",
-    "no_card": "The card is not in: nothing is mounted at {}.",
-    "card_read_only": "The folder {} cannot be written to.",
-    "card_full": "{} has room for {}, and the file needs {}.",
+    "other_client": "Another {name} sends to this target.",
+    "no_folder": "There is no folder {path}. Is the card in?",
+    "no_card": "The card is not in: nothing is mounted at {path}.",
+    "card_read_only": "The folder {path} cannot be written to.",
+    "card_full": "{path} has room for {free}, and the file needs {size}.",
     "card_fat32": "The folder is on a FAT32 card, which takes no file of 4 GiB or more."
     " Format it as exFAT, or send this file by ftp: or lan:.",
-    "card_refuses": "{} does not take the file: {}.",
-    "ftp_not_ready": "The FTP server at {} is not ready: {}.",
-    "client_failed": "Sending ended with an error and begins again: {}",
-    "state_disk": "The disk that notes what was sent cannot be written: {}.",
-    "no_such_host": "No device has this name: {}.",
-    "ftp_silent": "{} does not answer. Is the program open on the console?",
-    "ftp_no_resume": "The console resumes no file: {}.",
-    "ftp_closed": "The console takes no file now: {}. Is its FTP install open?",
-    "ftp_no_reading": "The console does not let {} be read back.",
-    "ftp_full": "The console is full: {}.",
-    "ftp_refuses": "The console refuses {}: {}.",
-    "ftp_ended": "The console ended the transfer ({}). Is its card full?",
-    "ftp_broke": "The connection to the console broke: {}.",
-    "lan_silent": "The console at {} does not wait for files: {}. Open its LAN"
-    " install.",
-    "lan_broke": "The console closed the connection: {}.",
+    "card_refuses": "{path} does not take the file: {why}.",
+    "ftp_not_ready": "The FTP server at {address} is not ready: {why}.",
+    "client_failed": "Sending ended with an error and begins again: {why}",
+    "state_disk": "The disk that notes what was sent cannot be written: {why}.",
+    "no_such_host": "No device has this name: {name}.",
+    "ftp_silent": "{address} does not answer. Is the program open on the console?",
+    "ftp_no_resume": "The console resumes no file: {why}.",
+    "ftp_closed": "The console takes no file now: {why}. Is its FTP install open?",
+    "ftp_no_reading": "The console does not let {name} be read back.",
+    "ftp_full": "The console is full: {why}.",
+    "ftp_refuses": "The console refuses {name}: {why}.",
+    "ftp_ended": "The console ended the transfer ({why}). Is its card full?",
+    "ftp_broke": "The connection to the console broke: {why}.",
+    "lan_silent": "The console at {address} does not wait for files: {why}. Open its"
+    " LAN install.",
+    "lan_broke": "The console closed the connection: {why}.",
     "lan_not_fetched": "The console has not fetched it.",
-    "lan_ended": "The console ended after {} of {}. Its screen may show why.",
+    "lan_ended": "The console ended after {done} of {size}. Its screen may show why.",
     "lan_idle": "The console has fetched nothing. Open its LAN install.",
     "lan_no_file": "It is a link, or its file is gone: a console cannot fetch it.",
 }
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
 MAX_CODED = 1000  # characters of a sentence; longer ones have no code
 
 
+def forms(text: Any) -> dict[str, str]:
+    """Return the plural forms of a text, or its only one as "other"."""
+    return text if isinstance(text, dict) else {"other": text}
+
+
 def say(text: str, *of: object) -> str:
-    """Return the sentence of a code, or another text as it is."""
-    return SENTENCES[text].format(*of) if text in SENTENCES else text
+    """Return the sentence of a code, with `of` in the order of its placeholders, or
+    another text as it is."""
+    if text not in SENTENCES:
+        return text
+    words = forms(SENTENCES[text])
+    named = dict(zip(PLACEHOLDER.findall(words["other"]), of, strict=True))
+    form = "one" if "one" in words and named["count"] == 1 else "other"
+    return words[form].format(**named)
 
 
 @functools.cache
-def patterns() -> dict[str, re.Pattern[str]]:
-    return {
-        code: re.compile("(.*?)".join(map(re.escape, text.split("{}"))), re.DOTALL)
+def patterns() -> list[tuple[str, re.Pattern[str]]]:
+    """Return codes with the patterns of their sentences, one for each plural form."""
+    name, group = re.compile(r"\\\{(\w+)\\\}"), r"(?P<\1>.*?)"
+    return [
+        (code, re.compile(name.sub(group, re.escape(form)), re.DOTALL))
         for code, text in SENTENCES.items()
-    }
+        for form in forms(text).values()
+    ]
 
 
 @functools.lru_cache(1000)
 def coded(text: str) -> dict[str, Any]:
     """Return the code of a sentence as "reason", and what varies in it as "of", each a
-    "message" which may be such a sentence too; nothing for a text from elsewhere. Codes
-    are found by the text, since texts are what clients report and the database has."""
-    for code, pattern in patterns().items() if len(text) <= MAX_CODED else ():
+    "message" which may be such a sentence too, with the "name" of its placeholder;
+    nothing for a text from elsewhere. Codes are found by the text, since texts are what
+    clients report and the database has."""
+    for code, pattern in patterns() if len(text) <= MAX_CODED else ():
         if found := pattern.fullmatch(text):
-            of = [{"message": part, **coded(part)} for part in found.groups()]
+            parts = found.groupdict().items()
+            of = [
+                {"name": name, "message": part, **coded(part)} for name, part in parts
+            ]
             return {"reason": code, "of": of}
     return {}
 
@@ -731,12 +737,10 @@ def reason(error: OSError) -> str:
 def refusal(error: OSError) -> str:
     """Return why the system refused something, and to whom."""
     text = str(error.strerror or error)
-    try:
-        import pwd
-    except ImportError:  # Windows
+    if sys.platform == "win32" or error.errno != errno.EACCES:
         return text
-    if error.errno != errno.EACCES:
-        return text
+    import pwd
+
     user = str(os.geteuid())
     with contextlib.suppress(KeyError):  # it has no name, as in a container
         user = pwd.getpwuid(os.geteuid()).pw_name
@@ -781,7 +785,9 @@ class Field(NamedTuple):
 # Fields: tables ---
 
 
-TYPE_NAMES = {int: "whole number", float: "number", bool: "boolean", list: "list"}
+TYPE_NAMES = {int: "whole number", float: "number"}  # of options
+TYPE_PROBLEMS = {int: "field_int", float: "field_float", bool: "field_bool"}
+TYPE_PROBLEMS |= {list: "field_list", str: "field_str"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
@@ -791,7 +797,7 @@ NOT_FOR_CHILDREN = 18  # that a title may have besides
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
 SEND_MANY = {"entries": Field(list), "title": Field(str), **TO_DEVICE}
-UNDO_SEND = {"entries": Field(list, required=True), **TO_DEVICE}
+UNDO = {"undo": Field(str, required=True)}
 CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
     "queue_item_id": Field(str, required=True),
@@ -805,6 +811,7 @@ PROGRESS = {
     "offered": Field(bool),  # the item is in an installer's list, and not begun
     "number": Field(int),  # of the client's call: see Clients.check_order
 }
+MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
 OFFER = {"queue_item_ids": Field(list, required=True)}
 OFFER |= {name: PROGRESS[name] for name in ("client", "number")}
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
@@ -820,35 +827,32 @@ CONSOLE = {
     "user": Field(str, max_length=100),
     "password": Field(str, max_length=100),
 }
-DEVICE_CHANGES = {
-    "name": Field(str, min_length=1, max_length=100),
-    "shared": Field(bool),
-    "account": Field(int),  # id of the one that it belongs to
-    **CONSOLE,
-}
-NEW_DEVICE = {**DEVICE_CHANGES, "name": KEY["label"]}
+OWNED = {"shared": Field(bool), "account": Field(int)}  # id of the one it belongs to
+DEVICE_NAME = {"name": Field(str, min_length=1, max_length=100)}
+DEVICE_CHANGES = {**DEVICE_NAME, "paused": Field(bool), **OWNED, **CONSOLE}
+NEW_DEVICE = {"name": KEY["label"], **OWNED, **CONSOLE}
 NEW_DEVICE |= {"target": CONSOLE["target"]._replace(required=True)}
 AGE = {"age": Field(int, choices=AGES, nullable=True)}  # null: sees every title
 OWN_PASSWORD = {"own_password": Field(str)}  # of the admin who calls
 CONFIRMED = {"own_password": LOGIN["password"]}
 ACCOUNT = {**LOGIN, "admin": Field(bool), **AGE, **OWN_PASSWORD}  # wanted for an admin
 ACCOUNT_CHANGES = {"password": Field(str), "admin": Field(bool), **AGE, **OWN_PASSWORD}
+INVITATION = {**AGE, **OWN_PASSWORD, "admin": Field(bool)}
+INVITATION |= {"account": Field(int)}  # id of the one that gets a new password
+INVITED = {"token": Field(str, required=True)}
+ACCEPTANCE = {**INVITED, "username": Field(str), "password": LOGIN["password"]}
 TITLE_AGES = {
     "titles": Field(list, required=True),  # base ids, or ids of entries without one
-    "age": Field(
-        int, required=True, choices=(*AGES, NOT_FOR_CHILDREN), nullable=True
-    ),  # null: undecided
+    # null: undecided
+    "age": AGE["age"]._replace(required=True, choices=(*AGES, NOT_FOR_CHILDREN)),
 }
 ENTRY_TEXTS = {
     "name": Field(str, min_length=1, max_length=500),
     "description": Field(str, max_length=20_000),
     "version": Field(str, max_length=100),
 }
-ENTRY_CHANGES = {
-    **ENTRY_TEXTS,
-    "kind": Field(str, choices=("", *KINDS)),
-    "base_id": Field(str, hex_digits=16),
-}
+ENTRY_CHANGES = {**ENTRY_TEXTS, "kind": Field(str, choices=("", *KINDS))}
+ENTRY_CHANGES |= {"base_id": Field(str, hex_digits=16)}
 LINK = {
     "url": Field(str, required=True),
     "size": Field(int),
@@ -858,6 +862,13 @@ LINK = {
 }
 UPLOAD = {"name": LINK["name"], "size": Field(int, required=True, low=1)}
 UPLOAD |= {"modified": Field(int)}  # milliseconds
+ABOUT = {  # a translation
+    "language": Field(str, required=True),  # its name, in itself
+    "direction": Field(str, choices=("ltr", "rtl")),
+    "machine": Field(bool),  # nobody who speaks it has read it
+    "form": Field(str),  # how it addresses people, whose terms it has
+    "same": Field(list),  # keys of texts that are as in English on purpose
+}
 
 
 # Fields: checks of JSON ---
@@ -905,7 +916,7 @@ def check(name: str, field: Field, value: Any) -> Any:
     if field.type is int and type(value) is float and value.is_integer():
         value = int(value)  # to JSON 1.0 is a whole number
     if type(value) not in types:  # isinstance would take a bool for an int
-        raise Problem("field_type", name, TYPE_NAMES[field.type])
+        raise Problem(TYPE_PROBLEMS[field.type], name)
     if not field.low <= value <= field.high:
         raise Problem("field_range", name, field.low, field.high)
     return check_choice(name, field, value)
@@ -919,7 +930,7 @@ def check_choice(name: str, field: Field, value: Any) -> Any:
 
 def check_text(name: str, field: Field, value: Any) -> str:
     if not isinstance(value, str):
-        raise Problem("field_type", name, "string")
+        raise Problem("field_str", name)
     check_choice(name, field, value)
     digits = field.hex_digits
     if digits and not re.fullmatch(f"([0-9A-Fa-f]{{{digits}}})?", value):
@@ -1005,11 +1016,8 @@ def check_console(values: dict[str, Any]) -> dict[str, Any]:
         raise Problem("bad_target", TARGET_FORMS)
     if "@" in parts.netloc:
         raise Problem("target_has_user")
-    if (
-        parts.query
-        or parts.fragment
-        or (parts.scheme == "lan" and parts.path.strip("/"))
-    ):
+    has_folder = parts.scheme == "lan" and parts.path.strip("/")
+    if parts.query or parts.fragment or has_folder:
         raise Problem("long_target", TARGET_FORMS)
     texts = [str(values.get(name, "")) for name in CONSOLE]
     if not "".join([*texts, urllib.parse.unquote(target)]).isprintable():
@@ -1064,13 +1072,6 @@ NEXT_MARKER = re.compile(rb"\xff[^\0\xd0-\xd7\xff]")  # in the data of a JPEG
 PNG_FRAMES = {b"IHDR": 8, b"fcTL": 12}  # where these chunks have width and height
 PNG_START = b"\x89PNG\r\n\x1a\n"
 IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", PNG_START: "image/png"}
-
-
-class FileFacts(NamedTuple):
-    """The name and metadata of an Entry, read from a file, and its icon."""
-
-    facts: dict[str, Any]
-    icon: bytes = b""  # a JPEG
 
 
 # Names: images ---
@@ -1231,13 +1232,14 @@ def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
 # Names: headers ---
 
 
-def file_facts(path: str, file: io.FileIO, size: int) -> FileFacts:
-    """Return the facts of name and header; the header wins."""
-    header = FileFacts({} if size else {"complete": False})
+def file_facts(path: str, file: io.FileIO, size: int) -> dict[str, Any]:
+    """Return the facts of name and header: the name and metadata of an Entry, and as
+    "icon" a JPEG. The header wins."""
+    header: dict[str, Any] = {} if size else {"complete": False}
     if reader := HEADERS.get(file_type(path)):
         with contextlib.suppress(EOFError):
             header = reader(Window(file, size))
-    return FileFacts({**name_facts(path), **header.facts}, header.icon)
+    return {**name_facts(path), **header}
 
 
 class Window:
@@ -1260,18 +1262,18 @@ class Window:
         return found
 
 
-def nro_facts(window: Window) -> FileFacts:
+def nro_facts(window: Window) -> dict[str, Any]:
     """Return the facts of a homebrew program: its size is at 0x18 of the file, behind
     it is an asset section with icon and NACP. Source: the NRO format and hbmenu's
     assets on switchbrew.org."""
     magic, _, program = struct.unpack("<4sII", window.read(0x10, 12))
     if magic != b"NRO0":
-        return FileFacts({})
+        return {}
     if window.size <= program:
-        return FileFacts({"complete": window.size == program})
+        return {"complete": window.size == program}
     magic, _, *spans = struct.unpack("<4sI6Q", window.read(program, 0x38))
     if magic != b"ASET":
-        return FileFacts({"complete": True})
+        return {"complete": True}
     sections = list(zip(spans[::2], spans[1::2], strict=True))
     ends = (offset + length for offset, length in sections if length)
     whole = program + max(ends, default=0x38)
@@ -1281,8 +1283,8 @@ def nro_facts(window: Window) -> FileFacts:
         facts |= nacp_facts(window.read(program + nacp_at, min(nacp_size, 0x4000)))
         icon = window.read(program + icon_at, icon_size)
         if image_type(icon) == "image/jpeg":
-            return FileFacts(facts, icon)
-    return FileFacts(facts)
+            facts["icon"] = icon
+    return facts
 
 
 def nacp_facts(nacp: bytes) -> dict[str, Any]:
@@ -1313,24 +1315,23 @@ def padded_text(field: bytes) -> str:
     return " ".join("".join(filter(str.isprintable, text)).split())
 
 
-def nsp_facts(window: Window) -> FileFacts:
+def nsp_facts(window: Window) -> dict[str, Any]:
     """Return the facts of a package, which begins with a table of its files. One may
     be a ticket with the title id in its name. Source: PFS0 on switchbrew.org."""
     magic, count, names_size = struct.unpack("<4sII", window.read(0, 12))
     if magic != b"PFS0":
-        return FileFacts({})
+        return {}
     rows = window.read(0x10, 0x18 * count)
     names = window.read(0x10 + 0x18 * count, names_size)
-    spans = [(offset, size) for offset, size, _ in struct.iter_unpack("<QQQ", rows)]
-    start = 0x10 + len(rows) + len(names)
-    whole = start + max((offset + size for offset, size in spans), default=0)
+    ends = [offset + size for offset, size, _ in struct.iter_unpack("<QQQ", rows)]
+    whole = 0x10 + len(rows) + len(names) + max(ends, default=0)
     facts: dict[str, Any] = {"complete": window.size >= whole}
     if ticket := TICKET.search(names):
         facts["title_id"] = ticket[1].decode().upper()
-    return FileFacts(facts)
+    return facts
 
 
-def xci_facts(window: Window) -> FileFacts:
+def xci_facts(window: Window) -> dict[str, Any]:
     """Return the facts of a cartridge, which tells where its data ends, in units of
     0x200 bytes. A dump may have a key area of 0x1000 bytes before it. Source: XCI on
     switchbrew.org."""
@@ -1338,16 +1339,11 @@ def xci_facts(window: Window) -> FileFacts:
         if window.read(start + 0x100, 4) == b"HEAD":
             end = int.from_bytes(window.read(start + 0x118, 4), "little")
             least = start + 0x200 + end * 0x200
-            return FileFacts({"complete": window.size >= least})
-    return FileFacts({})
+            return {"complete": window.size >= least}
+    return {}
 
 
-HEADERS: dict[str, Callable[[Window], FileFacts]] = {
-    "nro": nro_facts,
-    "nsp": nsp_facts,
-    "nsz": nsp_facts,
-    "xci": xci_facts,
-}
+HEADERS = {"nro": nro_facts, "nsp": nsp_facts, "nsz": nsp_facts, "xci": xci_facts}
 
 
 # Names: safe names ---
@@ -1458,13 +1454,13 @@ def new_key() -> str:
 
 
 def new_token() -> str:
-    """Return the secret part of a console address: 99 random bits in 20 letters, since
-    people type it on a console."""
+    """Return the secret part of a console address or an invitation: 99 random bits in
+    20 letters, since people type it on a console."""
     return "".join(secrets.choice(LETTERS) for _ in range(20))
 
 
 def hash_token(secret: str) -> bytes:
-    """Return what is stored of a key or a session. They are random, so SHA-256 is
+    """Return what is stored of a key, session or token. They are random, so SHA-256 is
     enough, and the time of a look-up reveals nothing about the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
@@ -1643,7 +1639,9 @@ CREATE TABLE keys (
     target TEXT NOT NULL DEFAULT '',   -- as its client last told: 'ready', or why not
     address TEXT NOT NULL DEFAULT '',  -- of the console, if this server serves it
     user TEXT NOT NULL DEFAULT '',     -- of the FTP server at that address
-    password TEXT NOT NULL DEFAULT ''  -- of that user, in plain text
+    password TEXT NOT NULL DEFAULT '', -- of that user, in plain text
+    paused_by TEXT                     -- account that paused the device, '' where a
+                                       -- command did, NULL where it is not paused
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -1653,9 +1651,18 @@ CREATE TABLE sessions (
     browser TEXT NOT NULL,             -- its User-Agent
     created_at TEXT NOT NULL,
     last_used_at TEXT,                 -- NULL: not since it was made
-    believed_at TEXT,                  -- first use by a right clock, if made later
-    dated_at TEXT NOT NULL GENERATED ALWAYS AS
-        (min(created_at, coalesce(believed_at, created_at))) VIRTUAL
+    unused_since TEXT NOT NULL GENERATED ALWAYS AS
+        (coalesce(last_used_at, created_at)) VIRTUAL
+) STRICT;
+
+CREATE TABLE invitations (
+    id TEXT PRIMARY KEY,
+    digest BLOB NOT NULL UNIQUE,       -- hash_token of the token in the link
+    maker INTEGER NOT NULL REFERENCES accounts ON DELETE CASCADE,
+    account INTEGER REFERENCES accounts ON DELETE CASCADE, -- that gets a new password
+    admin INTEGER NOT NULL,            -- this and the age: of a new account
+    age INTEGER CHECK (age IS NULL OR NOT admin),
+    created_at TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE entries (
@@ -1701,6 +1708,7 @@ CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
 CREATE INDEX entries_name ON entries (plain_name);
 CREATE INDEX entries_file ON entries (file_key);
+CREATE INDEX entries_damaged ON entries (id) WHERE fault = 'damaged';
 CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
     WHERE facts ->> 'icon' IS NOT NULL;
@@ -1794,6 +1802,8 @@ CREATE TABLE queue (
     replaces INTEGER NOT NULL DEFAULT 0, -- 1: it may replace a file on the target
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT,                     -- NULL while its status is an open one
+    action TEXT,                       -- that sent, cancelled or cleared it: see undo
+    cleared_at TEXT,                   -- NULL while it is shown
     is_open INTEGER NOT NULL GENERATED ALWAYS AS (ended_at IS NULL) VIRTUAL
 ) STRICT;
 
@@ -1804,16 +1814,17 @@ CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
     WHERE is_open;
 
 CREATE VIEW items AS                   -- of the queue, with what they send
-SELECT queue.id, entry, entries.name, type, source, file_type, entries.size, state,
-    queue.created_at, percent, bytes, speed, error, ended_at, place, status, is_open,
-    is_marked, device, freed_from, queue.key, client, queue.account AS sender, replaces,
-    accounts.name AS account,
+SELECT queue.id, entry, title, entries.name, type, source, file_type, entries.size,
+    state, queue.created_at, percent, bytes, speed, error, ended_at, place, status,
+    is_open, is_marked, device, freed_from, queue.key, client, replaces,
+    queue.account AS sender, accounts.name AS account,
     (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
+    (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by,
     coalesce((SELECT age FROM ages WHERE ages.title = entries.title), 99) AS seen_from,
     device IN (SELECT id FROM keys WHERE shared) AND (is_open OR status = 'failed')
         AS is_shared                   -- 1: every account without an age may see it
 FROM queue JOIN entries ON entries.id = entry
-JOIN accounts ON accounts.id = queue.account;
+JOIN accounts ON accounts.id = queue.account WHERE cleared_at IS NULL;
 
 CREATE TABLE sent (                    -- outlives the queue's items
     entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
@@ -1850,7 +1861,7 @@ CREATE TABLE counters (
 ) STRICT;
 """
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 10  # also goes up when `derived` changes
+SCHEMA_VERSION = 15  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -1877,8 +1888,9 @@ UPGRADES = {
     6: ("DROP TABLE IF EXISTS scan_request",),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
-SESSION_DAYS = 30
-LOGIN_KEY_DAYS = 90  # without use
+UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
+INVITATION_DAYS = 1
+MAX_INVITATIONS = 20  # that are open at once
 MAX_KEYS = 100  # of an account, with its devices; accounts of 0.2.0 may have more
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
@@ -1913,7 +1925,8 @@ PENDING = {"figures": "processing", "release": "pending", "cancel": "cancelled"}
 PENDING |= {status: status for status in (*STATUSES, "offered")}
 RUNNING = {**PENDING, "stale": "pending"}
 FAILED = {"figures": "failed", "failed": "failed", "processing": "processing"}
-STOPPED = {"completed": "cancelled", "failed": "cancelled"}  # the client's last report
+# The client's last report.
+STOPPED = dict.fromkeys(("completed", "failed", "release"), "cancelled")
 QUEUE_STATUSES = {
     "pending": Status(True, False, PENDING),
     "offered": Status(True, True, RUNNING),
@@ -1927,6 +1940,20 @@ NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 # What a retry makes of an item.
 NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
 NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
+NEW_ITEM |= dict.fromkeys(("action", "cleared_at"))
+ITEM_COLUMNS = (*NEW_ITEM, "device", "replaces")  # of the queue, that may change
+UNDO_ACTION = (
+    "UPDATE queue SET action = NULL, cleared_at = NULL"
+    " WHERE action = :action AND cleared_at NOT NULL",
+    "UPDATE OR IGNORE queue SET action = NULL, status = 'pending', ended_at = NULL,"
+    " key = NULL, client = NULL WHERE action = :action AND status = 'cancelled'"
+    " AND id IN (SELECT id FROM items JOIN viewers ON viewers.account = sender"
+    " WHERE seen_from <= viewers.age)",
+    "DELETE FROM queue WHERE action = :action AND status = 'pending'",
+    "UPDATE queue SET action = NULL, status = 'cancelled', ended_at = :now"
+    " WHERE action = :action AND is_open",
+)
+CLEARED_DAYS = 1 / 24  # for which clearing can be undone
 # Store: who sees an entry ---
 
 
@@ -1942,7 +1969,8 @@ SHOWN_ITEM = f"""{SEEN_ITEM} AND
     (sender = :account OR is_shared AND (owner = :account OR {VIEWER} = {EVERYTHING}))
 """
 CANCEL_UNSEEN = """
-UPDATE queue SET status = 'cancelled', ended_at = ? WHERE is_open AND id IN (
+UPDATE queue SET status = 'cancelled', ended_at = ?, action = NULL
+WHERE is_open AND id IN (
     SELECT id FROM items JOIN viewers ON viewers.account = sender
     WHERE is_open AND seen_from > viewers.age
 )
@@ -1962,19 +1990,6 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
 """
 COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
-LIST = f"""
-SELECT CAST(group_concat(entry_json) AS BLOB) FROM (
-    SELECT entry_json FROM answers WHERE state = 'here' AND {SEEN}
-    ORDER BY sort_name, id
-)
-"""
-PAGE_LIST = f"""
-SELECT CAST(group_concat(page_json) AS BLOB) FROM (
-    SELECT page_json FROM answers WHERE state != 'gone' AND {SEEN}
-    ORDER BY sort_name, id
-)
-"""
-
 MENU_LIST = f"""
 SELECT id, name, plain_name, file_name, iif(type = 'url', source, NULL) AS link,
 icon, facts ->> 'icon' AS own_icon, facts ->> 'author' AS publisher, created_at,
@@ -2072,6 +2087,7 @@ class Changes(NamedTuple):
     forgotten: Sequence[KnownFile] = ()
 
 
+T = TypeVar("T")
 Row = dict[str, Any]  # by column; of entries: NESTED_COLUMNS are decoded
 Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
@@ -2115,10 +2131,9 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     columns = [*written[0]]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    pairs = zip(rows, written, strict=True)
     moves = [
         (old["title"], new["title"])
-        for old, new in pairs
+        for old, new in zip(rows, written, strict=True)
         if old.get("title") not in (None, new["title"]) and new["title"] != new["id"]
     ]
     if moves:
@@ -2190,10 +2205,16 @@ def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
 
 
 def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
-    """Change these columns of entries, which are given by their ids."""
+    """Change these columns of entries, which are given by their ids. Another content
+    may be another game: the age of the one before does not move to its title."""
     for ids in batches([*columns]):
         rows = read_entries(db, ids)
-        write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
+        for row in rows:
+            new = columns[row["id"]]
+            if new.get("sample", row["sample"]) != row["sample"]:
+                row["title"] = None
+            row.update(new)
+        write_entries(db, rows)
 
 
 def set_states(
@@ -2217,14 +2238,13 @@ def set_states(
 
 def file_columns(file: FoundFile, content: FileContent) -> Row:
     """Return the columns that a file gives that was found and read."""
-    columns: Row = {"source": file.path, **file._asdict(), **content._asdict()}
-    del columns["path"]
-    columns |= {"state": "here", "gone_at": None, "fault": None}
-    columns["file_type"] = file_type(file.path)
-    return {**columns, "facts_version": FACTS_VERSION}
+    columns: Row = {**file._asdict(), **content._asdict(), "state": "here"}
+    columns |= {"gone_at": None, "fault": None, "facts_version": FACTS_VERSION}
+    path = columns.pop("path")
+    return {**columns, "source": path, "file_type": file_type(path)}
 
 
-def known_file(row: sqlite3.Row) -> KnownFile:
+def known_file(row: Any) -> KnownFile:
     file = FoundFile(*(row[name] for name in FoundFile._fields))
     more = {name: row[name] for name in KnownFile._fields if name != "file"}
     return KnownFile(file=file, **more)
@@ -2239,12 +2259,8 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
     :raises NotFound: the key was revoked just now.
     :raises Conflict: it would be the second open item of its entry.
     """
-    sql = (
-        "UPDATE queue SET status = :status, percent = :percent, bytes = :bytes,"
-        " speed = :speed, error = :error, key = :key, client = :client,"
-        " device = :device, freed_from = :freed_from, ended_at = :ended_at,"
-        " replaces = :replaces WHERE id = :id"
-    )
+    changing = ", ".join(f"{name} = :{name}" for name in ITEM_COLUMNS)
+    sql = f"UPDATE queue SET {changing} WHERE id = :id"
     try:
         with storage_problems():
             db.execute(sql, {**row, **columns})
@@ -2266,6 +2282,9 @@ def next_status(row: Row, report: Mapping[str, Any]) -> str:
         event = "release"
     if event not in events:
         raise Conflict(f"The item is {status}.")
+    begins = row["key"] is None and QUEUE_STATUSES[events[event]].is_running
+    if begins and row["paused_by"] is not None:
+        raise Conflict("device_paused")
     return events[event]
 
 
@@ -2297,22 +2316,18 @@ def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> Non
 # Store: checks of keys and devices ---
 
 
-def check_device_name(db: sqlite3.Connection, name: str, but: str = "") -> None:
-    """:param but: the id of a device that may have the name.
-    :raises Conflict: another device has it."""
-    plain = name.strip().casefold()
-    for row in db.execute("SELECT id, label FROM keys WHERE is_device"):
-        if row["id"] != but and row["label"].strip().casefold() == plain:
+def check_others(
+    db: sqlite3.Connection, name: str, target: str = "", device: str = ""
+) -> None:
+    """Check the name and the address that a device is to have, or those that are given.
+    :raises Conflict: another device has one of them."""
+    sql = "SELECT label, address FROM keys WHERE is_device AND id != ?"
+    for row in db.execute(sql, (device,)):
+        label, address = row["label"], row["address"]
+        if name and label.strip().casefold() == name.strip().casefold():
             raise Conflict("device_name_taken", name.strip())
-
-
-def check_place(db: sqlite3.Connection, target: str, but: str = "") -> None:
-    """:param but: the id of a device that may have this address.
-    :raises Conflict: another device has it."""
-    for row in db.execute("SELECT id, label, address FROM keys WHERE address != ''"):
-        is_same = console_place(row["address"]) == console_place(target)
-        if is_same and row["id"] != but:
-            raise Conflict("console_known", row["label"])
+        if target and address and console_place(address) == console_place(target):
+            raise Conflict("console_known", label)
 
 
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
@@ -2322,29 +2337,47 @@ def check_device(db: sqlite3.Connection, account: int, device: str | None) -> No
         raise NotFound("no_device")
 
 
-def has_many_keys(db: sqlite3.Connection, account: int) -> bool:
-    sql = "SELECT count(*) >= ? AS has_many FROM keys WHERE account = ?"
-    return bool(db.execute(sql, (MAX_KEYS, account)).fetchone()["has_many"])
+def remove_keys(db: sqlite3.Connection, which: str, values: Values) -> list[str]:
+    """Remove the keys that meet a condition, and return their labels."""
+    sql = f"SELECT id, label FROM keys WHERE {which}"
+    keys = db.execute(sql, values).fetchall()
+    for key in keys:
+        free_items(db, key["id"])
+        db.execute("DELETE FROM keys WHERE id = ?", (key["id"],))
+    return [key["label"] for key in keys]
 
 
-def check_key_count(db: sqlite3.Connection, account: int) -> None:
-    """:raises Conflict: the account has as many keys as it may have."""
-    if has_many_keys(db, account):
-        raise Conflict("many_keys", MAX_KEYS)
-
-
-def remove_keys(db: sqlite3.Connection, keys: Iterable[Row]) -> list[str]:
-    """Remove keys, and return their labels."""
-    labels = []
-    for key in [row["id"] for row in keys]:
-        free_items(db, key)
-        sql = "DELETE FROM keys WHERE id = ? RETURNING label"
-        labels += [row["label"] for row in db.execute(sql, (key,))]
-    return labels
+def use_invitation(db: sqlite3.Connection, digest: bytes | None) -> None:
+    """End the invitation with this digest, if one is given.
+    :raises WrongCode: it has ended."""
+    sql = "DELETE FROM invitations WHERE digest = ?"
+    if digest and not db.execute(sql, (digest,)).rowcount:
+        raise WrongCode("bad_invitation")
 
 
 def caller(row: Row | None) -> Caller | None:
     return Caller(**{**row, "admin": bool(row["admin"])}) if row else None
+
+
+class Recent(collections.OrderedDict[Any, T]):
+    """A dictionary that has at most so many items: those that were set last."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key: Any, value: T) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)  # in place: another thread may look for it
+        while len(self) > self.most:
+            self.popitem(last=False)
+
+
+def existing(found: T | None, *problem: str) -> T:
+    """Return what was found. :raises NotFound: it is None."""
+    if found is None:
+        raise NotFound(*problem)
+    return found
 
 
 def batches(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
@@ -2420,10 +2453,8 @@ def check_content(db: sqlite3.Connection) -> None:
 def check_version(db: sqlite3.Connection, path: str) -> int:
     """Return the version of a database's schema, 0 of a new file. :raises Problem: it
     is another program's, or that of a newer catalogd."""
-    version, identity = (
-        int(db.execute(f"PRAGMA {name}").fetchone()[name])
-        for name in ("user_version", "application_id")
-    )
+    names = ("user_version", "application_id")
+    version, identity = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     used = "SELECT 1 FROM sqlite_schema WHERE name NOT GLOB '_litestream*'"
     if identity == APPLICATION_ID and version > SCHEMA_VERSION:
         message = f"{path}: was made by a newer catalogd. Update it"
@@ -2562,16 +2593,21 @@ def check_room(path: str, wanted: int) -> None:
         raise StorageFull("no_room", path, f"{wanted / 1e6:.1f}", f"{free / 1e6:.1f}")
 
 
+def connect(path: str) -> sqlite3.Connection:
+    """Open a database. Transactions begin where the code says so."""
+    wait = MAX_WRITE_WAIT_SECONDS
+    db = sqlite3.connect(path, timeout=wait, check_same_thread=False)
+    db.isolation_level = None
+    db.row_factory = sqlite3.Row
+    return db
+
+
 @contextlib.contextmanager
 def connected(path: str, name: str = "") -> Iterator[sqlite3.Connection]:
     """Open a database on its own, of whatever version. :raises Problem: it cannot be
     used, by its name, or else its path."""
-    with named_problems(name or path):
-        wait = MAX_WRITE_WAIT_SECONDS
-        connecting = sqlite3.connect(path, timeout=wait, isolation_level=None)
-        with contextlib.closing(connecting) as db:
-            db.row_factory = sqlite3.Row
-            yield db
+    with named_problems(name or path), contextlib.closing(connect(path)) as db:
+        yield db
 
 
 def copy_database(path: str, copy: str) -> None:
@@ -2677,8 +2713,7 @@ class Database:
                 self._prepare()
                 self._observer = self._connect()
         except OSError as error:
-            message = f"{self.folder}: cannot be used: {reason(error)}"
-            raise Problem(message) from error
+            raise Problem(f"{self.folder}: cannot be used: {reason(error)}") from error
 
     def close(self) -> None:
         while self._all:
@@ -2686,11 +2721,8 @@ class Database:
         self._idle.clear()
 
     def _connect(self) -> sqlite3.Connection:
-        wait = MAX_WRITE_WAIT_SECONDS
-        db = sqlite3.connect(self.path, timeout=wait, check_same_thread=False)
-        db.isolation_level = None  # transactions begin where the code says so
+        db = connect(self.path)
         self._all.append(db)
-        db.row_factory = sqlite3.Row
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA cache_size = -500")  # KiB
         return db
@@ -2722,8 +2754,7 @@ class Database:
         """Return a number that changes with each transaction, also of other programs.
         SQLite tells it to a connection that does not write itself."""
         with storage_problems():
-            row = self._observer.execute("PRAGMA data_version").fetchone()
-        return int(row["data_version"])
+            return int(self._observer.execute("PRAGMA data_version").fetchone()[0])
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -2829,12 +2860,16 @@ class Backups:
             for part in pathlib.Path(self.folder).glob("catalogd-*.part*"):
                 part.unlink()  # a crash left it
             copy_database(self.path, path)
-            self.drop_old()
             self.problem = ""
         except (OSError, Problem) as error:
             if self.problem != str(error):
                 log.warning("No backup was made: %s", error)
             self.problem = str(error)
+            return
+        try:
+            self.drop_old()
+        except OSError as error:  # one is open; the next hour tries again
+            log.warning("An old copy could not be dropped: %s", error)
 
     def drop_old(self) -> None:
         """Drop the oldest copies. Until the clock is believed, a few more stay: it may
@@ -2875,9 +2910,9 @@ def restore(folder: str, backup: IO[bytes]) -> str:
         with exclusive(folder, "serve"), exclusive(folder, "scan"):
             write_private(copy, backup)
             check_backup(copy, backup.name)
-            is_there = os.path.exists(path)
-            if is_there:
+            if is_there := os.path.exists(path):
                 keep(path, kept)
+            set_aside(path, kept)
             os.replace(copy, path)
     finally:
         shutil.rmtree(part)
@@ -2910,6 +2945,14 @@ def has_strange_parts(db: sqlite3.Connection) -> bool:
     is_ours = all(kind == ours.get(name, kind) for name, kind in kinds.items())
     trigger = db.execute("SELECT 1 FROM sqlite_schema WHERE sql LIKE '%trigger%'")
     return "entries" not in kinds or not is_ours or trigger.fetchone() is not None
+
+
+def set_aside(path: str, kept: str) -> None:
+    """Rename what SQLite has beside a database that was moved away, or that it cannot
+    read, so that it comes into no other database."""
+    for end in ("-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(path + end, kept + end)
 
 
 def keep(path: str, kept: str) -> None:
@@ -2993,13 +3036,9 @@ class Uses:
 
     def _write(self, wait: float) -> None:
         # Until the clock is believed (?4), a time is not replaced by an earlier one.
-        used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, ?2), ?2))"
+        used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, created_at), ?2))"
         of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
-        of_session = f"""
-            UPDATE sessions SET {used},
-            believed_at = coalesce(believed_at, iif(?4 AND created_at > ?2, ?2, NULL))
-            WHERE id = ?3
-        """
+        of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
         is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
         with self._listing_lock:
             with self._database.writing(wait) as db:
@@ -3031,15 +3070,22 @@ class Accounts:
         self._lending = threading.Lock()  # held to change that
 
     def add(
-        self, name: str, password: str, admin: bool = False, age: int | None = None
+        self,
+        name: str,
+        password: str,
+        admin: bool = False,
+        age: int | None = None,
+        invitation: bytes | None = None,
     ) -> int:
         """Add an account, and return its id. The first one is an admin.
 
         :param password: its hash.
         :param age: from which on it sees titles; with None it sees every title.
+        :param invitation: digest of the one that this uses.
         :raises Conflict: the name is taken, or it is an admin, who sees every title.
         """
         with self.database.writing() as db:
+            use_invitation(db, invitation)
             if self.credentials(name):
                 raise Conflict("account_name_taken", name)
             row = db.execute(
@@ -3085,33 +3131,40 @@ class Accounts:
 
     def id_of(self, name: str) -> int:
         """:raises NotFound: there is no such account."""
-        found = self.credentials(name)
-        if found is None:
-            raise NotFound(f"There is no account {name}.")
-        return found[0]
+        return existing(self.credentials(name), f"There is no account {name}.")[0]
 
-    def change(self, account: int, changes: Row, keep: str = "") -> str:
+    def change(
+        self,
+        account: int,
+        changes: Row,
+        keep: str = "",
+        invitation: bytes | None = None,
+    ) -> str:
         """Change an account's "password" (its hash), which ends all sessions but the
         one with the id `keep`, make it an "admin" or a member, and give it an "age", or
-        with None none. What it queued and no longer sees is cancelled. Return its name.
-        Raises as `remove` does.
+        with None none. What it queued and no longer sees is cancelled, and so are the
+        invitations of a former admin. Return its name. Raises as `remove` does.
 
+        :param invitation: digest of the one that this uses.
         :raises Conflict: also where an admin would get an age.
         """
         values = {"password": None, "admin": None, "age": None, **changes}
         values |= {"id": account, "has_age": "age" in changes}
         with self.database.writing() as db:
+            use_invitation(db, invitation)
             sql = "UPDATE accounts SET password = coalesce(:password, password),"
             sql += " admin = coalesce(:admin, admin), age = iif(:has_age, :age, age)"
-            name = self._change(db, f"{sql} WHERE id = :id", values)
-            sql = "SELECT 1 FROM accounts WHERE id = :id AND admin AND :age NOT NULL"
-            if db.execute(sql, values).fetchone():
+            row = self._change(db, f"{sql} WHERE id = :id", values)
+            if row["admin"] and values["age"] is not None:
                 raise Conflict("admin_sees_all")
             if values["password"] is not None:
                 sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
                 db.execute(sql, (account, keep))
+                db.execute("DELETE FROM invitations WHERE account = ?", (account,))
+            sql = "DELETE FROM invitations WHERE maker IN"
+            db.execute(f"{sql} (SELECT id FROM accounts WHERE NOT admin)")
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
-        return name
+        return str(row["name"])
 
     def remove(self, account: int) -> str:
         """Remove it with its keys, sessions and queue, and return its name.
@@ -3120,67 +3173,65 @@ class Accounts:
         :raises Conflict: the others would be without an admin.
         """
         with self.database.writing() as db:
-            sql = "SELECT id FROM keys WHERE account = ?"
-            remove_keys(db, db.execute(sql, (account,)))
-            return self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
+            remove_keys(db, "account = ?", (account,))
+            # What it sent to devices of others is on them: their owners keep that.
+            sql = "UPDATE OR IGNORE sent SET account = keys.account FROM keys"
+            sql += " WHERE keys.id = device AND is_device AND sent.account = ?"
+            db.execute(sql, (account,))
+            row = self._change(db, "DELETE FROM accounts WHERE id = ?", (account,))
+        return str(row["name"])
 
     @staticmethod
-    def _change(db: sqlite3.Connection, sql: str, values: Values) -> str:
-        row = db.execute(f"{sql} RETURNING name", values).fetchone()
-        if row is None:
-            raise NotFound("no_account")
-        sql = "SELECT count(*) AS count, total(admin) AS admins FROM accounts"
-        left = db.execute(sql).fetchone()
-        if left["count"] and not left["admins"]:
+    def _change(db: sqlite3.Connection, sql: str, values: Values) -> sqlite3.Row:
+        row = existing(
+            db.execute(f"{sql} RETURNING *", values).fetchone(), "no_account"
+        )
+        # NULL where no account is left
+        if db.execute("SELECT max(admin) FROM accounts").fetchone()[0] == 0:
             raise Conflict("last_admin")
-        return str(row["name"])
+        return row
 
     # Keys
 
-    def add_key(
-        self,
-        account: int,
-        label: str,
-        digest: bytes,
-        by_login: bool = False,
-        is_device: bool = False,
-    ) -> str:
+    def add_key(self, account: int, label: str, digest: bytes, **more: Any) -> str:
         """Add a key, and return its id.
 
-        :param by_login: whether it ends after LOGIN_KEY_DAYS without use, or when the
-            account has MAX_KEYS and signs in with another client.
-        :raises Conflict: another device has this name, or there are too many keys.
+        :param more: other columns, such as is_device. With by_login it ends after
+            UNUSED_DAYS without use, or when the account has MAX_KEYS and signs in with
+            another client.
+        :raises Conflict: another device has this name or address, or there are too many
+            keys.
         """
-        row = (new_id(), account, label, digest, self.database.time())
+        row = {"id": new_id(), "account": account, "label": label, "digest": digest}
+        row |= {"created_at": self.database.time(), **more}
         sql = "SELECT id, created_at, last_used_at FROM keys WHERE account = ?"
         logins = self.uses.rows(f"{sql} AND by_login", (account,))
         logins.sort(key=lambda key: key["last_used_at"] or key["created_at"])
         with self.database.writing() as db:
-            if not by_login:
-                check_key_count(db, account)
-            elif has_many_keys(db, account):
-                any(remove_keys(db, [key]) for key in logins)  # the first still there
-            if is_device:
-                check_device_name(db, label)
-            db.execute(
-                "INSERT INTO keys (id, account, label, digest, created_at, by_login,"
-                " is_device) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*row, by_login, is_device),
-            )
-        return row[0]
+            sql = "SELECT count(*) AS count FROM keys WHERE account = ?"
+            if db.execute(sql, (account,)).fetchone()["count"] >= MAX_KEYS:
+                if "by_login" not in more:
+                    raise Conflict("many_keys", MAX_KEYS)
+                # The first that is still there.
+                any(remove_keys(db, "id = :id", key) for key in logins)
+            if "is_device" in more:
+                check_others(db, label, more.get("address", ""))
+            sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
+            db.execute(sql, row)
+        return str(row["id"])
 
     def keys(self, account: int | None = None) -> list[Row]:
         """Return the keys of one account or of all, with their uses, but not those of
         devices that this server serves, which nobody has."""
         keys = [key for key in self.all_keys(account) if not key.pop("address")]
         for key in keys:
-            del key["age"]  # that of its account, which devices tell
+            del key["age"], key["paused_by"]  # which devices tell
         return keys
 
     def all_keys(self, account: int | None = None) -> list[Row]:
         sql = (
             "SELECT id, name AS account, label, created_at, last_used_at, requests,"
-            " is_device, shared, target, address, age FROM keys JOIN viewers"
+            " is_device, shared, target, address, paused_by, age FROM keys JOIN viewers"
             " ON viewers.account = keys.account"
             " WHERE keys.account = coalesce(?, keys.account) ORDER BY created_at, id"
         )
@@ -3210,29 +3261,34 @@ class Accounts:
         :param is_device: whether it must be that of a device.
         :raises NotFound: the account, or with None nobody, has such a key.
         """
-        sql = "SELECT id FROM keys WHERE id = ? AND account = coalesce(?, account)"
+        which = "id = ? AND account = coalesce(?, account) AND is_device >= ?"
         with self.database.writing() as db:
-            found = db.execute(f"{sql} AND is_device >= ?", (key, account, is_device))
-            for label in remove_keys(db, found):
+            for label in remove_keys(db, which, (key, account, is_device)):
                 return label
         raise NotFound("unknown_device" if is_device else "no_key", key)
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
+        return self._holder("keys", digest, is_news="last_used_at IS NULL")
+
+    def _holder(self, table: str, digest: bytes, is_news: str) -> Caller | None:
+        """:param is_news: the condition for a use that is written at once, as is any on
+        the last day."""
+        last_day = self.database.time(UNUSED_DAYS - 1)
         row = self.database.row(
-            "SELECT account, name, admin, age, keys.id AS credential,"
-            " last_used_at IS NULL OR unused_since < ? AS is_news"
-            " FROM keys JOIN viewers USING (account)"
-            " WHERE (digest = ? OR keys.id = ?) AND unused_since >= ?",
-            (
-                self.database.time(LOGIN_KEY_DAYS),
-                *(digest, self._lent.get(digest)),
-                self.database.expiry(LOGIN_KEY_DAYS),
-            ),
+            f"SELECT account, name, admin, age, {table}.id AS credential,"
+            f" {is_news} OR unused_since < ? AS is_news"
+            f" FROM {table} JOIN viewers USING (account)"
+            f" WHERE (digest = ? OR {table}.id = ?) AND unused_since >= ?",
+            (last_day, digest, self._lent.get(digest), self._expiry()),
         )
         if row:
             self.uses.count(row["credential"], bool(row.pop("is_news")))
         return caller(row)
+
+    def _expiry(self) -> str:
+        """Return the time of a last use before which a session or key has ended."""
+        return self.database.expiry(UNUSED_DAYS)
 
     def write_uses(self) -> None:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
@@ -3244,37 +3300,26 @@ class Accounts:
 
     def add_session(self, account: int, digest: bytes, browser: str) -> None:
         row = (new_id(), account, digest, browser, self.database.time())
-        sql = "INSERT INTO sessions (id, account, digest, browser, created_at)"
-        self.database.write(f"{sql} VALUES (?, ?, ?, ?, ?)", row)
+        self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
-        row = self.database.row(
-            "SELECT account, name, admin, age, sessions.id AS credential FROM sessions"
-            " JOIN viewers USING (account)"
-            " WHERE digest = ? AND dated_at >= ?",
-            (digest, self.database.time(SESSION_DAYS)),
-        )
-        if row:
-            self.uses.count(row["credential"])
-        return caller(row)
+        return self._holder("sessions", digest, is_news="false")
 
     def session_password(self, session: str) -> str | None:
         """Return the password's hash of the account that a session is of, if it goes
         on."""
-        return self.database.value(
-            "SELECT password FROM sessions JOIN accounts ON accounts.id = account"
-            " WHERE sessions.id = ? AND dated_at >= ?",
-            (session, self.database.time(SESSION_DAYS)),
-        )
+        sql = "SELECT password FROM sessions JOIN accounts ON accounts.id = account"
+        sql += " WHERE sessions.id = ? AND unused_since >= ?"
+        return self.database.value(sql, (session, self._expiry()))
 
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
         sql = (
             "SELECT id, browser, created_at,"
             " coalesce(last_used_at, created_at) AS last_used_at FROM sessions"
-            " WHERE account = ? AND dated_at >= ? ORDER BY created_at DESC, id"
+            " WHERE account = ? AND unused_since >= ? ORDER BY created_at DESC, id"
         )
-        return self.uses.rows(sql, (account, self.database.time(SESSION_DAYS)))
+        return self.uses.rows(sql, (account, self._expiry()))
 
     def sign_out(self, account: int, ends: Row) -> None:
         """End all sessions of an account and, by the fields of SIGN_OUT, its keys,
@@ -3282,15 +3327,62 @@ class Accounts:
         values = {"account": account, **dict.fromkeys(SIGN_OUT, False), **ends}
         with self.database.writing() as db:
             db.execute("DELETE FROM sessions WHERE account = ?", (account,))
-            sql = "SELECT id FROM keys WHERE account = :account"
-            sql += " AND iif(is_device, :devices, :keys)"
-            remove_keys(db, db.execute(sql, values))
+            which = "account = :account AND iif(is_device, :devices, :keys)"
+            remove_keys(db, which, values)
             sql = "DELETE FROM addresses WHERE account = :account AND :addresses"
             db.execute(sql, values)
 
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
         self.database.write(sql, (session, account))
+
+
+class Invitations:
+    """The links by which somebody makes an account or sets the password of one: each
+    is good once, for a day."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def add(
+        self, digest: bytes, maker: int, account: int | None, admin: bool, age: Any
+    ) -> str:
+        """Add one for a new account, or for the password of one, in place of an earlier
+        one for that. Return its id.
+
+        :raises Conflict: it is for an admin of an age, or too many are open.
+        """
+        if admin and age is not None:
+            raise Conflict("admin_sees_all")
+        row = (new_id(), digest, maker, account, admin, age, self.database.time())
+        with self.database.writing() as db:
+            new = account is None
+            others = [one for one in self.open() if new or one["account"] != account]
+            if len(others) >= MAX_INVITATIONS:
+                raise Conflict("many_invitations", MAX_INVITATIONS)
+            db.execute("DELETE FROM invitations WHERE account = ?", (account,))
+            db.execute("INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return row[0]
+
+    def open(self, digest: bytes | None = None) -> list[Row]:
+        """Return those that are good now, or the one with this digest, with the names
+        of their makers and accounts. One from the future, which a wrong clock has made,
+        ends a day after its time at the latest."""
+        after, before = map(self.database.time, (INVITATION_DAYS, -INVITATION_DAYS))
+        rows = self.database.rows(
+            "SELECT invitations.id, makers.name AS maker, account,"
+            " accounts.name AS name, invitations.admin, invitations.age,"
+            " invitations.created_at FROM invitations"
+            " JOIN accounts AS makers ON makers.id = maker"
+            " LEFT JOIN accounts ON accounts.id = account"
+            " WHERE invitations.created_at BETWEEN :after AND :before"
+            " AND digest = coalesce(:digest, digest) ORDER BY invitations.rowid",
+            {"after": after, "before": before, "digest": digest},
+        )
+        return [{**row, "admin": bool(row["admin"])} for row in rows]
+
+    def remove(self, invitation: str) -> None:
+        self.database.write("DELETE FROM invitations WHERE id = ?", (invitation,))
 
 
 # Store: entries ---
@@ -3311,11 +3403,6 @@ class Entries:
         name = "list" if age == EVERYTHING else "ages"
         return int(self.database.value(sql, (name,)))
 
-    def _new(self) -> Row:
-        """Return columns that are the same in all new entries."""
-        now = self.database.time()
-        return {"state": "here", "created_at": now, "facts_version": FACTS_VERSION}
-
     @contextlib.contextmanager
     def changing(self, listed: bool = True) -> Iterator[sqlite3.Connection]:
         """Run the block as one transaction that changes the list."""
@@ -3331,8 +3418,16 @@ class Entries:
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        entries = self.database.value(PAGE_LIST if for_page else LIST, {"age": age})
-        return b"[%b]" % (entries or b"")
+        form, states = "entry_json", "= 'here'"
+        if for_page:
+            form, states = "page_json", "!= 'gone'"
+        sql = f"""
+            SELECT CAST(group_concat({form}) AS BLOB) FROM (
+                SELECT {form} FROM answers WHERE state {states} AND {SEEN}
+                ORDER BY sort_name, id
+            )
+        """
+        return b"[%b]" % (self.database.value(sql, {"age": age}) or b"")
 
     def get(self, entry: str, age: int, credential: str = "") -> dict[str, Any]:
         """Return the Entry of the interface, also a hidden one that is to be sent to
@@ -3344,12 +3439,8 @@ class Entries:
             SELECT entry_json FROM answers WHERE id = :entry AND state = 'here' AND
             ({SEEN} OR id IN (SELECT entry FROM queue WHERE device = :key AND is_open))
         """
-        values = {"entry": entry, "age": age, "key": credential}
-        text = self.database.value(sql, values)
-        if text is None:
-            raise NotFound("no_entry")
-        found: dict[str, Any] = json.loads(text)
-        return found
+        text = self.database.value(sql, {"entry": entry, "age": age, "key": credential})
+        return json.loads(existing(text, "no_entry"))
 
     def details(self, entry: str, age: int) -> dict[str, Row]:
         """Return the "entry" of the interface with its state, and what the "file" tells
@@ -3359,19 +3450,13 @@ class Entries:
         """
         sql = "SELECT entries.*, entry_json FROM entries JOIN answers USING (id)"
         sql += f" WHERE id = :id AND entries.state != 'gone' AND {SEEN}"
-        row = self.database.row(sql, {"id": entry, "age": age})
-        if row is None:
-            raise NotFound("no_entry")
+        row = existing(self.database.row(sql, {"id": entry, "age": age}), "no_entry")
         row["facts"] = json.loads(row["facts"])
         facts = row["facts"] | part_facts(row["file_type"], row["facts"])
         facts["name"] = derived({**row, "overrides": {}})["name"]
-        known = {
-            name: facts[name] for name in ENTRY_CHANGES if facts.get(name) is not None
-        }
-        return {
-            "entry": {**json.loads(row["entry_json"]), "state": row["state"]},
-            "file": known,
-        }
+        known = {n: facts[n] for n in ENTRY_CHANGES if facts.get(n) is not None}
+        found = {**json.loads(row["entry_json"]), "state": row["state"]}
+        return {"entry": found, "file": known}
 
     def tidy(self) -> list[Row]:
         """Return the files that waste space or will not work, each with a reason and,
@@ -3427,12 +3512,10 @@ class Entries:
         :raises NotFound: there is no such entry.
         """
         with self.changing() as db:
-            rows = read_entries(db, [entry])
-            if not rows:
-                raise NotFound("no_entry")
-            old: Row = rows[0]["overrides"]
-            rows[0]["overrides"] = {} if overrides is None else {**old, **overrides}
-            write_entries(db, rows)
+            row = existing(next(iter(read_entries(db, [entry])), None), "no_entry")
+            old: Row = row["overrides"]
+            row["overrides"] = {} if overrides is None else {**old, **overrides}
+            write_entries(db, [row])
         return old
 
     def ages(self) -> dict[str, int]:
@@ -3454,15 +3537,12 @@ class Entries:
         values = {"titles": json.dumps(titles), "age": age}
         sql = "SELECT value FROM json_each(:titles)"
         with self.changing(listed=False) as db:
-            if db.execute(
-                f"{sql} WHERE value NOT IN (SELECT title FROM entries)", values
-            ).fetchone():
+            unknown = f"{sql} WHERE value NOT IN (SELECT title FROM entries)"
+            if db.execute(unknown, values).fetchone():
                 raise NotFound("no_title")
             db.execute(f"DELETE FROM ages WHERE title IN ({sql})", values)
-            if age is not None:
-                db.execute(
-                    f"INSERT INTO ages SELECT DISTINCT value, :age FROM ({sql})", values
-                )
+            sql = f"INSERT INTO ages SELECT DISTINCT value, :age FROM ({sql})"
+            db.execute(f"{sql} WHERE :age NOT NULL", values)
             db.execute(COUNT_AGES)
 
     # Files
@@ -3485,8 +3565,7 @@ class Entries:
             yield from map(known_file, db.execute(sql, {"ends": json.dumps(ends)}))
 
     def _known_files(self, sql: str, *values: Any) -> list[KnownFile]:
-        with self.database.reading() as db:
-            return [known_file(row) for row in db.execute(sql, values)]
+        return [*map(known_file, self.database.rows(sql, values))]
 
     def copies(self, samples: Iterable[str | None]) -> list[KnownFile]:
         """Return the files here that have one of these samples, and that nobody has
@@ -3513,7 +3592,8 @@ class Entries:
 
         :param listed: whether they are in the list at once, or after later changes.
         """
-        new = {"type": "filepath", "created_by": SCANNER, **self._new()}
+        now = self.database.time()
+        new = {"type": "filepath", "created_by": SCANNER, "created_at": now}
         rows = [{"id": new_id(), **new, **file_columns(*row)} for row in found]
         with self.changing(listed) as db:
             write_entries(db, rows)
@@ -3539,10 +3619,8 @@ class Entries:
 
         :raises NotFound: there is no such file.
         """
-        sql = "SELECT * FROM served_files ORDER BY path"
-        if entries:
-            sql = "SELECT * FROM served_files WHERE id IN"
-            sql += " (SELECT value FROM json_each(:ids)) ORDER BY path"
+        these = "WHERE id IN (SELECT value FROM json_each(:ids))" if entries else ""
+        sql = f"SELECT * FROM served_files {these} ORDER BY path"
         rows = self.database.rows(sql, {"ids": json.dumps([*entries])})
         for entry in {*entries}.difference(row["id"] for row in rows):
             raise NotFound(f"There is no file with the id {entry}.")
@@ -3553,17 +3631,15 @@ class Entries:
         return self.served_files([entry])[0]
 
     def set_checksum(self, file: ServedFile) -> None:
-        sql = """
-            UPDATE entries SET sha256 = :sha256, sha256_size = :size,
-            sha256_mtime = :mtime WHERE id = :id
-        """
+        sql = "UPDATE entries SET (sha256, sha256_size, sha256_mtime)"
+        sql += " = (:sha256, :size, :mtime) WHERE id = :id"
         with self.changing() as db:
             db.execute(sql, file._asdict())
 
     def damaged(self, limit: int = 100) -> list[Row]:
         """Return id and name of files that verify found to be damaged."""
-        sql = "SELECT id, name FROM entries WHERE fault = 'damaged' ORDER BY id LIMIT ?"
-        return self.database.rows(sql, (limit,))
+        sql = "SELECT id, name FROM entries WHERE fault = 'damaged' AND state != 'gone'"
+        return self.database.rows(f"{sql} ORDER BY id LIMIT ?", (limit,))
 
     def set_fault(self, entry: str, fault: str | None) -> None:
         """Keep what verify found wrong with a file, until it is read again."""
@@ -3579,7 +3655,8 @@ class Entries:
         """
         entry = new_id()
         row: Row = {"id": entry, "type": "url", "source": url, "file_type": type}
-        row |= {"size": size, "facts": facts, "created_by": by, **self._new()}
+        row |= {"size": size, "facts": facts, "facts_version": FACTS_VERSION}
+        row |= {"created_by": by, "created_at": self.database.time(), "state": "here"}
         with self.changing() as db:
             write_entries(db, [row])
         return entry
@@ -3589,9 +3666,7 @@ class Entries:
         with self.changing() as db:
             sql = "DELETE FROM entries WHERE id = ? AND type = 'url'"
             row = db.execute(f"{sql} RETURNING plain_name", (entry,)).fetchone()
-            if row is None:
-                raise NotFound("no_link", entry)
-            tell_apart(db, [row["plain_name"]])
+            tell_apart(db, [existing(row, "no_link", entry)["plain_name"]])
 
 
 class LibraryFolders:
@@ -3601,18 +3676,12 @@ class LibraryFolders:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def is_known(self, folder: str) -> bool:
-        """Return whether there are entries of it."""
-        sql = "SELECT 1 FROM entries WHERE folder = ? LIMIT 1"
-        return bool(self.database.value(sql, (folder,)))
-
     def file_counts(self) -> dict[str, int]:
-        """Return how many files are here, by library folder."""
-        rows = self.database.rows(
-            "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files"
-            " FROM entries WHERE folder NOT NULL GROUP BY folder"
-        )
-        return {row["folder"]: row["files"] for row in rows}
+        """Return how many files are here, by library folder; also 0 for one whose files
+        are all offline or gone."""
+        sql = "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files"
+        sql += " FROM entries WHERE folder NOT NULL GROUP BY folder"
+        return {row["folder"]: row["files"] for row in self.database.rows(sql)}
 
     def offline_disks(self) -> list[Row]:
         """Return of each file system that is offline: its library folder, how many
@@ -3633,13 +3702,12 @@ class LibraryFolders:
 
     def rename_volumes(self, folder: str, names: Mapping[str, str]) -> None:
         """Write the new names of file systems, by the old ones."""
+        renames = (
+            "SET volume = value FROM json_each(?) WHERE volume = key AND folder = ?"
+        )
         with self.database.writing() as db:
             for table in ("entries", "title_images"):
-                db.execute(
-                    f"UPDATE {table} SET volume = value FROM json_each(?)"
-                    " WHERE volume = key AND folder = ?",
-                    (json.dumps(names), folder),
-                )
+                db.execute(f"UPDATE {table} {renames}", (json.dumps(names), folder))
 
 
 class Icons:
@@ -3656,9 +3724,7 @@ class Icons:
         sql += " AND digest IN (icon, facts ->> 'icon') WHERE id = :id"
         values = {"id": entry, "age": age, "digest": digest}
         image: bytes | None = self.database.value(f"{sql} AND {SEEN}", values)
-        if image is None:
-            raise NotFound("The entry has no icon.")
-        return image
+        return existing(image, "The entry has no icon.")
 
     def types_in_menus(self) -> Mapping[str, str]:
         """Return "jpeg" or "png" by digest, "" for an image too large for a console.
@@ -3674,8 +3740,7 @@ class Icons:
     def add(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
         with self.database.writing() as db:
-            sql = "INSERT OR IGNORE INTO icons VALUES (?, ?)"
-            db.executemany(sql, icons.items())
+            db.executemany("INSERT OR IGNORE INTO icons VALUES (?, ?)", icons.items())
 
     def drop(self, listed: bool) -> None:
         """Drop those that no entry and no title has.
@@ -3716,16 +3781,22 @@ class Icons:
     def set_of_titles(self, images: Iterable[TitleImage]) -> None:
         with self.database.writing() as db:
             db.execute("DELETE FROM title_images")
-            sql = "INSERT INTO title_images VALUES (?, ?, ?, ?, ?)"
-            db.executemany(sql, images)
+            db.executemany("INSERT INTO title_images VALUES (?, ?, ?, ?, ?)", images)
 
-    def unread(self) -> list[TitleImage]:
-        """Return the images of titles that are here, without those that were read."""
-        rows = self.database.rows(
-            "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
-            " AND title IN (SELECT title FROM entries WHERE state = 'here')"
+    def unread(self, covers: set[str]) -> list[FoundFile | TitleImage]:
+        """Return the files here, and the images of titles that are here, that have one
+        of these covers, without those whose cover was read."""
+        sql = (
+            "SELECT file.* FROM json_each(?)"
+            " CROSS JOIN known_files AS file ON cover = value"
+            " WHERE state = 'here' AND value NOT IN (SELECT digest FROM icons)"
         )
-        return [TitleImage(**row) for row in rows]
+        rows = self.database.rows(sql, (json.dumps([*covers]),))
+        files = [known_file(row).file for row in rows]
+        sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
+        sql += " AND title IN (SELECT title FROM entries WHERE state = 'here')"
+        images = [TitleImage(**row) for row in self.database.rows(sql)]
+        return files + [image for image in images if image.cover in covers]
 
 
 # Store: devices ---
@@ -3764,7 +3835,7 @@ class Devices:
     def check_name(self, name: str) -> None:
         """:raises Conflict: a device has this name."""
         with self.database.reading() as db:
-            check_device_name(db, name)
+            check_others(db, name)
 
     def add(self, account: int, device: Row) -> str:
         """Add a device that this server serves, and return its id. Its key has a random
@@ -3773,54 +3844,44 @@ class Devices:
         :param device: name and target, perhaps shared, user and password.
         :raises Conflict: the name is taken.
         """
-        row = {"shared": False, "user": "", "password": "", **device}
-        row |= {"id": new_id(), "account": account, "now": self.database.time()}
-        with self.database.writing() as db:
-            check_key_count(db, account)
-            check_device_name(db, row["name"])
-            check_place(db, row["target"])
-            db.execute(
-                "INSERT INTO keys (id, account, label, digest, created_at, is_device,"
-                " shared, address, user, password) VALUES (:id, :account, :name,"
-                " randomblob(32), :now, 1, :shared, :target, :user, :password)",
-                row,
-            )
-        return str(row["id"])
+        more = {name: device[name] for name in device.keys() & {"shared", *CONSOLE}}
+        more |= {"is_device": True, "address": more.pop("target")}
+        digest = secrets.token_bytes(32)
+        return self.accounts.add_key(account, device["name"], digest, **more)
 
-    def change(self, device: str, changes: Row, account: int | None = None) -> str:
+    def change(
+        self, device: str, changes: Row, account: int | None = None, by: str = ""
+    ) -> str:
         """Change a device of the account, or with None of any: "name", "shared", the
-        "account" that it belongs to and, of one that this server serves, "target",
-        "user" and "password". A new target has neither user nor password unless they
-        are given too. What others queued for one that is not shared waits without it.
-        Return its name.
+        "account" that it belongs to, whether it is "paused" and, of one that this
+        server serves, "target", "user" and "password". A new target has neither user
+        nor password unless they are given too. What others queued for one that is not
+        shared waits without it. Return its name.
 
+        :param by: the name of the account that pauses it, "" for a command.
         :raises NotFound: there is no such device, or no account that is to have it.
         :raises Conflict: the name is taken, or a client serves the device.
         """
-        values = {name: changes.get(name) for name in DEVICE_CHANGES}
+        values = {name: changes.get(name) for name in DEVICE_CHANGES} | {"by": by}
         with self.database.writing() as db:
-            if "name" in changes:
-                check_device_name(db, changes["name"], device)
-            if "target" in changes:
-                check_place(db, changes["target"], device)
+            name, target = changes.get("name", ""), changes.get("target", "")
+            check_others(db, name, target, device)
             by_client = "SELECT 1 FROM keys WHERE id = ? AND address = ''"
             if CONSOLE.keys() & changes and db.execute(by_client, (device,)).fetchone():
                 raise Conflict("served_by_client")
             row = db.execute(
                 "UPDATE keys SET label = coalesce(:name, label),"
                 " shared = coalesce(:shared, shared),"
-                " user = coalesce(:user, iif(:target != address, '', user)),"
-                " password ="
+                " user = coalesce(:user, iif(:target != address, '', user)), password ="
                 " coalesce(:password, iif(:target != address, '', password)),"
-                " address = coalesce(:target, address),"
+                " address = coalesce(:target, address), paused_by ="
+                " CASE :paused WHEN 0 THEN NULL WHEN 1 THEN :by ELSE paused_by END,"
                 " account = coalesce(:account, account) WHERE id = :id AND is_device"
                 " AND account = coalesce(:owner, account)"
                 " RETURNING account, label, shared",
                 {**values, "id": device, "owner": account},
             ).fetchone()
-            if row is None:
-                raise NotFound("unknown_device", device)
-            if not row["shared"]:
+            if not existing(row, "unknown_device", device)["shared"]:
                 free_items(db, device, keep=row["account"])
         return str(row["label"])
 
@@ -3830,8 +3891,7 @@ class Devices:
         :raises NotFound: no such item, or device that its account may send to.
         :raises Conflict: it does not wait, or the entry waits there already.
         """
-        with self.database.writing() as db:
-            row = self.clients.shown_item(db, account, item, admin)
+        with self.clients.changing(account, admin, item) as (db, row):
             check_device(db, row["account"], device)
             if row["status"] != "pending":
                 raise Conflict("item_is_busy")
@@ -3959,13 +4019,14 @@ class Clients:
         self, account: int, client: str | None = None, key: str | None = None
     ) -> list[Row]:
         """Return the items that a client may take now, first in, first out: those of
-        its account, and those for the device that its key is. A client that names
-        itself also gets those that it began to send with the same key: that it asks
-        means that it lost them in a crash."""
+        its account, and those for the device that its key is, unless that is paused. A
+        client that names itself also gets those that it began to send with the same
+        key: that it asks means that it lost them in a crash."""
         # "+state" and "+place": a few open items are read, not all of the library.
         items = self.database.rows(
             "SELECT * FROM items WHERE is_open AND +state = 'here'"
             " AND coalesce(device, sender) IN (:account, :key)"
+            " AND (paused_by IS NULL OR status = 'processing')"
             f" AND (device = :key OR {SEEN_BY}) ORDER BY +place",
             {"account": account, "key": key},
         )
@@ -3987,15 +4048,17 @@ class Clients:
         :raises Conflict: the item's status does not allow it, or another key owns it,
             or another client, which names itself as this one does, sends it.
         """
+        if report.get("error_message") == "Stopped.":
+            # Clients up to 0.2.0 fail so, and leave nothing, where an item was
+            # cancelled: that may be undone by now.
+            report = {**report, "release": True, **dict.fromkeys(FIGURES, 0)}
         with self.database.reading() as db:
             row, status = self._checked(db, account, item, report)
-        if status != row["status"]:
+        if status != row["status"] or status == "cancelled" or report.get("release"):
             with self.database.writing() as db:
                 return str(self.take(db, account, item, report)["status"])
         if QUEUE_STATUSES[status].is_running:
             self.progress.note(item, report)
-        else:  # perhaps of a client that stops since the item was cancelled
-            self.progress.drop(item)
         return status
 
     def _checked(
@@ -4010,29 +4073,38 @@ class Clients:
     def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
         """Write what `report` takes, and return the item after it."""
         row, status = self._checked(db, account, item, report)
-        to, now = QUEUE_STATUSES[status], self.database.time()
         self.progress.note(item, report)
-        columns = {**NEW_ITEM, "status": status}
-        if to.is_open:  # what the target has of the file may stay there
-            known = {**row, **self.progress.figures(item)}
-            columns |= {name: known[name] for name in FIGURES.values()}
-        if to.is_running or not to.is_open:
-            columns |= {"key": report.get("key"), "client": report.get("client")}
-        if not to.is_open:
-            columns |= {**self.progress.figures(item), "ended_at": now}
-        if status == "failed":
-            columns["error"] = report.get("error_message", "")
+        columns = self._columns(row, status, report)
         update_item(db, row, columns)
-        if not to.is_running:
+        if not QUEUE_STATUSES[status].is_running:
             self.progress.drop(item)
         if status == "completed":
             db.execute(
                 "INSERT OR REPLACE INTO sent SELECT id, ?, version, coalesce("
                 "(SELECT id FROM keys WHERE keys.id = ? AND is_device), ''), ?"
                 " FROM parts WHERE id = ?",
-                (row["account"], report.get("key"), now, row["entry"]),
+                (row["account"], report.get("key"), columns["ended_at"], row["entry"]),
             )
         return {**row, **columns}
+
+    def _columns(self, row: Row, status: str, report: Row) -> Row:
+        """Return what a report that is noted already changes of an item."""
+        if status == "cancelled":  # its client has stopped, and tells what it leaves
+            return {name: report.get(field, 0) for field, name in FIGURES.items()}
+        to, figures = QUEUE_STATUSES[status], self.progress.figures(row["id"])
+        columns = {**NEW_ITEM, "status": status}
+        if row["is_open"]:
+            columns["action"] = row["action"]
+        if to.is_open:  # what the target has of the file may stay there
+            known = {**row, **figures}
+            columns |= {name: known[name] for name in FIGURES.values()}
+        if to.is_running or not to.is_open:
+            columns |= {"key": report.get("key"), "client": report.get("client")}
+        if not to.is_open:
+            columns |= {**figures, "ended_at": self.database.time()}
+        if status == "failed":
+            columns["error"] = report.get("error_message", "")
+        return columns
 
     def write_figures(self) -> None:
         """Write how far the items are that clients send, for the next start."""
@@ -4048,24 +4120,27 @@ class Clients:
         """Return an item of the account, for a device of it or, for an admin, for a
         shared one, as it is now. :raises NotFound:"""
         found = db.execute(
-            "SELECT *, (SELECT state FROM entries WHERE id = entry) AS entry_state"
+            "SELECT *, (SELECT state FROM entries WHERE id = entry) AS entry_state,"
+            " (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by"
             " FROM queue WHERE id = :id AND (account = :account OR device IN"
             " (SELECT id FROM keys WHERE account = :account OR :admin AND shared))",
             {"id": item, "account": account, "admin": admin},
         )
-        for row in self.progress.current(found):
-            return row
-        raise NotFound("no_item")
+        return existing(next(iter(self.progress.current(found)), None), "no_item")
 
-    def shown_item(
-        self, db: sqlite3.Connection, account: int, item: str, admin: bool
-    ) -> Row:
-        """Return an item as `item_of` does, if the account sees it. A client gets every
-        item that it asks for, and is told to stop one that was cancelled."""
+    @contextlib.contextmanager
+    def changing(
+        self, account: int, admin: bool, *items: str
+    ) -> Iterator[tuple[Any, ...]]:
+        """Run the block as one transaction, with items as `item_of` returns them, if
+        the account sees them. A client gets every item that it asks for, and is told to
+        stop one that was cancelled."""
         sql = f"SELECT 1 FROM items WHERE id = :id AND {SEEN_ITEM}"
-        if not db.execute(sql, {"id": item, "account": account}).fetchone():
-            raise NotFound("no_item")
-        return self.item_of(db, account, item, admin)
+        with self.database.writing() as db:
+            for item in items:
+                if not db.execute(sql, {"id": item, "account": account}).fetchone():
+                    raise NotFound("no_item")
+            yield db, *[self.item_of(db, account, item, admin) for item in items]
 
     def check_item(self, account: int, item: str) -> None:
         """:raises NotFound: the account has no such item."""
@@ -4102,11 +4177,13 @@ class Queue:
         """Queue entries, those of a title one after the other: base, updates, add-ons.
 
         Return the ids that were "added" and, in the same order, those that are pending
-        or processing "already"; and what "failed", each as entry_id, message, reason.
+        or processing "already"; what "failed", each as entry_id, message, reason; and
+        an id for `undo`.
 
         :param device: whose key alone may send them; with None, any of the account's.
         :raises NotFound: there is no device with this id that it may send to.
         """
+        action = new_id()
         with self.database.writing() as db:
             check_device(db, account, device)
             values = {"entries": json.dumps(entries), "account": account}
@@ -4114,17 +4191,18 @@ class Queue:
             states = {row["id"]: row["state"] for row in rows}
             here = [entry for entry in states if states[entry] == "here"]
             done = db.execute(
-                "INSERT INTO queue (id, account, device, created_at, entry, place)"
-                " SELECT lower(hex(randomblob(8))), ?1, ?2, ?3, value,"
+                "INSERT INTO queue (id, account, device, created_at, entry, action,"
+                " place) SELECT lower(hex(randomblob(8))), ?1, ?2, ?3, value, ?5,"
                 " (SELECT coalesce(max(place), 0) FROM queue) + key + 1"
                 " FROM json_each(?4) WHERE true"
                 " ON CONFLICT DO NOTHING RETURNING entry",
-                (account, device, self.database.time(), json.dumps(here)),
+                (account, device, self.database.time(), json.dumps(here), action),
             )
             added = {row["entry"] for row in done}
         why = {"offline": "disk_away", "empty": "file_empty"}
         missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
         return {
+            "undo": action,
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
             "failed": [
@@ -4155,24 +4233,6 @@ class Queue:
         unsent = [row["id"] for row in rows if not row["is_sent"]]
         return self.send_all(account, unsent or [row["id"] for row in rows], device)
 
-    def undo_send(
-        self, account: int, entries: Sequence[str], device: str | None = None
-    ) -> None:
-        """Take back what `send_all` has queued of these entries: drop what waits, and
-        cancel what a client sends, so that it is told to stop."""
-        with self.database.writing() as db:
-            rows = db.execute(
-                "SELECT * FROM queue WHERE account = ? AND device IS ? AND is_open"
-                " AND entry IN (SELECT value FROM json_each(?))",
-                (account, device, json.dumps(entries)),
-            ).fetchall()
-            cancelled = {"status": "cancelled", "ended_at": self.database.time()}
-            for row in rows:
-                if row["status"] == "pending":
-                    db.execute("DELETE FROM queue WHERE id = ?", (row["id"],))
-                else:
-                    update_item(db, row, cancelled)
-
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
         """Return the account's items, and what others have waiting for, sent by, or
         failed on a shared device: those that are open, of which those that a client may
@@ -4180,8 +4240,9 @@ class Queue:
         those that have ended."""
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
-            "SELECT id, entry, name, size, state, status, percent, bytes, speed, error,"
-            " ended_at, device, key, freed_from, account, sender = :account AS is_own"
+            "SELECT id, entry, title, name, size, state, status, percent, bytes, speed,"
+            " error, created_at, ended_at, device, key, freed_from, account,"
+            " sender = :account AS is_own"
             f" FROM items WHERE is_open AND {SHOWN_ITEM}"
             " OR id IN (SELECT id FROM items"
             f" WHERE NOT is_open AND {SHOWN_ITEM}"
@@ -4222,13 +4283,10 @@ class Queue:
     def sent_version(self) -> str:
         """Return a text that changes when anything was sent, or is forgotten."""
         # SQLite may give the number of the last row again, when that was dropped.
-        return str(
-            self.database.value(
-                "SELECT (SELECT count(*) FROM sent) || '-' || coalesce((SELECT rowid"
-                " || entry || '-' || account || device || sent_at FROM sent"
-                " ORDER BY rowid DESC LIMIT 1), '')"
-            )
-        )
+        last = "SELECT rowid || entry || '-' || account || device || sent_at FROM sent"
+        last += " ORDER BY rowid DESC LIMIT 1"
+        sql = f"SELECT count(*) || '-' || coalesce(({last}), '') FROM sent"
+        return str(self.database.value(sql))
 
     # An admin may also do these with items for shared devices.
 
@@ -4241,22 +4299,26 @@ class Queue:
         :raises NotFound: the account has no such item.
         :raises Conflict: it has not ended, or its entry is queued again already.
         """
-        with self.database.writing() as db:
-            row = self.clients.shown_item(db, account, item, admin)
+        with self.clients.changing(account, admin, item) as (db, row):
             if "retry" not in QUEUE_STATUSES[row["status"]].next:
                 raise Conflict("item_is_open")
             replaces = row["replaces"] or way == "replace"
             update_item(db, row, {**NEW_ITEM, "replaces": replaces})
 
-    def cancel(self, account: int, item: str, admin: bool = False) -> None:
-        """:raises NotFound: no such item. :raises Conflict: it has ended."""
-        with self.database.writing() as db:
-            row = self.clients.shown_item(db, account, item, admin)
-            events = QUEUE_STATUSES[row["status"]].next
-            if "cancel" not in events:
+    def cancel(self, account: int, *items: str, admin: bool = False) -> str:
+        """Cancel those that have not ended, and return an id for `undo`.
+
+        :raises NotFound: no such item. :raises Conflict: all have ended.
+        """
+        ended = {"status": "cancelled", "ended_at": self.database.time()}
+        ended["action"] = new_id()
+        with self.clients.changing(account, admin, *items) as (db, *rows):
+            rows = [row for row in rows if QUEUE_STATUSES[row["status"]].is_open]
+            if not rows:
                 raise Conflict("item_has_ended")
-            ended = {"status": events["cancel"], "ended_at": self.database.time()}
-            update_item(db, row, ended)
+            for row in rows:
+                update_item(db, row, ended)
+        return ended["action"]
 
     def retry_failed(self, account: int) -> None:
         """Make the failed items pending again whose entries are not queued again."""
@@ -4267,53 +4329,61 @@ class Queue:
                 with contextlib.suppress(Conflict):
                     update_item(db, dict(row), NEW_ITEM)
 
-    def cancel_waiting(self, account: int) -> None:
-        """Cancel the items that no client sends."""
+    def cancel_waiting(self, account: int) -> str:
+        """Cancel the items that no client sends, and return an id for `undo`."""
+        action, silent = new_id(), json.dumps([*self.progress.silent()])
         self.database.write(
-            "UPDATE queue SET status = 'cancelled', ended_at = ?"
+            "UPDATE queue SET status = 'cancelled', ended_at = ?, action = ?"
             " WHERE account = ? AND is_open AND"
             " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))",
-            (self.database.time(), account, json.dumps([*self.progress.silent()])),
+            (self.database.time(), action, account, silent),
         )
+        return action
 
-    def to_top(self, account: int, item: str, admin: bool = False) -> None:
-        """Put an item before all others. :raises NotFound: there is no such item."""
-        with self.database.writing() as db:
-            self.clients.shown_item(db, account, item, admin)
-            first = "UPDATE queue SET place = (SELECT min(place) - 1 FROM queue)"
-            db.execute(first + " WHERE id = ?", (item,))
+    def move(
+        self, account: int, items: Sequence[str], to: str | None, admin: bool = False
+    ) -> None:
+        """Put items, in this order, into the place of another one: before it, or after
+        it where they come from before it; with None before all others.
 
-    def shift(self, account: int, item: str, way: str, admin: bool = False) -> None:
-        """Let an item change places with the one that waits before ("up") or after it
-        for the same device, if there is any. :raises NotFound: no such item."""
-        sql = (
-            "SELECT id, status, place FROM queue WHERE id = :id OR is_open AND device"
-            " IS :device AND (device NOT NULL OR account = :account) ORDER BY place"
-        )
-        with self.database.writing() as db:
-            row = self.clients.shown_item(db, account, item, admin)
-            places = {
-                row["id"]: row["place"]
-                for row in self.progress.current(db.execute(sql, row))
-                if row["id"] == item or row["status"] == "pending"
-            }
-            waiting = [*places] if way == "down" else [*places][::-1]
-            for one, other in itertools.pairwise(waiting):
-                if one == item:
-                    sql = "UPDATE queue SET place = ? WHERE id = ?"
-                    db.executemany(sql, [(places[other], one), (places[one], other)])
+        :raises NotFound: the account has no such item.
+        """
+        place = "SELECT coalesce((SELECT place + (place > ?) FROM queue WHERE id = ?),"
+        place += " min(place), 0) FROM queue"
+        with self.clients.changing(account, admin, *items) as (db, *rows):
+            first = min([row["place"] for row in rows], default=0)
+            start = db.execute(place, (first, to)).fetchone()[0]
+            sql = "UPDATE queue SET place = place + ? WHERE place >= ?"
+            db.execute(sql, (len(items), start))
+            sql = "UPDATE queue SET place = ? WHERE id = ?"
+            db.executemany(sql, enumerate(items, start))
 
-    def clear(self, account: int, before: str, items: Sequence[str]) -> None:
-        """Drop the items that ended before this time, and these. A cancelled one stays
-        while a client may still report on it, so that it is told to stop."""
-        reported = self.progress.times().keys() - self.progress.silent()
+    def clear(self, account: int, before: str, items: Sequence[str]) -> str:
+        """Hide the items that ended before this time, and these, and return an id for
+        `undo`. They are dropped after CLEARED_DAYS."""
+        action = new_id()
         self.database.write(
-            "DELETE FROM queue WHERE account = ? AND NOT is_open"
-            " AND (ended_at < ? OR id IN (SELECT value FROM json_each(?)))"
-            " AND (status != 'cancelled'"
-            " OR id NOT IN (SELECT value FROM json_each(?)))",
-            (account, before, json.dumps(items), json.dumps([*reported])),
+            "UPDATE queue SET cleared_at = ?, action = ?"
+            " WHERE account = ? AND NOT is_open AND cleared_at IS NULL"
+            " AND (ended_at < ? OR id IN (SELECT value FROM json_each(?)))",
+            (self.database.time(), action, account, before, json.dumps(items)),
         )
+        return action
+
+    def undo(self, action: str) -> None:
+        """Undo what returned this id, which nobody else knows: drop what it has sent,
+        or cancel it where a client has it; put back into its place what it has
+        cancelled; show what it has cleared.
+
+        :raises Conflict: some of it was changed since then, and stays as it is.
+        """
+        values = {"action": action, "now": self.database.time()}
+        with self.database.writing() as db:
+            count = sum(db.execute(sql, values).rowcount for sql in UNDO_ACTION)
+            left = "SELECT 1 FROM queue WHERE action = :action"
+            is_left = db.execute(left, values).fetchone()
+        if is_left or not count:
+            raise Conflict("changed_since")
 
 
 # Store: console addresses ---
@@ -4339,7 +4409,7 @@ class ConsoleAddresses:
             if token is not None:
                 db.execute(ADD_ADDRESS, (hash_token(token), account, None, token))
 
-    def add(self, account: int, item: str, digest: bytes, key: str | None) -> str:
+    def add(self, account: int, item: str, token: str, key: str | None) -> str:
         """Make an address for a queue item, which replaces an earlier one, and return
         the id of the item's entry. It works while a client reports on the item.
 
@@ -4351,31 +4421,34 @@ class ConsoleAddresses:
             next_status(row, {"key": key})
             if not QUEUE_STATUSES[row["status"]].is_running:
                 raise Conflict("The item is not being sent.")
-            db.execute(ADD_ADDRESS, (digest, account, item, None))
+            db.execute(ADD_ADDRESS, (hash_token(token), account, item, None))
         return str(row["entry"])
 
     def offer(
-        self, account: int, digests: Mapping[str, bytes], report: Row
+        self, account: int, tokens: Mapping[str, str], report: Row
     ) -> dict[str, str]:
         """Take a report that items are offered, make an address for each, and return
         their entries by item, without those that the client cannot have."""
         found, offered = {}, {**report, "offered": True}
         with self.database.writing() as db:
-            for item, digest in digests.items():
+            for item, token in tokens.items():
                 with contextlib.suppress(NotFound, Conflict):
                     row = self.clients.take(db, account, item, offered)
-                    db.execute(ADD_ADDRESS, (digest, account, item, None))
+                    db.execute(ADD_ADDRESS, (hash_token(token), account, item, None))
                     found[item] = row["entry"]
         return found
 
     def items(self, key: str, client: str | None) -> list[str]:
         """Return the items with an address that a client has, silent or not."""
-        rows = self.database.rows(
-            "SELECT item FROM addresses JOIN queue ON queue.id = item"
-            " WHERE is_open AND queue.key = ? AND client IS ?",
-            (key, client),
-        )
-        return [row["item"] for row in rows]
+        sql = "SELECT item FROM addresses JOIN queue ON queue.id = item"
+        sql += " WHERE is_open AND queue.key = ? AND client IS ?"
+        return [row["item"] for row in self.database.rows(sql, (key, client))]
+
+    def check_begin(self, item: str) -> None:
+        """:raises NotFound: the item is only offered, and its device is paused."""
+        sql = "SELECT 1 FROM items WHERE id = ? AND status = 'offered' AND paused_by"
+        if self.database.rows(f"{sql} IS NOT NULL", (item,)):
+            raise NotFound("device_paused")
 
     def address_holder(self, digest: bytes) -> Caller | None:
         """Return who may browse with the token that has this digest, and what.
@@ -4417,9 +4490,7 @@ class Uploads:
     def get(self, account: int | None, upload: str) -> Row:
         """:raises NotFound: the account, or with None nobody, has such an upload."""
         sql = "SELECT * FROM uploads WHERE account = coalesce(?, account) AND id = ?"
-        if row := self.database.row(sql, (account, upload)):
-            return row
-        raise NotFound("no_upload")
+        return existing(self.database.row(sql, (account, upload)), "no_upload")
 
     def reserve(self, upload: str, name: str | None, inode: int | None) -> None:
         sql = "UPDATE uploads SET reserved = ?, inode = ? WHERE id = ?"
@@ -4444,6 +4515,7 @@ class Store:
         """
         self.database = Database(folder, clock)
         self.accounts = Accounts(self.database)
+        self.invitations = Invitations(self.database)
         self.entries = Entries(self.database)
         self.clients = Clients(self.database, stale_after)
         self.queue = Queue(self.clients)
@@ -4461,7 +4533,8 @@ class Store:
             " (SELECT value FROM json_each(:reported) WHERE key = items.id),"
             " created_at) AS time FROM items"
             " WHERE status IN ('completed', 'failed') AND time >= :since OR"
-            " is_open AND state = 'here' AND time BETWEEN :from AND :until"
+            " is_open AND state = 'here' AND paused_by IS NULL"
+            " AND time BETWEEN :from AND :until"
             " ORDER BY time, place",
             {
                 "reported": json.dumps(self.clients.progress.times()),
@@ -4472,21 +4545,23 @@ class Store:
         )
 
     def drop_old(self) -> None:
-        """Drop the sessions and keys that have ended by themselves, and the items that
-        ended long ago or before many others of their account, if the clock is right."""
-        if not self.database.clock.is_believed():
-            return
-        ago = self.database.time
+        """Drop sessions, invitations and keys that have ended by themselves, and the
+        items that ended long ago or before many others of their account, if the clock
+        is right."""
+        ago = self.database.expiry
         with self.database.writing() as db:
-            db.execute("DELETE FROM sessions WHERE dated_at < ?", (ago(SESSION_DAYS),))
-            sql = "SELECT id FROM keys WHERE unused_since < ?"
-            remove_keys(db, db.execute(sql, (ago(LOGIN_KEY_DAYS),)))
+            since = (ago(UNUSED_DAYS),)
+            db.execute("DELETE FROM sessions WHERE unused_since < ?", since)
+            sql = "DELETE FROM invitations WHERE created_at < ?"
+            db.execute(sql, (ago(INVITATION_DAYS),))
+            remove_keys(db, "unused_since < ?", since)
             db.execute(
-                "DELETE FROM queue WHERE ended_at < ? OR id IN (SELECT id FROM ("
+                "DELETE FROM queue WHERE ended_at < ? OR cleared_at < ?"
+                " OR id IN (SELECT id FROM ("
                 "SELECT id, row_number() OVER (PARTITION BY account"
                 " ORDER BY ended_at DESC, place DESC) AS number"
                 " FROM queue WHERE NOT is_open) WHERE number > ?)",
-                (ago(FINISHED_DAYS), MAX_FINISHED),
+                (ago(FINISHED_DAYS), ago(CLEARED_DAYS), MAX_FINISHED),
             )
 
     def close(self) -> None:
@@ -4514,6 +4589,7 @@ MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
 ReadFiles = Callable[[Iterable[FoundFile]], dict[str, FileContent]]
 FindCopies = Callable[[Iterable[str | None]], Iterable[KnownFile]]
+Count = Callable[..., None]
 
 
 # Scanner: walk ---
@@ -4617,8 +4693,7 @@ class Tree:
         for name, row in images.items():
             found = TITLE_IMAGE.search(name)
             if found and is_text(name) and (cover := self._cover(row)):
-                title = found[1].upper()
-                facts = row.path, self.library_folder, volume, title, cover
+                facts = row.path, self.library_folder, volume, found[1].upper(), cover
                 self.title_images.append(TitleImage(*facts))
 
     def _cover(self, image: "os.DirEntry[str]") -> str | None:
@@ -4870,8 +4945,9 @@ class Comparison:
                     self.updated.append((item, file, None))
             else:
                 changed.append(item)
-        # Files that were here come first: those that are gone get what they leave.
-        changed.sort(key=lambda item: (item.state != "here", item.file.path))
+        # Files that were here come first: those that are gone get what they leave. Of
+        # two entries of one file, the younger was made where it was moved to.
+        changed.sort(key=lambda item: (item.state != "here", item.serial))
         self.unpaired = {item.id: item for item in changed}
         self._pair_renumbered(stable)
 
@@ -4901,8 +4977,7 @@ class Comparison:
                 del self.unpaired[item.id]
 
     def pair_by(self, likeness: Callable[[FoundFile, str | None], Any]) -> None:
-        """Pair files that are alike, in the order of the known and of the found
-        paths."""
+        """Pair files that are alike, the oldest entry with the first path."""
         waiting: dict[Any, list[FoundFile]] = {}
         for file in sorted(self.new.values(), reverse=True):
             key = likeness(file, self.contents[file.path].sample)
@@ -4925,7 +5000,7 @@ class Comparison:
             if self._is_offline(item, is_last):
                 del self.unpaired[item.id]
                 # Releases before 0.3.0 did not write since when it is offline.
-                if item.state != "offline" or not item.gone_at:
+                if item.state == "here" or not item.gone_at:
                     self.offline.append(item)
 
     def _is_offline(self, item: KnownFile, is_last: bool) -> bool:
@@ -4950,11 +5025,9 @@ class Comparison:
                 twins.setdefault(twin.sample, []).append(twin)
         for item in here:
             for twin in twins.get(item.sample, []):
-                is_younger = twin.serial > item.serial
-                if is_younger and (contents := self.read([twin.file])):
+                if twin.serial > item.serial and (contents := self.read([twin.file])):
                     twins[item.sample].remove(twin)
-                    content = contents[twin.file.path]
-                    self.updated.append((item, twin.file, content))
+                    self.updated.append((item, twin.file, contents[twin.file.path]))
                     del self.unpaired[item.id]
                     self.unpaired[twin.id] = twin
                     break
@@ -4986,9 +5059,7 @@ def outermost(folders: Iterable[str]) -> list[str]:
     """Return each path once, without those inside of another."""
     found: list[str] = []
     # What is below a folder comes next after it.
-    for path in sorted(
-        folders, key=lambda path: (os.path.normcase(path) + os.sep, path)
-    ):
+    for path in sorted(folders, key=lambda at: (os.path.normcase(at) + os.sep, at)):
         if not found or not is_below(path, found[-1]):
             found.append(path)
     return found
@@ -5164,6 +5235,7 @@ MAX_ENDED_UPLOADS = 1000  # whose last answer is known
 PART = ".catalogd-{}.part"  # has what came of the upload with this id
 IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
 MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
+MAX_READ_BYTES = 1024 * 1024  # at once
 
 
 class WritableFolder(contextlib.ExitStack):
@@ -5188,8 +5260,7 @@ class WritableFolder(contextlib.ExitStack):
 
     def stat(self, name: str) -> os.stat_result | None:
         with contextlib.suppress(FileNotFoundError):
-            found: os.stat_result = self(os.stat, name)
-            return found
+            return self(os.stat, name)
         return None
 
     def make(self, name: str, flags: int = 0) -> io.FileIO:
@@ -5262,11 +5333,10 @@ class Inbox:
         self,
         entries: Entries,
         settings: Settings,
-        problems: Mapping[str, str],
+        state: "ScanState",
         uses: FileUses,
     ) -> None:
-        """:param problems: why library folders are offline, by path.
-        :raises BadSetting: no scan would find what is in the inbox."""
+        """:raises BadSetting: no scan would find what is in the inbox."""
         self.path = path = absolute(settings.inbox) if settings.inbox else ""
         folders = library_folders(settings.folders)
         self.folder = next((top for top in folders if is_below(path, top)), "")
@@ -5275,9 +5345,11 @@ class Inbox:
             why = "is in no library folder, or is hidden."
             raise BadSetting(f"[library] inbox: {path} {why}")
         self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
-        self.settings, self._problems, self._uses = settings, problems, uses
+        self.settings, self._state, self._uses = settings, state, uses
         self.has_changed = False  # since the last scan
-        self._ended: dict[str, Row] = {}  # what the last piece was answered, by id
+        self._forgotten: set[str] = set()  # uploads whose account was removed
+        # What the last piece was answered, by id.
+        self._ended = Recent[Row](MAX_ENDED_UPLOADS)
         # Accounts by id of what is written now.
         self._running: dict[str, int | None] = {}
         self._lock = threading.Lock()  # of `_running`, and of parts that are made
@@ -5315,7 +5387,7 @@ class Inbox:
             raise Problem("bad_file_type")
         file = (account, name, size, modified)
         with self._open() as inbox, self._lock:
-            if self.folder in self._problems:
+            if self.folder in self._state.problems():
                 raise StorageFailed("inbox_offline")
             by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all(inbox)}
             known = by_file.pop(file, None)
@@ -5370,8 +5442,8 @@ class Inbox:
         :raises WrongOffset: the piece does not begin where the one before it ends.
         :raises Problem: it cannot be written.
         """
-        if upload in self._ended:
-            return self._ended[upload]
+        if ended := self._ended.get(upload):
+            return ended
         with self._turn(account, upload) as row, self._open() as inbox:
             if not inbox.stat(PART.format(upload)):
                 raise NotFound("upload_gone")
@@ -5406,8 +5478,6 @@ class Inbox:
             self.has_changed = True
         ended = {"offset": row["size"], "name": name, "is_equal": inode is None}
         self._ended[upload] = ended
-        for oldest in [*self._ended][:-MAX_ENDED_UPLOADS]:
-            self._ended.pop(oldest, None)
         self.uploads.remove(upload)
         return ended
 
@@ -5444,10 +5514,9 @@ class Inbox:
             self._remove(inbox, upload)
 
     def forget(self, uploads: Iterable[str]) -> None:
-        """Remove what is there of uploads whose account was removed."""
-        with contextlib.suppress(Problem), self._open() as inbox:
-            for upload in uploads:
-                self._remove(inbox, upload)
+        """Have the next scan remove what is there of uploads whose account was removed:
+        now the disk might not answer."""
+        self._forgotten.update(uploads)
 
     def _remove(self, inbox: WritableFolder, upload: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -5456,12 +5525,17 @@ class Inbox:
 
     def tidy(self, folder: str) -> None:
         """Before a scan of a library folder, remove what a crash has left in the inbox,
-        and uploads that were not continued for days, if the clock is right."""
+        uploads of removed accounts and, if the clock is right, those that were not
+        continued for days."""
         if not self.path or folder != self.folder:
             return
         with contextlib.suppress(Problem), self._open() as inbox, self._lock:
             # An empty folder may be the mount point of a disk that is away.
-            rows = self.uploads.all() if os.listdir(self.path) else []
+            is_there = bool(os.listdir(self.path))
+            for upload in [*self._forgotten] if is_there else ():
+                self._remove(inbox, upload)
+                self._forgotten.discard(upload)
+            rows = self.uploads.all() if is_there else []
             for row in [row for row in rows if row["id"] not in self._running]:
                 self._free_name(inbox, row)
                 if not inbox.stat(PART.format(row["id"])):
@@ -5595,10 +5669,12 @@ class Watcher:
         return None
 
     def stop(self, problem: str = "") -> None:
-        """Watch it no more. A problem is logged, once."""
-        if self._events >= 0:
-            os.close(self._events)
-        self._events, self._paths, self._is_awaiting = -1, {}, False
+        """Watch it no more. A problem is logged, once. At the end of the service, the
+        thread of the disk may do so at the same time."""
+        events, self._events = self._events, -1
+        if events >= 0:
+            os.close(events)
+        self._paths, self._is_awaiting = {}, False
         if problem and problem != self._problem:
             self._problem = problem
             text = "%s is scanned at intervals, not watched: %s."
@@ -5651,6 +5727,10 @@ class Stopped(Exception):
     """The scanner was told to stop while it scanned."""
 
 
+UNREAD: Row = {"state": "unread", "problem": "", "files": 0, "scanned_at": None}
+UNREAD["watched"] = False
+
+
 @dataclasses.dataclass
 class ScanState:
     """How far a scan is, or what the last one found."""
@@ -5663,23 +5743,17 @@ class ScanState:
     next: str | None = None  # when the next one begins, if nobody asks before
     result: str = ""  # what the last one changed, see summary
     problem: str = ""  # why the last one failed, if it did
-    problems: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Why a library folder is offline, by its path."""
-    disks: dict[str, str] = dataclasses.field(default_factory=dict)
-    """What waits for a disk that is offline below a library folder, by its path."""
-    folders: dict[str, int | None] = dataclasses.field(default_factory=dict)
-    """The number of files by library folder; None where it is offline."""
-    watched: list[str] = dataclasses.field(default_factory=list)  # library folders
-    scanned: dict[str, str] = dataclasses.field(default_factory=dict)
-    """When a library folder, or a part of it, was read last, by its path."""
+    # Library folders by path, each with its path, state, problem (why it is offline),
+    # number of files, scanned_at (when it, or a part of it, was read last), and watched
+    # (whether the system reports its changes).
+    folders: dict[str, Row] = dataclasses.field(default_factory=dict)
+    # Disks that are offline below library folders: path, since when, how many entries.
+    disks: list[Row] = dataclasses.field(default_factory=list)
 
-
-class GrowingFile(NamedTuple):
-    """The size and mtime of a file that has changed lately, and is not read yet."""
-
-    size: int  # bytes
-    mtime: int  # nanoseconds
-    unchanged_since: float  # monotonic seconds
+    def problems(self) -> dict[str, str]:
+        """Return why library folders are offline, by path."""
+        rows = self.folders.items()
+        return {path: row["problem"] for path, row in rows if row["problem"]}
 
 
 class GrowingFiles:
@@ -5688,8 +5762,9 @@ class GrowingFiles:
     def __init__(self, settle: float, clock: Now) -> None:
         """:param settle: seconds without a change, after which a file is quiet."""
         self.settle, self.clock = settle, clock
-        self.files: dict[str, GrowingFile] = {}  # by path
-        self._before: dict[str, GrowingFile] = {}  # those of the last scan
+        # By path: size with mtime, and since when they are the same.
+        self.files: dict[str, tuple[tuple[int, int], float]] = {}
+        self._before = self.files  # those of the last scan
 
     def begin_scan(self, tops: Iterable[str]) -> None:
         """Forget those below these folders, unless the scan finds them again."""
@@ -5704,13 +5779,12 @@ class GrowingFiles:
         """Return whether a file was left alone for a while: by its mtime, or, where
         that is in the future as on a NAS with another clock, by comparing it with what
         it was. One that is not quiet is remembered."""
-        file = GrowingFile(now.st_size, now.st_mtime_ns, time.monotonic())
-        before = self.files.get(path) or self._before.get(path, file)
-        since = before if before[:2] == file[:2] else file
-        seconds = file.unchanged_since - since.unchanged_since
-        if max(seconds, self.clock() - now.st_mtime) >= self.settle:
+        facts, at = (now.st_size, now.st_mtime_ns), time.monotonic()
+        before, since = self.files.get(path) or self._before.get(path, (facts, at))
+        since = since if before == facts else at
+        if max(at - since, self.clock() - now.st_mtime) >= self.settle:
             return True
-        self.files[path] = since
+        self.files[path] = facts, since
         return False
 
     def settled(self, folder: str) -> set[str]:
@@ -5736,19 +5810,21 @@ class Images:
         self.refused: set[str] = set()  # digests of files that are no pictures
         self._waiting: dict[str, bytes] = {}  # by digest
 
-    def add_cover(self, file: FoundFile | TitleImage) -> None:
-        """Read a file's cover, unless it was read for another file."""
+    def add_cover(self, file: FoundFile | TitleImage) -> bool:
+        """Read a file's cover, unless it was read for another file. Return whether that
+        was possible."""
         path = self.covers.pop(file.cover or "", None)
         if path is None:
-            return
+            return True
         try:
             with open_file(path, file.folder) as opened:
                 image = opened.read(MAX_COVER_BYTES)
         except OSError as error:
             self.warn(path, f"is not shown: {refusal(error)}.")
-        else:
-            if not self.add(image, file.cover):
-                self.refused.add(file.cover or "")
+            return False
+        if not self.add(image, file.cover):
+            self.refused.add(file.cover or "")
+        return True
 
     def add(self, image: bytes, cover: str | None = None) -> dict[str, str]:
         """Return the metadata of an image; nothing for what is no picture.
@@ -5788,7 +5864,8 @@ class Asker:
     def ask(self, read: Callable[[], Any]) -> Future[Any]:
         """Begin to read, unless the last call has not returned."""
         answer = Future[Any]()
-        if not self._last.done():
+        self._is_silent = not self._last.done()
+        if self._is_silent:
             answer.set_exception(TimeoutError())
             return answer
 
@@ -5798,7 +5875,7 @@ class Asker:
             except BaseException as error:
                 answer.set_exception(error)
 
-        self._last, self._is_silent = answer, False
+        self._last = answer
         self.tick()
         threading.Thread(target=run, name="asker", daemon=True).start()
         return answer
@@ -5812,15 +5889,13 @@ class Asker:
         :param seconds: without a tick, after which not to wait, as after `max_silence`.
         :raises TimeoutError: it does not answer, or not yet.
         """
-        try:
-            while not concurrent.futures.wait([answer], 0.1).done:
-                check()
-                silence = time.monotonic() - self._ticked
-                if silence >= min(seconds, self.max_silence):
-                    raise TimeoutError
-            return answer.result()
-        finally:
-            self._is_silent = not self._last.done()
+        while not concurrent.futures.wait([answer], 0.1).done:
+            check()
+            silence = time.monotonic() - self._ticked
+            if silence >= min(seconds, self.max_silence):
+                self._is_silent = True  # even if it answers just now
+                raise TimeoutError
+        return answer.result()
 
     def is_late(self) -> bool:
         """Return whether it has not answered yet, and may still do so."""
@@ -5860,15 +5935,11 @@ class Askers:
 
 class Disks:
     """Reads the library folders, and keeps what is wrong with them in the scanner's
-    state. The scanner's thread calls it; `_walk`, `_each` and what they call run in the
-    threads of disks."""
+    state. The scanner's thread calls it; `_walk`, the `work` of `each`, and what they
+    call run in the threads of disks."""
 
     def __init__(
-        self,
-        entries: Entries,
-        settings: Settings,
-        state: ScanState,
-        count: Callable[..., None],
+        self, entries: Entries, settings: Settings, state: ScanState, count: Count
     ) -> None:
         """:param count: counts files, and raises Stopped when the scan should end."""
         self.entries = entries
@@ -5882,16 +5953,15 @@ class Disks:
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
         self.uses = FileUses()
-        self.inbox = Inbox(entries, settings, self.state.problems, self.uses)
+        self.inbox = Inbox(entries, settings, state, self.uses)
+        state.folders = {path: {"path": path, **UNREAD} for path in self.folders}
         self.volumes = Volumes(entries)
-        self._disks: dict[str, Asker] = {}  # by library folder
+        # By library folder.
+        self.askers: dict[str, Asker] = collections.defaultdict(Asker)
         self._failed: dict[str, str] = {}  # library folders by path of what fails
         self._mount_table = MountTable()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
-
-    def disk(self, folder: str) -> Asker:
-        return self._disks.setdefault(folder, Asker())
 
     def begin_scan(self) -> None:
         """Forget what the last scan of all folders found to be wrong."""
@@ -5911,15 +5981,15 @@ class Disks:
                 begins = is_service and folder in below
                 walk = functools.partial(self._walk, folder, below, begins)
                 # It may always be slow: one that was late is waited for.
-                is_hasty = is_service and not self.disk(folder).answers_again()
+                is_hasty = is_service and not self.askers[folder].answers_again()
                 seconds = MAX_DELAY_SECONDS if is_hasty else math.inf
-                answers[folder] = self.disk(folder).ask(walk), seconds
+                answers[folder] = self.askers[folder].ask(walk), seconds
         trees = {folder: self._tree(folder, *answers[folder]) for folder in answers}
-        problems = self.state.problems
+        problems = self.state.problems()
         return {at: tree for at, tree in trees.items() if tree or at in problems}
 
     def _walk(self, folder: str, tops: Sequence[str], begins: bool) -> Tree:
-        disk, watcher = self.disk(folder), self.watchers[folder]
+        disk, watcher = self.askers[folder], self.watchers[folder]
 
         def tick(found: int) -> None:
             disk.tick()
@@ -5972,7 +6042,7 @@ class Disks:
     def _soon(self, folder: str, work: Callable[[], Any], late: Any) -> Any:
         """Return what a disk gives soon, or else `late`: `changed` tells when it has
         answered, or is lost."""
-        disk = self.disk(folder)
+        disk = self.askers[folder]
         try:
             return disk.wait(disk.ask(work), self.count, MAX_DELAY_SECONDS)
         except TimeoutError:
@@ -5981,25 +6051,23 @@ class Disks:
     def _note_failing(self, path: str, folder: str) -> bool:
         """Note and return whether a file fails or, for a folder, a file in it."""
         below = (item for item in self.entries.files([path]) if item.state == "here")
-        known = [item.file.path for item in below]
-        path = next(iter(known), path)
+        path = next((item.file.path for item in below), path)
         if fails := is_failing(path, folder):
             self._failed[path] = folder
         return fails
 
     def _tree(self, folder: str, answer: Future[Any], seconds: float) -> Tree | None:
-        disk = self.disk(folder)
+        disk = self.askers[folder]
         try:
             tree: Tree = disk.wait(answer, self.count, seconds)
         except OSError as error:
             if isinstance(error, TimeoutError):
                 self.watchers[folder].stop()
-            if disk.is_late():
-                return None
-            is_known = self.entries.folders.is_known(folder)
-            self._set_offline(folder, why_offline(folder, error, is_known))
+            if not disk.is_late() and not disk.answers_again():
+                is_known = folder in self.entries.folders.file_counts()
+                self._set_offline(folder, why_offline(folder, error, is_known))
             return None
-        self.state.scanned[folder] = self.entries.database.time()
+        self.state.folders[folder]["scanned_at"] = self.entries.database.time()
         self._warn_of(tree)
         if tree.is_whole():
             self._note(tree)
@@ -6008,18 +6076,19 @@ class Disks:
     def _note(self, tree: Tree) -> None:
         """Keep what a whole library folder has."""
         folder = tree.library_folder
-        if not tree.files and self.entries.folders.is_known(folder):
+        if not tree.files and folder in self.entries.folders.file_counts():
             self._set_offline(folder, say("folder_empty", folder))
             return
-        if self.state.problems.pop(folder, None):
+        row = self.state.folders[folder]
+        if row["problem"]:
             log.info("%s is back.", folder)
-        self.state.folders[folder] = len(tree.files)
+        row.update(state="online", problem="", files=len(tree.files))
 
     def _set_offline(self, folder: str, problem: str) -> None:
-        self.state.folders[folder] = None
-        if self.state.problems.get(folder) != problem:
+        row = self.state.folders[folder]
+        if row["problem"] != problem:
             log.warning("%s", problem)
-        self.state.problems[folder] = problem
+        row.update(state="offline", problem=problem, files=0)
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
@@ -6040,12 +6109,18 @@ class Disks:
         """Return what the work gives for each file, by path, but for those of disks
         that do not answer. A file has a path and a folder."""
         found: dict[str, Any] = {}
+
+        def run(disk: Asker, group: Iterable[Any], results: dict[str, Any]) -> None:
+            for file in group:
+                disk.tick()
+                results[file.path] = work(file)
+
         by_folder: dict[str, list[Any]] = {}
         for file in files:
             by_folder.setdefault(file.folder, []).append(file)
         for folder, group in by_folder.items():
-            disk, results = self.disk(folder), dict[str, Any]()
-            answer = disk.ask(functools.partial(self._each, disk, group, work, results))
+            disk, results = self.askers[folder], dict[str, Any]()
+            answer = disk.ask(functools.partial(run, disk, group, results))
             try:
                 disk.wait(answer, self.count)
             except TimeoutError as error:
@@ -6053,17 +6128,6 @@ class Disks:
                 self._set_offline(folder, why_offline(folder, error, is_known=True))
             found |= results.copy()
         return found
-
-    @staticmethod
-    def _each(
-        disk: Asker,
-        files: Iterable[Any],
-        work: Callable[[Any], Any],
-        found: dict[str, Any],
-    ) -> None:
-        for file in files:
-            disk.tick()
-            found[file.path] = work(file)
 
     def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent]:
         """Return contents by path, but of files that grow or cannot be read."""
@@ -6079,8 +6143,8 @@ class Disks:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
                 if self.growing.is_quiet(file.path, now):
-                    facts, icon = file_facts(file.path, handle, now.st_size)
-                    facts |= self.images.add(icon)
+                    facts = file_facts(file.path, handle, now.st_size)
+                    facts |= self.images.add(facts.pop("icon", b""))
                     return FileContent(sample(handle, now.st_size), facts)
         except OSError as error:
             self.warn(file.path, f"is not served: {refusal(error)}.")
@@ -6092,8 +6156,16 @@ class Disks:
         """Read the covers of these files that no other file has, and write them with
         the icons that were read."""
         wanted = [file for file in files if file.cover in self.images.covers]
-        self.each(wanted, self.images.add_cover)
+        if not all(self.each(wanted, self.images.add_cover).values()):
+            self.has_skipped = True
         self.images.write()
+
+    def forget_unreadable(self, trees: Trees, tops: Sequence[str]) -> None:
+        """Forget unreadable files below these folders that are not there any more."""
+        listed = {file.path for tree in trees.values() if tree for file in tree.files}
+        for path in {*self.unreadable} - listed:
+            if any(is_below(path, top) for top in tops):
+                self.unreadable.pop(path, None)
 
     def changed(self, is_due: bool) -> list[str]:
         """Return the folders below which is to be read now.
@@ -6116,18 +6188,14 @@ class Disks:
 
     def _has_news(self, folder: str) -> bool:
         """Return whether a disk that was late has answered, or is lost now."""
-        disk, is_known = self.disk(folder), folder in self.state.problems
+        disk, is_known = self.askers[folder], folder in self.state.problems()
         return disk.answers_again() or (disk.is_lost() and not is_known)
-
-    def watched(self) -> list[str]:
-        """Return the library folders of which the system reports changes."""
-        watchers = self.watchers.items()
-        return [folder for folder, watcher in watchers if watcher.is_watching()]
 
     def unwatch(self) -> None:
         self._mount_table.close()
-        for watcher in self.watchers.values():
+        for folder, watcher in self.watchers.items():
             watcher.stop()
+            self.state.folders[folder]["watched"] = False
 
 
 # Scanner: the thread ---
@@ -6141,6 +6209,7 @@ class Scanner:
     outdated_batch = 100  # files that are read again at once, and
     outdated_seconds = 60  # between two batches
     check_seconds = 0.5  # between checks for events of the system
+    retry_seconds = 60.0  # at most, after a scan that failed, or a folder that did
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store = store
@@ -6150,67 +6219,61 @@ class Scanner:
         self.state = ScanState()
         self.disks = Disks(store.entries, settings, self.state, self._count)
         self.folders = self.disks.folders
+        # Whom a scan tells now and then how far it is.
+        self.tick: Callable[[ScanState], None] = lambda state: None
         self._listed = time.monotonic()  # when the list changed last
-        # By the last scan: hash of the folders, list version, whether it could forget.
-        self._compared = (0, -1, False)
-        self._compared_at = 0.0
-        self._tick: Callable[[ScanState], None] = lambda state: None
+        self._compared: Any = None  # what the last scan has compared
         self._scan_due = time.monotonic() + settings.scan_interval
+        self._retry_due = time.monotonic() + self.retry_seconds
         self._outdated_due = 0.0
         self._outdated_after = ""  # the last entry that was read again
-        self._tops = self.folders  # below which the next scan reads
         self._has_caught_up = threading.Event()
         self._wake = threading.Event()  # set: a scan is asked for
         self._is_answering = False  # the scan that runs was asked for
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="scanner")
 
-    def scan(
-        self,
-        tick: Callable[[ScanState], None] = lambda state: None,
-        tops: Sequence[str] = (),
-    ) -> Changes:
+    def scan(self, tops: Sequence[str] = ()) -> Changes:
         """Scan the library folders once, write what changed, and return that.
 
-        :param tick: is called now and then, with how far it is.
         :param tops: folders, to read only what is below them.
         :raises Conflict: another process scans, and does not end in a minute.
         """
-        tops = tops or self.folders
+        tops = [*tops] or self.folders
         with exclusive(self.database.folder, "scan", wait=60):
-            self._tick = tick
-            if self._is_whole(tops):
+            if tops == self.folders:
                 self.disks.begin_scan()
+                self._scan_due = time.monotonic() + self.settings.scan_interval
             self.state.scanning, self.state.started = True, self.database.time()
             self.state.files = self.state.read = 0
             try:
-                trees = self._trees(tops)
+                is_service = threading.current_thread() is self._thread
+                trees = self.disks.trees(tops, is_service)
                 read = [top for top in tops if any(is_below(top, at) for at in trees)]
                 changes = self._compare(trees, read)
             finally:
                 self.state.scanning = False
-                self._tick = lambda state: None
             counts = self.entries.folders.file_counts()
-            for folder, count in self.state.folders.items():
-                if count is not None:
-                    self.state.folders[folder] = counts.get(folder, 0)
+            for path, row in self.state.folders.items():
+                if row["state"] == "online":
+                    row["files"] = counts.get(path, 0)
+                row["watched"] = self.disks.watchers[path].is_watching()
             self.state.disks = self._offline_disks()
-            self.state.watched = self.disks.watched()
             self.state.result = summary(changes, len(self.disks.growing.files))
             self.state.finished, self.state.problem = self.database.time(), ""
         return changes
 
-    def _offline_disks(self) -> dict[str, str]:
-        """Return what is told of disks, or folders, below library folders, by path."""
-        told = {}
+    def _offline_disks(self) -> list[Row]:
+        """Return the disks, or folders, below library folders that are offline."""
+        found = {}
         for row in self.entries.folders.offline_disks():
             ends = [row["first"], row["last"]]
             if not row["has_others"]:  # all of the disk is away, not only a file
                 ends = [os.path.dirname(path) for path in ends]
             path = os.path.commonpath(ends)
-            if row["folder"] not in self.state.problems:
-                told[path] = say("disk_offline", path, row["since"], row["entries"])
-        return told
+            if row["folder"] not in self.state.problems():
+                found[path] = {name: row[name] for name in ("since", "entries")}
+        return [{"path": path, **disk} for path, disk in found.items()]
 
     def _count(self, found: int = 0, read: int = 0) -> None:
         """Count files. :raises Stopped: the scan should end."""
@@ -6218,41 +6281,31 @@ class Scanner:
             raise Stopped
         self.state.files += found
         self.state.read += read
-        self._tick(self.state)
-
-    def _trees(self, tops: Sequence[str]) -> dict[str, Tree | None]:
-        if not {*self.folders}.isdisjoint(tops):
-            self._scan_due = time.monotonic() + self.settings.scan_interval
-        is_service = threading.current_thread() is self._thread
-        return self.disks.trees(tops, is_service)
-
-    def _is_whole(self, tops: Sequence[str]) -> bool:
-        return self.folders == [*tops]
+        self.tick(self.state)
 
     def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
         self.disks.growing.begin_scan(tops)
-        now = self.database.clock()
+        self.disks.forget_unreadable(trees, tops)
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
-        is_recent = 0 <= now - self._compared_at < self.compare_seconds
         forget_before = self.database.expiry(self.settings.forget_after)
-        forgets = bool(forget_before)
-        if is_recent and self._compared == (found, self.entries.version(), forgets):
+        hour = self.database.clock() // self.compare_seconds
+        facts = found, bool(forget_before), hour
+        if self._compared == (*facts, self.entries.version()):
             return Changes()
         self.disks.has_skipped = False
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
             self.disks.images.covers |= tree.covers
             self.disks.volumes.name(tree)
-        known = self.entries.files(None if self._is_whole(tops) else tops)
+        known = self.entries.files(None if tops == self.folders else tops)
         copies = self.entries.copies
         read = self.disks.read
         changes = self._write(compare(known, trees, read, forget_before, copies))
-        has_images = self._write_title_images(trees)
+        has_images = self._write_images(trees)
         if has_images or any(changes):
             self.entries.icons.drop(listed=has_images)
         if not self.disks.has_skipped:
-            self._compared = (found, self.entries.version(), forgets)
-            self._compared_at = now
+            self._compared = (*facts, self.entries.version())
         return changes
 
     def _write(self, changes: Changes) -> Changes:
@@ -6279,9 +6332,10 @@ class Scanner:
                 self._listed = time.monotonic()
         return changes._replace(added=added)
 
-    def _write_title_images(self, trees: Trees) -> bool:
-        """Write which images have a title id, and read those of titles that are here.
-        Return whether anything has changed. What is on a disk that is away stays."""
+    def _write_images(self, trees: Trees) -> bool:
+        """Write which images have a title id, and read those of titles that are here,
+        and covers that could not be read before. Return whether anything has changed.
+        What is on a disk that is away stays."""
         icons, known = self.entries.icons, self.entries.icons.of_titles()
         trees = {**dict.fromkeys(self.folders), **trees}
         read = [tree for tree in trees.values() if tree]
@@ -6291,11 +6345,12 @@ class Scanner:
                 images.setdefault(path, image)
         if images != known:
             icons.set_of_titles(images.values())
-        refused = self.disks.images.refused
-        unread = [image for image in icons.unread() if image.cover not in refused]
-        self.disks.images.covers |= {image.cover: image.path for image in unread}
+        waiting, refused = self.disks.images.covers, self.disks.images.refused
+        waiting |= {image.cover: image.path for image in images.values()}
+        covers = waiting.keys() - refused
+        unread = icons.unread(covers)
         self.disks.read_covers(unread)
-        return images != known or bool(unread)
+        return images != known or icons.unread(covers) != unread
 
     # The thread
 
@@ -6323,73 +6378,71 @@ class Scanner:
         """Wait until the changes that the system has reported are in the store. Return
         False where it reports none, or it takes too long."""
         self._has_caught_up.clear()
-        is_watching = bool(self.state.watched)
+        is_watching = any(row["watched"] for row in self.state.folders.values())
         return is_watching and self._has_caught_up.wait(MAX_CATCH_UP_SECONDS)
 
     def _run(self) -> None:
+        tops: Sequence[str] = self.folders
         with contextlib.suppress(Stopped):
             while True:
-                self._run_once()
+                self._count()
+                with logged_problems("The scan failed"):
+                    self._scan_and_log(tops)
+                if time.monotonic() >= self._retry_due:
+                    self._retry_due = time.monotonic() + self.retry_seconds
+                offline_due = self._retry_due if self.state.problems() else math.inf
+                wait = min(self._scan_due, offline_due) - time.monotonic()
+                due = stamp(self.database.clock() + wait)
+                self.state.next = None if self._is_all_watched() else due
+                spare_memory()
+                tops = self._wait()
         self.disks.unwatch()
 
-    def _run_once(self) -> None:
-        """Scan, and wait until it is time to scan again. :raises Stopped:"""
-        self._count()
-        with logged_problems("The scan failed"):
-            self._scan_and_log()
-        due = self.database.clock() + self._scan_due - time.monotonic()
-        self.state.next = None if self._is_all_watched() else stamp(due)
-        spare_memory()
-        while not self._wait():
-            with logged_problems("Files could not be read again"):
-                self._read_outdated()
-
     def _is_all_watched(self) -> bool:
-        return len(self.state.watched) == len(self.folders)
+        return all(row["watched"] for row in self.state.folders.values())
 
-    def _scan_and_log(self) -> None:
+    def _scan_and_log(self, tops: Sequence[str]) -> None:
         began = time.monotonic()
         try:
-            changes = self.scan(tops=self._tops)
+            changes = self.scan(tops=tops)
         except BaseException as error:
             self.state.problem = str(error) or type(error).__name__
             self.disks.unwatch()  # all is read when the next scan is due
+            self._scan_due = min(self._scan_due, time.monotonic() + self.retry_seconds)
             raise
         finally:
             self._is_answering = False
         if any(changes):
-            seconds = time.monotonic() - began
-            self._log(changes, f"Scanned in {seconds:.1f} s: {self.state.result}.")
+            text = f"Scanned in {time.monotonic() - began:.1f} s: {self.state.result}."
+            if not self._is_all_watched():
+                text += f" The next scan is in {self.settings.scan_interval:g} s."
+            # Why files are offline was logged.
+            if not self.state.problems() or any(changes._replace(offline=())):
+                log.info("%s", text)
             self.database.shrink()
 
-    def _log(self, changes: Changes, text: str) -> None:
-        if self.state.problems and not any(changes._replace(offline=())):
-            return  # why files are offline was logged
-        if not self._is_all_watched():
-            text += f" The next scan is in {self.settings.scan_interval:g} s."
-        log.info("%s", text)
-
-    def _wait(self) -> bool:
-        """Wait until something is to be read, which `_tops` has then, or a scan is
-        asked for; return False where outdated files are due before. :raises Stopped:"""
+    def _wait(self) -> Sequence[str]:
+        """Return the folders below which to scan, once something is to be read there or
+        a scan is asked for. Meanwhile read outdated files. :raises Stopped:"""
         while True:
             self._count()
             now = time.monotonic()
             if is_due := now >= self._scan_due:
                 self._scan_due = now + self.settings.scan_interval
-            if tops := self.disks.changed(is_due):
-                self._tops = tops
-                return True
+            tops = self.disks.changed(is_due)
+            if is_due or now >= self._retry_due:
+                tops = outermost([*tops, *self.state.problems()])
+            if tops:
+                return tops
             self._has_caught_up.set()
             now = time.monotonic()
             if now >= self._outdated_due:
-                return False
-            pause = min(self._scan_due - now, self._outdated_due - now)
-            if self._wake.wait(min(max(pause, 0), self.check_seconds)):
+                with logged_problems("Files could not be read again"):
+                    self._read_outdated()
+            elif self._wake.wait(min(max(self._scan_due - now, 0), self.check_seconds)):
                 self._is_answering = True
                 self._wake.clear()
-                self._tops = self.folders
-                return True
+                return self.folders
 
     def _read_outdated(self) -> None:
         """Read some of the files again whose facts an older program read. Each is read
@@ -6425,8 +6478,7 @@ def why_offline(folder: str, error: OSError, is_known: bool) -> str:
         return say("folder_missing", folder)
     if isinstance(error, TimeoutError):
         return say("folder_silent", folder)
-    is_unread = isinstance(error, PermissionError)
-    code = "folder_unread" if is_unread else "folder_offline"
+    code = "folder_unread" if isinstance(error, PermissionError) else "folder_offline"
     return say(code, folder, refusal(error))
 
 
@@ -6462,27 +6514,11 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
     """Return what is known of scans and of the library folders: to those who do not see
     every title neither folders, nor how many files are in them."""
     is_asked = scanner.is_asked()  # first: what it has found is there then
-    has_all = age == EVERYTHING  # the scanner's thread changes its state
-    state = vars(scanner.state if has_all else ScanState()).copy()
-    names = ("folders", "problems", "scanned", "watched", "disks")
-    counts, problems, scanned, watched, _ = map(state.pop, names)
-    states = {
-        path: "offline" if n is None else "online" for path, n in counts.copy().items()
-    }
-    folders = [
-        {
-            "path": path,
-            "state": states.get(path, "unread"),
-            "problem": problems.get(path, ""),
-            **coded(problems.get(path, "")),
-            "files": counts.get(path) or 0,
-            "scanned_at": scanned.get(path),
-            "watched": path in watched,
-        }
-        for path in (scanner.folders if has_all else ())
-    ]
-    state |= {"asked": is_asked, **coded(state["problem"]), "folders": folders}
-    return state
+    state = scanner.state if age == EVERYTHING else ScanState()
+    rows = state.folders.values()
+    folders = [{**row, **coded(row["problem"])} for row in rows]
+    told = {"asked": is_asked, **coded(state.problem), "folders": folders}
+    return vars(state) | told
 
 
 # Scanner: health and upkeep ---
@@ -6514,8 +6550,9 @@ def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
 class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
-    about: str  # "folders", "files", "scan", "data", "inbox", "backup" or "database"
-    id: str  # the folder's path or the file's id, "" for the others
+    # "folders", "files", "scan", "data", "inbox", "backup", "database" or "languages".
+    about: str
+    id: str  # the path of a folder or translation, or a file's id, "" for the others
     message: str  # empty where all is well
 
 
@@ -6524,6 +6561,7 @@ class Faults:
     without a service has this. Any thread may call."""
 
     wait_seconds = 1.0  # for disks
+    languages: Mapping[str, str] = {}  # why translations are left out, by their paths
 
     def __init__(self, state: ScanState, inbox: str, backups: Backups) -> None:
         self.scan, self.inbox, self.backups = state, inbox, backups
@@ -6548,10 +6586,13 @@ class Faults:
 
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
         state, backups = self.scan, self.backups
-        for path, problem in {**state.problems, **state.disks}.items():
+        for path, problem in state.problems().items():
             yield Fault("folders", path, problem)
-        failure = state.problem and say("scan_failed", state.problem)
-        yield Fault("scan", "", failure)
+        for disk in state.disks:
+            yield Fault("folders", disk["path"], say("disk_offline", *disk.values()))
+        yield Fault("scan", "", state.problem and say("scan_failed", state.problem))
+        for path, problem in self.languages.items():
+            yield Fault("languages", path, problem)
         yield Fault("data", "", self._space_fault(self.data, found))
         yield Fault("inbox", self.inbox, str(found["inbox"]))
         if backups.problem:
@@ -6572,13 +6613,9 @@ class Health(Faults):
     """What the service has, and what is wrong with it: notices, `check`, the page and
     GET /api/status tell this. Any thread may call."""
 
-    damage_seconds = 60.0  # between searches for damaged files
-
     def __init__(self, scanner: Scanner, backups: Backups) -> None:
         super().__init__(scanner.state, scanner.disks.inbox.path, backups)
         self.scanner = scanner
-        self._damaged: list[Row] = []  # files
-        self._searched = (-1, -math.inf)  # version of the database, monotonic seconds
 
     def state(self) -> Row:
         found = self.ask(self.scanner.folders)
@@ -6586,16 +6623,15 @@ class Health(Faults):
         for path in {self.data, *self.scanner.folders}:
             known = NO_SPACE if isinstance(found[path], OSError) else found[path]
             room[path] = {**known, "answers": not isinstance(found[path], TimeoutError)}
+        folders = scan.pop("folders")
+        for row in folders:
+            row |= room[row["path"]]
+            if row["state"] == "offline":  # an empty mount point is on another disk
+                row |= NO_SPACE
         file = found["last"] if isinstance(found["last"], ServedFile) else None
         made = {"made_at": stamp(file.mtime / 1e9), "size": file.size} if file else {}
         return {
-            "folders": [
-                # An empty mount point is on another disk than the one that is away.
-                row
-                | room[row["path"]]
-                | (NO_SPACE if row["state"] == "offline" else {})
-                for row in scan.pop("folders")
-            ],
+            "folders": folders,
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
@@ -6605,15 +6641,10 @@ class Health(Faults):
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
         yield from super()._faults(found)
         try:
-            version, before = self.scanner.database.version(), self._searched
-            is_late = time.monotonic() - before[1] >= self.damage_seconds
-            if version != before[0] and is_late:
-                self._searched = version, time.monotonic()
-                self._damaged = self.scanner.entries.damaged()
+            for file in self.scanner.entries.damaged():
+                yield Fault("files", file["id"], say("file_damaged", file["name"]))
         except StorageFailed as problem:
             yield Fault("database", "", str(problem))
-        for file in self._damaged:
-            yield Fault("files", file["id"], say("file_damaged", file["name"]))
 
 
 class Upkeep:
@@ -6733,7 +6764,10 @@ class Served:
 
     max_ranges = 1000  # separate ones; a range beyond these is not counted
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 0, line: str = "") -> None:
+        """:param line: of the log, once all bytes of a file of this size have left:
+        whether the console installed them, nobody knows."""
+        self.size, self.line = size, line
         self.ranges: list[tuple[int, int]] = []  # first byte, the one after the last
         self._lock = threading.Lock()
 
@@ -6752,25 +6786,12 @@ class Served:
                     start, stop = min(first, start), max(last, stop)
             if len(apart) < self.max_ranges:
                 self.ranges = sorted([*apart, (start, stop)])
-
-
-class Fetched(Served):
-    """The bytes that one account fetches of a file. The log has a line once all have
-    left: whether the console installed them, nobody knows."""
-
-    def __init__(self, size: int, line: str) -> None:
-        super().__init__()
-        self.size, self.line = size, line
-
-    def add(self, start: int, stop: int) -> None:
-        super().add(start, stop)
-        if self.line and self.bytes == self.size:
-            log.info("%s", self.line)
-            self.line = ""
+            if self.line and self.bytes == self.size:
+                log.info("%s", self.line)
+                self.line = ""
 
 
 MAX_PIECE_BYTES = 4 * 1024 * 1024  # that one call of sendfile sends
-MAX_READ_BYTES = 1024 * 1024  # that are read at once where there is no sendfile
 
 
 WatchUse = Callable[[], contextlib.AbstractContextManager[None]]  # see FileUses
@@ -6804,7 +6825,7 @@ class Content(io.FileIO):
 
     def _send_piece(self, sock: socket.socket, start: int, size: int) -> int:
         """Return the number of bytes that were sent."""
-        if hasattr(os, "sendfile"):
+        if hasattr(os, "sendfile"):  # else Python would send 8 KiB at once
             return sock.sendfile(self, start, min(size, MAX_PIECE_BYTES))
         self.seek(start)
         return sock.send(self.read(min(size, MAX_READ_BYTES)))
@@ -6832,6 +6853,7 @@ MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
 MAX_DRAIN_SECONDS = 5  # how long a refused client may keep sending
 MAX_ACCEPTED = 100  # connections in one round of the main loop
+THREADS_HINT = "Raise the limit of threads (TasksMax) or of memory."
 MAX_STOP_SECONDS = 2  # how long a stop waits for threads to end
 UNLIMITED = 1 << 40  # bytes
 PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-port"
@@ -6955,7 +6977,8 @@ class Channel(waitress.channel.HTTPChannel):
         that sends a file gets an error."""
         self.has_hung_up = how == socket.SHUT_RDWR
         with contextlib.suppress(OSError):  # the client was faster
-            self.socket.shutdown(how)
+            if own := self.socket:  # else the main loop was
+                own.shutdown(how)
 
     def refuse(self, status: int) -> None:
         """Answer the first request with an error, and end the connection."""
@@ -7092,7 +7115,7 @@ class Server(waitress.server.TcpWSGIServer):
         deadline = time.monotonic() + MAX_STOP_SECONDS
         with self._lock:
             downloads = {**self._own_threads}
-        for channel in filter(lambda channel: channel.connected, downloads.values()):
+        for channel in downloads.values():
             channel.hang_up()
         for thread in downloads:
             thread.join(max(deadline - time.monotonic(), 0))
@@ -7121,14 +7144,10 @@ class Server(waitress.server.TcpWSGIServer):
                 thread.start()
                 self._own_threads[thread] = channel
             except RuntimeError as error:
-                self._refuse_download(channel, error)
-
-    def _refuse_download(self, channel: Channel, error: RuntimeError) -> None:
-        if self._has_threads:
-            hint = "Raise the limit of threads (TasksMax) or of memory."
-            log.error("A download was refused: %s. %s", error, hint)
-        self._has_threads = False
-        channel.refuse(503)
+                if self._has_threads:
+                    log.error("A download was refused: %s. %s", error, THREADS_HINT)
+                self._has_threads = False
+                channel.refuse(503)
 
     def _answer(self, channel: Channel) -> None:
         try:
@@ -7211,10 +7230,8 @@ class Server(waitress.server.TcpWSGIServer):
 # It may use processes, sockets, threads and the Store, and knows no HTTP.
 
 CLIENT = "send_to_switch"  # the module that sends, and that devices fetch
-CLIENT_CODE = (
-    "import sys; sys.path.insert(0, sys.argv[1]);"
-    f" import {CLIENT}; sys.exit({CLIENT}.run_by_server())"
-)
+CLIENT_CODE = f"import sys; sys.path.insert(0, sys.argv[1]); import {CLIENT};"
+CLIENT_CODE += f" sys.exit({CLIENT}.run_by_server())"
 WRONG_SETTING = 2  # an exit code of the client, which is final for this address
 CLIENT_PROBLEMS = (WRONG_SETTING, 3, 4)  # after which its last line tells a person why
 MIN_RESTART_SECONDS = 1.0  # before a process that ended is started again
@@ -7300,7 +7317,8 @@ class Console(threading.Thread):
                 log.info("%s: %s", self.device["name"], line)
         if not self._over.is_set():
             code = process.returncode
-            why = line if code == 1 else f"exit code {code}"  # 1: with a traceback
+            # The last line of a traceback may have a path; the log has all of it.
+            why = line.partition(": ")[0] if code == 1 else f"exit code {code}"
             line = line if code in CLIENT_PROBLEMS else say("client_failed", why)
             uses = self._consoles.store.accounts.uses
             uses.set_target_state(self.device["id"], line[:200])
@@ -7452,11 +7470,10 @@ def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     bridges to its containers, see netdevice(7), elsewhere those of its name. No netlink
     socket is needed, which the service's sandbox forbids."""
     if sys.platform != "linux":
-        try:
+        with contextlib.suppress(OSError):  # the name has none
             rows = socket.getaddrinfo(socket.gethostname(), None)
-        except OSError:  # the name has none
-            rows = []
-        return [*dict.fromkeys(ipaddress.ip_address(row[4][0]) for row in rows)]
+            return [*dict.fromkeys(ipaddress.ip_address(row[4][0]) for row in rows)]
+        return []
     import fcntl
 
     is_64_bit = struct.calcsize("P") == 8
@@ -7512,6 +7529,7 @@ GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
+COOKIE_SECONDS = 400 * 86400  # the most of browsers; sessions end before, see Accounts
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 MAX_OFFERED = 50  # queue items at once
@@ -7543,7 +7561,6 @@ class Route:
 
 
 ROUTES: list[Route] = []
-T = TypeVar("T")
 
 
 def route(
@@ -7643,19 +7660,18 @@ class Latest(Generic[T]):
     def __init__(
         self, version: Callable[[int], Any], make: Callable[..., T], most: int = 1
     ) -> None:
-        self._version, self._make, self._most = version, make, most
-        self._made: dict[tuple[Any, ...], tuple[Any, T]] = {}
+        self._version, self._make = version, make
+        # By the arguments: the version, and what was made.
+        self._made = Recent[tuple[Any, T]](most)
         self._lock = threading.Lock()
 
     def __call__(self, first: int, *more: Any) -> T:
         key = first, *more
         with self._lock:
-            version, known = self._version(first), self._made.pop(key, None)
+            version, known = self._version(first), self._made.get(key)
             if known is None or known[0] != version:
                 known = version, self._make(*key)
             self._made[key] = known
-            for oldest in list(self._made)[: -self._most]:
-                del self._made[oldest]
             return known[1]
 
 
@@ -7689,11 +7705,10 @@ class Guesses:
                 if now - logged_at < self.min_seconds:
                     continue
                 del self._since[address]
+                if count > 1:
+                    line += f" {count} such calls in the last minute."
                 if count:
-                    more = (
-                        f" {count} such calls in the last minute." if count > 1 else ""
-                    )
-                    log.info("%s%s", line, more)
+                    log.info("%s", line)
                     self._since[address] = (now, 0, "")
 
 
@@ -7711,18 +7726,20 @@ class Web:
         database = store.database
         self.backups = Backups(database.path, database.clock, settings)
         self.health = Health(scanner, self.backups)
+        self.translations, self.health.languages = read_translations(database.folder)
+        for line in self.health.languages.values():
+            log.warning("%s", line)
         self.consoles = Consoles(store)
         self.guesses, self.passwords = Guesses(), Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
+        # Gives the addresses of the page: see page_addresses in section Commands.
+        self.page_addresses: Callable[[], Iterable[str]] = tuple
         self.list = Latest(store.entries.version, self._read_list, most=2 * VIEWS)
-        self.calls: dict[type, Any] = {
-            kind: kind(self) for kind in Calls.__subclasses__()
-        }
+        self.calls = {kind.__name__: kind(self) for kind in Calls.__subclasses__()}
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
-        owners = {kind.__name__: owner for kind, owner in self.calls.items()}
         for rule in reversed(ROUTES):  # of several that match, the last one answers
-            owner = owners.get(rule.answer.__qualname__.partition(".")[0], self)
+            owner = self.calls.get(rule.answer.__qualname__.partition(".")[0], self)
             answer = functools.partial(self._answer, rule, owner)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
 
@@ -7747,6 +7764,8 @@ class Web:
             arguments = [owner]
             if rule.access != "open":
                 arguments.append(self._admit(rule.access))
+            elif rule.method == "POST" and rule.path.startswith("/web/"):
+                reject_other_sites(self.settings)
             if rule.fields is not None:
                 arguments.append(parse(rule.fields, request_body()))
             answer = rule.answer(*arguments, **parts)
@@ -7779,7 +7798,7 @@ class Web:
             if caller := self.store.accounts.key_holder(hash_token(key)):
                 return caller
             raise BadKey("The API key is not valid.")
-        caller = session_holder(self.store.accounts) if access != "key" else None
+        caller = session(self.store.accounts)[1] if access != "key" else None
         if caller is None and "key" in access:
             raise BadKey("The API key is missing.")
         if caller is None:
@@ -7819,15 +7838,13 @@ class Web:
 
 def request_body() -> bytes:
     """Return the JSON of the request, which a DELETE may leave out.
-    :raises bottle.HTTPError: 413 or 415."""
+    :raises bottle.HTTPError: 415."""
     if bottle.request.method == "DELETE" and not bottle.request.content_length > 0:
         return b"{}"
     kind = bottle.request.content_type.partition(";")[0].strip().lower()
     if kind != "application/json":
         raise bottle.HTTPError(415)
-    if bottle.request.content_length > MAX_BODY_BYTES:
-        raise bottle.HTTPError(413)
-    return bottle.request.body.read(MAX_BODY_BYTES)
+    return bytes(bottle.request.body.read(MAX_BODY_BYTES))  # waitress takes no more
 
 
 def sent_key() -> str | None:
@@ -7838,15 +7855,15 @@ def sent_key() -> str | None:
     return bottle.request.query.get("api_key")
 
 
-def session_holder(accounts: Accounts) -> Caller | None:
-    """Return who is signed in. Other programs on the same host may set cookies of the
-    same name, and such that the standard library cannot parse."""
+def session(accounts: Accounts) -> tuple[str, Caller | None]:
+    """Return the cookie and who is signed in by it. Other programs on the same host may
+    set cookies of the same name, and such that the standard library cannot parse."""
     for cookie in request_header("Cookie").split(";"):
         name, _, value = cookie.strip().partition("=")
-        digest = hash_token(value.strip('"'))
-        if name == COOKIE and (holder := accounts.session_holder(digest)):
-            return holder
-    return None
+        secret = value.strip('"')
+        if name == COOKIE and (holder := accounts.session_holder(hash_token(secret))):
+            return secret, holder
+    return "", None
 
 
 def reject_other_sites(settings: Settings) -> None:
@@ -7864,10 +7881,39 @@ def caller_address() -> str:
     return address_subject(bottle.request.environ.get("REMOTE_ADDR", ""))
 
 
+# Of addresses that lead nowhere on another machine, or, as ADDRESS, anywhere.
+NOT_OPEN = re.compile(r"https?://(localhost|127\.[\d.]+|\[::1\]|ADDRESS)[:/]")
+
+
 def base_url(settings: Settings) -> str:
     """Return the address of the service, as it is called from outside."""
     called = bottle.request.urlparts._replace(path="", query="", fragment="")
     return settings.base_url or called.geturl()
+
+
+# Web: QR codes ---
+
+
+def qr_rows(text: str) -> list[bytes]:
+    """Return the modules of a QR code with its quiet zone, 1 for a dark one; nothing
+    where the package segno is not installed."""
+    try:
+        import segno
+    except ImportError:
+        return []
+    return [*map(bytes, segno.make_qr(text).matrix_iter(border=4))]
+
+
+def qr_code(text: str) -> dict[str, Any] | None:
+    """Return a QR code for the page: the dark parts as a path of SVG, and the sides of
+    the square that it is in."""
+    rows = qr_rows(text)
+    runs = (
+        f"M{run.start()} {y}h{len(run[0])}v1h-{len(run[0])}z"
+        for y, row in enumerate(rows)
+        for run in re.finditer(b"\1+", row)
+    )
+    return {"size": len(rows), "path": "".join(runs)} if rows else None
 
 
 # Web: passwords ---
@@ -7880,7 +7926,7 @@ class Passwords:
     def __init__(self, accounts: Accounts) -> None:
         self.accounts = accounts
         self.account_throttle, self.address_throttle = Throttle(), Throttle()
-        self._good: dict[tuple[int, str], bool] = {}  # by account and address
+        self._good = Recent[bool](MAX_GOOD_ADDRESSES)  # by account and address
         self._lock = threading.Lock()
 
     def check(self, name: str, password: str, why: str = "wrong_login") -> int:
@@ -7889,7 +7935,7 @@ class Passwords:
         with self._lock:
             account, stored = self.accounts.credentials(name) or (0, None)
             subjects = [(self.address_throttle, address)]
-            caller = session_holder(self.accounts)
+            _, caller = session(self.accounts)
             has_session = caller is not None and caller.account == account
             # An address where the account was signed in cannot be locked out by others.
             if not has_session and (account, address) not in self._good:
@@ -7906,8 +7952,6 @@ class Passwords:
                 wrong.logged = f" The account: {name}." if stored else ""
                 raise wrong
             self._good[account, address] = True
-            for oldest in list(self._good)[:-MAX_GOOD_ADDRESSES]:
-                del self._good[oldest]
         return account
 
     def check_own(self, caller: Caller, body: Mapping[str, Any]) -> None:
@@ -7917,16 +7961,21 @@ class Passwords:
             raise Problem("field_missing", "own_password")
         self.check(caller.name, body["own_password"], "wrong_current_password")
 
-    def check_code(self, code: str) -> None:
-        """Check the setup code. Guesses delay their own address alone: its 59 bits need
-        no more. :raises WrongPassword, TooManyTries:"""
+    def check_code(self, find: Callable[[], T], why: str) -> T:
+        """Return what the setup code or the token of an invitation leads to. Guesses
+        delay their own address alone: 59 bits and more need no more. A right one, which
+        may be asked for often, excuses no guess.
+
+        :raises WrongPassword: nothing, `why` is the sentence.
+        :raises TooManyTries:
+        """
         with self._lock:
             address = caller_address()
             self.address_throttle.check(address)
-            is_right = is_code(code, self.accounts.setup_code())
-            self.address_throttle.record(is_right, address)
-        if not is_right:
-            raise WrongPassword("wrong_setup_code")
+            if found := find():
+                return found
+            self.address_throttle.record(False, address)
+        raise WrongPassword(why)
 
 
 # Web: calls about accounts ---
@@ -7937,16 +7986,23 @@ class Calls:
 
     def __init__(self, web: Web) -> None:
         self.accounts = web.store.accounts
+        self.invitations, self.web = web.store.invitations, web
         self.entries = web.store.entries
         self.clients = web.store.clients
         self.queue = web.store.queue
         self.devices = web.store.devices
         self.addresses = web.store.addresses
         self.consoles, self.passwords = web.consoles, web.passwords
-        self.list = web.list
         self.settings = web.settings
         self.scanner = web.scanner
         self.inbox = web.inbox
+
+    def open_addresses(self) -> list[str]:
+        """Return the addresses of the page that others can open, the best first."""
+        called = f"{base_url(self.settings)}/"
+        own = [] if self.settings.base_url else [*self.web.page_addresses()]
+        found = [*sorted(own, key=lambda one: one != called), called]
+        return [one for one in dict.fromkeys(found) if not NOT_OPEN.match(one)]
 
     def content(
         self, entry: Row, served: Served | None = None, accel: str = ""
@@ -7971,13 +8027,9 @@ class Calls:
 class SignInCalls(Calls):
     """Setup, passwords and sessions."""
 
-    def __init__(self, web: Web) -> None:
-        super().__init__(web)
-        self._setup_lock = threading.Lock()
-
     @route("GET /web/me", access="open")
-    def me(self) -> dict[str, Any]:
-        caller = session_holder(self.accounts)
+    def me(self) -> Any:
+        secret, caller = session(self.accounts)
         account: Row | None = None
         if caller:
             account = {"name": caller.name, "admin": caller.admin}
@@ -7987,24 +8039,26 @@ class SignInCalls(Calls):
                 account["inbox"] = self.inbox.facts(caller)
         needs_setup = not caller and not self.accounts.exist()
         client = importlib.util.find_spec(CLIENT) is not None
-        return {"account": account, "needs_setup": needs_setup, "client": client}
+        me = {"account": account, "needs_setup": needs_setup, "client": client}
+        found = self.web.translations.items()
+        me["languages"] = {code: one.about["language"] for code, one in found}
+        # The page asks at each load, so that the browser keeps the cookie.
+        return self._cookie_answer(secret, **me) if caller else me
 
     @route("POST /web/setup", access="open", fields=SETUP, runs="passwords")
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
-        reject_other_sites(self.settings)
-        with self._setup_lock:
-            if self.accounts.exist():
-                raise Conflict("has_account")
-            self.passwords.check_code(body["code"])
-            name = check_account_name(body["username"])
-            password = hash_password(check_password(body["password"]))
-            account = self.accounts.add(name, password)
+        if self.accounts.exist():  # no other call may be here: see THREAD_GROUPS
+            raise Conflict("has_account")
+        typed, code = body["code"], self.accounts.setup_code()
+        self.passwords.check_code(lambda: is_code(typed, code), "wrong_setup_code")
+        name = check_account_name(body["username"])
+        password = hash_password(check_password(body["password"]))
+        account = self.accounts.add(name, password)
         note(name, "made this account, the first one")
         return self._sign_in(account)
 
     @route("POST /web/login", access="open", fields=LOGIN, runs="passwords")
     def login(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
-        reject_other_sites(self.settings)
         return self._sign_in(self.passwords.check(body["username"], body["password"]))
 
     @route("POST /api/auth/login", access="open", fields=LOGIN, runs="passwords")
@@ -8015,31 +8069,57 @@ class SignInCalls(Calls):
         note(self.accounts.name_of(account), "signed in by a client, which has a key")
         return {"api_key": key}
 
+    @route("POST /web/invitation", access="open", fields=INVITED, runs="passwords")
+    def invitation(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what an invitation is for. It stays open."""
+        return {"invitation": self._invitation(body["token"])}
+
+    def _invitation(self, token: str) -> Row:
+        find = functools.partial(self.invitations.open, hash_token(token))
+        return self.passwords.check_code(find, "bad_invitation")[0]
+
+    @route("POST /web/invitation/accept", "open", ACCEPTANCE, "passwords")
+    def accept(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
+        """Make the account, or set the password, that an invitation is for."""
+        invitation = self._invitation(body["token"])
+        password = hash_password(check_password(body["password"]))
+        digest, account = hash_token(body["token"]), invitation["account"]
+        if account is None:
+            name = check_account_name(body.get("username", ""))
+            what, of = "made this account", (invitation["admin"], invitation["age"])
+            account = self.accounts.add(name, password, *of, invitation=digest)
+        else:
+            name, what = invitation["name"], "set a new password"
+            self.accounts.change(account, {"password": password}, invitation=digest)
+        note(name, f"{what} by invitation {invitation['id']} of {invitation['maker']}")
+        return self._sign_in(account)
+
     def _sign_in(self, account: int) -> bottle.HTTPResponse:
         secret = secrets.token_urlsafe(32)
         browser = request_header("User-Agent")[:200]
         self.accounts.add_session(account, hash_token(secret), browser)
         note(self.accounts.name_of(account), "signed in")
-        return self._cookie_answer(secret, SESSION_DAYS * 86400)
+        return self._cookie_answer(secret)
 
-    def _cookie_answer(self, value: str, max_age: int) -> bottle.HTTPResponse:
-        answer = json_answer(json_body(True))
+    def _cookie_answer(self, value: str, **fields: Any) -> bottle.HTTPResponse:
+        answer = json_answer(json_body(True, **fields))
         path = urllib.parse.urlsplit(self.settings.base_url).path or "/"
         is_secure = base_url(self.settings).startswith("https:")
         guards = {"secure": is_secure, "httponly": True, "samesite": "strict"}
+        max_age = COOKIE_SECONDS if value else 0
         answer.set_cookie(COOKIE, value, max_age=max_age, path=path, **guards)
         return answer
 
     @route("POST /web/logout", access="session")
     def logout(self, caller: Caller) -> bottle.HTTPResponse:
         self.accounts.end_session(caller.credential, caller.account)
-        return self._cookie_answer("", 0)
+        return self._cookie_answer("")
 
     @route("POST /web/sessions/end", access="session", fields=SIGN_OUT)
     def end_sessions(self, caller: Caller, body: dict[str, Any]) -> Any:
         self.accounts.sign_out(caller.account, body)
         note(caller.name, f"signed out everywhere ({changed(body)})")
-        return self._cookie_answer("", 0)
+        return self._cookie_answer("")
 
     @route("POST /web/password", access="session", fields=PASSWORD, runs="passwords")
     def change_password(self, caller: Caller, body: Mapping[str, Any]) -> None:
@@ -8048,6 +8128,11 @@ class SignInCalls(Calls):
         changes = {"password": hash_password(new)}
         self.accounts.change(caller.account, changes, keep=caller.credential)
         note(caller.name, "changed the own password")
+
+    @route("GET /web/addresses", access="session")
+    def page_addresses(self, caller: Caller) -> dict[str, Any]:
+        found = self.open_addresses()
+        return {"addresses": [{"address": one, "qr": qr_code(one)} for one in found]}
 
     @route("GET /web/sessions", access="session")
     def sessions(self, caller: Caller) -> dict[str, Any]:
@@ -8105,6 +8190,32 @@ class AccountCalls(Calls):
         name = self.accounts.change(int(account), changes, keep=caller.credential)
         note(caller.name, f"changed the account {name} ({changed(body)})")
 
+    @route("GET /web/invitations", access="admin")
+    def all_invitations(self, caller: Caller) -> dict[str, Any]:
+        return {"invitations": self.invitations.open()}
+
+    @route("POST /web/invitations", "admin", INVITATION, "passwords")
+    def invite(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
+        token, account = new_token(), body.get("account")
+        admin, age = body.get("admin", False), body.get("age")
+        if admin or account is not None:
+            self.passwords.check_own(caller, body)
+        digest = hash_token(token)
+        invitation = self.invitations.add(digest, caller.account, account, admin, age)
+        what = "an admin" if admin else "a member"
+        if account is not None:
+            what = f"a password of {self.accounts.name_of(account)}"
+        note(caller.name, f"made the invitation {invitation} for {what}")
+        called, found = f"{base_url(self.settings)}/", self.open_addresses()
+        page = found[0] if found and called not in found else called
+        link = f"{page}#invitation={token}"
+        return {"id": invitation, "link": link, "qr": qr_code(link)}
+
+    @route("DELETE /web/invitations/<id>", access="admin")
+    def remove_invitation(self, caller: Caller, id: str) -> None:
+        self.invitations.remove(id)
+        note(caller.name, f"removed the invitation {id}")
+
     @route(f"POST {ONE_ACCOUNT}/dir", access="admin")
     def make_address(self, caller: Caller, account: str) -> dict[str, Any]:
         token = new_token()
@@ -8125,6 +8236,7 @@ class AccountCalls(Calls):
         note(caller.name, f"removed the account {self.accounts.remove(int(account))}")
         if uploads:
             self.inbox.forget(uploads)
+            self.web.scanner.rescan()
 
 
 # Web: calls about devices ---
@@ -8152,15 +8264,12 @@ class DeviceCalls(Calls):
 
     @route("POST /api/pair", access="open", fields=PAIR)
     def pair(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        key = new_key()
+        name, key = body["name"], new_key()
         with self._lock:
-            account = self.codes.find(body["code"])
-            digest = hash_token(key)
-            name = body["name"]
+            account, digest = self.codes.find(body["code"]), hash_token(key)
             device = self.accounts.add_key(account, name, digest, is_device=True)
             self.codes.end(account, device)
-        owner = self.accounts.name_of(account)
-        note(owner, f"paired the device {name!r}, {device}")
+        note(self.accounts.name_of(account), f"paired the device {name!r}, {device}")
         return {"api_key": key, "device": device}
 
     @route("GET /web/devices", access="session")
@@ -8177,10 +8286,10 @@ class DeviceCalls(Calls):
 
     @route("POST /web/devices/<device>", access="session", fields=DEVICE_CHANGES)
     def edit(self, caller: Caller, body: dict[str, Any], device: str) -> None:
-        if body.keys() - {"name", "shared"} and not caller.admin:
+        if body.keys() - {"name", "shared", "paused"} and not caller.admin:
             raise Forbidden("admins_only")
         account = None if caller.admin else caller.account
-        name = self.devices.change(device, check_console(body), account)
+        name = self.devices.change(device, check_console(body), account, caller.name)
         note(caller.name, f"changed the device {name!r}, {device} ({changed(body)})")
 
     @route("DELETE /web/devices/<device>", access="session")
@@ -8207,10 +8316,6 @@ class DeviceCalls(Calls):
 class LibraryCalls(Calls):
     """Entries, their files and icons, and scans."""
 
-    def __init__(self, web: Web) -> None:
-        super().__init__(web)
-        self.backups, self.health_state = web.backups, web.health.state
-
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.entries.version()
@@ -8221,7 +8326,7 @@ class LibraryCalls(Calls):
     @route("GET /api/list", access="key", runs="lists")
     def entry_list(self, caller: Caller) -> bottle.HTTPResponse:
         for_page = bottle.request.path == "/web/entries"
-        return self.list(caller.age, for_page).answer(KEPT_HEADERS)
+        return self.web.list(caller.age, for_page).answer(KEPT_HEADERS)
 
     @route("GET /web/download/<entry_id>", access="session", runs=OWN_THREAD)
     @route("GET /api/download/<entry_id>", access="key", runs=OWN_THREAD)
@@ -8295,15 +8400,19 @@ class LibraryCalls(Calls):
     def status(self, caller: Caller) -> dict[str, Any]:
         items = self.queue.items(caller.account)
         counts = collections.Counter(row["status"] for row in items if row["is_own"])
-        count = self.entries.count(caller.age)
-        told = {"version": __version__, "entries": count}
-        told |= {"queue": {status: counts[status] for status in QUEUE_STATUSES}}
-        return {**told, **self.health_state()} if caller.admin else told
+        told = {
+            "version": __version__,
+            "released": RELEASED,
+            "releases": RELEASES,
+            "entries": self.entries.count(caller.age),
+            "queue": {status: counts[status] for status in QUEUE_STATUSES},
+        }
+        return {**told, **self.web.health.state()} if caller.admin else told
 
     @route("POST /web/backup/file", "admin", CONFIRMED, OWN_THREAD)
     def backup_file(self, caller: Caller, body: Row) -> bottle.HTTPResponse:
         self.passwords.check_own(caller, body)
-        if file := self.backups.last():
+        if file := self.web.backups.last():
             name = os.path.basename(file.path)
             note(caller.name, f"downloaded the backup {name}")
             return file_answer(file, name)
@@ -8339,12 +8448,11 @@ class UploadCalls(Calls):
         """Return the caller's uploads that are not whole; for an admin, all."""
         self.inbox.facts(caller)
         names = {row["id"]: row["name"] for row in self.accounts.all()}
-        found = self.inbox.unfinished(None if caller.admin else caller.account)
         told = [
             {name: row[name] for name in ("id", "name", "size", "offset")}
             | {"account": names.get(row["account"], "")}
             | {"is_own": row["account"] == caller.account}
-            for row in found
+            for row in self.inbox.unfinished(None if caller.admin else caller.account)
         ]
         return {"uploads": told}
 
@@ -8381,8 +8489,7 @@ class QueueCalls(Calls):
 
     @route("POST /api/send-to-switch", access="key or session", fields=SEND)
     def send(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        device = body.get("device")
-        is_new = self.queue.send(caller.account, body["entry_id"], device)
+        is_new = self.queue.send(caller.account, body["entry_id"], body.get("device"))
         return {"message": "Added to the queue." if is_new else "Already in the queue."}
 
     @route("POST /web/send", access="session", fields=SEND_MANY)
@@ -8393,10 +8500,6 @@ class QueueCalls(Calls):
         if "title" in body:
             return self.queue.send_title(caller.account, body["title"], device)
         return self.queue.send_all(caller.account, body["entries"], device)
-
-    @route("POST /web/send/undo", access="session", fields=UNDO_SEND)
-    def undo_send(self, caller: Caller, body: Mapping[str, Any]) -> None:
-        self.queue.undo_send(caller.account, body["entries"], body.get("device"))
 
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
@@ -8449,16 +8552,15 @@ class QueueCalls(Calls):
         }
         if caller.age != EVERYTHING:  # versions tell of changes of what is hidden
             parts["sent"] = self.queue.sent(caller.account)
-            parts["entries"] = self.list(caller.age, True).tag
+            parts["entries"] = self.web.list(caller.age, True).tag
         else:
             parts["ages"] = self.entries.ages_version()
-        known = re.findall("[0-9a-f]{16}", request_header("If-None-Match"))
         who = PROCESS, caller.account
-        texts = (json.dumps([who, part]).encode() for part in parts.values())
+        texts = (json.dumps([who, part]).encode() for part in parts.items())
         tags = [content_digest(text)[:16] for text in texts]
-        old = dict(zip(parts, known, strict=False))
-        changed = [n for n, tag in zip(parts, tags, strict=True) if tag != old.get(n)]
-        told = {name: parts[name] for name in changed}
+        known = re.findall("[0-9a-f]{16}", request_header("If-None-Match"))
+        tagged = zip(parts, tags, strict=True)
+        told = {name: parts[name] for name, tag in tagged if tag not in known}
         if "sent" in told or "devices" in told:
             told["sent"] = self.queue.sent(caller.account)
         body = Body(json_body(True, **told), "-".join(tags), level=1)
@@ -8488,24 +8590,22 @@ class QueueCalls(Calls):
     def retry_failed(self, caller: Caller) -> None:
         self.queue.retry_failed(caller.account)
 
-    @route("POST /web/queue/<item>/cancel", access="session")
-    def cancel(self, caller: Caller, item: str) -> None:
-        self.queue.cancel(caller.account, item, caller.admin)
+    @route("POST /web/queue/<items>/cancel", access="session")
+    def cancel(self, caller: Caller, items: str) -> dict[str, Any]:
+        """Cancel items, whose ids have commas between them."""
+        ids, admin = items.split(","), caller.admin
+        return {"undo": self.queue.cancel(caller.account, *ids, admin=admin)}
 
     @route("POST /web/queue/cancel", access="session")
-    def cancel_waiting(self, caller: Caller) -> None:
-        self.queue.cancel_waiting(caller.account)
+    def cancel_waiting(self, caller: Caller) -> dict[str, Any]:
+        return {"undo": self.queue.cancel_waiting(caller.account)}
 
-    @route("POST /web/queue/<item>/top", access="session")
-    def to_top(self, caller: Caller, item: str) -> None:
-        self.queue.to_top(caller.account, item, caller.admin)
-
-    @route("POST /web/queue/<item>/<way:re:up|down>", access="session")
-    def shift(self, caller: Caller, item: str, way: str) -> None:
-        self.queue.shift(caller.account, item, way, caller.admin)
+    @route("POST /web/queue/move", access="session", fields=MOVE)
+    def move(self, caller: Caller, body: dict[str, Any]) -> None:
+        self.queue.move(caller.account, body["items"], body.get("to"), caller.admin)
 
     @route("POST /web/queue/<item>/device", access="session", fields=TO_DEVICE)
-    def move(self, caller: Caller, body: dict[str, Any], item: str) -> None:
+    def move_to_device(self, caller: Caller, body: dict[str, Any], item: str) -> None:
         self.devices.move(caller.account, item, body.get("device"), caller.admin)
 
     @route("POST /web/queue/device", access="session", fields=TO_DEVICE)
@@ -8513,8 +8613,12 @@ class QueueCalls(Calls):
         self.devices.move_freed(caller.account, body.get("device"))
 
     @route("POST /web/queue/clear", access="session", fields=CLEAR)
-    def clear(self, caller: Caller, body: dict[str, Any]) -> None:
-        self.queue.clear(caller.account, body["before"], body["items"])
+    def clear(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        return {"undo": self.queue.clear(caller.account, body["before"], body["items"])}
+
+    @route("POST /web/queue/undo", access="session", fields=UNDO)
+    def undo(self, caller: Caller, body: dict[str, Any]) -> None:
+        self.queue.undo(body["undo"])
 
 
 # Web: calls of programs on consoles ---
@@ -8526,17 +8630,15 @@ class ConsoleCalls(Calls):
     def __init__(self, web: Web) -> None:
         super().__init__(web)
         # By queue item, since it got its address or the server was started.
-        self.served: dict[str, Served] = collections.defaultdict(Served)
-        # By account, entry and size: what was asked for last.
-        self.fetched: dict[tuple[int, str, int], Fetched] = {}
+        self.served = Recent[Served](MAX_SERVED_ITEMS)
+        self.fetched = Recent[Served](MAX_SERVED_ITEMS)  # by account, entry and size
         self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
         self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
 
     @route("POST /api/send-queue/<item>/address", access="key")
     def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
         token = new_token()
-        digest, key = hash_token(token), caller.credential
-        entry = self.addresses.add(caller.account, item, digest, key)
+        entry = self.addresses.add(caller.account, item, token, caller.credential)
         address = self._item_address(item, entry, token)
         if address is None:
             raise Problem("The entry is a link, or its file is gone.")
@@ -8548,9 +8650,8 @@ class ConsoleCalls(Calls):
         if len(body["queue_item_ids"]) > MAX_OFFERED:
             raise Problem(f"queue_item_ids has more than {MAX_OFFERED} ids.")
         tokens = {item: new_token() for item in body["queue_item_ids"]}
-        digests = {item: hash_token(token) for item, token in tokens.items()}
         report = {**body, "key": caller.credential}
-        offered = self.addresses.offer(caller.account, digests, report)
+        offered = self.addresses.offer(caller.account, tokens, report)
         addresses = {
             item: self._item_address(item, entry, tokens[item])
             for item, entry in offered.items()
@@ -8561,26 +8662,21 @@ class ConsoleCalls(Calls):
     def all_served_bytes(self, caller: Caller) -> dict[str, Any]:
         client = bottle.request.query.get("client")
         items = self.addresses.items(caller.credential, client)
-        return {"served": {item: self._served_bytes(item) for item in items}}
-
-    def _served_bytes(self, item: str) -> int:
-        return self.served.get(item, Served()).bytes
+        served = {item: self.served.get(item, Served()).bytes for item in items}
+        return {"served": served}
 
     def _item_address(self, item: str, entry: str, token: str) -> str | None:
         found = self.entries.on_console(EVERYTHING, entry)
         if not found or found[0]["type"] != "filepath":
             return None
-        self.served.pop(item, None)
         self.served[item] = Served()
-        for oldest in list(self.served)[:-MAX_SERVED_ITEMS]:
-            self.served.pop(oldest, None)
         quoted = urllib.parse.quote(found[0]["file_name"], safe="")
         return f"{base_url(self.settings)}/dir/{token}/{quoted}"
 
     @route("GET /api/send-queue/<item>/address", access="key")
     def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
         self.clients.check_item(caller.account, item)
-        return {"served": self._served_bytes(item)}
+        return {"served": self.served.get(item, Served()).bytes}
 
     @route("GET /web/dir", access="session")
     def own_address(self, caller: Caller) -> dict[str, Any]:
@@ -8621,13 +8717,14 @@ class ConsoleCalls(Calls):
 
     def _served(self, caller: Caller, entry: Row) -> Served:
         if caller.item:
-            return self.served[caller.item]
+            served = self.served.setdefault(caller.item, Served())
+            if not served.bytes:
+                self.addresses.check_begin(caller.item)
+            return served
         key = caller.account, entry["id"], entry["size"]
         line = call_line(f"{caller.name}: fetched by the console.", 200)
-        served = self.fetched.pop(key, None) or Fetched(entry["size"], line)
+        served = self.fetched.get(key) or Served(entry["size"], line)
         self.fetched[key] = served
-        for oldest in list(self.fetched)[:-MAX_SERVED_ITEMS]:
-            self.fetched.pop(oldest, None)
         return served
 
     def _folder_names(self, age: int, entry: str | None) -> dict[str, list[str]]:
@@ -8667,9 +8764,8 @@ def quoted_name(name: str) -> str:
 def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
     """Return a page that programs on consoles can parse: one relative link per line,
     `href` its first attribute, and no "http" in it, which would be another server."""
-    rows = "".join(
-        f'<a href="{quoted_name(name)}">{html.escape(name)}</a><br>\n' for name in names
-    )
+    link = '<a href="{}">{}</a><br>\n'.format
+    rows = "".join(link(quoted_name(name), html.escape(name)) for name in names)
     page = f"<!doctype html>\n<title>catalogd</title>\n<body>\n{rows}</body>\n"
     kind = {"Content-Type": "text/html; charset=utf-8"}
     return conditional(page.encode(), {**KEPT_HEADERS, **kind})
@@ -8734,15 +8830,21 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     route(f"GET /{name}", access="open")(answer)
 
 
+@route("GET /languages/<language>.json", access="open")
+def translation_answer(web: Web, language: str) -> bottle.HTTPResponse:
+    if language not in web.translations:
+        raise bottle.HTTPError(404)
+    headers = {**PAGE_HEADERS, "Content-Type": "application/json"}
+    return web.translations[language].body.answer(headers)
+
+
 # Web: files ---
 
 
 def open_content(known: ServedFile, uses: FileUses | None) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read.
     :raises StorageFailed: its disk fails."""
-    watch: WatchUse = contextlib.nullcontext
-    if uses:
-        watch = functools.partial(uses.watch, known.path, known.folder)
+    watch = functools.partial((uses or FileUses()).watch, known.path, known.folder)
     try:
         with watch():
             file: Content = open_file(known.path, known.folder, Content)
@@ -8804,11 +8906,8 @@ def accel_answer(
 ) -> bottle.HTTPResponse:
     """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
     open_content(known, uses).close()
-    headers = {
-        **FILE_HEADERS,
-        "Content-Disposition": attachment(name),
-        "X-Accel-Redirect": location + urllib.parse.quote(known.path),
-    }
+    headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
+    headers["X-Accel-Redirect"] = location + urllib.parse.quote(known.path)
     return bottle.HTTPResponse(b"", 200, headers)
 
 
@@ -8867,9 +8966,8 @@ class MenuCalls(Calls):
     def query(self, caller: Caller, base: str) -> bottle.HTTPResponse:
         """Answer a query of Sphaira, which shows the first message of `errors`."""
         shelf = self._shelves(caller.age, self._prefix(caller, base))
-        answer: Row
         try:
-            answer = {"data": shelf.answer(json_object(request_body()))}
+            answer: Row = {"data": shelf.answer(json_object(request_body()))}
         except Problem as problem:
             answer = {"errors": [{"message": str(problem)}]}
         return json_answer(json.dumps(answer).encode() + b"\n")
@@ -8994,8 +9092,7 @@ class QueryReader:
                 found.append(self._value())
             return found
         token = self._take(f"{WORD}|{NUMBER}")
-        is_word = re.fullmatch(WORD, token)
-        return CONSTANTS.get(token, token) if is_word else int(token)
+        return CONSTANTS.get(token, token) if re.fullmatch(WORD, token) else int(token)
 
 
 def selected(value: Any, fields: Sequence[Selection]) -> Any:
@@ -9082,10 +9179,8 @@ def owned(parts: Iterable[Part], arguments: Mapping[str, Any]) -> list[Part]:
 
 def menu_texts(row: Part, name: str) -> Part:
     """Return what the menu shows of a game or add-on."""
-    texts: Part = {
-        "name": name,
-        "icon": row["icon"] and {"url": row["icon"], "local": True},
-    }
+    icon = row["icon"] and {"url": row["icon"], "local": True}
+    texts: Part = {"name": name, "icon": icon}
     texts |= {name: row[name] or None for name in ("publisher", "description")}
     return texts | {"category": [], "screenshots": [], "availableVersions": []}
 
@@ -9132,7 +9227,8 @@ CSS = r""":root {
   font: 1rem/1.45 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
   scroll-padding: 9rem 0 6rem; overflow-y: scroll; scrollbar-gutter: stable;
 }
-:root:has(dialog[open]) { overflow: hidden; background: var(--veiled); }
+:root:has(dialog[open]) { overflow: hidden; }
+:root:has(dialog[open]:not(.filters)) { background: var(--veiled); }
 @media (prefers-color-scheme: dark) {
   :root {
     --ground: #131716; --surface: #1b211f; --ink: #e9eeeb; --muted: #9faca6;
@@ -9145,6 +9241,10 @@ CSS = r""":root {
 
 *, ::before, ::after { box-sizing: border-box; }
 #app * { unicode-bidi: plaintext; } /* each by its own text, as <bdi> is */
+#app :is(:lang(ja), :lang(zh)):not(code) {
+  line-break: strict; word-break: auto-phrase; letter-spacing: normal;
+  font-synthesis: none;
+}
 body {
   min-height: 100vh; margin: 0; background: var(--ground); color: var(--ink);
   text-align: left; /* by the page's direction, not by that of each name */
@@ -9157,6 +9257,7 @@ h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height:
 h2 { font-size: 1.0625rem; font-weight: 650; letter-spacing: -.01em; line-height: 1.3; }
 h3 { font-size: .9375rem; font-weight: 600; line-height: 1.3; }
 :is(h2, h3) { overflow-wrap: break-word; }
+h1 { overflow-wrap: anywhere; hyphens: auto; }
 a { color: var(--accent); }
 code { font: .8125rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
 :focus-visible {
@@ -9195,7 +9296,8 @@ button.plain {
   padding: .4rem .7rem;
 }
 button.danger { color: var(--bad); }
-button[aria-disabled] { opacity: .55; cursor: default; }
+:is(button, select)[aria-disabled] { opacity: .55; cursor: default; }
+select[aria-disabled] { pointer-events: none; }
 button[aria-busy], form[aria-busy] button:not([type]) { opacity: .8; cursor: progress; }
 button.wide { width: 100%; min-height: 2.875rem; }
 .icon-button {
@@ -9305,6 +9407,7 @@ input[type="checkbox"] {
   display: grid; gap: .5rem;
   width: min(26rem, calc(100vw - 2rem));
 }
+:has(.selection) > .toasts { bottom: 6rem; }
 .toast {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
   gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem; border-radius: 12px;
@@ -9342,6 +9445,12 @@ input[type="checkbox"] {
   width: 3.25rem; height: 3.25rem; margin-bottom: .65rem; border-radius: 13px;
 }
 .door-head p { color: var(--muted); }
+.door .chips { justify-content: center; margin-top: 1rem; }
+.machine {
+  display: flex; flex-wrap: wrap; align-items: center; gap: 0 .75rem;
+  color: var(--muted); font-size: .875rem;
+}
+.machine .icon-button { margin-inline-start: auto; }
 .forgotten { margin-top: 1.25rem; color: var(--muted); font-size: .875rem; }
 .door form { display: grid; gap: 1.1rem; }
 
@@ -9352,13 +9461,6 @@ input[type="checkbox"] {
   background: var(--ground);
 }
 .tools .to-device { margin-inline-start: auto; }
-.menu {
-  display: flex; flex-wrap: wrap; gap: .25rem 2rem; flex-basis: 100%;
-  max-height: 60vh; padding: .5rem 0 .25rem; overflow-y: auto;
-}
-.menu .chips::before {
-  content: attr(aria-label); color: var(--muted); font-size: .8125rem;
-}
 .search { position: relative; flex: 1 1 8rem; max-width: 34rem; min-width: 0; }
 .search .glyph {
   position: absolute; inset-inline-start: .8rem; top: .8rem; color: var(--muted);
@@ -9375,8 +9477,8 @@ input[type="checkbox"] {
 .chips { display: flex; flex-wrap: wrap; align-items: center; gap: .35rem; }
 .chip {
   display: block; min-height: 2.125rem; padding: .1rem .85rem; border-radius: 99px;
-  flex: none; border-color: var(--line); background: none; font-size: .8125rem;
-  white-space: nowrap;
+  flex: none; max-width: 100%; border-color: var(--line); background: none;
+  font-size: .8125rem;
 }
 .chip[aria-pressed="true"] {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
@@ -9388,7 +9490,7 @@ input[type="checkbox"] {
 .chip[aria-pressed="true"] .chip-count { color: inherit; }
 .is-set { color: var(--accent); background: var(--soft); }
 .add {
-  flex: none; border-color: transparent; background: var(--soft); color: var(--accent);
+  border-color: transparent; background: var(--soft); color: var(--accent);
   font-size: .875rem; margin-inline-start: auto;
 }
 .uploads { display: grid; gap: .75rem; padding: 1rem 1.25rem; margin: .75rem 0; }
@@ -9433,20 +9535,24 @@ input[type="checkbox"] {
 .drawn {
   position: relative; overflow: hidden; font-size: calc(var(--cover) * .135);
 }
-.drawn svg { position: absolute; inset: 0; }
+.drawn svg {
+  position: absolute; inset: 0; opacity: .42; fill: currentColor; fill-opacity: .1;
+  stroke: currentColor; stroke-width: .6;
+}
 .cover-name {
-  position: absolute; inset: 0 0 auto; max-height: 5.8em; padding: .67em .67em 1em;
-  overflow: hidden; font-weight: 750; line-height: 1.08; letter-spacing: -.025em;
-  overflow-wrap: break-word; hyphens: auto;
+  position: absolute; inset: .67em .67em auto; font-weight: 750; line-height: 1.08;
+  letter-spacing: -.025em; hyphens: auto;
 }
 .initials {
   position: absolute; inset: 0; display: grid; place-items: center; font-size: 2.9em;
   font-weight: 750; letter-spacing: -.02em;
 }
 .entry { position: relative; display: grid; min-width: 0; }
-.entry-name {
+.cover-name, .entry-name, .item-text h3 {
   display: -webkit-box; -webkit-box-orient: vertical;
   -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
+}
+.entry-name {
   color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.3rem;
   text-decoration: none;
 }
@@ -9518,7 +9624,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 }
 .rows .meta { display: block; grid-column: 1; }
 .rows .contents { white-space: normal; }
-.rows .contents + .size::before { content: " · "; }
+.rows .contents + .size::before { content: "\A0· "; white-space: normal; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send {
   z-index: 1; min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px;
@@ -9529,13 +9635,14 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   .covers .entry { column-gap: .5rem; }
   .covers .entry-name { --lines: 2; grid-column-end: 2; min-height: 2.6rem; }
   .covers .send { grid-area: 2 / 2; align-self: start; margin: .5rem 0 0; }
-  .covers .send, .rows .send {
+  :is(.covers, .shelf) .send {
     width: 44px; min-height: 44px; padding: 0; border-radius: 50%;
     background: var(--soft); box-shadow: none;
   }
-  .entry .send > span { display: none; }
-  .shelf .entry-name { grid-column-end: 3; min-height: 0; }
-  .shelf .send { grid-area: 1 / 1 / 2 / 3; place-self: end; margin: .35rem; }
+  :is(.covers, .shelf) .send > span { display: none; }
+  .rows .send { min-height: 44px; }
+  .shelf .covers .entry-name { grid-column-end: 3; min-height: 0; }
+  .shelf .covers .send { grid-area: 1 / 1 / 2 / 3; place-self: end; margin: .35rem; }
 }
 
 .skeleton {
@@ -9581,8 +9688,7 @@ dialog::backdrop { background: var(--veil); }
 .glow .cover { filter: blur(40px) saturate(1.5); scale: 1.3; border-radius: 0; }
 .facts-head {
   position: relative; display: grid; gap: .9rem 1.75rem; align-items: start;
-  grid: "cover text" auto "cover has" 1fr "about about" auto "act act" auto
-    / var(--cover) minmax(0, 1fr);
+  grid: "cover text" auto "cover has" 1fr / var(--cover) minmax(0, 1fr);
   --cover: min(13rem, 30vw);
 }
 .facts-cover { grid-area: cover; }
@@ -9594,15 +9700,26 @@ dialog::backdrop { background: var(--veil); }
 .has dl > div:has(select) { align-items: center; }
 .has dt { line-height: 1.4rem; }
 .has dd::first-letter { text-transform: uppercase; }
-.has .plain { margin-inline-start: -.7rem; }
-.facts-head .description { grid-area: about; }
-.facts-head .description:empty { display: none; }
-.facts-head .actions { grid-area: act; align-self: end; }
+.has .plain, .forgotten .plain { margin-inline-start: -.7rem; }
+.has .description { margin-top: .35rem; }
+.has .description:empty { display: none; }
+.send-bar {
+  display: flex; flex-wrap: wrap; align-items: center; gap: .35rem 1rem;
+  margin: 0 -1.75rem -1.75rem; padding: .75rem 1.75rem; background: var(--surface);
+  border-top: 1px solid var(--line);
+}
+.send-bar .waits { flex-basis: 100%; }
+.send-bar .waits:empty { display: none; }
+.send-bar .meta { margin-inline-start: auto; }
+.send-bar .meta::first-letter { text-transform: uppercase; }
+@media (height >= 34em) {
+  .send-bar { position: sticky; z-index: 1; bottom: 0; }
+  .details { scroll-padding-bottom: 7rem; }
+}
 .facts .send {
   min-height: 2.875rem; border-radius: 99px; padding: .4rem 1.4rem;
   background: var(--accent); color: var(--on-accent);
 }
-.facts .send span { text-wrap: balance; }
 .facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
   padding-inline-end: 2.5rem; font-size: 1.75rem; letter-spacing: -.025em;
@@ -9644,6 +9761,13 @@ dl {
 dt { color: var(--muted); font-size: .8125rem; }
 dd { overflow-wrap: break-word; font-size: .9375rem; }
 .details form { display: grid; gap: 1rem; }
+.filters { width: min(30rem, calc(100vw - 3rem)); margin: 7.5rem 2rem auto; }
+.filters::backdrop { background: none; }
+.filters article { display: grid; gap: 1rem; }
+:is(.filters, .panel) .chips::before {
+  content: attr(aria-label); flex-basis: 100%; color: var(--muted);
+  font-size: .8125rem;
+}
 .adding { width: min(40rem, calc(100vw - 3rem)); }
 .adding h2 { font-size: 1.5rem; letter-spacing: -.02em; }
 .adding .field span { display: block; }
@@ -9748,13 +9872,29 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
   line-height: 1; font-variant-numeric: tabular-nums; white-space: nowrap;
 }
 .sending .meta { margin-top: .35rem; }
-.item-text { flex: 1 1 6rem; min-width: 0; }
+.item-text { --lines: 3; flex: 1 1 6rem; min-width: 0; }
 .item {
   display: flex; flex-wrap: wrap; align-items: center; gap: .875rem; padding: .6rem 0;
   border-bottom: 1px solid var(--line); content-visibility: auto;
   contain-intrinsic-height: auto 4.5rem;
 }
 .item .meta { margin-top: .15rem; }
+.mark + .mark { margin-inline-start: .35rem; }
+.item h4 { font-size: .9375rem; font-weight: 500; }
+.unfold {
+  display: flex; align-items: center; gap: .25rem; min-height: 0; padding: .15rem 0;
+  border: 0; background: none; color: var(--muted); font-size: .875rem;
+  font-weight: 500; text-align: start;
+}
+.unfold span { display: inline-block; }
+.unfold span::first-letter { text-transform: uppercase; }
+.unfold .glyph { width: 1rem; height: 1rem; }
+.unfold[aria-expanded=true] .glyph { transform: scaleY(-1); }
+.row-parts { flex-basis: 100%; }
+.row-parts .item {
+  margin-inline-start: calc(var(--cover) + .875rem); padding: .25rem 0;
+  border-bottom: 0; border-top: 1px solid var(--line); content-visibility: visible;
+}
 .error {
   margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: break-word;
 }
@@ -9790,11 +9930,16 @@ button.link {
   min-width: 0; min-height: 2.75rem; padding: 0 1rem; border-radius: 99px;
   font-size: .875rem; font-weight: 600; line-height: 1.2;
 }
-label.to-device.mark {
+.to-device.mark {
   flex-wrap: wrap; align-content: center; gap: 0 .5rem; padding-block: .3rem;
   padding-inline: 2.6rem 2.4rem;
 }
-label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8rem; }
+.to-device.mark .glyph { position: absolute; inset-inline-start: 1rem; top: .8rem; }
+.to-device.only {
+  min-height: 1.75rem; padding-block: 0; background: none; color: var(--muted);
+  & .glyph { top: .3rem; }
+}
+.to-device.only.offline { color: var(--warn); }
 .to-device span { font-weight: 450; overflow-wrap: anywhere; }
 .to-device b { font-weight: 650; }
 .to-device select {
@@ -9865,6 +10010,10 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
 }
 .new-key .code { width: 100%; }
 .new-key p { font-size: .875rem; }
+.qr {
+  width: min(15rem, 100%); border-radius: .5rem; background: #fff; fill: #000;
+  forced-color-adjust: none; shape-rendering: crispedges;
+}
 .tidy { border-top: 1px solid var(--line); }
 .tidy summary {
   display: flex; flex-wrap: wrap; gap: 0 .75rem; justify-content: space-between;
@@ -9873,8 +10022,22 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
 .tidy summary::before { content: "›"; transition: rotate .15s; }
 .tidy[open] summary::before { rotate: 90deg; }
 .tidy summary .row-title { flex: 1; }
-.tidy .row { padding-inline-start: 1.2rem; }
-.tidy .meta { overflow-wrap: break-word; }
+.tidy table {
+  width: 100%; table-layout: fixed; border-collapse: collapse; font-size: .875rem;
+}
+.tidy :is(th, td) {
+  padding: .5rem 0; padding-inline-end: 1rem; text-align: start; vertical-align: top;
+  overflow-wrap: break-word;
+}
+.tidy th { padding-top: 0; color: var(--muted); font-size: .8125rem; font-weight: 450; }
+.tidy th:first-child { width: 36%; }
+.tidy :is(th, td):nth-child(2) { width: 6rem; white-space: nowrap; text-align: end; }
+.tidy :is(th, td):last-child { padding-inline-end: 0; }
+.tidy td { border-top: 1px solid var(--line); font-variant-numeric: tabular-nums; }
+.experts { display: grid; gap: 1.25rem; }
+.experts > summary {
+  padding: .6rem .25rem; color: var(--muted); font-weight: 550; cursor: pointer;
+}
 .tidy-sum { font-size: 1.25rem; font-weight: 700; letter-spacing: -.02em; }
 .scan-line {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: space-between;
@@ -9920,7 +10083,7 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   .top nav a {
     position: relative; flex: 1; flex-direction: column; gap: .1rem;
     min-height: 3.25rem; max-width: 9rem; padding: .3rem 0; justify-content: center;
-    font-size: .75rem;
+    font-size: .75rem; text-align: center; overflow-wrap: anywhere; hyphens: auto;
   }
   .top nav a[aria-current] { background: none; }
   .top nav .glyph { width: 1.5rem; height: 1.5rem; }
@@ -9928,18 +10091,31 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   .view { padding: 0 min(1rem, 4vw) calc(8.5rem + env(safe-area-inset-bottom)); }
   .tools { margin: 0 max(-1rem, -4vw); padding: .6rem min(1rem, 4vw) .25rem; }
   .tools { gap: .25rem; }
-  .tools .to-device { flex-basis: 100%; }
+  :is(.tools, .send-bar) .to-device {
+    flex-basis: 100%; justify-content: start; margin: 0; border-color: transparent;
+    padding-inline-start: 0; background: none;
+  }
+  :is(.tools, .send-bar) .to-device.mark { padding-inline: 1.75rem 0; }
+  :is(.tools, .send-bar) .to-device .glyph { inset-inline-start: 0; }
+  :is(.tools, .send-bar) .to-device::after { position: static; margin: -.35rem 0 0; }
   .chip { padding: .1rem .55rem; }
   .shelf {
-    --cover: 6.5rem;
-    gap: 1.25rem; margin: 0 max(-1rem, -4vw); padding: .75rem min(1rem, 4vw) 0;
+    --cover: 3.5rem;
+    gap: 1.25rem; margin: 0 max(-1rem, -4vw); padding: .5rem min(1rem, 4vw) 0;
   }
-  .shelf ul { gap: .75rem; }
+  .shelf h2 { margin: 0 0 .25rem; }
+  .shelf .entry { width: min(16rem, 80vw); border: 0; }
+  .shelf .entry-name { --lines: 1; }
+  .shelf .meta { overflow: hidden; text-overflow: ellipsis; }
+  .shelf :is(.meta, .contents) { white-space: nowrap; }
+  .entries.rows .send .glyph { display: none; }
+  .summary { padding: .5rem 0; }
   .search kbd { display: none; }
   .toasts {
     inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
     width: auto;
   }
+  :has(.selection) > .toasts { top: 4.5rem; bottom: auto; }
   .sheet .toasts { position: sticky; bottom: .5rem; margin: 0 .5rem; }
   .sheet .toast:last-child { margin-bottom: .5rem; }
   .sheet .toast:not(:last-child) { display: none; }
@@ -9948,21 +10124,25 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
   .rows .mark { font-size: .6875rem; line-height: 1.15rem; white-space: nowrap; }
   .selection {
-    bottom: 0; width: auto; max-width: none; flex-wrap: wrap;
+    bottom: 0; width: auto; max-width: none; flex-wrap: wrap; white-space: normal;
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
     border-width: 1px 0 0; border-radius: 16px 16px 0 0;
   }
   .selection .plain { padding: .4rem; font-size: .875rem; }
-  .selection .primary { flex: 1; }
+  .selection .primary { flex: 1 0 auto; max-width: 100%; }
   .adding { width: 100%; }
-  .totals { order: 1; width: 100%; }
-  .items > .head > h2:has(+ .totals) { margin-inline-end: auto; }
+  .items > .head > :is(.mark, .totals) { order: 1; }
+  .device-group > .head { padding-bottom: .4rem; }
+  .device-group > .head > h2 { flex: 1 1 calc(100% - 6rem); }
   .item { gap: .3rem .5rem; }
   .item .item-text { margin-inline-start: .375rem; }
+  .row-parts .item-text { margin-inline-start: 0; }
+  .sending:has(> button + button) > .item-text { flex-basis: 12rem; }
+  .sending > .item-text + button { margin-inline-start: auto; }
   .step { padding-inline-start: 0; }
   .step h3, .step.is-done { padding-inline-start: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
-  .selection p { flex: 1 0 50%; }
+  .selection p { flex: 1 1 50%; }
   .sheet {
     width: 100%; max-width: 100%; max-height: 92vh; margin: auto 0 0;
     border-width: 1px 0 0; border-radius: 20px 20px 0 0;
@@ -9972,18 +10152,41 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   }
   .facts-head {
     gap: 1rem; align-items: center;
-    grid: "cover text" auto "has has" auto "about about" auto "act act" auto
-      / var(--cover) minmax(0, 1fr);
+    grid: "cover text" auto "has has" auto / var(--cover) minmax(0, 1fr);
     --cover: min(7rem, 30vw);
   }
   .facts h2 { font-size: 1.375rem; padding-inline-end: 2rem; }
-  .facts :is(.send, .to-device) { flex: 1 1 100%; }
+  .send-bar {
+    margin: 0 -1rem calc(-1.25rem - env(safe-area-inset-bottom));
+    padding: .5rem 1rem calc(.5rem + env(safe-area-inset-bottom));
+  }
+  .send-bar .meta { flex: 1 1 8rem; }
   .parts { margin-inline-end: -.6rem; }
   .sending { padding: .875rem; gap: .75rem; }
   .panel { padding: 1rem; }
+  .tidy thead {
+    position: absolute; height: 1px; overflow: hidden; clip-path: inset(50%);
+    white-space: nowrap;
+  }
+  .tidy :is(table, tbody) { display: block; }
+  .tidy tr {
+    display: flex; flex-wrap: wrap; gap: .1rem .75rem; padding: .6rem 0;
+    border-top: 1px solid var(--line);
+  }
+  .tidy td { flex: 1 1 100%; min-width: 0; padding: 0; border: 0; color: var(--muted); }
+  .tidy td:first-child { flex: 1 1 10rem; color: var(--ink); }
+  .tidy td:nth-child(2) { flex: none; width: auto; }
+  .tidy [data-label]::before { content: attr(data-label) " "; }
 }
-@media (width < 20em) { /* or large text */
-  .facts-head { grid: "cover" "text" "has" "about" "act" / minmax(0, 1fr); }
+@media (width < 22em) { /* or large text */
+  .rows .send.send {
+    width: 44px; min-height: 44px; padding: 0; border-radius: 50%;
+    & .glyph { display: block; }
+    & > span { display: none; }
+  }
+}
+@media (width < 20em) {
+  .facts-head { grid: "cover" "text" "has" / minmax(0, 1fr); }
   .facts-cover { width: var(--cover); }
   .item { justify-content: end; }
   .item .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
@@ -10004,7 +10207,7 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
   .option small { color: inherit; }
   .toast, .toast.bad, .toast button { color: CanvasText; }
   button.primary { border-width: 3px; }
-  button[aria-disabled] { color: GrayText; opacity: 1; }
+  :is(button, select)[aria-disabled] { color: GrayText; opacity: 1; }
   .selected .entry-cover { outline-color: Highlight; }
   .drawn, .spinner, .move select { forced-color-adjust: none; }
   .glow { display: none; }
@@ -10014,6 +10217,681 @@ label.to-device .glyph { position: absolute; inset-inline-start: 1rem; top: .8re
 }
 """
 
+# Every text of the page, in English; a translation has the same keys. {name} stands for
+# what a text is made with. One with a {count} may have a form for each plural of its
+# language: "one", "other" and so on. Sentences of the server are those of SENTENCES, or
+# in "problems" where the page says them in other words.
+WORDS = {
+    "product": "catalogd",
+    "skip": "Skip to the content",
+    "menu": "Main",
+    "library": "Library",
+    "queue": "Queue",
+    "settings": "Settings",
+    "loading": "Loading",
+    "notLoaded": "This could not be loaded. {why}",
+    "close": "Close",
+    "cancel": "Cancel",
+    "save": "Save",
+    "done": "Done",
+    "add": "Add",
+    "remove": "Remove",
+    "between": {"facts": " · ", "items": ", ", "sentences": " "},
+    "actionOn": "{label} {name}",
+    "copy": "Copy",
+    "copied": "Copied.",
+    "optional": "optional",
+    "tryAgain": "Try again",
+    "reconnecting": "Reconnecting to the server",
+    "unreachable": "The server cannot be reached.",
+    "failed": "Something went wrong. Try again.",
+    "problems": {
+        "other_file": "The target has another {name}.",
+        "own_disk": "on its computer's own disk",
+        "bad_target": "That is no address of a console, such as 192.168.1.20.",
+    },
+    "signIn": "Sign in",
+    "signInLead": "Your home game library.",
+    "signOut": "Sign out",
+    "signedOut": "You were signed out. Sign in again.",
+    "language": "Language",
+    "byMachine": "Translated by machine.",
+    "name": "Name",
+    "password": "Password",
+    "passwordHint": "At least 8 characters.",
+    "forgotten": "Forgot the password? An admin can make a link for a new one, under"
+    " Settings, People. On the server, this does it too:",
+    "forgottenLine": "catalogd user password NAME",
+    "setup": "Welcome",
+    "setupLead": "Create the first account. It is an admin and can add others.",
+    "setupCode": "Setup code",
+    "setupCodeHint": "Twelve letters and digits, which the server printed when it"
+    " started.",
+    "createAccount": "Create account",
+    "invitedLead": "{maker} invites you to this library.",
+    "newPasswordLead": "Choose a new password for {name}.",
+    "invitedElse": "You are signed in as {name}. To use this link for yourself, sign"
+    " out first.",
+    "toSignIn": "Go to sign in",
+    "search": "Search the library",
+    "searchHint": {"one": "Search {count} title", "other": "Search {count} titles"},
+    "libraryMenu": "Sort and filter",
+    "sort": "Sort by",
+    "sorts": {"name": "Name", "newest": "Newest", "size": "Largest"},
+    "layout": "Show as",
+    "layouts": {"covers": "Covers", "rows": "Rows"},
+    "filter": "Show",
+    "filters": {
+        "all": "All",
+        "unsent": "Not sent yet",
+        "new": "New",
+        "updates": "Updates",
+    },
+    "only": "Only",
+    "onlyOf": {
+        "game": "Games",
+        "homebrew": "Homebrew",
+        "link": "Links",
+        "offline": "Offline",
+    },
+    "forChildren": "For children",
+    "ages": {
+        "3": "3+",
+        "7": "7+",
+        "12": "12+",
+        "16": "16+",
+        "18": "Not for children",
+        "none": "Undecided",
+    },
+    "ageSet": "{name}: {age}.",
+    "hiddenFrom": {
+        "one": "{device}: {child} does not see this title, and will see it in the"
+        " queue.",
+        "other": "{device}: {child} does not see these {count} titles, and will see"
+        " them in the queue.",
+    },
+    "select": "Select",
+    "selectTitle": "Select {name}",
+    "selectShown": "Select all {count} shown",
+    "selected": "{count} selected, {size}",
+    "noneSelected": "Nothing selected",
+    "sendSelected": "Send {count}",
+    "titles": {"one": "{count} title", "other": "{count} titles"},
+    "found": "{count} of {all} titles",
+    "scanning": {
+        "one": "Scanning: {count} file so far",
+        "other": "Scanning: {count} files so far",
+    },
+    "emptyTitle": "Nothing here yet",
+    "emptyText": "Put game files into a library folder, and they appear here.",
+    "emptyTextOf": "Put game files into {folders}, and they appear here.",
+    "emptyForChild": "Ask an adult: an admin chooses what you see here.",
+    "addGames": "Add games",
+    "addLead": "Games appear in the library once they are whole. The page cannot"
+    " delete: a wrong file is removed in the folder on the server.",
+    "uploads": "{done} of {count} added",
+    "unfinished": "Not finished",
+    "chooseAgain": "{figures}: choose the file again to go on",
+    "reserved": "{size} reserved",
+    "discard": "Discard",
+    "discardQuestion": "Discard what was added of {name}?",
+    "dropHere": "Drop files or folders to add them",
+    "leftOut": "Left out {count}: {names}. The library takes {types}, and covers to"
+    " {size}.",
+    "unreadable": "The file was moved or changed. Choose it again.",
+    "uploadWaits": "Goes on when the server can be reached.",
+    "paused": "Paused",
+    "pause": "Pause",
+    "resume": "Resume",
+    "pauseName": "Pause {name}",
+    "resumeName": "Resume {name}",
+    "dismissName": "Dismiss {name}",
+    "wasAdded": "Added as {name}",
+    "wasThere": "Already there as {name}",
+    "noInbox": "To add games from this page, name a folder for them in the settings,"
+    " such as “inbox = /srv/games/Inbox” below [library].",
+    "emptyScanTitle": "Scanning your folders",
+    "emptyScanText": {
+        "one": "{count} file so far. Games appear here as they are found.",
+        "other": "{count} files so far. Games appear here as they are found.",
+    },
+    "shelf": {
+        "sending": "Sending now",
+        "updates": "Updates",
+        "recent": "Recently added",
+    },
+    "disksAway": {
+        "one": "The disk with files of {count} title is not connected. Connect it to"
+        " send them.",
+        "other": "The disk with files of {count} titles is not connected. Connect it"
+        " to send them.",
+    },
+    "noneTitle": "Nothing found",
+    "noneText": "No title matches your search and filters.",
+    "showAll": "Show all titles",
+    "brokenTitle": "The library could not be loaded",
+    "send": "Send",
+    "again": "Again",
+    "queued": "Queued",
+    "queueing": "Queueing",
+    "sendName": "Send {name}",
+    "sendAgainName": "Send again: {name}",
+    "sendAgain": "Send again",
+    "sendNothing": "Choose what to send",
+    "seeQueue": "{name} is in the queue",
+    "queuedName": "{status}: {name} is in the queue",
+    "marks": {
+        "link": "link",
+        "offline": "offline",
+        "partly": "partly offline",
+        "incomplete": "incomplete",
+        "superseded": "superseded",
+        "copy": "another copy",
+        "queueing": "queueing",
+        "pending": "queued",
+        "offered": "offered",
+        "processing": "sending",
+        "completed": "sent",
+        "failed": "failed",
+        "newer": "update",
+    },
+    "sentAt": "sent {time}",
+    "sentAtBy": "sent {time} by {name}",
+    "sentBy": "by {name}",
+    "sentByYou": "by you",
+    "notSentYet": "Not yet",
+    "sentParts": {
+        "one": "{name}: added to the queue.",
+        "other": "{name}: {count} files added to the queue.",
+    },
+    "sentPartsTo": {
+        "one": "{name}: added to the queue of {device}.",
+        "other": "{name}: {count} files added to the queue of {device}.",
+    },
+    "sentNext": "It is next.",
+    "sentAfter": {"one": "1 other is first.", "other": "{count} others are first."},
+    "whenBack": {
+        "paused": "{name} is paused. It is sent when it goes on.",
+        "away": "{name} was last seen at {time}. It is sent when it is back.",
+        "new": "{name} has not connected yet. It is sent when it does.",
+        "silent": "The console of {name} does not answer. It is sent when it does.",
+    },
+    "sentSome": "{sent} added to the queue, {failed} not: {why}",
+    "notSent": "{name} was not queued. {why}",
+    "perhapsSent": "The server has not answered. When it is back, the queue shows"
+    " whether {name} is in it.",
+    "diskAway": "Its disk is not connected. Connect it, and try again.",
+    "undo": "Undo",
+    "details": "Details",
+    "kinds": {
+        "base": "Game",
+        "update": "Update",
+        "add-on": "Add-on",
+        "homebrew": "Homebrew",
+        "link": "Link",
+        "file": "File",
+    },
+    "counted": {
+        "base": {"one": "game", "other": "{count} games"},
+        "update": {"one": "update", "other": "{count} updates"},
+        "add-on": {"one": "add-on", "other": "{count} add-ons"},
+        "homebrew": {"one": "homebrew", "other": "{count} homebrew files"},
+        "link": {"one": "link", "other": "{count} links"},
+        "file": {"one": "file", "other": "{count} files"},
+    },
+    "searchWords": {
+        "update": "update patch",
+        "add-on": "dlc add on addon",
+        "homebrew": "homebrew",
+        "link": "link",
+        "offline": "offline",
+    },
+    "contents": "Contents",
+    "otherFiles": "Other files",
+    "copyLink": "Copy link",
+    "noBase": "The game itself is not in the library.",
+    "showAllParts": "Show all {count}",
+    "fileDetails": "File details of {name}",
+    "addOn": "Add-on {number}",
+    "addOns": {"one": "{count} add-on", "other": "{count} add-ons"},
+    "fields": {
+        "contents": "Contents",
+        "sent": "Sent",
+        "age": "For children",
+        "size": "Size",
+        "title": "Title ID",
+        "author": "Author",
+        "added": "Added",
+        "by": "Added by",
+        "id": "ID",
+        "source": "Location",
+    },
+    "scanner": "scanner",
+    "unknownSize": "size unknown",
+    "patch": "Update {number}",
+    "baseVersion": "Game, version {number}",
+    "openLink": "Open {name}",
+    "download": "Download {name}",
+    "notDownloaded": "{name} was not downloaded. {why}",
+    "edit": "Edit {name}",
+    "description": "Description",
+    "version": "Version",
+    "kind": "Kind",
+    "unknownKind": "Unknown",
+    "baseId": "Title ID of its game",
+    "fileHas": "The file has: {text}",
+    "undoEdits": "Undo all edits",
+    "editsUndone": "The edits were undone.",
+    "saved": "Saved.",
+    "notSaved": "Not saved yet",
+    "removeLink": "Remove the link",
+    "removeLinkQuestion": "Remove the link {name}? The file that it leads to is not"
+    " deleted.",
+    "goneTitle": "This title no longer exists",
+    "goneText": "Its files were moved away or deleted.",
+    "toSend": "To send",
+    "finished": "Finished",
+    "showMore": "Show {count} more",
+    "emptyQueueTitle": "The queue is empty",
+    "emptyQueueText": "Press Send in the library, and watch the progress here.",
+    "toLibrary": "Go to the library",
+    "percent": "{value} %",
+    "speed": "{text}/s",
+    "bytesOf": "{bytes} of {all}",
+    "left": "{text} left",
+    "noDevice": "No device fetches your queue yet.",
+    "waitsForDevice": "Waits for a device.",
+    "offered": "Offered to the console",
+    "addOne": "Add one",
+    "sendTo": "Send to",
+    "deviceGone": "{name} was removed, or is no longer shared. Send it where?",
+    "toDevice": "to {name}",
+    "sender": "from {name}",
+    "deviceOf": "{name} ({account})",
+    "anyDevice": "Any device",
+    "chooseDevice": "Choose a device",
+    "thatDevice": "The device",
+    "moveItem": "Move {name}",
+    "moves": {"top": "To the top", "up": "Up", "down": "Down"},
+    "nothingWaits": "Nothing waits.",
+    "freed": {
+        "one": "{count} item waits for any device, since {names} was removed or is no"
+        " longer shared.",
+        "other": "{count} items wait for any device, since {names} was removed or is"
+        " no longer shared.",
+    },
+    "freedOfOne": {
+        "one": "{count} item waits for any device, since its own was removed or is no"
+        " longer shared.",
+        "other": "{count} items wait for any device, since their own was removed or is"
+        " no longer shared.",
+    },
+    "deviceStates": {"sending": "Sending", "idle": "Idle", "new": "Not connected yet"},
+    "lastSeen": "Last seen {time}",
+    "noAnswer": "Its console does not answer",
+    "pausedBy": "Paused by {name}",
+    "sendAllTo": "Send all of them to",
+    "retry": "Retry {name}",
+    "replaceFile": "Replace the file of that name with {name}?",
+    "cancelName": "Cancel {name}",
+    "retryFailed": "Retry all failed",
+    "clear": "Clear finished",
+    "cleared": "Finished items were cleared.",
+    "itemCancelled": "{name} was cancelled.",
+    "startsAgain": "{name} waits again, and will start from the beginning.",
+    "cancelAll": "Cancel all waiting",
+    "allCancelled": "All waiting items were cancelled.",
+    "states": {"completed": "Sent", "failed": "Failed", "cancelled": "Cancelled"},
+    "countedStates": {
+        "completed": {"one": "{count} sent", "other": "{count} sent"},
+        "failed": {"one": "{count} failed", "other": "{count} failed"},
+        "cancelled": {"one": "{count} cancelled", "other": "{count} cancelled"},
+    },
+    "noReason": "The device gave no reason.",
+    "areThere": "{amount} are there",
+    "waitsForDisk": "Waiting for its disk",
+    "progress": "{name}: {percent} %",
+    "waiting": "{count} waiting",
+    "about": "about {time}",
+    "sent": "{name} was sent.",
+    "notDelivered": "{name} failed. {why}",
+    "title": "{percent} % {name} - catalogd",
+    "titleOf": "{name} - catalogd",
+    "titleWaiting": "({count}) catalogd",
+    "tabs": {
+        "you": "You",
+        "devices": "Devices",
+        "library": "Files",
+        "people": "People",
+        "server": "Server",
+    },
+    "account": "Account",
+    "experts": "For experts",
+    "keys": "Keys",
+    "keysLead": "For scripts and other programs. A device gets its own when it is"
+    " added.",
+    "keyLabel": "What is it for?",
+    "keyLabelExample": "Backup script",
+    "createKey": "Create key",
+    "newKey": 'The key "{label}"',
+    "newKeyLead": "It is shown only now.",
+    "key": "Key",
+    "copyKey": "Copy the key",
+    "noKeys": "There is no key yet.",
+    "created": "created {time}",
+    "lastUsed": "last used {time}",
+    "neverUsed": "never used",
+    "requests": {"one": "{count} request", "other": "{count} requests"},
+    "revoke": "Revoke",
+    "revokeQuestion": 'Revoke the key "{name}"? A program that uses it stops working.',
+    "devices": "Devices",
+    "devicesLead": "The consoles and SD cards that games are sent to.",
+    "noDevices": "There is no device yet.",
+    "shareDevice": "Everyone here may send to it",
+    "shareName": "Everyone here may send to {name}",
+    "isShared": "shared",
+    "belongsTo": "Belongs to",
+    "whose": "Whose is it?",
+    "rename": "Rename",
+    "newName": "New name of {name}",
+    "removeDevice": "Remove {name}? The program that sends to it stops working. What"
+    " waits for it stays in the queue, for any device.",
+    "addDevice": "Add a device",
+    "questions": {
+        "way": "How does it get there?",
+        "console": "Which console is it?",
+        "ready": "Is it ready?",
+        "target": "Where do the games go?",
+        "computer": "Where will the program run?",
+        "fetch": "Set it up",
+    },
+    "ways": {
+        "server": {
+            "name": "catalogd sends it to the console",
+            "note": "Over the network",
+        },
+        "computer": {
+            "name": "A computer with the SD card in it",
+            "note": "It runs a small program",
+        },
+        "console": {
+            "name": "The console fetches it itself",
+            "note": "Sphaira, DBI or Tinfoil",
+        },
+    },
+    "next": "Next",
+    "change": "Change",
+    "changeStep": "Change: {title}",
+    "programs": {
+        "sphaira": "Sphaira",
+        "sysftpd": "sys-ftpd",
+        "dbi": "DBI",
+        "awoo": "Awoo",
+        "cyberfoil": "CyberFoil",
+        "other": "Another installer",
+    },
+    "findConsoles": "Find consoles",
+    "finding": "Looking around…",
+    "foundConsole": "{address}, FTP",
+    "foundNone": "Nothing was found. Open the program on the console, or type the"
+    " address that it shows.",
+    "onlyContainer": "Nothing was found. catalogd runs in a container, which may see"
+    " its own network alone: type the address that the program shows.",
+    "ftpUser": "Name, if you set one there",
+    "ftpPassword": "Password, if you set one there",
+    "cannotSend": "catalogd lacks its part for sending. Copy send_to_switch.py into"
+    " the folder of catalogd.py, and come back.",
+    "added": "Added",
+    "notTried": "Whether it is ready is not known until something is sent.",
+    "calling": "Trying {name}…",
+    "notReady": "Not ready yet",
+    "keepsTrying": "catalogd goes on trying. You can close this.",
+    "changeAddress": "Address",
+    "targets": {
+        "folder": {
+            "name": "SD card or folder",
+            "note": "A card in a reader, or any folder",
+        },
+        "console": {"name": "A console", "note": "Over the network"},
+    },
+    "folderPath": "Folder on that computer",
+    "consoleHost": "Address of the console",
+    "consoleHostHint": "The program shows it, such as 192.168.1.20",
+    "deviceName": "What do you call it?",
+    "exampleDevice": "Living room",
+    "ticks": {"check": "Done:", "close": "Not yet:", "wait": "Waiting:"},
+    "program": "Program on the console",
+    "programNotes": {
+        "sphaira": "Open Menu, then FTP Install, and leave it open. It installs what"
+        " arrives.",
+        "sysftpd": "It runs in the background. Files go to the folder games of the SD"
+        " card.",
+        "dbi": "Choose Run FTP server, and leave it open. It installs what arrives.",
+        "awoo": "Choose Install over LAN, and leave it open.",
+        "cyberfoil": "Choose Install over LAN, and leave it open.",
+        "other": "Choose the install from the network, and leave it open.",
+    },
+    "systems": {"windows": "Windows", "mac": "macOS", "linux": "Linux"},
+    "computerNotes": {
+        "windows": "Open PowerShell, and paste these lines one after the other.",
+        "mac": "Open Terminal, and paste these lines one after the other.",
+        "linux": "Open a terminal, and paste these lines one after the other.",
+    },
+    "openThere": "To copy the lines, open {address} on that computer.",
+    "needsPython": "It needs Python 3.11 or newer, from python.org.",
+    "noClient": "catalogd does not have the program here. Copy send_to_switch.py from"
+    " where you got catalogd to that computer, and open the terminal in its folder.",
+    "lines": {"fetch": "Get the program", "pair": "Connect it", "start": "Start it"},
+    "copyLine": "Copy: {name}",
+    "pairingCode": "Pairing code",
+    "codeLeft": "good for {time}",
+    "codeUsed": "used",
+    "codeExpired": "The code has expired. The lines need a new one.",
+    "codeEnded": "Somebody tried ten wrong codes, so this one was ended. The lines"
+    " need a new one.",
+    "newCode": "New code",
+    "connectStep": "Watch it connect",
+    "connects": {
+        "paired": "Connected to catalogd",
+        "called": "{name} asks for games",
+        "folder": "Its folder is there",
+        "ftp": "Its console answers",
+        "lan": "Its console is called with the first file",
+        "ready": "Ready",
+    },
+    "readyText": "Send puts your games on {name} now.",
+    "readyFor": "Send of {account} puts games on {name} now.",
+    "fetchers": {"sphaira": "Sphaira", "dbi": "DBI", "tinfoil": "Tinfoil and others"},
+    "steps": {
+        "sphaira": {
+            "open": "On the SD card, open the file /config/sphaira/mount/http.ini, or"
+            " make it.",
+            "enter": "Add these lines:",
+            "choose": "In Sphaira, open the file browser, and choose Library among the"
+            " mounts.",
+        },
+        "dbi": {
+            "open": "On the SD card, open the file /switch/DBI/dbi.config.",
+            "enter": "Add these lines:",
+            "choose": "Start DBI, choose Library, and then what to install.",
+        },
+        "tinfoil": {
+            "open": "In the program, open the list of its locations, shops or hosts,"
+            " and add one.",
+            "enter": "Enter this address. Leave the name and the password empty:",
+            "choose": "Save, and go back: the library is in the list.",
+        },
+    },
+    "changePassword": "Change password",
+    "oldPassword": "Current password",
+    "ownPassword": "Your password",
+    "newPassword": "New password",
+    "passwordChanged": "Changed the password. Your other browsers were signed out.",
+    "console": "Programs on the console",
+    "consoleLead": "Programs that browse find all that this account sees at this"
+    " address, without a key. Anyone who has it can download that: treat it like a"
+    " password.",
+    "consoleOfChild": "For a child's console, create it under People, with the child.",
+    "createAddressQuestion": "Create a console address for {name}? It lists what"
+    " {name} sees, and replaces an older one.",
+    "menus": "Sphaira's and CyberFoil's own menus (experimental)",
+    "menusLead": "CyberFoil lists the library under Remote, Sphaira under Ownfoil:"
+    " with covers, and with the updates and add-ons that the console lacks.",
+    "menuFile": "Sphaira: the file /config/sphaira/ownfoil.ini on the card",
+    "copyMenuFile": "Copy the file for Sphaira",
+    "menuFields": {
+        "protocol": "CyberFoil: Protocol",
+        "host": "CyberFoil: Host",
+        "port": "CyberFoil: Port",
+        "path": "CyberFoil: Path",
+    },
+    "copyValue": "Copy {name}",
+    "unlisted": {
+        "one": "{count} file has no title id and is in the folders only.",
+        "other": "{count} files have no title id and are in the folders only.",
+    },
+    "consoleAddress": "Console address",
+    "copyAddress": "Copy the address",
+    "createAddress": "Create address",
+    "replace": "Replace",
+    "replaceQuestion": "Replace the console address? Programs on the console that use"
+    " the old one stop finding the library.",
+    "revokeAddress": "Revoke the console address? Programs on the console that use it"
+    " stop finding the library.",
+    "sessions": "Signed-in browsers",
+    "thisBrowser": "this browser",
+    "end": "End",
+    "signOutEverywhere": "Sign out everywhere",
+    "signedOutEverywhere": "You were signed out in all browsers.",
+    "everywhereQuestion": "Sign out in all browsers, and in this one too?",
+    "everywhereLead": "Sign out in all browsers, and also:",
+    "everywhere": {
+        "keys": "revoke my keys",
+        "devices": "remove my devices",
+        "addresses": "revoke my console addresses",
+    },
+    "endQuestion": "End the session of {name}, last used {time}? That browser has to"
+    " sign in again.",
+    "folders": "Library folders",
+    "folderStates": {
+        "online": "online",
+        "offline": "offline",
+        "unread": "not scanned yet",
+    },
+    "files": {"one": "{count} file", "other": "{count} files"},
+    "offlineSince": {
+        "one": "{count} entry waits for it, since {time}",
+        "other": "{count} entries wait for it, since {time}",
+    },
+    "foldersOffline": "Not all of the library folders are there.",
+    "filesKept": "Its files are listed still, and can be sent when it is back.",
+    "lastScan": "Last scan {time}.",
+    "nextScan": "The next one is at {time}.",
+    "watched": "New files are noticed at once.",
+    "neverScanned": "Not scanned yet.",
+    "scanFailed": "The last scan failed: {why}",
+    "scanNow": "Scan now",
+    "scanProgress": {
+        "one": "{count} file found, {read} read",
+        "other": "{count} files found, {read} read",
+    },
+    "health": "Health",
+    "healthy": "All is well.",
+    "disks": "Disks",
+    "space": "{free} free, {used} used",
+    "unknownSpace": "The disk is away.",
+    "backups": "Backups",
+    "backupsOff": "No backups are made.",
+    "noBackup": "No backup was made yet.",
+    "lastBackup": "Last backup {time}, {size}.",
+    "downloadBackup": "Download",
+    "backupQuestion": "Download the latest backup? It has the names, lists and"
+    " consoles of everyone.",
+    "server": "About",
+    "serverVersion": {
+        "one": "catalogd {version}, {count} day old",
+        "other": "catalogd {version}, {count} days old",
+    },
+    "releases": "Newer versions",
+    "serverAddress": "Address of this page",
+    "tidy": "Tidy",
+    "tidyLead": "What wastes space or will not work. Nothing is deleted here: remove"
+    " the files yourself.",
+    "inFolder": "Folder",
+    "equalTo": "Equal to",
+    "tidySum": {"one": "{count} file, {size}", "other": "{count} files, {size}"},
+    "tidyNone": "Nothing to tidy.",
+    "tidyReasons": {
+        "equal": "Equal files",
+        "superseded": "Updates that a newer one replaces",
+        "no base": "Updates and add-ons without their game",
+        "incomplete": "Incomplete files",
+        "damaged": "Damaged files",
+        "unreadable": "Files that cannot be read",
+    },
+    "copyList": "Copy the list",
+    "more": {
+        "one": "{count} more is in the copied list",
+        "other": "{count} more are in the copied list",
+    },
+    "accounts": "Accounts",
+    "you": "you",
+    "admin": "admin",
+    "member": "member",
+    "isAdmin": "Is an admin",
+    "sees": "Sees",
+    "seesAll": "Every title",
+    "seesFor": "What is for {age}",
+    "makeAdmin": "Make admin",
+    "makeMember": "Make member",
+    "adminQuestion": "Make {name} an admin?",
+    "memberQuestion": "Make {name} a member?",
+    "setPassword": "Set password",
+    "newPasswordOf": "New password of {name}",
+    "passwordSet": "Changed the password of {name}; all sessions ended.",
+    "removeQuestion": "Remove the account {name}, with its keys and its queue?",
+    "passwordLink": "Password link",
+    "passwordLinkQuestion": "Make a link with which {name} sets a new password? It is"
+    " good once, for a day.",
+    "inviteLead": "Whoever opens the link chooses a name and a password. It is good"
+    " once, for a day.",
+    "byHand": "I choose the name and the password",
+    "makeLink": "Make a link",
+    "onPhone": "This page on a phone",
+    "onPhoneLead": "Point the camera of a phone in this network at the code.",
+    "qrOf": "QR code of {address}",
+    "newLink": "Here is the link",
+    "newLinkLead": "Pass it on now: it is not shown again.",
+    "invited": "Open invitation",
+    "invitedAdmin": "Open invitation for an admin",
+    "invitedFor": "Open invitation, sees what is for {age}",
+    "madeBy": "by {name}",
+    "removeInvitation": "Remove this invitation? Its link ends.",
+    "addAccount": "Add an account",
+    "accountAdded": "The account {name} was added.",
+    "addLink": "Add a link",
+    "addLinkLead": "An entry that leads to a web address instead of a file.",
+    "address": "Address",
+    "sizeBytes": "Size in bytes",
+    "linkAdded": "{name} was added.",
+    "signedInAs": "Signed in as {name}",
+    "unknownBrowser": "A browser",
+    "browserOn": "{browser} on {system}",
+    "units": {
+        "B": "{number} B",
+        "kB": "{number} kB",
+        "MB": "{number} MB",
+        "GB": "{number} GB",
+        "TB": "{number} TB",
+    },
+    "now": "just now",
+    "minutesAgo": "{count} min ago",
+    "hoursAgo": "{count} h ago",
+    "seconds": "{count} s",
+    "minutes": "{count} min",
+    "hours": "{hours} h {minutes} min",
+}
+
 JS = r""""use strict";
 
 // What the server sends. Times are UTC, such as "2026-01-31T18:05:59".
@@ -10022,6 +10900,13 @@ JS = r""""use strict";
 /** @typedef {{name: string, admin: boolean, age?: number, inbox?: Inbox}} Account
  * `age`: it sees titles from this age on, or every title; `inbox`: what it may add */
 /** @typedef {Account & {id: number, created_at: string}} ListedAccount */
+/** @typedef {{id: string, maker: string, name: string | null, admin: boolean,
+ *   age: number | null, created_at: string}} Invitation for a new account, or for the
+ * password of the one with the name */
+/** @typedef {{size: number, path: string} | null} QrCode null where there is none */
+/** @typedef {{id: string, link: string, qr: QrCode, account?: number}} NewLink of an
+ * invitation */
+/** @typedef {{address: string, qr: QrCode}} PageAddress that others can open */
 /** @typedef {"base" | "update" | "add-on" | "homebrew"} Kind */
 /** @typedef {{
  *   id: string, name: string, type: "filepath" | "url", state: "here" | "offline",
@@ -10048,16 +10933,18 @@ JS = r""""use strict";
  * }} TidyFile is equal to the file of the entry `of` */
 /** @typedef {{id: string, name: string, size: number, offset: number, account: string,
  *   is_own: boolean}} Unfinished of an upload, `offset` bytes are there */
-/** @typedef {{message: string, reason?: string, of?: Sentence[]}} Sentence of the
- * server: if `reason` is its code in SENTENCES, `of` has what varies in it */
+/** @typedef {{
+ *   message: string, reason?: string, of?: Sentence[], name?: string,
+ * }} Sentence of the server: if `reason` is its code in SENTENCES, `of` has what varies
+ * in it, by the names of its placeholders */
 /** @typedef {Omit<Partial<Sentence>, "message">} Coded of a text beside it */
 /** @typedef {"pending" | "offered" | "processing" | "completed" | "failed" |
  *   "cancelled"} Status */
 /** @typedef {Coded & {
- *   id: string, entry: string, name: string, size: number, status: Status,
- *   state: "here" | "offline" | "gone", percent: number, bytes: number,
- *   speed: number, error: string, ended_at: string | null, device: string | null,
- *   key: string | null,
+ *   id: string, entry: string, title: string, name: string, size: number,
+ *   status: Status, state: "here" | "offline" | "gone", percent: number, bytes: number,
+ *   speed: number, error: string, created_at: string, ended_at: string | null,
+ *   device: string | null, key: string | null,
  *   account: string, is_own: boolean, freed_from: string | null,
  * }} QueueItem of the entry with the id `entry`; speed is in bytes per second, and
  * `device` null where any client of the account may take it */
@@ -10069,8 +10956,10 @@ JS = r""""use strict";
  *   id: string, name: string, account: string, is_own: boolean, shared: boolean,
  *   state: "new" | "away" | "idle" | "sending", target: string,
  *   last_call: string | null, by_server: boolean, address?: string, age: number,
+ *   paused_by: string | null,
  * }} Device whose target is "ready", maybe with a comma and a note, "" where that is
- * not known, or why it is not; `age` is its account's, or EVERYTHING */
+ * not known, or why it is not; `age` is its account's, or EVERYTHING; who paused it is
+ * "" where a command did, and null where it is not paused */
 /** @typedef {{
  *   code: string | null, expires_in: number, device: string | null, ended?: boolean,
  * }} Pairing the code of a device that is added, or how it ended; seconds */
@@ -10092,594 +10981,17 @@ JS = r""""use strict";
 /** @typedef {{kept: number, made_at?: string, size?: number}} Backup the last one, and
  * how many are kept */
 /** @typedef {{
- *   version: string, folders: Folder[], backup: Backup, faults: Sentence[],
+ *   version: string, released: string, releases: string, folders: Folder[],
+ *   backup: Backup, faults: (Sentence & {about: string})[],
  * }} Health of the server */
+/** @typedef {{path: string, since: string, entries: number}} DiskAway a disk below a
+ * library folder that is away, since when, and how many entries wait for it */
 /** @typedef {Coded & {
  *   scanning: boolean, files: number, read: number, folders: Folder[] | null,
+ *   disks: DiskAway[],
  *   finished: string | null, next: string | null, problem: string,
  * }} ScanState with the numbers of files found and read; folders are null until loaded
  */
-
-// Every text that the page shows: a translation is another table like this one.
-
-const WORDS = {
-  product: "catalogd",
-  direction: "ltr",
-  language: "en-GB", // of these texts; numbers and times follow the browser's region
-  skip: "Skip to the content",
-  menu: "Main",
-  library: "Library",
-  queue: "Queue",
-  settings: "Settings",
-  loading: "Loading",
-  notLoaded: why => `This could not be loaded. ${why}`,
-  close: "Close",
-  cancel: "Cancel",
-  save: "Save",
-  done: "Done",
-  add: "Add",
-  remove: "Remove",
-  actionOn: (label, name) => `${label} ${name}`,
-  copy: "Copy",
-  copied: "Copied.",
-  optional: "optional",
-  tryAgain: "Try again",
-  reconnecting: "Reconnecting to the server",
-  unreachable: "The server cannot be reached.",
-  failed: "Something went wrong. Try again.",
-  // Sentences of the server, such as `device_name_taken: name => ...`, by their codes.
-  // Those that are missing are as in SENTENCES.
-  problems: {
-    other_file: name => `The target has another ${name}.`,
-    own_disk: () => "on this computer's own disk",
-    bad_target: () => "That is no address of a console, such as 192.168.1.20.",
-  },
-
-  signIn: "Sign in",
-  signInLead: "Your home game library.",
-  signOut: "Sign out",
-  signedOut: "You were signed out. Sign in again.",
-  name: "Name",
-  password: "Password",
-  passwordHint: "At least 8 characters.",
-  forgotten:
-    "Forgot the password? An admin can set a new one, under Settings, People. On the " +
-    "server, this does it too:",
-  forgottenLine: "catalogd user password NAME",
-  setup: "Welcome",
-  setupLead: "Create the first account. It is an admin and can add others.",
-  setupCode: "Setup code",
-  setupCodeHint: "Twelve letters and digits, which the server printed when it started.",
-  createAccount: "Create account",
-
-  search: "Search the library",
-  searchHint: count => `Search ${count}`,
-  libraryMenu: "Sort and filter",
-  sort: "Sort by",
-  sorts: {name: "Name", newest: "Newest", size: "Largest"},
-  layout: "Show as",
-  layouts: {covers: "Covers", rows: "Rows"},
-  filter: "Show",
-  filters: {all: "All", unsent: "Not sent yet", new: "New", updates: "Updates"},
-  only: "Only",
-  onlyOf: {game: "Games", homebrew: "Homebrew", link: "Links", offline: "Offline"},
-  forChildren: "For children",
-  ages: {
-    ...{3: "3+", 7: "7+", 12: "12+", 16: "16+"},
-    ...{18: "Not for children", none: "Undecided"},
-  },
-  ageSet: (name, age) => `${name}: ${age}.`,
-  hiddenFrom: (device, child, count) =>
-    `${device}: ${child} does not see ` +
-    (count === "1"
-      ? "this title, and will see it"
-      : "these titles, and will see them") +
-    " in the queue.",
-  select: "Select",
-  selectTitle: name => `Select ${name}`,
-  selectShown: count => `Select all ${count} shown`,
-  selected: (count, size) => `${count} selected, ${size}`,
-  noneSelected: "Nothing selected",
-  sendSelected: count => `Send ${count}`,
-  titles: count => `${count} ${count === "1" ? "title" : "titles"}`,
-  found: (count, all) => `${count} of ${all} titles`,
-  scanning: count => `Scanning: ${count} files so far`,
-  emptyTitle: "Nothing here yet",
-  emptyText: folders =>
-    `Put game files into ${folders || "a library folder"}, and they appear here.`,
-  emptyForChild: "Ask an adult: an admin chooses what you see here.",
-  addGames: "Add games",
-  addLead:
-    "Games appear in the library once they are whole. The page cannot delete: a " +
-    "wrong file is removed in the folder on the server.",
-  uploads: (done, count) => `${done} of ${count} added`,
-  unfinished: "Not finished",
-  chooseAgain: figures => `${figures}: choose the file again to go on`,
-  reserved: size => `${size} reserved`,
-  discard: "Discard",
-  discardQuestion: name => `Discard what was added of ${name}?`,
-  dropHere: "Drop files or folders to add them",
-  leftOut: (names, count, types, size) =>
-    `Left out ${count}: ${names}. The library takes ${types}, and covers to ${size}.`,
-  unreadable: "The file was moved or changed. Choose it again.",
-  uploadWaits: "Goes on when the server can be reached.",
-  paused: "Paused",
-  pauseName: name => `Pause ${name}`,
-  resumeName: name => `Resume ${name}`,
-  dismissName: name => `Dismiss ${name}`,
-  wasAdded: name => `Added as ${name}`,
-  wasThere: name => `Already there as ${name}`,
-  noInbox:
-    "To add games from this page, name a folder for them in the settings, such as " +
-    "“inbox = /srv/games/Inbox” below [library].",
-  emptyScanTitle: "Scanning your folders",
-  emptyScanText: count => `${count} files so far. Games appear here as they are found.`,
-  shelf: {sending: "Sending now", updates: "Updates", recent: "Recently added"},
-  disksAway: count =>
-    `The disk with files of ${count} is not connected. Connect it to send them.`,
-  noneTitle: "Nothing found",
-  noneText: "No title matches your search and filters.",
-  showAll: "Show all titles",
-  brokenTitle: "The library could not be loaded",
-
-  send: "Send",
-  again: "Again",
-  queued: "Queued",
-  queueing: "Queueing",
-  sendName: name => `Send ${name}`,
-  sendAgainName: name => `Send again: ${name}`,
-  sendParts: (parts, size) => `Send ${parts} (${size})`,
-  sendPartsAgain: (parts, size) => `Send again: ${parts} (${size})`,
-  sendNothing: "Choose what to send",
-  seeQueue: name => `${name} is in the queue`,
-  marks: {
-    link: "link",
-    offline: "offline",
-    partly: "partly offline",
-    incomplete: "incomplete",
-    superseded: "superseded",
-    copy: "another copy",
-    queueing: "queueing",
-    pending: "queued",
-    offered: "offered",
-    processing: "sending",
-    completed: "sent",
-    failed: "failed",
-    newer: "update",
-  },
-  sentAt: (time, by) => `sent ${time}${by && ` by ${by}`}`,
-  sentBy: name => `by ${name}`,
-  notSentYet: "Not yet",
-  sentParts: (name, count, device) =>
-    `${name}: ${count === "1" ? "" : `${count} files `}added to the queue` +
-    `${device && ` of ${device}`}.`,
-  sentNext: "It is next.",
-  sentAfter: count => `${count === "1" ? "1 other is" : `${count} others are`} first.`,
-  whenBack: {
-    away: (name, time) =>
-      `${name} was last seen at ${time}. It is sent when it is back.`,
-    new: name => `${name} has not connected yet. It is sent when it does.`,
-    silent: name => `The console of ${name} does not answer. It is sent when it does.`,
-  },
-  sentSome: (sent, failed, why) => `${sent} added to the queue, ${failed} not: ${why}`,
-  notSent: (name, why) => `${name} was not queued. ${why}`,
-  perhapsSent: name =>
-    "The server has not answered. When it is back, the queue shows whether " +
-    `${name} is in it.`,
-  diskAway: "Its disk is not connected. Connect it, and try again.",
-  undo: "Undo",
-
-  details: "Details",
-  kinds: {
-    base: "Game",
-    update: "Update",
-    "add-on": "Add-on",
-    homebrew: "Homebrew",
-    link: "Link",
-    file: "File",
-  },
-  counted: {
-    base: count => (count === "1" ? "game" : `${count} games`),
-    update: count => (count === "1" ? "update" : `${count} updates`),
-    "add-on": count => (count === "1" ? "add-on" : `${count} add-ons`),
-    homebrew: () => "homebrew",
-    link: () => "link",
-    file: () => "file",
-  },
-  contents: "Contents",
-  otherFiles: "Other files",
-  copyLink: "Copy link",
-  noBase: "The game itself is not in the library.",
-  showAllParts: count => `Show all ${count}`,
-  fileDetails: name => `File details of ${name}`,
-  addOn: number => (number ? `Add-on ${number}` : "Add-on"),
-  addOns: count => (count === "1" ? "1 add-on" : `${count} add-ons`),
-  fields: {
-    contents: "Contents",
-    sent: "Sent",
-    age: "For children",
-    size: "Size",
-    title: "Title ID",
-    author: "Author",
-    added: "Added",
-    by: "Added by",
-    id: "ID",
-    source: "Location",
-  },
-  unknownSize: "size unknown",
-  patch: number => (number ? `Update ${number}` : "Update"),
-  baseVersion: number => `Game, version ${number}`,
-  openLink: name => `Open ${name}`,
-  download: name => `Download ${name}`,
-  notDownloaded: (name, why) => `${name} was not downloaded. ${why}`,
-  edit: name => `Edit ${name}`,
-  description: "Description",
-  version: "Version",
-  kind: "Kind",
-  unknownKind: "Unknown",
-  baseId: "Title ID of its game",
-  fileHas: text => `The file has: ${text}`,
-  undoEdits: "Undo all edits",
-  editsUndone: "The edits were undone.",
-  saved: "Saved.",
-  notSaved: "Not saved yet",
-  removeLink: "Remove the link",
-  removeLinkQuestion: name =>
-    `Remove the link ${name}? The file that it leads to is not deleted.`,
-  goneTitle: "This title no longer exists",
-  goneText: "Its files were moved away or deleted.",
-
-  toSend: "To send",
-  finished: "Finished",
-  showMore: count => `Show ${count} more`,
-  emptyQueueTitle: "The queue is empty",
-  emptyQueueText: "Press Send in the library, and watch the progress here.",
-  toLibrary: "Go to the library",
-  percent: value => `${value} %`,
-  speed: text => `${text}/s`,
-  bytesOf: (bytes, all) => `${bytes} of ${all}`,
-  left: text => `${text} left`,
-  noDevice: "No device fetches your queue yet.",
-  waitsForDevice: "Waits for a device.",
-  offered: "Offered to the console",
-  addOne: "Add one",
-  sendTo: "Send to",
-  deviceGone: name => `${name} was removed, or is no longer shared. Send it where?`,
-  toDevice: name => `to ${name}`,
-  sender: name => `from ${name}`,
-  deviceOf: (name, account) => `${name} (${account})`,
-  anyDevice: "Any device",
-  chooseDevice: "Choose a device",
-  thatDevice: "The device",
-  moveItem: name => `Move ${name}`,
-  moves: {top: "To the top", up: "Up", down: "Down"},
-  nothingWaits: "Nothing waits.",
-  freed: (count, names) =>
-    `${count === "1" ? "1 item waits" : `${count} items wait`} for any device, ` +
-    `since ${names || "it"} was removed or is no longer shared.`,
-  deviceStates: {sending: "Sending", idle: "Idle", new: "Not connected yet"},
-  lastSeen: time => `Last seen ${time}`,
-  noAnswer: "Its console does not answer",
-  sendAllTo: "Send all of them to",
-  retry: name => `Retry ${name}`,
-  replaceFile: name => `Replace the file of that name with ${name}?`,
-  cancelName: name => `Cancel ${name}`,
-  retryFailed: "Retry all failed",
-  clear: "Clear finished",
-  cleared: "Finished items were cleared.",
-  cancelAll: "Cancel all waiting",
-  cancelAllQuestion: count => `Cancel all ${count} waiting items?`,
-  keepAll: "Keep them",
-  states: {
-    completed: "Sent",
-    failed: "Failed",
-    cancelled: "Cancelled",
-  },
-  noReason: "The device gave no reason.",
-  areThere: amount => `${amount} are there`,
-  waitsForDisk: "Waiting for its disk",
-  notify: "Notify me",
-  notifying: "Notifications on",
-  notifyBlocked: "The browser blocks notifications from this page.",
-  progress: (name, percent) => `${name}: ${percent} %`,
-  waiting: count => `${count} waiting`,
-  about: time => `about ${time}`,
-  sent: name => `${name} was sent.`,
-  games: count => `${count} ${count === "1" ? "game" : "games"}`,
-  allDone: (count, device) => `All done: ${count}${device && ` on ${device}`}.`,
-  notDelivered: (name, why) => `${name} failed. ${why}`,
-  title: (percent, name) => `${percent} % ${name} - catalogd`,
-  titleOf: name => `${name} - catalogd`,
-  titleWaiting: count => `(${count}) catalogd`,
-
-  tabs: {
-    you: "You",
-    devices: "Devices",
-    library: "Files",
-    people: "People",
-    server: "Server",
-  },
-  account: "Account",
-
-  keys: "Keys",
-  keysLead: "For scripts and other programs. A device gets its own when it is added.",
-  keyLabel: "What is it for?",
-  keyLabelExample: "Backup script",
-  createKey: "Create key",
-  newKey: label => `The key "${label}"`,
-  newKeyLead: "It is shown only now.",
-  key: "Key",
-  copyKey: "Copy the key",
-  noKeys: "There is no key yet.",
-  created: time => `created ${time}`,
-  lastUsed: time => `last used ${time}`,
-  neverUsed: "never used",
-  requests: count => `${count} ${count === "1" ? "request" : "requests"}`,
-  revoke: "Revoke",
-  revokeQuestion: name =>
-    `Revoke the key "${name}"? A program that uses it stops working.`,
-
-  devices: "Devices",
-  devicesLead: "The consoles and SD cards that games are sent to.",
-  noDevices: "There is no device yet.",
-  shareDevice: "Everyone here may send to it",
-  shareName: name => `Everyone here may send to ${name}`,
-  isShared: "shared",
-  belongsTo: "Belongs to",
-  whose: "Whose is it?",
-  rename: "Rename",
-  newName: name => `New name of ${name}`,
-  removeDevice: name =>
-    `Remove ${name}? The program that sends to it stops working. ` +
-    "What waits for it stays in the queue, for any device.",
-  addDevice: "Add a device",
-  questions: {
-    way: "How does it get there?",
-    console: "Which console is it?",
-    ready: "Is it ready?",
-    target: "Where do the games go?",
-    computer: "Where will the program run?",
-    fetch: "Set it up",
-  },
-  ways: {
-    server: ["catalogd sends it to the console", "Over the network"],
-    computer: ["A computer with the SD card in it", "It runs a small program"],
-    console: ["The console fetches it itself", "Sphaira, DBI or Tinfoil"],
-  },
-  next: "Next",
-  change: "Change",
-  changeStep: title => `Change: ${title}`,
-  programs: {
-    sphaira: "Sphaira",
-    sysftpd: "sys-ftpd",
-    dbi: "DBI",
-    awoo: "Awoo",
-    cyberfoil: "CyberFoil",
-    other: "Another installer",
-  },
-  findConsoles: "Find consoles",
-  finding: "Looking around\u2026",
-  foundConsole: address => `${address}, FTP`,
-  foundNone:
-    "Nothing was found. Open the program on the console, or type the address that it " +
-    "shows.",
-  onlyContainer:
-    "Nothing was found. catalogd runs in a container, which may see its own network " +
-    "alone: type the address that the program shows.",
-  ftpUser: "Name, if you set one there",
-  ftpPassword: "Password, if you set one there",
-  cannotSend:
-    "catalogd lacks its part for sending. Copy send_to_switch.py into the folder of " +
-    "catalogd.py, and come back.",
-  added: "Added",
-  notTried: "Whether it is ready is not known until something is sent.",
-  calling: name => `Trying ${name}\u2026`,
-  notReady: "Not ready yet",
-  keepsTrying: "catalogd goes on trying. You can close this.",
-  changeAddress: "Address",
-  targets: {
-    folder: ["SD card or folder", "A card in a reader, or any folder"],
-    console: ["A console", "Over the network"],
-  },
-  folderPath: "Folder on that computer",
-  consoleHost: "Address of the console",
-  consoleHostHint: "The program shows it, such as 192.168.1.20",
-  deviceName: "What do you call it?",
-  exampleDevice: "Living room",
-  ticks: {check: "Done:", close: "Not yet:", wait: "Waiting:"},
-  program: "Program on the console",
-  programNotes: {
-    sphaira:
-      "Open Menu, then FTP Install, and leave it open. It installs what arrives.",
-    sysftpd: "It runs in the background. Files go to the folder games of the SD card.",
-    dbi: "Choose Run FTP server, and leave it open. It installs what arrives.",
-    awoo: "Choose Install over LAN, and leave it open.",
-    cyberfoil: "Choose Install over LAN, and leave it open.",
-    other: "Choose the install from the network, and leave it open.",
-  },
-  systems: {
-    windows: "Windows",
-    mac: "macOS",
-    linux: "Linux",
-  },
-  computerNotes: {
-    windows: "Open PowerShell, and paste these lines one after the other.",
-    mac: "Open Terminal, and paste these lines one after the other.",
-    linux: "Open a terminal, and paste these lines one after the other.",
-  },
-  openThere: address => `To copy the lines, open ${address} on that computer.`,
-  needsPython: "It needs Python 3.11 or newer, from python.org.",
-  noClient:
-    "catalogd does not have the program here. Copy send_to_switch.py from where you " +
-    "got catalogd to that computer, and open the terminal in its folder.",
-  lines: {
-    fetch: "Get the program",
-    pair: "Connect it",
-    start: "Start it",
-  },
-  copyLine: name => `Copy: ${name}`,
-  pairingCode: "Pairing code",
-  codeLeft: time => `good for ${time}`,
-  codeUsed: "used",
-  codeExpired: "The code has expired. The lines need a new one.",
-  codeEnded:
-    "Somebody tried ten wrong codes, so this one was ended. The lines need a new one.",
-  newCode: "New code",
-  connectStep: "Watch it connect",
-  connects: {
-    paired: "Connected to catalogd",
-    called: name => `${name} asks for games`,
-    folder: "Its folder is there",
-    ftp: "Its console answers",
-    lan: "Its console is called with the first file",
-    ready: "Ready",
-  },
-  readyText: name => `Send puts your games on ${name} now.`,
-  readyFor: (name, account) => `Send of ${account} puts games on ${name} now.`,
-  fetchers: {sphaira: "Sphaira", dbi: "DBI", tinfoil: "Tinfoil and others"},
-  steps: {
-    sphaira: address => [
-      "On the SD card, open the file /config/sphaira/mount/http.ini, or make it.",
-      ["Add these lines:", `[Library]\nurl=${address.replace(/\/$/, "")}`],
-      "In Sphaira, open the file browser, and choose Library among the mounts.",
-    ],
-    dbi: address => [
-      "On the SD card, open the file /switch/DBI/dbi.config.",
-      ["Add these lines:", `[Network sources]\nLibrary=ApacheHTTP|${address}`],
-      "Start DBI, choose Library, and then what to install.",
-    ],
-    tinfoil: address => [
-      "In the program, open the list of its locations, shops or hosts, and add one.",
-      ["Enter this address. Leave the name and the password empty:", address],
-      "Save, and go back: the library is in the list.",
-    ],
-  },
-  changePassword: "Change password",
-  oldPassword: "Current password",
-  ownPassword: "Your password",
-  newPassword: "New password",
-  passwordChanged: "Changed the password. Your other browsers were signed out.",
-  console: "Programs on the console",
-  consoleLead:
-    "Programs that browse find all that this account sees at this address, without a " +
-    "key. Anyone who has it can download that: treat it like a password.",
-  consoleOfChild: "For a child's console, create it under People, with the child.",
-  createAddressQuestion: name =>
-    `Create a console address for ${name}? It lists what ${name} sees, and replaces ` +
-    "an older one.",
-  menus: "Sphaira's and CyberFoil's own menus (experimental)",
-  menusLead:
-    "CyberFoil lists the library under Remote, Sphaira under Ownfoil: with covers, " +
-    "and with the updates and add-ons that the console lacks.",
-  menuFile: "Sphaira: the file /config/sphaira/ownfoil.ini on the card",
-  copyMenuFile: "Copy the file for Sphaira",
-  menuFields: ["Protocol", "Host", "Port", "Path"].map(name => `CyberFoil: ${name}`),
-  copyValue: name => `Copy ${name}`,
-  unlisted: count =>
-    count === "1"
-      ? "1 file has no title id and is in the folders only."
-      : `${count} files have no title id and are in the folders only.`,
-  consoleAddress: "Console address",
-  copyAddress: "Copy the address",
-  createAddress: "Create address",
-  replace: "Replace",
-  replaceQuestion:
-    "Replace the console address? Programs on the console that use the old one stop " +
-    "finding the library.",
-  revokeAddress:
-    "Revoke the console address? Programs on the console that use it stop finding " +
-    "the library.",
-  sessions: "Signed-in browsers",
-  thisBrowser: "this browser",
-  end: "End",
-  signOutEverywhere: "Sign out everywhere",
-  signedOutEverywhere: "You were signed out in all browsers.",
-  everywhereQuestion: "Sign out in all browsers, and in this one too?",
-  everywhereLead: "Sign out in all browsers, and also:",
-  everywhere: {
-    keys: "revoke my keys",
-    devices: "remove my devices",
-    addresses: "revoke my console addresses",
-  },
-  endQuestion: (name, used) =>
-    `End the session of ${name}, ${used}? That browser has to sign in again.`,
-  folders: "Library folders",
-  folderStates: {online: "online", offline: "offline", unread: "not scanned yet"},
-  files: count => `${count} ${count === "1" ? "file" : "files"}`,
-  filesKept: "Its files are listed still, and can be sent when it is back.",
-  lastScan: time => `Last scan ${time}.`,
-  nextScan: time => `The next one is at ${time}.`,
-  watched: "New files are noticed at once.",
-  neverScanned: "Not scanned yet.",
-  scanNow: "Scan now",
-  scanProgress: (found, read) => `${found} files found, ${read} read`,
-  health: "Health",
-  healthy: "All is well.",
-  disks: "Disks",
-  space: (free, used) => `${free} free, ${used} used`,
-  unknownSpace: "The disk is away.",
-  backups: "Backups",
-  backupsOff: "No backups are made.",
-  noBackup: "No backup was made yet.",
-  lastBackup: (time, size) => `Last backup ${time}, ${size}.`,
-  downloadBackup: "Download",
-  backupQuestion:
-    "Download the latest backup? It has the names, lists and consoles of everyone.",
-  server: "About",
-  serverVersion: text => `catalogd ${text}`,
-  serverAddress: "Address of this page",
-  tidy: "Tidy",
-  tidyLead:
-    "What wastes space or will not work. Nothing is deleted here: remove the files " +
-    "yourself.",
-  equalTo: name => `equal to ${name}`,
-  tidySum: (count, size) => `${WORDS.files(count)}, ${size}`,
-  tidyNone: "Nothing to tidy.",
-  tidyReasons: {
-    equal: "Equal files",
-    superseded: "Updates that a newer one replaces",
-    "no base": "Updates and add-ons without their game",
-    incomplete: "Incomplete files",
-    damaged: "Damaged files",
-    unreadable: "Files that cannot be read",
-  },
-  copyList: "Copy the list",
-  more: count => `${count} more are in the copied list`,
-  accounts: "Accounts",
-  you: "you",
-  admin: "admin",
-  member: "member",
-  isAdmin: "Is an admin",
-  sees: "Sees",
-  seesAll: "Every title",
-  seesFor: age => `What is for ${age}`,
-  makeAdmin: "Make admin",
-  makeMember: "Make member",
-  adminQuestion: name => `Make ${name} an admin?`,
-  memberQuestion: name => `Make ${name} a member?`,
-  setPassword: "Set password",
-  newPasswordOf: name => `New password of ${name}`,
-  passwordSet: name => `Changed the password of ${name}; all sessions ended.`,
-  removeQuestion: name => `Remove the account ${name}, with its keys and its queue?`,
-  addAccount: "Add an account",
-  accountAdded: name => `The account ${name} was added.`,
-  addLink: "Add a link",
-  addLinkLead: "An entry that leads to a web address instead of a file.",
-  address: "Address",
-  sizeBytes: "Size in bytes",
-  linkAdded: name => `${name} was added.`,
-  signedInAs: name => `Signed in as ${name}`,
-  unknownBrowser: "A browser",
-  browserOn: (browser, system) => `${browser} on ${system}`,
-
-  units: ["B", "kB", "MB", "GB", "TB"],
-  now: "just now",
-  minutesAgo: count => `${count} min ago`,
-  hoursAgo: count => `${count} h ago`,
-  seconds: count => `${count} s`,
-  minutes: count => `${count} min`,
-  hours: (hours, minutes) => `${hours} h ${minutes} min`,
-};
 
 const GLYPHS = {
   library: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
@@ -10689,6 +11001,8 @@ const GLYPHS = {
     "0 6 3 3 0 0 0 0-6z",
   add: "M12 5v14M5 12h14",
   pause: "M8.5 5v14M15.5 5v14",
+  unfold: "m6 9.5 6 6 6-6",
+  play: "M8 5v14l11-7z",
   search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
   send: "M12 19V6m0 0-6 6m6-6 6 6",
   check: "m5 12.5 4.5 4.5L19 7.5",
@@ -10703,7 +11017,6 @@ const GLYPHS = {
     "M10 14a4 4 0 0 0 6 0l3-3a4 4 0 0 0-6-6l-1 1M14 10a4 4 0 0 0-6 0l-3 3a4 4 0 0 0 " +
     "6 6l1-1",
   info: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 11v5M12 8v.01",
-  bell: "M6 17V11a6 6 0 0 1 12 0v6l1.5 1.5h-15zM10 21h4",
   device: "M3 7h18v10H3zM7.5 7v10M16.5 7v10",
   wait: "M12 8v4l2.5 2.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z",
 };
@@ -10721,10 +11034,11 @@ function visible(text) {
   return String(text).replace(CONTROLS, "\ufffd");
 }
 
-/** Isolate a text that may be read from right to left. It may be a sentence that has
- * isolated texts itself, but none may end the isolation that it is in. */
+/** Isolate a text that may be read in the other direction than the page. It may be a
+ * sentence with isolated texts in it, but none may end the isolation that it is in. */
 function isolate(text) {
-  if (typeof text !== "string" || !RIGHT_TO_LEFT.test(text)) return text;
+  const mayTurn = document.dir === "rtl" || RIGHT_TO_LEFT.test(text);
+  if (typeof text !== "string" || !mayTurn) return text;
   const inside = isBalanced(text) ? text : text.replace(/[\u2068\u2069]/g, "\ufffd");
   return `\u2068${inside}\u2069`;
 }
@@ -10740,27 +11054,125 @@ function isBalanced(text) {
   return depth === 0;
 }
 
-/** Have the sentences of a table isolate what they are made with. */
-function isolateArguments(table) {
-  for (const [name, words] of Object.entries(table))
-    if (typeof words === "function")
-      table[name] = (...args) => words(...args.map(isolate));
-    else if (typeof words === "object") isolateArguments(words);
-}
+// Texts: those of the page are in the table of the server, or in a translation of it
 
+/** @typedef {Record<string, any>} Table of texts and of groups of them */
+/** @typedef {{
+ *   about?: {direction?: string, machine?: boolean}, words: Table, sentences: Table,
+ * }} Translation */
+/** @type {Translation} */
+const ENGLISH = JSON.parse("{}"); // the server has its WORDS here
+const PLACEHOLDERS = /\{(\w+)\}/g;
+/** What the page says: texts and, where those have placeholders, functions.
+ * @type {Table} */
+const WORDS = {};
+/** @type {any[]} */
+let [LOCALE, PLURALS, NUMBER, TENTHS, LIST, CHOICE, COLLATOR, SPELLINGS] = [];
+let isByMachine = false; // and nobody who speaks the language has read it
+/** The languages of the browser, but for such as "en-US@posix". */
+const BROWSER_LANGUAGES = navigator.languages.filter(name => /^[\w-]+$/.test(name));
 /** @type {Record<string, string>} */
-const SENTENCES = {}; // the server adds its own
+const LANGUAGES = {"en-GB": "English"}; // by code; the server names its others
 
-for (const [code, text] of Object.entries(SENTENCES)) {
-  const join = of => (all, part, index) => all + of[index - 1] + part;
-  WORDS.problems[code] ||= (...of) => text.split("{}").reduce(join(of));
+/** Show the page in the language of a translation, and what that lacks in English.
+ * Numbers and times follow the browser's region, where it has one for this language.
+ * @param {string} language
+ * @param {Translation} translation */
+function speak(language, {about = {}, words, sentences}) {
+  Object.assign(WORDS, spoken(ENGLISH.words, words));
+  WORDS.problems = {...sentences, ...ENGLISH.words.problems, ...words.problems};
+  isByMachine = Boolean(about.machine);
+  const isSame = name => name.split("-")[0] === language.split("-")[0];
+  LOCALE = BROWSER_LANGUAGES.find(isSame) || language;
+  PLURALS = new Intl.PluralRules(language);
+  NUMBER = new Intl.NumberFormat(LOCALE);
+  const tenths = {minimumFractionDigits: 1, maximumFractionDigits: 1};
+  TENTHS = new Intl.NumberFormat(LOCALE, tenths);
+  LIST = new Intl.ListFormat(language);
+  CHOICE = new Intl.ListFormat(language, {type: "disjunction"});
+  COLLATOR = new Intl.Collator(language, {numeric: true});
+  SPELLINGS = spellingsOf(language);
+  const dir = about.direction || "ltr";
+  Object.assign(document.documentElement, {lang: language, dir});
 }
 
-isolateArguments(WORDS);
+/** Show the page in the best of the languages that the server has words in. */
+async function speakBest(languages = {}) {
+  Object.assign(LANGUAGES, languages);
+  const best = bestLanguage();
+  if (best in languages) speak(best, await call("GET", `languages/${best}.json`));
+}
 
-/** Join facts of a thing, without those that are not known. */
-function joinFacts(facts) {
-  return facts.filter(Boolean).map(isolate).join(" · ");
+/** The chosen language, else the first of the browser's that there are words in. */
+function bestLanguage() {
+  const codes = Object.keys(LANGUAGES);
+  const wanted = [remembered("language", ""), ...BROWSER_LANGUAGES].filter(Boolean);
+  const found = wanted.map(
+    name => codes.find(code => code === name) || codes.find(code => isRead(code, name)),
+  );
+  return found.find(Boolean) || codes[0];
+}
+
+/** Whether readers of one language read the other: those of zh-TW do not read zh-CN. */
+function isRead(one, other) {
+  const [a, b] = [one, other].map(name => new Intl.Locale(name).maximize());
+  return a.language === b.language && a.script === b.script;
+}
+
+function chooseLanguage(language) {
+  localStorage.setItem("language", language);
+  if (language === document.documentElement.lang) update({});
+  else location.reload();
+}
+
+/** A text or a group of them, as in a translation or else in English. */
+function spoken(english, text = english) {
+  const isPlural = english.other?.includes("{count}");
+  if (typeof english === "string" || isPlural)
+    return spokenText(english, typeof text === "string" || text.other ? text : english);
+  const each = ([name, part]) => [name, spoken(part, text[name])];
+  return Object.fromEntries(Object.entries(english).map(each));
+}
+
+/** A text or, where English has placeholders, a function that fills them. Its arguments
+ * are in the order of the placeholders in English; `count` chooses the plural. */
+function spokenText(english, text) {
+  const found = (english.other || english).matchAll(PLACEHOLDERS);
+  const names = [...new Set(Array.from(found, ([, name]) => name))];
+  if (!names.length) return text;
+  return (...args) =>
+    filled(text, Object.fromEntries(names.map((name, n) => [name, args[n]])));
+}
+
+/** A text, in the form for the `count` if it has several, with its placeholders filled.
+ * @param {Record<string, any>} of by the names of the placeholders */
+function filled(text, of) {
+  const form = text.other ? text[PLURALS.select(of.count)] || text.other : text;
+  return form.replace(PLACEHOLDERS, (part, name) => written(of[name] ?? part));
+}
+
+function written(arg) {
+  return typeof arg === "number" ? NUMBER.format(arg) : isolate(arg);
+}
+
+speak("en-GB", ENGLISH);
+
+/** Join facts of a thing, sentences or items, without those that are not known. */
+function joinFacts(facts, between = WORDS.between.facts) {
+  return facts.filter(Boolean).map(isolate).join(between);
+}
+
+function joinSentences(...sentences) {
+  return joinFacts(sentences, WORDS.between.sentences);
+}
+
+/** The name of an entry with "Update 3" and "Add-on 3", which the server makes up, in
+ * the words of the page. */
+function entryName(name) {
+  return name.replace(
+    /(?<= - )(Update|Add-on)(?: (\d+))?(?= \(|$)/,
+    (_, kind, number) => (kind === "Update" ? patchText(number) : addOnText(number)),
+  );
 }
 
 // Nodes: a view is a tree of virtual nodes, and `patch` changes the document to match.
@@ -10771,7 +11183,7 @@ function joinFacts(facts) {
 
 const SVG_TAGS = new Set(["svg", "path", "circle", "rect", "text", "g"]);
 const LIVE_PROPS = new Set(["value", "checked"]); // which people change too
-const OWN_PROPS = new Set(["key", "reuse", "default", "from"]); // not the document's
+const OWN_PROPS = new Set(["key", "reuse", "from"]); // not the document's
 
 /** A function for each tag: `h.p("meta", child, ...)` is short for
  * `h.p({class: "meta"}, child, ...)`. A child that is null or false becomes empty text,
@@ -10855,7 +11267,9 @@ function canShow(node, vnode, keys) {
   return node.nodeName.toLowerCase() === vnode.tag;
 }
 
-function createNode({tag}) {
+/** A form that somebody has typed in is the same node again: that keeps its values. */
+function createNode({tag, props}) {
+  if (tag === "form" && state.drafts.has(props.key)) return state.drafts.get(props.key);
   if (tag === "#text") return document.createTextNode("");
   return SVG_TAGS.has(tag)
     ? document.createElementNS("http://www.w3.org/2000/svg", tag)
@@ -10875,7 +11289,8 @@ function updateNode(node, vnode) {
     if (text !== vnode.text) node.data = visible(vnode.text);
     return;
   }
-  patch(node, vnode.children); // first, since a select has the values of its options
+  // First, since a select has the values of its options. A textarea has its default.
+  if (vnode.tag !== "textarea") patch(node, vnode.children);
   for (const name in before) if (!(name in vnode.props)) setProp(node, name, null);
   for (const name in vnode.props) {
     const value = vnode.props[name];
@@ -10885,15 +11300,12 @@ function updateNode(node, vnode) {
 
 function setProp(node, name, value) {
   if (OWN_PROPS.has(name)) return;
-  if (name.startsWith("on")) node[name] = value;
-  else if (name === "style") setStyle(node, value);
+  if (/^(on|default)/.test(name)) node[name] = value ?? "";
+  else if (name === "style")
+    for (const each in value) node.style.setProperty(each, value[each]);
   else if (LIVE_PROPS.has(name)) setLiveProp(node, name, value);
   else if (value === false || value == null) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : visible(value));
-}
-
-function setStyle(node, properties) {
-  for (const name in properties) node.style.setProperty(name, properties[name]);
 }
 
 /** Set a property only where it differs, so that the caret stays where it is. That of
@@ -10982,57 +11394,15 @@ function initialState() {
     connected: true,
     account: /** @type {Account} */ (NOBODY),
     setupCode: "",
+    invitation: kept("invitation", ""), // the token of a link that was opened
+    invited: /** @type {Invitation | null} */ (null), // what that is for
     view: "library",
-    ...initialViews(),
-
-    problem: NO_PROBLEM, // why a form was refused
-    drafts: /** @type {Record<string, Fields | undefined>} */ ({}), // by form
-    busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
-    toasts: /** @type {Toast[]} */ ([]),
-    announcement: "", // for screen readers
-    device: rememberedDevice(), // that was chosen, or sent to last
-    queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
-    brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
-    uploads: /** @type {Upload[]} */ ([]),
-    unfinished: /** @type {Unfinished[]} */ ([]),
-    dropping: false, // whether files are dragged over the page
-    notify: remembered("notify", "") === "yes",
-
-    // What the server told:
-    changesTag: /** @type {string | null} */ (null), // the ETag of the last changes
-    // Why something could not be loaded, by its name in LOADS:
-    problems: /** @type {Record<string, string>} */ ({}),
-    entries: /** @type {Entry[] | null} */ (null),
-    // From which on children see a title, by its id; those undecided are absent:
-    ages: /** @type {Record<string, number> | null} */ (null),
-    sent: NO_DELIVERIES,
-    items: /** @type {QueueItem[] | null} */ (null),
-    finished: 0, // number of items that have ended, also those that are not loaded
-    devices: /** @type {Device[] | null} */ (null),
-    hasClient: true, // whether the server hands out the client
-    scan: /** @type {ScanState} */ ({
-      ...{scanning: false, files: 0, read: 0},
-      ...{finished: null, next: null, problem: "", folders: null},
-    }),
-    keys: /** @type {Key[] | null} */ (null),
-    dir: /** @type {ConsoleAddress | null} */ (null),
-    sessions: /** @type {Session[] | null} */ (null),
-    accounts: /** @type {ListedAccount[] | null} */ (null),
-    status: /** @type {Health | null} */ (null),
-    tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
-  };
-}
-
-/** The parts of the state that each view and dialog has. */
-function initialViews() {
-  return {
     library: {
       search: kept("search", ""),
       filter: kept("filter", "all"), // one of FILTERS
       more: kept("more", ""), // one of furtherFilters, or "" for all
       // When the newest entry came that this browser showed before this visit:
       newSince: kept("newSince", remembered("newest", "")),
-      showsMenu: false,
       sort: remembered("sort", "name"),
       layout: remembered("layout", isWide() ? "covers" : "rows"),
       grid: {columns: 1, columnWidth: 0, height: 0, lines: 1, pitch: 0},
@@ -11044,18 +11414,60 @@ function initialViews() {
     details: untouched(),
     queue: {
       finishedShown: FINISHED_STEP,
-      clearing: /** @type {Clearing | null} */ (null), // what is hidden to be cleared
-      runs: /** @type {Map<string | null, Run>} */ (new Map()), // by device
+      unfolded: /** @type {Set<string>} */ (new Set()), // keys of rows that show parts
     },
     settings: {
       tab: "",
-      rowForm: "", // name of the form that is open in a row
+      showsExperts: false, // what is folded
       newKey: /** @type {{label: string, key: string} | null} */ (null),
+      newLink: /** @type {NewLink | null} */ (null),
+      pageAddress: "", // that was chosen
       // Tokens of console addresses that were created, by the ids of their accounts:
       addresses: /** @type {Record<number, string>} */ ({}),
     },
+    filters: /** @type {object | null} */ (null), // while their sheet is open
     adding: /** @type {Adding | null} */ (null),
     question: /** @type {OpenQuestion | null} */ (null),
+
+    openForm: "", // name of the form that is open in a list or in the details
+    problem: NO_PROBLEM, // why a form was refused
+    // Forms that somebody has typed in, by name, until they are submitted or cancelled:
+    drafts: /** @type {Map<string, HTMLFormElement>} */ (new Map()),
+    filled: /** @type {any} */ ({}), // in to add a device, while the sheet is closed
+    busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
+    toasts: /** @type {Toast[]} */ ([]),
+    announcement: "", // for screen readers
+    device: rememberedDevice(), // that was chosen, or sent to last
+    queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
+    brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
+    uploads: /** @type {Upload[]} */ ([]),
+    unfinished: /** @type {Unfinished[]} */ ([]),
+    dropping: false, // whether files are dragged over the page
+
+    // What the server told:
+    changesTag: /** @type {string | null} */ (null), // the ETag of the last changes
+    // Why something could not be loaded, by its name for `poll`:
+    problems: /** @type {Record<string, string>} */ ({}),
+    entries: /** @type {Entry[] | null} */ (null),
+    // From which on children see a title, by its id; those undecided are absent:
+    ages: /** @type {Record<string, number> | null} */ (null),
+    sent: NO_DELIVERIES,
+    items: /** @type {QueueItem[] | null} */ (null),
+    finished: 0, // number of items that have ended, also those that are not loaded
+    devices: /** @type {Device[] | null} */ (null),
+    hasClient: true, // whether the server hands out the client
+    scan: /** @type {ScanState} */ ({
+      ...{scanning: false, files: 0, read: 0},
+      ...{finished: null, next: null, problem: "", folders: null, disks: []},
+    }),
+    keys: /** @type {Key[] | null} */ (null),
+    dir: /** @type {ConsoleAddress | null} */ (null),
+    sessions: /** @type {Session[] | null} */ (null),
+    addresses: /** @type {PageAddress[] | null} */ (null),
+    accounts: /** @type {ListedAccount[] | null} */ (null),
+    invitations: /** @type {Invitation[] | null} */ (null),
+    status: /** @type {Health | null} */ (null),
+    tidy: /** @type {{files: TidyFile[], bytes: number} | null} */ (null),
   };
 }
 
@@ -11067,7 +11479,7 @@ function untouched(id = "") {
     facts: /** @type {Record<string, Facts>} */ ({}), // by id of the part
     ticked: /** @type {Set<string> | null} */ (null), // ids of parts; null: see `ticks`
     unfolded: "", // id of the part whose file details are shown
-    editing: "", // id of the part that is edited
+    edited: "", // id of the part that somebody chose to edit last
     showsAllParts: false,
   };
 }
@@ -11085,7 +11497,7 @@ function remembered(name, otherwise) {
 function rememberedDevice() {
   const text = remembered("device", "");
   const {id, name} = text.startsWith("{") ? JSON.parse(text) : {id: text, name: ""};
-  return {id, name: name || WORDS.thatDevice};
+  return {id, name};
 }
 
 /** Return what this tab keeps over a reload. */
@@ -11134,8 +11546,8 @@ function draw() {
   placeTitles();
 }
 
-/** @type {WeakSet<HTMLElement>} */
-const opened = new WeakSet(); // first fields of forms that somebody has opened
+/** @type {Element[]} */
+let opened = []; // first fields of the forms that are open
 let formOpener = {node: document.body, name: ""}; // what had the focus before those
 
 /** What can have the focus in the dialog on top or the page, in order.
@@ -11156,11 +11568,13 @@ function focusable() {
  * @param {HTMLElement | null} part that held it */
 function keepFocus(focused, before, part) {
   const now = focusable();
-  const field = now.find(node => node.autofocus && !opened.has(node));
+  /** @type {any} */
+  const field = now.find(node => node.autofocus && !opened.includes(node));
+  opened = [...document.querySelectorAll("[autofocus]")];
   if (field) {
     formOpener = {node: focused, name: nameOf(focused)};
-    opened.add(field);
     field.focus();
+    field.setSelectionRange?.(999, 999); // the caret goes to the end
   } else if (!focused.isConnected && document.activeElement === document.body) {
     const asked = now.find(node => isAsked(node) && !before.includes(node));
     const at = before.indexOf(focused);
@@ -11241,12 +11655,17 @@ function narrow(changes) {
 const ACTION_PAUSE = 10000; // milliseconds for which a toast with a button is shown
 let toasts = 0;
 
-/** Show a message, with a button for each action.
+/** Show a message, with a button for each action. Without any, it replaces its equal,
+ * and pushes out none that has buttons.
  * @param {Action[]} actions */
 function toast(text, isError = false, ...actions) {
   const id = ++toasts;
-  const others = state.toasts.filter(each => each.text !== text);
-  update({toasts: [...others, {id, text, isError, actions}].slice(-3)});
+  const stays = each => each.text !== text || actions.length;
+  const all = [...state.toasts.filter(stays), {id, text, isError, actions}];
+  const lasting = all.filter(each => each.actions.length).slice(-3);
+  const room = Math.max(3 - lasting.length, 1);
+  const passing = all.filter(each => !each.actions.length).slice(-room);
+  update({toasts: all.filter(each => [...lasting, ...passing].includes(each))});
   setTimeout(() => dismiss(id), actions.length ? ACTION_PAUSE : isError ? 9000 : 5000);
 }
 
@@ -11256,27 +11675,15 @@ function dismiss(id) {
 
 // Numbers and times, as people read them
 
-const NUMBER = new Intl.NumberFormat();
-const TENTHS = new Intl.NumberFormat([], {
-  minimumFractionDigits: 1,
-  maximumFractionDigits: 1,
-});
-const LIST = new Intl.ListFormat(WORDS.language);
-const CHOICE = new Intl.ListFormat(WORDS.language, {type: "disjunction"});
-
-function formatNumber(count) {
-  return NUMBER.format(count);
-}
-
 function formatBytes(count) {
   let power = 0;
-  while (count >= 999.5 && power < WORDS.units.length - 1) {
+  const units = Object.values(WORDS.units);
+  while (count >= 999.5 && power < units.length - 1) {
     count /= 1000;
     power += 1;
   }
   const isSmall = power > 1 && count < 9.95;
-  const number = isSmall ? TENTHS.format(count) : NUMBER.format(Math.round(count));
-  return `${number} ${WORDS.units[power]}`;
+  return units[power](isSmall ? TENTHS.format(count) : Math.round(count));
 }
 
 function formatDuration(seconds) {
@@ -11284,6 +11691,10 @@ function formatDuration(seconds) {
   const minutes = Math.round(seconds / 60);
   if (minutes < 60) return WORDS.minutes(minutes);
   return WORDS.hours(Math.floor(minutes / 60), minutes % 60);
+}
+
+function daysSince(day) {
+  return Math.max(0, Math.floor((Date.now() - Date.parse(day)) / 86400000));
 }
 
 /** Minutes or hours ago within 20 hours, else the date. */
@@ -11294,18 +11705,20 @@ function formatAge(time) {
   if (minutes < 60) return WORDS.minutesAgo(minutes);
   return minutes < 20 * 60
     ? WORDS.hoursAgo(Math.floor(minutes / 60))
-    : then.toLocaleString([], {dateStyle: "medium"});
+    : then.toLocaleString(LOCALE, {dateStyle: "medium"});
 }
 
 /** The time of today, else the date too. */
 function formatClock(time) {
   const then = new Date(`${time}Z`);
   const isToday = then.toDateString() === new Date().toDateString();
-  return isToday ? then.toLocaleTimeString([], {timeStyle: "short"}) : formatTime(time);
+  return isToday
+    ? then.toLocaleTimeString(LOCALE, {timeStyle: "short"})
+    : formatTime(time);
 }
 
 function formatTime(time) {
-  return new Date(`${time}Z`).toLocaleString([], {
+  return new Date(`${time}Z`).toLocaleString(LOCALE, {
     dateStyle: "medium",
     timeStyle: "short",
   });
@@ -11315,6 +11728,7 @@ function formatTime(time) {
 
 const MAX_ANSWER_MS = 10000; // until an answer begins
 const MAX_BODY_MS = 120000; // until it has arrived: the list over a slow network
+const MAX_FILE_MS = 3600000; // until a backup has, which may be large
 
 /** Why a call failed, in words for people. */
 class Problem extends Error {}
@@ -11336,13 +11750,13 @@ async function request(method, path, body, etag) {
   if (body) headers["Content-Type"] = "application/json";
   if (etag) headers["If-None-Match"] = etag;
   const options = {method, headers, body: body && JSON.stringify(body)};
-  const {response, json} = await reach(path, options);
+  const {response, read} = await reach(path, options);
   if (response.status === 304) {
     setConnected(true);
     return {data: null, etag};
   }
   // A response without JSON comes from a proxy in front of a server that is down.
-  const data = await json();
+  const data = await read("json");
   setConnected(true);
   if (!response.ok) throw await rejected(data);
   return {data, etag: response.headers.get("ETag")};
@@ -11352,16 +11766,17 @@ async function request(method, path, body, etag) {
 async function saveFile(path, body) {
   const headers = {"Content-Type": "application/json"};
   const options = {method: "POST", headers, body: JSON.stringify(body)};
-  const {response, json} = await reach(path, options);
-  if (!response.ok) throw await rejected(await json());
+  const {response, read} = await reach(path, options);
+  if (!response.ok) throw await rejected(await read("json"));
   const link = document.createElement("a");
   const name = response.headers.get("Content-Disposition").match(/filename="(.+?)"/);
-  link.href = URL.createObjectURL(await response.blob());
+  link.href = URL.createObjectURL(await read("blob", MAX_FILE_MS));
   link.download = name[1];
   link.click();
+  setTimeout(URL.revokeObjectURL, 60000, link.href); // once the browser has read it
 }
 
-/** Return an answer that has begun, and a function that returns its JSON.
+/** Return an answer that has begun, and a function that reads its "json" or "blob".
  * @param {RequestInit} options */
 async function reach(path, options) {
   const limit = new AbortController();
@@ -11369,7 +11784,9 @@ async function reach(path, options) {
   const response = await within(MAX_ANSWER_MS, limit, () =>
     fetch(path, {...options, signal}),
   );
-  return {response, json: () => within(MAX_BODY_MS, limit, () => response.json())};
+  const read = (kind, milliseconds = MAX_BODY_MS) =>
+    within(milliseconds, limit, () => response[kind]());
+  return {response, read};
 }
 
 /** Do a step of a call, and abort it after so many milliseconds.
@@ -11397,7 +11814,7 @@ function never() {
 async function rejected(data) {
   if (data.error === "signed_out" && state.phase === "in") {
     lock();
-    await never();
+    if (!isLeaving) await never();
   }
   return new Problem(sentence(data));
 }
@@ -11406,7 +11823,9 @@ async function rejected(data) {
  * @param {Sentence} sentence
  * @returns {string} */
 function sentence({reason = "", of = [], message}) {
-  return WORDS.problems[reason]?.(...of.map(sentence)) || message;
+  const text = WORDS.problems[reason];
+  if (!text) return message;
+  return filled(text, Object.fromEntries(of.map(part => [part.name, sentence(part)])));
 }
 
 function setConnected(connected) {
@@ -11431,124 +11850,123 @@ function explain(error) {
   return WORDS.failed;
 }
 
-// Loading: what changes by itself is polled in one call, and what that call tells to
-// have changed is loaded. When the page becomes visible or the server is back, it is
-// polled at once, and what the shown tab of the settings has and what could not be
-// loaded is loaded again.
+// Loading: what changes by itself is polled in one call. What that call tells to have
+// changed is loaded then, and what could not be loaded before. When the page becomes
+// visible or the server is back, it is polled at once, and what the shown tab of the
+// settings has is loaded again.
 
-/** What the server tells, and how it is loaded.
- * @type {Record<string, (name: string) => Promise<void>>} */
-const LOADS = {
-  changes: loadChanges,
-  devices: loadChanges,
-  queue: loadChanges,
-  scan: loadChanges,
-  send: loadChanges,
-  entries: loadEntries,
-  ages: loadAnswer,
-  keys: loadAnswer,
-  sessions: loadAnswer,
-  accounts: loadAnswer,
-  tidy: loadAnswer,
-  uploads: loadUnfinished,
-  status: loadAnswer,
-  dir: loadAnswer,
+const IN_CHANGES = ["devices", "queue", "scan"]; // told by the call that is polled
+/** What is done with an answer, where it is not kept under its own name.
+ * @type {Record<string, (answer: any) => any>} */
+const TAKES = {
+  changes: takeChanges,
+  entries: takeEntries,
+  uploads: ({uploads}) => update({unfinished: uploads}),
 };
 const RETRY_PAUSE = 1500; // milliseconds between attempts to reach the server
 const BUSY_PAUSE = 2200; // between polls while something is sent or scanned
 const ADDING_PAUSE = 1000; // while somebody watches a device connect
 const REST_PAUSE = 5500;
-const HIDDEN_PAUSE = 15500; // while nobody sees the page, but wants notifications
 let timer = 0; // of the next poll
-let changeCalls = 0;
+/** @type {Record<string, Promise<void>>} */
+const polls = {}; // the last of each name
 
-/** Load what the server tells under this name. Why that failed is kept until it is
- * loaded. */
-async function poll(name) {
-  if (state.phase !== "in") return;
+/** Load what the server tells under this name. */
+function poll(name) {
+  const source = IN_CHANGES.includes(name) ? "changes" : name;
+  const later = () => (polls[source] === loaded ? undefined : polls[source]);
+  const loaded = load(source, later);
+  polls[source] = loaded;
+  return loaded;
+}
+
+/** Take what a path answers. Why that failed is kept until it is loaded. An answer that
+ * a later call has overtaken is dropped: whoever waits for it waits for that call.
+ * @param {() => Promise<void> | undefined} later that call, if there is one */
+async function load(name, later) {
+  if (state.phase !== "in" || (name === "uploads" && !state.account.inbox)) return;
   let problem = "";
   try {
-    await LOADS[name](name);
+    const path = `web/${name}`;
+    const answer = await (name === "changes" ? askForChanges() : call("GET", path));
+    const keep = () => update({[name]: answer[name] || answer});
+    if (!later()) await (TAKES[name] || keep)(answer);
   } catch (error) {
     problem = explain(error);
   }
+  if (later()) return later();
   if (problem !== (state.problems[name] || ""))
     update({problems: {...state.problems, [name]: problem}});
-  if (LOADS[name] === loadChanges) schedule();
+  if (name === "changes") schedule();
 }
 
 function schedule() {
   clearTimeout(timer);
-  if (document.hidden && !state.notify) return;
+  if (document.hidden) return;
   const isBusy = currentItem() || state.scan.scanning;
   let pause = isBusy ? BUSY_PAUSE : REST_PAUSE;
   if (state.adding) pause = ADDING_PAUSE;
-  if (document.hidden) pause = HIDDEN_PAUSE;
   timer = setTimeout(poll, state.connected ? pause : RETRY_PAUSE, "changes");
 }
 
 function pollAll() {
   if (state.phase !== "in") return;
   const shown = state.view === "settings" ? loadsOf(state.settings.tab) : [];
-  const failed = Object.keys(state.problems).filter(name => state.problems[name]);
-  for (const name of new Set(["changes", "uploads", ...shown, ...failed])) poll(name);
+  for (const name of new Set(["changes", "uploads", ...shown])) poll(name);
 }
 
-/** Load what a path answers, or what of that has the name. */
-async function loadAnswer(name, path = `web/${name}`) {
-  const data = await call("GET", path);
-  update({[name]: data[name] || data});
-}
-
-/** Load the uploads that are not whole, which an earlier page has begun too. */
-async function loadUnfinished() {
-  if (!state.account.inbox) return;
-  const {uploads} = await call("GET", "web/uploads");
-  update({unfinished: uploads});
-}
-
-/** Load the parts of the queue, the devices, the scan and what was sent that have
- * changed, and the entries where they have. */
-async function loadChanges() {
-  const {items: before, scan: lastScan} = state;
+function askForChanges() {
   const shown = state.queue.finishedShown;
   const watched = state.adding?.device ? `&watch=${state.adding.device}` : "";
   const path = `web/changes?finished=${shown}${watched}`;
-  const number = ++changeCalls;
-  const {data, etag} = await request("GET", path, null, state.changesTag);
-  if (state.adding?.pairing && !state.adding.pairing.device) await loadPairing("GET");
-  if (!data || number !== changeCalls) return; // a later call tells more
-  update({changesTag: etag});
-  const {devices, sent, scan} = {...state, ...data};
-  update({devices, sent, scan, ...data.queue});
-  if (before && data.queue) announceChanges(before, data.queue.items);
-  if ("ages" in data) await poll("ages");
-  const hasScanned = lastScan.scanning && !scan.scanning;
-  if ("entries" in data || hasScanned || state.problems.entries) await poll("entries");
+  return request("GET", path, null, state.changesTag);
 }
 
-async function loadEntries() {
+/** Take the parts of the queue, the devices, the scan and what was sent that have
+ * changed. Load the entries and ages where they have, and what could not be loaded. */
+async function takeChanges({data, etag}) {
+  const {problems, items: before, scan: lastScan} = state;
+  const toLoad = new Set();
+  if (data) {
+    const {devices, sent, scan} = {...state, ...data};
+    for (const item of data.queue?.items || []) item.name = entryName(item.name);
+    update({changesTag: etag, devices, sent, scan, ...data.queue});
+    if (before && data.queue) announceChanges(before, data.queue.items);
+    if ("ages" in data) toLoad.add("ages");
+    const hasScanned = lastScan.scanning && !scan.scanning;
+    if ("entries" in data || hasScanned) toLoad.add("entries");
+  }
+  for (const name of Object.keys(problems)) // for which nobody waits
+    if (problems[name] && name !== "changes" && !toLoad.has(name)) poll(name);
+  await Promise.all([...toLoad].map(poll));
+  if (state.adding?.pairing && !state.adding.pairing.device) await loadPairing("GET");
+}
+
+function takeEntries({entries}) {
   const isFirst = !state.entries;
-  const {entries} = await call("GET", "web/entries");
+  for (const entry of entries) entry.name = entryName(entry.name);
   const newest = state.scan.scanning ? "" : newestOf(entries);
   update({entries});
   if (!state.library.newSince) change("library", {newSince: newest});
   loadDescription();
-  if (isFirst) setTimeout(restorePosition); // once the titles have their room
+  // Once the titles have their room:
+  if (isFirst && state.view === "library") setTimeout(scrollTo, 0, 0, scrolled.library);
 }
 
 // Signing in and out
 
 async function start() {
-  readLocation();
   try {
     const me = await call("GET", "web/me");
+    await speakBest(me.languages);
     update({hasClient: me.client});
     if (me.account) enter(me.account);
     else update({phase: me.needs_setup ? "setup" : "sign-in"});
+    loadInvitation();
   } catch (error) {
     explain(error);
-    setTimeout(start, RETRY_PAUSE);
+    await new Promise(done => setTimeout(done, RETRY_PAUSE));
+    await start();
   }
 }
 
@@ -11570,30 +11988,87 @@ function leave() {
 }
 
 /** Ask who it is where a session has ended. What was typed and where is kept for the
- * same account; what calls of the session answer is not. */
+ * same account; what calls of the session answer, and what waits for that, is not. */
 function lock() {
+  if (isLeaving) return;
   closeQuestion();
   update({phase: "sign-in", account: {...state.account}, problem: NO_PROBLEM});
+  update({busy: new Set(), queueing: new Set()});
   toast(WORDS.signedOut);
 }
 
-function signOut() {
-  return attempt(async () => {
-    await call("POST", "web/logout");
-    history.replaceState(null, "", location.pathname); // the next person begins anew
+async function signOut() {
+  await endSession("web/logout");
+  history.replaceState(null, "", location.pathname); // the next person begins anew
+  readLocation();
+}
+
+let isLeaving = false; // while a call that ends the session is under way
+
+/** Make a call that ends the session. Other calls may be told so before it is. */
+async function endSession(path, fields) {
+  isLeaving = true;
+  try {
+    await call("POST", path, fields);
     leave();
-  });
+  } finally {
+    isLeaving = false;
+    pollAll();
+  }
 }
 
-async function signIn(fields) {
-  await call("POST", "code" in fields ? "web/setup" : "web/login", fields);
-  const me = await call("GET", "web/me");
-  update({hasClient: me.client});
-  enter(me.account);
+function signIn(fields) {
+  return enterBy("code" in fields ? "web/setup" : "web/login", fields);
 }
 
-// Location: #library, #queue, #settings/TAB, #title/ID, and #setup=CODE, which the
-// server prints
+/** @param {string} path of a call that signs in */
+async function enterBy(path, fields) {
+  await call("POST", path, fields);
+  closeInvitation();
+  await start();
+  if (state.phase === "sign-in") throw new Problem(WORDS.failed); // it keeps no cookie
+}
+
+// Invitations, as whoever opens their links sees them
+
+/** Keep the token over a reload, and out of the address. */
+function openInvitation(token) {
+  sessionStorage.setItem("invitation", token);
+  update({invitation: token, invited: null, problem: NO_PROBLEM});
+}
+
+function closeInvitation() {
+  sessionStorage.removeItem("invitation");
+  update({invitation: "", invited: null, problem: NO_PROBLEM});
+}
+
+/** Load what the invitation is for, unless somebody is signed in. */
+async function loadInvitation() {
+  const {invitation: token, phase} = state;
+  if (!token || phase === "in") return;
+  try {
+    const late = () => token !== state.invitation && never();
+    const {invitation} = await call("POST", "web/invitation", {token}).finally(late);
+    update({invited: invitation});
+  } catch (error) {
+    if (error instanceof Unanswered) setTimeout(loadInvitation, RETRY_PAUSE);
+    else update({problem: {form: "invitation", text: explain(error)}});
+  }
+}
+
+function acceptInvitation(fields) {
+  return enterBy("web/invitation/accept", {...fields, token: state.invitation});
+}
+
+async function signOutForInvitation() {
+  const token = state.invitation;
+  await signOut();
+  openInvitation(token);
+  loadInvitation();
+}
+
+// Location: #library, #queue, #settings/TAB, #title/ID, #setup=CODE, which the server
+// prints, and #invitation=TOKEN
 
 const VIEWS = ["library", "queue", "settings"];
 const scrolled = {library: Number(kept("scrolled", "0"))}; // pixels, by view and tab
@@ -11604,20 +12079,25 @@ function readLocation(event) {
   if (word === "setup") {
     history.replaceState(null, "", location.pathname);
     update({setupCode: rest});
+  } else if (word === "invitation") {
+    history.replaceState(null, "", location.pathname);
+    openInvitation(rest);
+    if (event) loadInvitation();
   } else if (word === "title") {
     history.replaceState(history.state || {dialog: event ? "details" : ""}, "");
     openTitle(rest);
-  } else {
-    if (word === "settings") show(word, rest);
-    else show(VIEWS.includes(word) ? word : "library");
-  }
+  } else if (word === "settings") show(word, rest);
+  else show(VIEWS.includes(word) ? word : "library");
 }
 
 function show(view, tab = "") {
   const place = state.view + state.settings.tab;
   const changed = view + tab !== place;
-  if (changed) scrolled[place] = scrollY;
-  update({view, details: untouched(), problem: NO_PROBLEM});
+  if (changed) {
+    scrolled[place] = scrollY;
+    if (state.view === "library") forgetUploads();
+  }
+  update({view, details: untouched(), openForm: "", problem: NO_PROBLEM});
   change("settings", {tab});
   if (!changed) return;
   if (view === "settings" && state.phase === "in") {
@@ -11637,15 +12117,23 @@ function go(view) {
   location.hash = view;
 }
 
-/** Add an entry to the history for a dialog, so that Back closes it and the page stays.
- * @param {"adding" | "question"} dialog */
-function stepInto(dialog) {
-  if (!state[dialog]) history.pushState({dialog}, "");
+let dialogCount = 0;
+
+/** Open a dialog, with an entry in the history, so that Back closes it and the page
+ * stays. The name of its form tells it from the others that were opened.
+ * @param {"filters" | "adding" | "question"} name */
+function openDialog(name, content = {}) {
+  if (!state[name]) history.pushState({dialog: name}, "");
+  const form = `${name}-${++dialogCount}`;
+  update({[name]: {...content, form}, problem: NO_PROBLEM});
 }
 
-/** Leave the entry of a dialog that was closed, unless Back has left it. */
-function stepOutOf(dialog) {
-  if (history.state?.dialog === dialog) history.back();
+/** Close a dialog, and leave its entry unless Back has left it. The browser tells once
+ * more that it was closed. */
+function closeDialog(name) {
+  if (!state[name]) return;
+  update({[name]: null});
+  if (history.state?.dialog === name) history.back();
 }
 
 /** Close the dialogs whose entries Back has left. */
@@ -11654,18 +12142,19 @@ function closeLeftDialogs() {
   if (dialog === "question") return;
   closeQuestion();
   if (dialog !== "adding") closeAdding();
+  if (dialog !== "filters") closeDialog("filters");
 }
 
-/** Close one thing: a form in a dialog or a list, which keeps its draft, or the
+/** Close one thing: a form in the details or a list, which keeps its draft, or the
  * selection. The browser closes a dialog by itself.
  * @param {KeyboardEvent} event */
 function closeOneByEscape(event) {
-  if (event.key !== "Escape" || state.question) return;
-  if (state.details.id ? state.details.editing : state.settings.rowForm) {
+  const layer = layerOnTop();
+  if (event.key !== "Escape" || !["page", "details"].includes(layer)) return;
+  if (state.openForm) {
     event.preventDefault();
-    if (state.details.id) change("details", {editing: ""});
-    else change("settings", {rowForm: ""});
-  } else if (isSelecting() && layerOnTop() === "page") setSelecting(false);
+    openForm("");
+  } else if (isSelecting() && layer === "page") setSelecting(false);
 }
 
 /** Keep the position in the library for a reload, and for Back from another page. */
@@ -11685,18 +12174,12 @@ function newestOf(entries) {
   return entries.reduce((last, {created_at: at}) => (at > last ? at : last), "");
 }
 
-function restorePosition() {
-  if (state.view === "library") scrollTo(0, scrolled.library);
-}
-
 // Titles: the entries of one base id are the parts of one title
 
 const KIND_PLACES = {base: 0, update: 1, "add-on": 2};
-const KIND_WORDS = {
-  update: "update patch",
-  "add-on": "dlc add on addon",
-  homebrew: "homebrew",
-};
+const searchWords = memo(words =>
+  Object.fromEntries(Object.entries(words).map(([kind, text]) => [kind, fold(text)])),
+);
 
 /** Offered parts come first, each group as it is sent: base, newest update, add-ons.
  * @param {Entry} a
@@ -11727,7 +12210,7 @@ const titlesOf = memo(
  * @returns {Title} */
 function makeTitle(id, parts) {
   const name = titleName(parts);
-  const plainName = fold(name);
+  const words = wordsOf(name);
   return {
     id,
     name,
@@ -11735,11 +12218,9 @@ function makeTitle(id, parts) {
     parts,
     size: totalSize(parts.filter(isCurrent)),
     created_at: newestOf(parts),
-    // Letters come before digits and symbols, and 2 before 10.
-    sortKey:
-      (/^\p{L}/u.test(plainName) ? "" : "\uffff") +
-      plainName.replace(/\d+/g, digits => digits.padStart(9, "0")),
-    plainName,
+    // Letters come before digits and symbols.
+    sortKey: (/^\p{L}/u.test(words) ? "" : "\uffff") + words,
+    plainName: fold(name),
     searchText: parts.map(searchTextOf).join("\n"),
     facets: ` ${[...new Set(parts.map(facetsOf))].join(" ")} `,
   };
@@ -11788,14 +12269,17 @@ function commonBeginning(parts) {
 
 /** @param {Entry} part */
 function searchTextOf({name, author = "", title_id: title = ""}) {
-  return `${fold(name)} ${fold(author)} ${title.toLowerCase()}`;
+  const texts = SPELLINGS.length ? [name, spellOut(name), author] : [name, author];
+  return `${texts.map(fold).join(" ")} ${title.toLowerCase()}`;
 }
 
 /** Words that are found whole only: the letters "add" should not find all add-ons.
  * @param {Entry} part */
 function facetsOf({kind, type, state: place, file_type: fileType = ""}) {
   const others = [type === "url" && "link", place === "offline" && place];
-  return [fileType, KIND_WORDS[kind], ...others].filter(Boolean).join(" ");
+  const words = searchWords(WORDS.searchWords);
+  const said = [kind, ...others].map(each => each && words[each]);
+  return [fileType, ...others, ...said].filter(Boolean).join(" ");
 }
 
 const titlesById = memo(
@@ -11976,19 +12460,39 @@ function totalSize(sized) {
 
 const LETTERS = {ø: "o", ł: "l", đ: "d", ß: "ss", æ: "ae", œ: "oe", ı: "i"};
 
-/** Return the words of a text without case, accents and punctuation, to compare it. */
-function fold(text) {
-  let plain = text.toLowerCase();
-  if (/[\u0080-\uffff]/.test(plain))
-    plain = plain
-      .normalize("NFD")
-      .replace(/[\u0300-\u036f’]/g, "")
-      .replace(/[øłđßæœı]/g, letter => LETTERS[letter]);
-  return plain
-    .replace(/'/g, "")
+/** Letters that a language may write as two, as German does with "ö" and "oe". */
+function spellingsOf(language) {
+  const options = {usage: "search", sensitivity: "base"};
+  const {compare} = new Intl.Collator(language, /** @type {any} */ (options));
+  const spellings = Object.entries({ä: "ae", ö: "oe", ü: "ue", å: "aa"});
+  return spellings.filter(([letter, pair]) => compare(letter, pair) === 0);
+}
+
+function spellOut(text) {
+  const spell = (all, [letter, pair]) => all.replaceAll(letter, pair);
+  return SPELLINGS.reduce(spell, text.toLowerCase());
+}
+
+/** Return the words of a text without punctuation. */
+function wordsOf(text) {
+  return text
+    .replace(/['’\u200c\u200d]/g, "")
     .replace(/&/g, " and ")
-    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .replace(/[^\p{L}\p{N}\p{M}][^\p{L}\p{N}]*/gu, " ")
     .trim();
+}
+
+/** Return the words of a text without case and accents, and with one kind of kana, to
+ * search in it. */
+function fold(text) {
+  const plain = wordsOf(text).toLowerCase();
+  if (!/[\u0080-\uffff]/.test(plain)) return plain;
+  return plain
+    .normalize("NFKD")
+    .replace(/[\u0300-\u036f]/g, "")
+    .replace(/[øłđßæœı]/g, letter => LETTERS[letter])
+    .normalize("NFC") // the voicing of kana is a part of the letter
+    .replace(/[ァ-ヶ]/g, kana => String.fromCharCode(kana.charCodeAt(0) - 0x60));
 }
 
 function compareTexts(a, b) {
@@ -11996,7 +12500,7 @@ function compareTexts(a, b) {
 }
 
 const COMPARE = {
-  name: (a, b) => compareTexts(a.sortKey, b.sortKey),
+  name: (a, b) => COLLATOR.compare(a.sortKey, b.sortKey),
   newest: (a, b) => compareTexts(b.created_at, a.created_at),
   size: (a, b) => b.size - a.size,
 };
@@ -12081,7 +12585,7 @@ function visibleTitles() {
 function versionText({version = "", patch, kind}) {
   if (patch === undefined || !/^\d+$/.test(version))
     return /^\d/.test(version) ? `v${version}` : version;
-  return patch && kind === "base" ? WORDS.baseVersion(patch) : "";
+  return patch && kind === "base" ? WORDS.baseVersion(String(patch)) : "";
 }
 
 /** What a title consists of beside its base, or else the version of that.
@@ -12091,38 +12595,40 @@ function contentsOf({parts}) {
   const updates = offered.filter(part => part.kind === "update");
   const addOns = offered.filter(part => part.kind === "add-on").length;
   const texts = [
-    updates.length > 0 && WORDS.patch(updates[0].patch),
-    addOns > 0 && WORDS.addOns(formatNumber(addOns)),
+    updates.length > 0 && patchText(updates[0].patch),
+    addOns > 0 && WORDS.addOns(addOns),
   ];
   return joinFacts(texts) || versionText(parts[0]) || fileTypeOf(parts[0]);
 }
 
-/** What a part is within its title: what its name has beyond that, in the words of the
- * page where the server has made it of its number.
+/** What a part is within its title: what its name has beyond that.
  * @param {Title} title
  * @param {Entry} part */
 function partLabel({name: title, parts}, {kind, name}) {
   if (kind === "base" && parts.length > 1) return WORDS.kinds.base;
   const short = withoutEnding(name);
-  const label = short.startsWith(`${title} - `) ? short.slice(title.length + 3) : short;
-  const [, made, number = ""] = /^(Update|Add-on)(?: (\d+))?$/.exec(label) || [];
-  if (!made) return label;
-  return made === "Update" ? WORDS.patch(number) : WORDS.addOn(number);
+  return short.startsWith(`${title} - `) ? short.slice(title.length + 3) : short;
+}
+
+function patchText(number) {
+  return number ? WORDS.patch(String(number)) : WORDS.kinds.update;
+}
+
+function addOnText(number) {
+  return number ? WORDS.addOn(String(number)) : WORDS.kinds["add-on"];
 }
 
 /** Such as "game, update and 2 add-ons".
- * @param {Entry[]} parts */
+ * @param {{kind?: string, type: string}[]} parts */
 function countParts(parts) {
   const counts = new Map();
   for (const part of parts)
     counts.set(kindOf(part), (counts.get(kindOf(part)) || 0) + 1);
-  const texts = Array.from(counts, ([kind, count]) =>
-    WORDS.counted[kind](formatNumber(count)),
-  );
+  const texts = Array.from(counts, ([kind, count]) => WORDS.counted[kind](count));
   return LIST.format(texts);
 }
 
-/** @param {Entry} part */
+/** @param {{kind?: string, type: string}} part */
 function kindOf({kind, type}) {
   return kind || (type === "url" ? "link" : "file");
 }
@@ -12176,8 +12682,8 @@ async function chooseAge(titles, age) {
   await saveAges(titles.map(({id}) => [id, age]));
   change("library", {selected: new Set(), lastSelected: ""});
   const [{name}, another] = titles;
-  const names = another ? WORDS.titles(formatNumber(titles.length)) : name;
-  const act = () => attempt(() => saveAges(before));
+  const names = another ? WORDS.titles(titles.length) : name;
+  const act = () => saveAges(before);
   toast(WORDS.ageSet(names, WORDS.ages[age]), false, {label: WORDS.undo, act});
 }
 
@@ -12195,8 +12701,10 @@ async function saveAges(pairs) {
  * @param {string} [value] that all of them have */
 function renderAgeMenu(titles, value) {
   const choices = Object.entries(WORDS.ages).map(renderOption);
-  const choose = age => attempt(() => chooseAge(titles, age));
-  const props = {class: "choose", value: value || "", disabled: !titles.length};
+  const count = titles.length;
+  const choose = age => count && chooseAge(titles, age);
+  const off = count ? null : "true"; // it keeps the focus, unlike one that is disabled
+  const props = {class: "choose", value: value || "", "aria-disabled": off};
   const [label, prompt] = [WORDS.forChildren, !value && WORDS.forChildren];
   return renderSelect(label, prompt, choices, choose, props);
 }
@@ -12209,7 +12717,7 @@ function hiddenNote(titles, device) {
   const isHidden = title => title && (state.ages?.[title.id] || EVERYTHING) > age;
   const count = new Set(titles.filter(isHidden)).size;
   if (!state.ages || !count) return "";
-  return WORDS.hiddenFrom(name, account, formatNumber(count));
+  return WORDS.hiddenFrom(name, account, count);
 }
 
 // Devices: those that Send queues for
@@ -12242,7 +12750,8 @@ function chooseDevice(id) {
  * or is no longer shared, ask. Returns undefined where no answer is given.
  * @returns {Promise<string | null | undefined>} */
 async function deviceToSendTo() {
-  if (!state.devices) await loadChanges();
+  if (!state.devices) await poll("changes");
+  if (!state.devices) throw new Problem(state.problems.changes);
   const devices = reachable();
   const chosen = chosenDevice();
   chooseDevice(chosen);
@@ -12254,7 +12763,7 @@ async function deviceToSendTo() {
       return device.id;
     },
   }));
-  return ask({text: WORDS.deviceGone(state.device.name), choices});
+  return ask({text: WORDS.deviceGone(state.device.name || WORDS.thatDevice), choices});
 }
 
 /** @returns {Device | undefined} with this id */
@@ -12267,6 +12776,7 @@ function deviceOf(id) {
 function whenBack(device) {
   if (!device) return "";
   const name = deviceName(device);
+  if (isPaused(device)) return WORDS.whenBack.paused(name);
   if (isSilent(device)) return WORDS.whenBack.silent(name);
   if (device.state === "new") return WORDS.whenBack.new(name);
   const isAway = device.state === "away";
@@ -12285,8 +12795,16 @@ function toDevice(id) {
 }
 
 /** @param {Device} device */
-function isSilent({state: kind, target}) {
-  return kind === "idle" && target !== "" && !isTargetReady(target);
+function isPaused({paused_by: by}) {
+  return by !== null;
+}
+
+/** Whether its console does not answer. While it is paused, that is no problem.
+ * @param {Device} device */
+function isSilent(device) {
+  const {state: kind, target} = device;
+  const isWrong = target !== "" && !isTargetReady(target);
+  return kind === "idle" && isWrong && !isPaused(device);
 }
 
 function isTargetReady(target) {
@@ -12306,12 +12824,14 @@ function renderTargetNote(device) {
 
 /** @param {Device} device */
 function deviceState(device) {
-  const {state: kind, last_call: last} = device;
+  const {state: kind, last_call: last, paused_by: by} = device;
+  if (isPaused(device)) return by ? WORDS.pausedBy(by) : WORDS.paused;
   if (kind === "away") return WORDS.lastSeen(formatAge(last));
   return isSilent(device) ? WORDS.noAnswer : WORDS.deviceStates[kind];
 }
 
-/** Where Send queues for, and whether that is connected. */
+/** Where Send queues for, and whether that is connected: a line, or a menu where there
+ * is a choice. */
 function renderDeviceMenu() {
   const chosen = chosenDevice();
   const device = deviceOf(chosen);
@@ -12323,14 +12843,18 @@ function renderDeviceMenu() {
   if (!state.devices) return false;
   if (!choices.length)
     return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
-  return h.label(
-    {class: style, key: "to-device"},
+  const text = [
     glyph("device"),
     h.span(null, WORDS.sendTo, " ", h.b(null, name)),
     h.span(null, device && deviceState(device)),
-    renderSelect(WORDS.sendTo, !device && WORDS.chooseDevice, choices, chooseDevice, {
-      value: chosen || "",
-    }),
+  ];
+  if (device && choices.length === 1)
+    return h.p({class: `${style} only`, key: "only-device"}, text);
+  const prompt = !device && WORDS.chooseDevice;
+  return h.label(
+    {class: style, key: "to-device"},
+    text,
+    renderSelect(WORDS.sendTo, prompt, choices, chooseDevice, {value: chosen || ""}),
   );
 }
 
@@ -12345,7 +12869,7 @@ function renderSelect(label, prompt, choices, choose, props) {
       onchange: ({target}) => {
         const {value} = target;
         if (prompt) target.value = "";
-        return choose(value);
+        return attempt(() => choose(value));
       },
       onkeydown: openMenu,
       ...props,
@@ -12359,16 +12883,16 @@ function renderSelect(label, prompt, choices, choose, props) {
 
 /** Queue parts. They wait until the server has answered.
  * @param {Entry[]} parts */
-async function send(parts, name = WORDS.titles(String(parts.length))) {
+async function send(parts, name = WORDS.titles(parts.length)) {
   const ids = parts.map(part => part.id);
   const device = await deviceToSendTo();
   if (device === undefined) return;
   setQueueing(ids, true);
   try {
     const body = {entries: ids, device: device || undefined};
-    const {added, failed} = await call("POST", "web/send", body);
+    const {added, failed, undo} = await call("POST", "web/send", body);
     await poll("changes");
-    tellSent(added, failed, name, device);
+    tellSent(added, failed, name, device, undo);
   } catch (error) {
     const say = error instanceof Unanswered ? WORDS.perhapsSent : WORDS.notSent;
     toast(say(name, explain(error)), true);
@@ -12386,20 +12910,22 @@ function sendOrExplain(parts, name) {
 /** Say how a send ended, and what happens next. It can be undone.
  * @param {string[]} added
  * @param {string | null} device */
-function tellSent(added, failed, name, device) {
-  const count = formatNumber(added.length);
+function tellSent(added, failed, name, device, undo) {
+  const count = added.length;
   if (failed.length) {
     const why = sentence(failed[0]);
-    const some = WORDS.sentSome(count, formatNumber(failed.length), why);
+    const some = WORDS.sentSome(count, failed.length, why);
     return toast(added.length ? some : WORDS.notSent(name, why), true);
   }
   if (!added.length) return;
   const place = deviceOf(device);
-  const undo = {label: WORDS.undo, act: () => undoSend(added, device)};
   const add = place ? [] : [{label: WORDS.addOne, act: addDevice}];
   const note = hiddenNote(added.map(findTitle), place);
-  const text = WORDS.sentParts(name, count, place ? deviceName(place) : "");
-  toast([text, whenSent(added, place), note].join(" ").trim(), false, ...add, undo);
+  const text = place
+    ? WORDS.sentPartsTo(name, count, deviceName(place))
+    : WORDS.sentParts(name, count);
+  const said = joinSentences(text, whenSent(added, place), note);
+  toast(said, false, ...add, undoing(undo));
 }
 
 /** What happens next to what was queued.
@@ -12410,12 +12936,20 @@ function whenSent(added, device) {
   const others = state.items?.filter(
     item => isOpen(item) && placeOf(item) === device.id && !added.includes(item.entry),
   );
-  const after = others?.length && WORDS.sentAfter(formatNumber(others.length));
+  const after = others?.length && WORDS.sentAfter(others.length);
   return whenBack(device) || after || WORDS.sentNext;
 }
 
-function undoSend(entries, device) {
-  return changeList("POST", "send/undo", {entries, device: device || undefined});
+/** @param {string} undo id of what was done with items of the queue
+ * @param {QueueItem} [item] that was cancelled
+ * @returns {Action} */
+function undoing(undo, item) {
+  const act = async () => {
+    await changeQueue("undo", {undo});
+    const again = item?.bytes && openItems().find(({id}) => id === item.id);
+    if (again && !again.bytes) toast(WORDS.startsAgain(withoutEnding(item.name)));
+  };
+  return {label: WORDS.undo, act};
 }
 
 function setQueueing(ids, isQueueing) {
@@ -12438,7 +12972,7 @@ async function sendSelected() {
   const titles = selectedTitles();
   const parts = selectedParts();
   const away = titles.filter(title => statusOf(title).away === "offline");
-  const countOf = ({length}) => WORDS.titles(formatNumber(length));
+  const countOf = ({length}) => WORDS.titles(length);
   if (parts.length) {
     setSelecting(false);
     await send(parts, countOf(titles));
@@ -12518,7 +13052,12 @@ function rowsInSight(top, pitch, count, spare) {
 
 function renderPage() {
   if (state.phase === "starting") return [renderStarting(), renderBar()];
-  if (state.phase !== "in") return [renderSignIn(), renderBar(), renderToasts()];
+  if (state.phase !== "in" || state.invitation)
+    return [
+      state.invitation ? renderInvitation() : renderSignIn(),
+      renderBar(),
+      renderToasts(),
+    ];
   const views = {library: renderLibrary, queue: renderQueue, settings: renderSettings};
   return [
     renderBar(),
@@ -12526,6 +13065,7 @@ function renderPage() {
     renderTop(),
     h.main(
       {id: "main", tabindex: "-1", key: state.view, class: `view ${state.view}`},
+      renderMachineNote(),
       state.view === "library" && renderUploads(),
       views[state.view](),
     ),
@@ -12533,6 +13073,7 @@ function renderPage() {
     isSelecting() && renderSelection(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
+    state.filters && renderFilters(),
     state.details.id && renderDetails(),
     state.adding && renderAdding(state.adding),
     state.question && renderQuestion(state.question),
@@ -12542,10 +13083,10 @@ function renderPage() {
 /** The dialog on top, or "page". It shows the bar and the toasts, since it covers what
  * is below it. */
 function layerOnTop() {
-  if (state.phase !== "in") return "page";
-  const {question, adding} = state;
-  const details = state.details.id;
-  const open = Object.entries({question, adding, details}).find(([, value]) => value);
+  if (state.phase !== "in" || state.invitation) return "page";
+  const {question, adding, filters} = state;
+  const layers = {question, adding, details: state.details.id, filters};
+  const open = Object.entries(layers).find(([, value]) => value);
   return open ? open[0] : "page";
 }
 
@@ -12579,8 +13120,29 @@ function renderTop() {
   return h.header(
     {class: "top", key: "top"},
     h.div("brand", renderLogo(), h.span(null, WORDS.product)),
-    h.nav({"aria-label": WORDS.menu}, VIEWS.map(renderTab)),
+    h.nav({"aria-label": WORDS.menu}, VIEWS.map(renderViewTab)),
     h.p("who", state.account.name),
+  );
+}
+
+function renderLanguages() {
+  const names = Object.entries(LANGUAGES).map(([code, name]) => [
+    code,
+    h.span({lang: code}, name),
+  ]);
+  const {lang} = document.documentElement;
+  return names.length > 1 && renderChips(WORDS.language, names, lang, chooseLanguage);
+}
+
+/** Tell of a translation that nobody has chosen or read. */
+function renderMachineNote() {
+  if (!isByMachine || remembered("language", "")) return false;
+  const keep = () => chooseLanguage(document.documentElement.lang);
+  return h.aside(
+    {class: "machine", key: "machine"},
+    h.p(null, WORDS.byMachine),
+    button("English", () => chooseLanguage("en-GB"), {class: "plain", lang: "en"}),
+    iconButton("close", WORDS.close, keep),
   );
 }
 
@@ -12588,14 +13150,18 @@ function renderLogo() {
   return h.img({class: "logo", src: "icon.svg", alt: "", width: "32", height: "32"});
 }
 
-function renderTab(view) {
-  const open = openItems().length;
-  return h.a(
-    {href: `#${view}`, key: view, "aria-current": view === state.view ? "page" : null},
+function renderViewTab(view) {
+  const open = countOpen();
+  return renderTab(view, view === state.view, [
     glyph(view),
     h.span(null, WORDS[view]),
-    view === "queue" && open > 0 && h.span("count", formatNumber(open)),
-  );
+    view === "queue" && open > 0 && h.span("count", NUMBER.format(open)),
+  ]);
+}
+
+function renderTab(place, isShown, content) {
+  const current = isShown ? "page" : null;
+  return h.a({href: `#${place}`, key: place, "aria-current": current}, content);
 }
 
 function renderToasts(layer = "page") {
@@ -12614,7 +13180,8 @@ function renderToast({id, text, isError, actions}) {
     actions.map(({label, act}) =>
       button(label, () => (dismiss(id), act()), {class: "plain", key: label}),
     ),
-    iconButton("close", WORDS.close, () => dismiss(id), {key: "close"}),
+    !actions.length &&
+      iconButton("close", WORDS.close, () => dismiss(id), {key: "close"}),
   );
 }
 
@@ -12655,31 +13222,30 @@ function isOutside({target, currentTarget: dialog, clientX: x, clientY: y}) {
 /** @typedef {{text: string, no?: string, isDanger?: boolean, isSecured?: boolean} &
  *   (Choice | {choices: Choice[]})} Question one answer besides "no", or several. One
  * that is secured wants the own password, which `act` gets */
-/** @typedef {Question & {settle: (done?: any) => void}} OpenQuestion */
+/** @typedef {Question & {settle: (done?: any) => void, form: string}} OpenQuestion */
 
 /** Ask before `act` is done. Returns a Promise that is settled when it was done, or
  * when the question was closed.
  * @param {Question} question */
 function ask(question) {
-  stepInto("question");
-  return new Promise(settle => update({question: {...question, settle}}));
+  return new Promise(settle => openDialog("question", {...question, settle}));
 }
 
 /** @param {() => any} [act] what to do then */
 function closeQuestion(act) {
   const {question} = state;
   if (!question) return;
-  update({question: null, drafts: {...state.drafts, question: undefined}});
-  stepOutOf("question");
+  state.drafts.delete(question.form);
+  closeDialog("question");
   question.settle(act?.());
 }
 
-/** @param {Question} question */
+/** @param {OpenQuestion} question */
 function renderQuestion({text, no = WORDS.cancel, isDanger, isSecured, ...rest}) {
   const choices = "choices" in rest ? rest.choices : [rest];
   const submit = async fields => {
     await choices[0].act(fields);
-    closeQuestion();
+    if (state.question?.form === rest.form) closeQuestion();
   };
   const answers = [
     button(no, () => closeQuestion(), {name: "no"}),
@@ -12701,7 +13267,7 @@ function renderQuestion({text, no = WORDS.cancel, isDanger, isSecured, ...rest})
     closeQuestion,
     h.p({id: "question-text"}, text),
     isSecured
-      ? form("question", submit, renderOwnPassword(OPENED), h.div("actions", answers))
+      ? form(rest.form, submit, renderOwnPassword(OPENED), h.div("actions", answers))
       : h.div("actions", answers),
   );
 }
@@ -12716,62 +13282,45 @@ function renderOwnPassword(props) {
 /** @typedef {Record<string, any>} Fields of a form, by name */
 
 /** A form that calls `submit` with its fields, if it can be submitted, and shows the
- * Problem if that fails. What is typed is kept until it was submitted or cancelled. */
+ * Problem if that fails. It keeps what is typed until it was submitted or cancelled. */
 function form(name, submit, ...children) {
   const problem = state.problem.form === name ? state.problem.text : "";
-  const key = `form-${name}`;
-  const fields = vnodes(children);
-  fillFields(fields, state.drafts[name]);
   return h.form(
     {
-      key,
-      "aria-busy": state.busy.has(key) ? "true" : null,
-      oninput: event =>
-        setDraft(name, {...state.drafts[name], ...fieldsOf(event.currentTarget)}),
+      key: name,
+      "aria-busy": state.busy.has(name) ? "true" : null,
+      oninput: ({currentTarget}) =>
+        update({drafts: state.drafts.set(name, currentTarget)}),
       onsubmit: event => {
         event.preventDefault();
-        if (submit) once(key, () => submitForm(event.target, name, submit));
+        once(name, () => submitForm(event.target, name, submit));
       },
     },
-    fields,
+    children,
     h.p({class: "problem", role: "alert"}, problem),
   );
 }
 
-/** @param {VNode[]} nodes
- * @param {Fields} [draft] none while the fields have their defaults */
-function fillFields(nodes, draft) {
-  for (const {props, children} of nodes) {
-    const {name, type, default: first} = props;
-    const value = draft?.[name] ?? first;
-    if (type === "radio") props.checked = value === props.value;
-    else if (name && type === "checkbox") props.checked = Boolean(value);
-    else if (name && value !== undefined) props.value = value;
-    fillFields(children, draft);
-  }
-}
-
-/** @returns {Fields} */
+/** @param {HTMLFormElement} [form]
+ * @returns {Fields} */
 function fieldsOf(form) {
   const fields = Object.fromEntries(new FormData(form));
-  for (const {type, name, checked} of form.elements)
+  for (const {type, name, checked} of /** @type {any} */ (form?.elements || []))
     if (type === "checkbox") fields[name] = checked;
   return fields;
 }
 
-/** @param {Fields} [draft] */
-function setDraft(name, draft) {
-  update({drafts: {...state.drafts, [name]: draft}});
-}
-
+/** @param {HTMLFormElement} form */
 async function submitForm(form, name, submit) {
-  const draft = state.drafts[name];
+  const fields = fieldsOf(form);
   update({problem: NO_PROBLEM});
   try {
-    await submit(fieldsOf(form));
-    if (state.drafts[name] !== draft) return; // typed since
+    await submit(fields);
+    const isNewer = JSON.stringify(fieldsOf(form)) !== JSON.stringify(fields);
+    if (isNewer) return; // typed since
     form.reset();
-    setDraft(name);
+    if (state.drafts.get(name) === form) state.drafts.delete(name);
+    update({});
   } catch (error) {
     const text = explain(error);
     if (form.isConnected) update({problem: {form: name, text}});
@@ -12782,7 +13331,7 @@ async function submitForm(form, name, submit) {
 /** The button of a form that closes it, and forgets what was typed. */
 function renderCancel(name, close) {
   const cancel = () => {
-    setDraft(name);
+    state.drafts.delete(name);
     close();
   };
   return button(WORDS.cancel, cancel);
@@ -12797,12 +13346,12 @@ function field(label, name, props, hint = "") {
 }
 
 /** A menu in a form.
- * @param {string[][]} choices their values and labels */
-function selectField(label, name, choices, value) {
+ * @param {any[][]} choices see renderOption */
+function selectField(label, name, choices) {
   return h.label(
     {class: "field", key: name},
     h.span(null, label),
-    h.select({name, default: value, "aria-label": label}, choices.map(renderOption)),
+    h.select({name, "aria-label": label}, choices.map(renderOption)),
   );
 }
 
@@ -12835,29 +13384,79 @@ function renderArt() {
 
 function renderSignIn() {
   const isSetup = state.phase === "setup";
+  return renderDoor(
+    isSetup ? WORDS.setup : WORDS.product,
+    isSetup ? WORDS.setupLead : WORDS.signInLead,
+    form(
+      "sign-in",
+      signIn,
+      renderOwnName(),
+      isSetup ? renderSetupFields() : field(WORDS.password, "password", PASSWORD),
+      h.button("primary wide", isSetup ? WORDS.createAccount : WORDS.signIn),
+    ),
+    !isSetup &&
+      h.p("forgotten", WORDS.forgotten, " ", h.code(null, WORDS.forgottenLine)),
+  );
+}
+
+function renderDoor(title, lead, ...children) {
   return h.main(
-    {class: "door", key: state.phase},
+    {class: "door", key: title},
+    renderMachineNote(),
     h.div(
       "card",
-      h.div(
-        "door-head",
-        renderLogo(),
-        h.h1(null, isSetup ? WORDS.setup : WORDS.product),
-        h.p(null, isSetup ? WORDS.setupLead : WORDS.signInLead),
-      ),
-      form(
-        "sign-in",
-        signIn,
-        field(WORDS.name, "username", {
-          ...ACCOUNT_NAME,
-          autocomplete: "username",
-          default: state.account.name,
-        }),
-        isSetup ? renderSetupFields() : field(WORDS.password, "password", PASSWORD),
-        h.button("primary wide", isSetup ? WORDS.createAccount : WORDS.signIn),
-      ),
-      !isSetup &&
-        h.p("forgotten", WORDS.forgotten, " ", h.code(null, WORDS.forgottenLine)),
+      h.div("door-head", renderLogo(), h.h1(null, title), h.p(null, lead)),
+      children,
+    ),
+    renderLanguages(),
+  );
+}
+
+function renderOwnName() {
+  const name = {autocomplete: "username", defaultValue: state.account.name};
+  return field(WORDS.name, "username", {...ACCOUNT_NAME, ...name});
+}
+
+function renderInvitation() {
+  if (state.phase === "in") return renderSignedInElse();
+  const {invited} = state;
+  const name = invited?.name || "";
+  let title = invited ? WORDS.setup : WORDS.product;
+  let lead = invited ? WORDS.invitedLead(invited.maker) : WORDS.signInLead;
+  if (name) [title, lead] = [WORDS.newPassword, WORDS.newPasswordLead(name)];
+  return renderDoor(
+    title,
+    lead,
+    form(
+      "invitation",
+      acceptInvitation,
+      invited ? renderInvited(name) : !state.problem.text && renderLoading(),
+    ),
+    h.p("forgotten", button(WORDS.toSignIn, closeInvitation, {class: "plain"})),
+  );
+}
+
+/** @param {string} name of the account whose password is set, "" for a new one */
+function renderInvited(name) {
+  return [
+    name ? renderUsername(name) : renderOwnName(),
+    field(WORDS.password, "password", NEW_PASSWORD, WORDS.passwordHint),
+    h.button("primary wide", name ? WORDS.setPassword : WORDS.createAccount),
+  ];
+}
+
+function renderSignedInElse() {
+  const close = () => {
+    closeInvitation();
+    go("library");
+  };
+  return renderDoor(
+    WORDS.product,
+    WORDS.invitedElse(state.account.name),
+    h.div(
+      "actions",
+      button(WORDS.signOut, signOutForInvitation),
+      button(WORDS.toLibrary, close, {class: "primary"}),
     ),
   );
 }
@@ -12868,7 +13467,7 @@ function renderSetupFields() {
     required: true,
     autocomplete: "off",
     placeholder: "k7mp-x4tz-9hqw",
-    default: state.setupCode,
+    defaultValue: state.setupCode,
   };
   return [
     field(WORDS.password, "password", NEW_PASSWORD, WORDS.passwordHint),
@@ -12888,7 +13487,7 @@ function renderLibrary() {
   return [
     heading,
     renderTools(),
-    renderFilter(),
+    isWide() && renderFilter(),
     renderDisksAway(),
     renderShelf(),
     renderSummary(visible.length),
@@ -12964,8 +13563,8 @@ function renderShelf() {
           {key: name},
           h.h2(null, WORDS.shelf[name]),
           h.ul(
-            "covers",
-            titles.map(title => renderCard(title, false)),
+            isWide() ? "covers" : "rows",
+            titles.map(title => renderCard(title, !isWide())),
           ),
         ),
     ),
@@ -12979,16 +13578,16 @@ const countAway = memo(
 
 function renderDisksAway() {
   const count = countAway(allTitles());
-  const text = WORDS.disksAway(WORDS.titles(formatNumber(count)));
+  const text = WORDS.disksAway(count);
   return count > 0 && h.p({class: "note", key: "away"}, text);
 }
 
 function renderNothingFound() {
-  return renderEmpty(
-    WORDS.noneTitle,
-    WORDS.noneText,
-    button(WORDS.showAll, () => narrow({search: "", filter: "all", more: ""})),
-  );
+  return renderEmpty(WORDS.noneTitle, WORDS.noneText, button(WORDS.showAll, showAll));
+}
+
+function showAll() {
+  narrow({search: "", filter: "all", more: ""});
 }
 
 function renderBroken() {
@@ -13012,37 +13611,36 @@ function renderEmptyLibrary() {
   const {scanning, files, folders} = state.scan;
   if (state.account.age) return renderEmpty(WORDS.emptyTitle, WORDS.emptyForChild);
   if (scanning) {
-    const text = WORDS.emptyScanText(formatNumber(files));
+    const text = WORDS.emptyScanText(files);
     return renderEmpty(WORDS.emptyScanTitle, text, h.span("spinner"));
   }
   const paths = CHOICE.format((folders || []).map(({path}) => path));
   return renderEmpty(
     WORDS.emptyTitle,
-    WORDS.emptyText(paths),
+    paths ? WORDS.emptyTextOf(paths) : WORDS.emptyText,
     renderAddGames(),
     state.account.admin && button(WORDS.scanNow, startScan, {class: "primary"}),
   );
 }
 
 function renderTools() {
-  const {selecting, showsMenu, more} = state.library;
-  const toggleMenu = () => change("library", {showsMenu: !showsMenu});
+  const {selecting, filter, more} = state.library;
   return h.div(
     {class: "tools", key: "tools"},
     renderSearch(),
-    iconButton("filter", WORDS.libraryMenu, toggleMenu, {
-      class: more ? "icon-button is-set" : "icon-button",
-      "aria-expanded": String(showsMenu),
+    iconButton("filter", WORDS.libraryMenu, () => openDialog("filters"), {
+      class: more || filter !== "all" ? "icon-button is-set" : "icon-button",
+      "aria-haspopup": "dialog",
     }),
     iconButton("select", WORDS.select, () => setSelecting(!selecting), {
       "aria-pressed": String(selecting),
     }),
     renderDeviceMenu(),
-    showsMenu && renderLibraryMenu(),
   );
 }
 
-function renderLibraryMenu() {
+/** The sheet of orders, layouts and filters. */
+function renderFilters() {
   const {sort, layout, more} = state.library;
   const found = furtherFilters(allTitles(), state.ages);
   const only = found
@@ -13051,8 +13649,12 @@ function renderLibraryMenu() {
   const ages = Object.entries(WORDS.ages).filter(([each]) => found.includes(each));
   const [sorts, layouts] = [WORDS.sorts, WORDS.layouts].map(Object.entries);
   const narrowTo = each => narrow({more: each === more ? "" : each});
-  return h.div(
-    {class: "menu", key: "menu"},
+  return renderSheet(
+    "filters",
+    WORDS.libraryMenu,
+    () => closeDialog("filters"),
+    h.h2(null, WORDS.libraryMenu),
+    !isWide() && renderFilter(),
     renderChips(WORDS.sort, sorts, sort, each => remember("sort", each)),
     renderChips(WORDS.layout, layouts, layout, each => remember("layout", each)),
     only.length > 0 && renderChips(WORDS.only, only, more, narrowTo),
@@ -13078,19 +13680,15 @@ function renderSummary(count) {
   const all = allTitles().length;
   return h.div(
     {class: "summary", key: "summary"},
-    h.p(
-      {role: "status"},
-      count === all
-        ? WORDS.titles(formatNumber(all))
-        : WORDS.found(formatNumber(count), formatNumber(all)),
-    ),
-    scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(formatNumber(files))),
+    h.p({role: "status"}, count === all ? WORDS.titles(all) : WORDS.found(count, all)),
+    0 < count && count < all && button(WORDS.showAll, showAll, {class: "link"}),
+    scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(files)),
     renderAddGames(),
   );
 }
 
 function renderSearch() {
-  const count = formatNumber(allTitles().length);
+  const count = allTitles().length;
   return h.div(
     {class: "search", role: "search"},
     glyph("search"),
@@ -13099,7 +13697,7 @@ function renderSearch() {
       type: "search",
       id: "search",
       value: state.library.search,
-      placeholder: WORDS.searchHint(WORDS.titles(count)),
+      placeholder: WORDS.searchHint(count),
       "aria-label": WORDS.search,
       "aria-keyshortcuts": "/",
       autocomplete: "off",
@@ -13125,7 +13723,7 @@ function renderFilter() {
   const chips = countTitles(allTitles(), newSince, sentNow())
     .filter(({filter: each, count}) => count > 0 || [filter, "updates"].includes(each))
     .map(({filter: each, count}) => {
-      const number = h.span("chip-count", ` ${formatNumber(count)}`);
+      const number = h.span("chip-count", ` ${NUMBER.format(count)}`);
       return [each, [WORDS.filters[each], each !== "all" && number]];
     });
   return renderChips(WORDS.filter, chips, filter, each => narrow({filter: each}));
@@ -13205,21 +13803,17 @@ function renderSendButton(title) {
     {
       class: "send",
       key: "send",
-      title: toSend.length ? sendText(title, toSend) : WORDS.diskAway,
+      title: toSend.length ? partsText(toSend) : WORDS.diskAway,
       "aria-label": label,
       "aria-disabled": toSend.length ? null : "true",
     },
   );
 }
 
-/** Such as "Send game and update (4.1 GB)".
- * @param {Title} title
- * @param {Entry[]} parts of it */
-function sendText(title, parts) {
-  const {ofParts} = statusOf(title);
-  const isAgain = parts.every(part => ofParts.get(part.id) === "completed");
-  const words = isAgain ? WORDS.sendPartsAgain : WORDS.sendParts;
-  return words(countParts(parts), sizeOf({size: totalSize(parts)}));
+/** Such as "game and update · 4.1 GB".
+ * @param {Entry[]} parts */
+function partsText(parts) {
+  return joinFacts([countParts(parts), sizeOf({size: totalSize(parts)})]);
 }
 
 /** It takes the place of the send button, keeps its focus and, once the server has
@@ -13232,7 +13826,7 @@ function renderQueuedButton(title) {
   const text = item ? WORDS.percent(percentOf(item)) : WORDS.queued;
   const name = WORDS.seeQueue(title.name);
   const props = isQueued
-    ? {title: name, "aria-label": `${text}: ${name}`}
+    ? {title: name, "aria-label": WORDS.queuedName(text, title.name)}
     : {"aria-label": WORDS.actionOn(WORDS.queueing, title.name), ...BUSY};
   return button(
     [
@@ -13245,46 +13839,43 @@ function renderQueuedButton(title) {
 }
 
 function renderSelection() {
-  const count = formatNumber(state.library.selected.size);
+  const count = state.library.selected.size;
   const parts = selectedParts();
-  const shown = formatNumber(visibleTitles().length);
+  const shown = visibleTitles().length;
   return h.div(
     {class: "selection", role: "region", "aria-label": WORDS.select, key: "selection"},
     h.p(
       {role: "status"},
-      state.library.selected.size
-        ? WORDS.selected(count, formatBytes(totalSize(parts)))
-        : WORDS.noneSelected,
+      count ? WORDS.selected(count, formatBytes(totalSize(parts))) : WORDS.noneSelected,
     ),
     renderDeviceMenu(),
     button(WORDS.selectShown(shown), selectShown, {class: "plain"}),
     state.account.admin && renderAgeMenu(selectedTitles()),
     button(WORDS.done, () => setSelecting(false), {class: "plain"}),
-    button(
-      [glyph("send"), WORDS.sendSelected(count)],
-      () => state.library.selected.size && sendSelected(),
-      {class: "primary", "aria-disabled": parts.length ? null : "true"},
-    ),
+    button([glyph("send"), WORDS.sendSelected(count)], () => count && sendSelected(), {
+      class: "primary",
+      "aria-disabled": parts.length ? null : "true",
+    }),
   );
 }
 
 // Views: covers. A title without a picture gets a drawing, the same each time.
 
+// The lightness of a ground at its top and its bottom, and of the name on it
 const TONES = [
-  // lightness and chroma of ground, shapes and spot, and the lightness of the text
-  [0.31, 0.06, 0.64, 0.1, 0.85, 0.11, 0.97],
-  [0.46, 0.09, 0.74, 0.09, 0.9, 0.09, 0.99],
-  [0.88, 0.05, 0.68, 0.1, 0.52, 0.12, 0.27],
+  [0.4, 0.28, 0.97],
+  [0.53, 0.41, 0.99],
+  [0.91, 0.83, 0.26],
 ];
-const DRAWINGS = [
-  drawHills,
-  drawRings,
-  drawStairs,
-  drawRays,
-  drawMoons,
-  drawTiles,
-  drawWaves,
+const PETALS = [
+  "M0 0Q8-8 15 0 8 8 0 0z",
+  "M0 0a7.5 7.5 0 1 1 15 0 7.5 7.5 0 1 1-15 0z",
+  "M0 0A9 9 0 0 1 15 0 14 14 0 0 0 0 0z",
+  "M5 0L10-5 15 0 10 5z",
+  "M15 0L-7 12V-12z",
+  "M10 10H-10V-10H10z",
 ];
+const PETAL_COUNTS = [5, 7, 11]; // with these, no turned square covers another
 
 /** The cover of the first part that has one, which is the base's.
  * @param {Title} title */
@@ -13309,37 +13900,42 @@ function renderPicture({id, icon = ""}) {
   });
 }
 
-/** A drawing with the name on it, or its initials where that would be too small. */
+/** The name, or its initials where that would be too small, over a rosette: a petal,
+ * turned around its end. */
 function renderDrawing(name, isSmall = false, source = name) {
   const seed = hash(source);
-  const hue = (seed % 24) * 15;
-  const tone = TONES[(seed >>> 5) % TONES.length];
-  const draw = DRAWINGS[(seed >>> 8) % DRAWINGS.length];
-  const color = (at, turn) => `oklch(${tone[at]} ${tone[at + 1]} ${hue + turn})`;
-  const [spot, ...shapes] = draw(seed >>> 12);
-  const ground = color(0, 0);
-  const longest = Math.max(...name.split(/\s+/).map(word => word.length));
-  const text = {
-    color: `oklch(${tone[6]} .02 ${hue})`,
-    "font-size": isSmall ? "" : `${Math.min(1, 9.5 / longest)}em`, // no word is cut
-    "background-image": isSmall ? "" : `linear-gradient(${ground} 50%, transparent)`,
+  const hue = 160 + (seed % 26) * 10; // neither brown nor olive
+  const [top, bottom, text] = TONES[(seed >>> 6) % TONES.length];
+  const color = (lightness, turn) => `oklch(${lightness} .07 ${hue + turn})`;
+  const style = {
+    color: color(text, 0),
+    background: `linear-gradient(160deg, ${color(top, 0)}, ${color(bottom, -40)})`,
   };
   return h.span(
-    {
-      class: "cover drawn",
-      key: "drawing",
-      "aria-hidden": "true",
-      style: {"background-color": ground},
-    },
-    h.svg(
-      {viewBox: "0 0 64 64", opacity: isSmall ? ".5" : null},
-      shapes.map(d => h.path({d, fill: color(2, 25), opacity: ".45"})),
-      h.path({d: spot, fill: color(4, 150)}),
-    ),
+    {class: "cover drawn", key: "drawing", "aria-hidden": "true", style},
     isSmall
-      ? h.span({class: "initials", style: text}, initials(name))
-      : h.span({class: "cover-name", style: text}, name),
+      ? h.span("initials", initials(name))
+      : [renderRosette(seed >>> 8), renderCoverName(name)],
   );
+}
+
+function renderRosette(seed) {
+  const d = PETALS[seed % PETALS.length];
+  const length = PETAL_COUNTS[(seed >>> 4) % PETAL_COUNTS.length];
+  const turn = n => `translate(45 46) rotate(${(seed % 60) + (n * 360) / length})`;
+  const petals = Array.from({length}, (_, n) => h.path({d, transform: turn(n)}));
+  return h.svg({viewBox: "0 0 64 64"}, petals);
+}
+
+/** So large that no word is cut, and that it ends above the rosette. A Japanese letter
+ * is as wide as two Latin ones. */
+function renderCoverName(name) {
+  const wide = name.replace(/[\u2e80-\uffff]/g, "xx");
+  const longest = Math.max(...wide.split(/\s+/).map(word => word.length));
+  const size = Math.max(0.5, Math.min(1, 9.5 / longest, Math.sqrt(20 / wide.length)));
+  const lines = Math.floor(3.3 / size - 0.6);
+  const style = {"font-size": `${size}em`, "--lines": String(lines)};
+  return h.span({class: "cover-name", style}, name);
 }
 
 /** FNV-1a, over UTF-16 code units. */
@@ -13358,79 +13954,12 @@ function initials(name) {
     .join("");
 }
 
-// Each drawing returns paths: the spot, and the shapes in a paler color.
-
-function circle(x, y, r) {
-  return `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
-}
-
-/** Join `count` paths but one, which the seed takes as the spot. */
-function pickSpot(count, seed, shape) {
-  const shapes = Array.from({length: count}, (_, n) => shape(n));
-  const [spot] = shapes.splice(seed % count, 1);
-  return [spot, shapes.join("")];
-}
-
-function drawHills(seed) {
-  const rise = seed % 12;
-  return [
-    circle(14 + (seed % 36), 30 + (seed % 6), 6 + (seed % 4)),
-    `M0 ${50 - rise / 2}Q20 ${28 + rise} 40 ${46 - rise / 3}T64 38V64H0z`,
-    `M0 60Q${18 + rise} 40 36 56T64 52V64H0z`,
-  ];
-}
-
-function drawRings(seed) {
-  const [x, y] = [16 + (seed % 32), 34 + (seed % 14)];
-  const ring = r => circle(x, y, r) + circle(x, y, r - 4).replace(/ 1 0 /g, " 1 1 ");
-  return [circle(x, y, 5), [13, 22, 31, 40].map(ring).join("")];
-}
-
-function drawStairs(seed) {
-  return pickSpot(
-    7,
-    seed,
-    n => `M${n * 9.2} ${28 + ((seed >>> n) % 6) * 5}h7.2v60h-7.2z`,
-  );
-}
-
-function drawRays(seed) {
-  const x = seed % 2 ? 50 : 14;
-  const point = angle =>
-    `L${x + Math.round(90 * Math.cos(angle))} ${40 + Math.round(90 * Math.sin(angle))}`;
-  const ray = n => {
-    const angle = ((seed % 20) + n * 45) * (Math.PI / 180);
-    return `M${x} 40${point(angle - 0.16)}${point(angle + 0.16)}z`;
-  };
-  return [circle(x, 40, 8), [0, 1, 2, 3, 4, 5, 6, 7].map(ray).join("")];
-}
-
-function drawMoons(seed) {
-  const moon = n => circle((seed >>> (n * 2)) % 64, 26 + n * 11, 15 - n * 3);
-  return [0, 1, 2, 3].map(n => moon((seed + n) % 4));
-}
-
-const TILES = ["h16v16z", "h16L0 16z", "m8 0l8 8-8 8-8-8z", "a16 16 0 0 1 16 16h-16z"];
-
-function drawTiles(seed) {
-  return pickSpot(12, seed, n => {
-    const [x, y] = [(n % 4) * 16, 16 + Math.floor(n / 4) * 16];
-    return `M${x} ${y}${TILES[(seed >>> n) % 4]}`.replace("L0 16", `L${x} ${y + 16}`);
-  });
-}
-
-function drawWaves(seed) {
-  const wave = n =>
-    `M${((seed >>> n) % 8) * -4} ${28 + n * 9}q8-9 16 0t16 0 16 0 16 0 16 0 16 0V64H0z`;
-  return [3, 0, 1, 2].map(wave);
-}
-
 // Views: the details of a title
 
 const MAX_PARTS = 100; // that are shown at first
 
 function openTitle(id) {
-  update({details: untouched(id), problem: NO_PROBLEM});
+  update({details: untouched(id), openForm: "", problem: NO_PROBLEM});
   loadDescription();
 }
 
@@ -13447,7 +13976,7 @@ async function loadFacts(id) {
 
 function closeDetails() {
   if (!state.details.id) return;
-  update({details: untouched()});
+  update({details: untouched(), openForm: ""});
   if (history.state?.dialog === "details") history.back();
   else location.replace(`#${state.view}`);
 }
@@ -13479,7 +14008,7 @@ function renderMissingTitle() {
 
 /** @param {Title} title */
 function renderOpenTitle(title) {
-  const edited = title.parts.find(part => part.id === state.details.editing);
+  const edited = title.parts.find(part => draftOf(part.id) === state.openForm);
   if (edited) return renderEdit(edited);
   const [main] = title.parts;
   const description = state.details.facts[main.id]?.entry.metadata.description;
@@ -13502,18 +14031,18 @@ function renderOpenTitle(title) {
       h.div(
         "has",
         h.dl(null, titleFacts(title).map(renderFact)),
+        h.p("description", description),
         button([glyph("link"), WORDS.copyLink], () => copy(link), {class: "plain"}),
-      ),
-      h.p("description", description),
-      h.div(
-        "actions",
-        renderDeviceMenu(),
-        renderSendParts(title),
-        h.p("waits", note),
-        h.p("waits", hiddenNote([title], device)),
       ),
     ),
     renderParts(title),
+    h.div(
+      "send-bar",
+      h.p("waits", note),
+      h.p("waits", hiddenNote([title], device)),
+      renderDeviceMenu(),
+      renderSendParts(title),
+    ),
   );
 }
 
@@ -13527,7 +14056,7 @@ function titleFacts(title) {
   const own = state.sent.filter(({entry}) => ids.has(entry)); // the last one last
   const last = new Map(own.map(delivery => [delivery.device, delivery]));
   const sent = Array.from(last.values(), delivery => {
-    const by = WORDS.sentBy(isSelf(delivery) ? WORDS.you : delivery.account);
+    const by = isSelf(delivery) ? WORDS.sentByYou : WORDS.sentBy(delivery.account);
     const facts = [toDevice(delivery.device), formatAge(delivery.sent_at), by];
     return h.div(null, joinFacts(facts));
   });
@@ -13556,23 +14085,27 @@ function toggleTick(title, id) {
   change("details", {ticked});
 }
 
-/** @param {Title} title */
+/** The button that sends the ticked parts, after what they are.
+ * @param {Title} title */
 function renderSendParts(title) {
   const ticked = ticks(title);
   const parts = title.parts.filter(part => ticked.has(part.id));
-  const {status, away} = statusOf(title);
+  const {status, ofParts, away} = statusOf(title);
   if (!parts.length && isOngoing(status)) return renderQueuedButton(title);
   const sendTicked = () => {
     change("details", {ticked: null});
     return sendOrExplain(parts, title.name);
   };
   const isAway = away === "offline";
-  const nothing = isAway ? WORDS.send : WORDS.sendNothing;
-  return button(
-    [glyph("send"), h.span(null, parts.length ? sendText(title, parts) : nothing)],
-    () => (parts.length || isAway) && sendTicked(),
-    {class: "send", key: "send", "aria-disabled": parts.length ? null : "true"},
-  );
+  const isAgain = parts.every(part => ofParts.get(part.id) === "completed");
+  return [
+    !isAway && h.p("meta", parts.length ? partsText(parts) : WORDS.sendNothing),
+    button(
+      [glyph("send"), parts.length && isAgain ? WORDS.sendAgain : WORDS.send],
+      () => (parts.length || isAway) && sendTicked(),
+      {class: "send", key: "send", "aria-disabled": parts.length ? null : "true"},
+    ),
+  ];
 }
 
 /** @param {Title} title */
@@ -13593,7 +14126,7 @@ function renderParts(title) {
     offered.length < shown.length && h.h3(null, WORDS.otherFiles),
     list(shown.filter(part => part.part)),
     shown.length < parts.length &&
-      button(WORDS.showAllParts(formatNumber(parts.length)), showAll, {class: "plain"}),
+      button(WORDS.showAllParts(parts.length), showAll, {class: "plain"}),
   );
 }
 
@@ -13616,11 +14149,11 @@ function renderPartChoice(title, part) {
   const label = partLabel(title, part);
   const number = parseInt(part.title_id?.slice(-3) || "", 16);
   const meta = [
-    part.kind === "add-on" && label !== WORDS.addOn(number) && WORDS.addOn(number),
+    part.kind === "add-on" && label !== addOnText(number) && addOnText(number),
     versionText(part),
     fileTypeOf(part),
     sizeOf(part),
-    sent && WORDS.sentAt(formatAge(sent.sent_at), isSelf(sent) ? "" : sent.account),
+    sent && sentText(sent),
   ];
   const isHere = part.state === "here";
   return h.label(
@@ -13643,6 +14176,13 @@ function renderPartChoice(title, part) {
   );
 }
 
+/** When something was sent and, if by somebody else, by whom.
+ * @param {Delivery} delivery */
+function sentText(delivery) {
+  const time = formatAge(delivery.sent_at);
+  return isSelf(delivery) ? WORDS.sentAt(time) : WORDS.sentAtBy(time, delivery.account);
+}
+
 function isSelf({account}) {
   return account === state.account.name;
 }
@@ -13652,14 +14192,13 @@ function renderPartActions(part) {
   const isUnfolded = state.details.unfolded === part.id;
   const unfold = () => {
     change("details", {unfolded: isUnfolded ? "" : part.id});
-    if (!isUnfolded) attempt(() => loadFacts(part.id));
+    return isUnfolded || loadFacts(part.id);
   };
-  const edit = () =>
-    attempt(async () => {
-      await loadFacts(part.id);
-      update({problem: NO_PROBLEM});
-      change("details", {editing: part.id});
-    });
+  const edit = async () => {
+    change("details", {edited: part.id});
+    await loadFacts(part.id);
+    if (state.details.edited === part.id) openForm(draftOf(part.id));
+  };
   return [
     iconButton("info", WORDS.fileDetails(part.name), unfold, {
       key: "info",
@@ -13697,9 +14236,9 @@ function downloadIfThere(event, name) {
   event.preventDefault();
   const {href} = event.currentTarget;
   return attempt(async () => {
-    const {response, json} = await reach(href, {headers: {Range: "bytes=0-0"}});
+    const {response, read} = await reach(href, {headers: {Range: "bytes=0-0"}});
     if (!response.ok) {
-      const {message} = await rejected(await json());
+      const {message} = await rejected(await read("json"));
       throw new Problem(WORDS.notDownloaded(name, message));
     }
     Object.assign(document.createElement("a"), {href, download: ""}).click();
@@ -13710,13 +14249,12 @@ function downloadIfThere(event, name) {
 function renderFileDetails({id, title_id: title, author}) {
   const {entry} = state.details.facts[id] || {};
   if (!entry) return renderLoading();
-  const exactSize = `${formatNumber(entry.size)} ${WORDS.units[0]}`;
   const facts = {
-    size: entry.size ? exactSize : WORDS.unknownSize,
+    size: entry.size ? WORDS.units.B(entry.size) : WORDS.unknownSize,
     title,
     author,
     added: formatTime(entry.created_at),
-    by: entry.created_by,
+    by: entry.created_by === "scanner" ? WORDS.scanner : entry.created_by,
     id,
     source: entry.source,
   };
@@ -13734,14 +14272,18 @@ function renderFact([name, value]) {
 }
 
 /** @param {Entry} part */
-function renderEdit({id, name, kind, type, base_id: base}) {
+function renderEdit({id, kind, type, base_id: base}) {
   const {entry, file} = state.details.facts[id];
+  const {name} = entry;
   const {version, description} = entry.metadata;
   const now = {name, version, description, kind, base_id: base};
+  const kinds = ["", "base", "update", "add-on", "homebrew"].map(each => [
+    ...[each, WORDS.kinds[each] || WORDS.unknownKind, each === kind],
+  ]);
   const text = (label, key, props) => {
     const has = file[key];
     const hint = has && has !== (now[key] || "") ? WORDS.fileHas(has) : "";
-    return field(label, key, {...props, default: now[key]}, hint);
+    return field(label, key, {...props, defaultValue: now[key]}, hint);
   };
   return form(
     draftOf(id),
@@ -13751,18 +14293,18 @@ function renderEdit({id, name, kind, type, base_id: base}) {
     h.div(
       "pair",
       text(WORDS.version, "version", ENTRY_VERSION),
-      renderKindField(kind),
+      selectField(WORDS.kind, "kind", kinds),
       text(WORDS.baseId, "base_id", TITLE_ID),
     ),
-    field(WORDS.description, "description", {rows: "5", default: description}),
+    field(WORDS.description, "description", {rows: "5", defaultValue: description}),
     h.div(
       "actions",
       h.button("primary", WORDS.save),
-      renderCancel(draftOf(id), () => change("details", {editing: ""})),
+      renderCancel(draftOf(id), () => openForm("")),
       type === "url"
         ? renderRemoveLink(id, name)
         : renderUndoEdits(state.details.facts[id]),
-      state.drafts[draftOf(id)] && h.p("meta", WORDS.notSaved),
+      state.drafts.has(draftOf(id)) && h.p("meta", WORDS.notSaved),
     ),
   );
 }
@@ -13770,12 +14312,6 @@ function renderEdit({id, name, kind, type, base_id: base}) {
 /** The name of the form that edits a part. */
 function draftOf(id) {
   return `edit-${id}`;
-}
-
-function renderKindField(kind = "") {
-  const kinds = ["", "base", "update", "add-on", "homebrew"];
-  const choices = kinds.map(each => [each, WORDS.kinds[each] || WORDS.unknownKind]);
-  return selectField(WORDS.kind, "kind", choices, kind);
 }
 
 /** Change what differs from `before`. */
@@ -13797,13 +14333,13 @@ function renderUndoEdits({entry, file}) {
   const now = {...metadata, name: withoutEnding(name)};
   const fields = ["name", "version", "description", "kind", "base_id"];
   if (fields.every(field => (now[field] || "") === (file[field] || ""))) return false;
-  return button(WORDS.undoEdits, () => attempt(() => undoEdits(id)), {class: "plain"});
+  return button(WORDS.undoEdits, () => undoEdits(id), {class: "plain"});
 }
 
 async function undoEdits(id) {
   const {edits} = await changeEntry(id, "/undo");
-  setDraft(draftOf(id));
-  const act = () => attempt(() => saveEdits(id, edits));
+  state.drafts.delete(draftOf(id));
+  const act = () => saveEdits(id, edits);
   toast(WORDS.editsUndone, false, {label: WORDS.undo, act});
 }
 
@@ -13817,8 +14353,8 @@ async function changeEntry(id, path, fields) {
 
 /** Whether the details are open for a part or its form: they may have been closed. */
 function isOpened(id) {
-  const {id: opened, editing} = state.details;
-  return Boolean(opened) && [opened, editing].includes(id);
+  const {id: opened} = state.details;
+  return Boolean(opened) && (opened === id || state.openForm === draftOf(id));
 }
 
 function renderRemoveLink(id, name) {
@@ -13828,7 +14364,7 @@ function renderRemoveLink(id, name) {
     await poll("entries");
   };
   const question = WORDS.removeLinkQuestion(name);
-  return askingButton(WORDS.removeLink, name, question, () => attempt(remove));
+  return askingButton(WORDS.removeLink, name, question, remove);
 }
 
 // Views: the queue
@@ -13848,6 +14384,11 @@ function openItems() {
   return (state.items || NO_ITEMS).filter(item => item.is_own && isOpen(item));
 }
 
+/** How many rows of the account are open. */
+function countOpen() {
+  return new Set(openItems().map(item => keyOfRow(item))).size;
+}
+
 /** The queue item that a device is receiving now, or undefined. */
 function currentItem() {
   return openItems().find(item => item.status === "processing");
@@ -13860,18 +14401,76 @@ function finishedItems(items) {
   return finished.sort((a, b) => compareTexts(b.ended_at, a.ended_at));
 }
 
+/** @typedef {{
+ *   key: string, name: string, place: string | null, items: QueueItem[],
+ *   ways?: Record<string, string | null>,
+ * }} QueueRow of what one account sends of a title to one place: what is open, after
+ * what has ended of the same send; or what has ended. The ways are keys of WORDS.moves
+ * that it may go, each with the item whose place it takes */
+
+/** The rows that are open, in the order of the queue, and then the others, the last one
+ * first.
+ * @param {QueueItem[]} items */
+function rowsOf(items) {
+  /** @type {Map<string, QueueRow>} */
+  const rows = new Map();
+  const open = items.filter(isOpen);
+  const sends = new Set(open.map(item => keyOfRow(item, item.created_at)));
+  for (const item of [...open, ...finishedItems(items)]) {
+    const send = keyOfRow(item, item.created_at);
+    const goesOn = sends.has(send) && item.status !== "cancelled";
+    const key = goesOn ? keyOfRow(item) : send;
+    const {items: parts} = rows.get(key) || rowOf(item, key);
+    if (isOpen(item)) parts.push(item);
+    else parts.unshift(item);
+    const name = parts.length > 1 && findTitle(item.title)?.name;
+    rows.set(key, {...rowOf(item, key), name: name || item.name, items: parts});
+  }
+  return [...rows.values()];
+}
+
+/** @param {QueueItem} item
+ * @returns {QueueRow} a row without its items */
+function rowOf(item, key) {
+  return {key, name: item.name, place: placeOf(item), items: []};
+}
+
+/** @param {QueueItem} item */
+function keyOfRow(item, send = "") {
+  return [item.title, item.account, placeOf(item), send].join();
+}
+
+/** @param {QueueRow} row */
+function isSending({items}) {
+  return items.some(item => item.status === "processing");
+}
+
+/** What a progress bar shows of all its parts, without those that have failed.
+ * @param {QueueRow} row
+ * @returns {Figures} */
+function figuresOf({name, items}) {
+  const parts = items.filter(item => isOpen(item) || item.status === "completed");
+  if (parts.length === 1) return {...parts[0], name};
+  const sum = of => parts.reduce((total, part) => total + of(part), 0);
+  const size = totalSize(parts);
+  const bytes = sum(part => (part.status === "completed" ? part.size : part.bytes));
+  const speed = sum(part => (part.status === "processing" ? part.speed : 0));
+  const percent = size && Math.min((100 * bytes) / size, 100);
+  return {name, size, bytes, speed, percent};
+}
+
 function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
   const {items} = state;
   if (!items || !state.devices) return [heading, renderSkeleton()];
-  const hidden = state.queue.clearing?.items;
-  const finished = finishedItems(items).filter(item => !hidden?.has(item.id));
+  const rows = rowsOf(items);
+  const finished = rows.filter(row => !row.items.some(isOpen));
   return [
-    h.div({class: "head", key: "head"}, heading, renderNotify()),
+    h.div({class: "head", key: "head"}, heading),
     renderFreed(openItems().filter(item => item.freed_from)),
     !reachable().length && renderHint(),
-    !finished.length && !items.some(isOpen) && renderEmptyQueue(),
-    ...renderGroups(items, state.devices),
+    !rows.length && renderEmptyQueue(),
+    ...renderGroups(rows.slice(0, rows.length - finished.length), state.devices),
     finished.length > 0 && renderFinished(finished),
   ];
 }
@@ -13882,61 +14481,64 @@ function placeOf(item) {
   return item.device || (item.status === "pending" ? null : item.key);
 }
 
-/** The items of each device, and then those for any.
- * @param {QueueItem[]} items
+/** The open rows of each device, and then those for any.
+ * @param {QueueRow[]} rows
  * @param {Device[]} devices */
-function renderGroups(items, devices) {
-  const others = items.filter(item => !devices.some(({id}) => id === placeOf(item)));
+function renderGroups(rows, devices) {
+  const others = rows.filter(row => !deviceOf(row.place));
   const title = devices.length ? WORDS.anyDevice : WORDS.toSend;
   return [
-    ...devices.map(device => renderDeviceGroup(device, items)),
-    others.some(isOpen) &&
+    ...devices.map(device => renderDeviceGroup(device, rows)),
+    others.length > 0 &&
       h.section(
         {key: "any", class: "items"},
         h.div("head", h.h2(null, title), renderTotals(others)),
-        renderOpenItems(others),
+        renderOpenRows(others),
       ),
     h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
   ];
 }
 
 /** What is being sent, and then what waits.
- * @param {QueueItem[]} items of a group */
-function renderOpenItems(items) {
-  const sending = items.filter(item => item.status === "processing");
-  const waiting = items.filter(waits);
+ * @param {QueueRow[]} rows of a group */
+function renderOpenRows(rows) {
+  const sending = rows.filter(isSending);
+  const waiting = rows.filter(row => !isSending(row));
   const last = waiting.length - 1;
-  const rows = waiting.map((item, n) => lazyWaitingItem(item, n > 0, n < last));
+  const waysAt = n => ({
+    ...(n > 0 && {top: null, up: waiting[n - 1].items.find(isOpen)?.id}),
+    ...(n < last && {down: waiting[n + 1].items.at(-1)?.id}),
+  });
+  const rest = waiting.map((row, n) => lazyRow({...row, ways: waysAt(n)}));
   return [
-    sending.length > 0 && h.ul({key: "sending"}, sending.map(renderSendingItem)),
-    waiting.length > 0 && h.ul({key: "waiting"}, rows),
+    sending.length > 0 && h.ul({key: "sending"}, sending.map(renderQueueRow)),
+    waiting.length > 0 && h.ul({key: "waiting"}, rest),
   ];
 }
 
 /** Such as "7 waiting, 3.9 GB, about 4 min", as far as it is known.
- * @param {QueueItem[]} items of a group
+ * @param {QueueRow[]} rows of a group, which are open
  * @param {Device} [device] that they wait for */
-function renderTotals(items, device) {
-  const open = items.filter(isOpen);
-  const waiting = open.filter(waits);
+function renderTotals(rows, device) {
+  const waiting = rows.filter(row => !isSending(row));
   if (!waiting.length) return false;
+  const open = rows.flatMap(row => row.items).filter(isOpen);
   const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
-  const speed = speedOf(items);
-  const size = totalSize(waiting);
-  const isHere = device !== undefined && !whenBack(device);
-  const isKnown =
-    isHere && speed > 0 && open.every(item => item.size && item.state === "here");
+  const speed = device ? speedOf(device.id) : 0;
+  const size = totalSize(waiting.flatMap(row => row.items).filter(isOpen));
+  const isKnown = speed > 0 && open.every(item => item.size && item.state === "here");
   const totals = [
-    WORDS.waiting(formatNumber(waiting.length)),
+    WORDS.waiting(waiting.length),
     size > 0 && formatBytes(size),
-    isKnown && WORDS.about(formatDuration(left / speed)),
+    isKnown && !whenBack(device) && WORDS.about(formatDuration(left / speed)),
   ];
-  return h.p("meta totals", totals.filter(Boolean).join(", "));
+  return h.p("meta totals", joinFacts(totals, WORDS.between.items));
 }
 
 /** Bytes per second of what is being sent or, if that is nothing, was sent last.
- * @param {QueueItem[]} items of a device */
-function speedOf(items) {
+ * @param {string} device its id */
+function speedOf(device) {
+  const items = (state.items || NO_ITEMS).filter(item => placeOf(item) === device);
   const sending = items.filter(item => item.status === "processing");
   if (sending.length) return sending.reduce((sum, {speed}) => sum + speed, 0);
   const sent = finishedItems(items).filter(item => item.status === "completed");
@@ -13944,13 +14546,13 @@ function speedOf(items) {
 }
 
 /** @param {Device} device
- * @param {QueueItem[]} items of the queue */
-function renderDeviceGroup(device, items) {
-  const own = items.filter(item => placeOf(item) === device.id);
-  const isIdle = !own.some(isOpen);
+ * @param {QueueRow[]} rows that are open */
+function renderDeviceGroup(device, rows) {
+  const own = rows.filter(row => row.place === device.id);
+  const isIdle = !own.length;
   if (isIdle && !device.is_own) return false;
-  const isSending = own.some(item => item.status === "processing");
-  const why = !isIdle && !isSilent(device) && whenBack(device);
+  const isStopped = isSilent(device) || isPaused(device); // which is told beside it
+  const why = !isIdle && !isStopped && whenBack(device);
   return h.section(
     {key: device.id, class: "items device-group"},
     h.div(
@@ -13961,32 +14563,62 @@ function renderDeviceGroup(device, items) {
       !isSilent(device) &&
         h.p(
           {class: deviceMark(device)},
-          isSending ? WORDS.deviceStates.sending : deviceState(device),
+          own.some(isSending) && !isPaused(device)
+            ? WORDS.deviceStates.sending
+            : deviceState(device),
         ),
+      renderPause(device),
     ),
     renderTargetNote(device),
     why && h.p("waits", why),
-    isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenItems(own),
+    isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenRows(own),
   );
 }
 
 /** @param {Device} device */
 function deviceMark(device) {
   if (isSilent(device)) return "mark failed";
-  return device.state === "away" || device.state === "new" ? "mark offline" : "mark";
+  const isOff = ["away", "new"].includes(device.state) || isPaused(device);
+  return isOff ? "mark offline" : "mark";
+}
+
+/** @param {Device} device */
+function renderPause(device) {
+  if (!mayEdit(device)) return false;
+  const icon = isPaused(device) ? "play" : "pause";
+  const pause = () => pauseDevice(device);
+  return iconButton(icon, pauseLabel(device), pause, {key: "pause"});
+}
+
+/** @param {Device} device */
+function pauseLabel(device) {
+  const label = isPaused(device) ? WORDS.resumeName : WORDS.pauseName;
+  return label(device.name);
+}
+
+/** Pause a device, or let it go on.
+ * @param {Device} device */
+function pauseDevice(device) {
+  return changeRow("POST", `devices/${device.id}`, {paused: !isPaused(device)});
+}
+
+/** @param {Device} device */
+function mayEdit({is_own: isOwn}) {
+  return isOwn || state.account.admin;
 }
 
 /** What lost its device, and where all of it may go.
  * @param {QueueItem[]} items */
 function renderFreed(items) {
   if (!items.length) return false;
-  const names = new Set(items.map(item => item.freed_from || ""));
+  const names = LIST.format(new Set(items.map(item => item.freed_from || "")));
+  const {length} = items;
   const devices = otherDevices({...items[0], device: null}).map(renderOption);
   const choose = device => changeQueue("device", {device});
   const [label, props] = [WORDS.sendAllTo, {class: "choose"}];
   return h.aside(
     {class: "hint", key: "freed"},
-    h.p(null, WORDS.freed(formatNumber(items.length), LIST.format(names))),
+    h.p(null, names ? WORDS.freed(length, names) : WORDS.freedOfOne(length)),
     devices.length > 0 && renderSelect(label, label, devices, choose, props),
   );
 }
@@ -13999,33 +14631,25 @@ function renderEmptyQueue() {
   );
 }
 
-/** @param {QueueItem[]} finished */
-function renderFinished(finished) {
-  const own = finished.filter(item => item.is_own);
+/** @param {QueueRow[]} rows */
+function renderFinished(rows) {
+  const ended = finishedItems(rows.flatMap(row => row.items));
+  const own = ended.filter(item => item.is_own);
   const failed = own.filter(item => item.status === "failed").length;
-  const more = state.queue.clearing ? 0 : state.finished - finished.length;
+  const more = state.finished - finishedItems(state.items || NO_ITEMS).length;
   return h.section(
     {key: "finished", class: "items"},
     h.div(
       "head",
       h.h2(null, WORDS.finished),
-      failed > 1 && button(WORDS.retryFailed, retryFailed, {class: "plain"}),
+      failed > 1 &&
+        button(WORDS.retryFailed, () => changeQueue("retry"), {class: "plain"}),
       own.length > 0 &&
         button(WORDS.clear, () => clearFinished(own), {class: "plain", key: "clear"}),
     ),
-    h.ul(null, finished.map(renderFinishedItem)),
-    more > 0 &&
-      button(
-        WORDS.showMore(formatNumber(Math.min(more, FINISHED_STEP))),
-        showMoreFinished,
-      ),
+    h.ul(null, rows.map(renderQueueRow)),
+    more > 0 && button(WORDS.showMore(Math.min(more, FINISHED_STEP)), showMoreFinished),
   );
-}
-
-/** Retry all failed items that are shown: those that are hidden are cleared first. */
-async function retryFailed() {
-  if (state.queue.clearing) await clearHidden(state.queue.clearing);
-  await changeQueue("retry");
 }
 
 function showMoreFinished() {
@@ -14033,38 +14657,24 @@ function showMoreFinished() {
   return poll("changes");
 }
 
-/** @typedef {{items: Set<string>, before: string}} Clearing the ids of items, and when
- * the first of them ended: all older ones are cleared too */
-
-/** Hide finished items, and clear them once that can no longer be undone.
+/** Clear what is shown, and all that has ended before.
  * @param {QueueItem[]} finished of the account, the last one first */
 function clearFinished(finished) {
-  const ids = finished.map(({id}) => id);
-  const clearing = {
-    items: new Set([...(state.queue.clearing?.items || []), ...ids]),
-    before: state.queue.clearing?.before || finished.at(-1)?.ended_at || "",
-  };
-  change("queue", {clearing});
-  const undo = () => change("queue", {clearing: null});
-  toast(WORDS.cleared, false, {label: WORDS.undo, act: undo});
-  setTimeout(() => clearHidden(clearing), ACTION_PAUSE);
+  const [items, before] = [finished.map(({id}) => id), finished.at(-1)?.ended_at];
+  return endItems("clear", WORDS.cleared, {items, before});
 }
 
-/** @param {Clearing} clearing that was perhaps undone, or joined with a later one */
-async function clearHidden(clearing) {
-  if (clearing !== state.queue.clearing) return;
-  const {items, before} = clearing;
-  await changeQueue("clear", {items: [...items], before});
-  if (clearing === state.queue.clearing) change("queue", {clearing: null});
+/** Cancel or clear items. It can be undone.
+ * @param {QueueItem} [item] that is cancelled */
+async function endItems(path, text, body, item) {
+  const {undo} = await changeQueue(path, body);
+  toast(text, false, undoing(undo, item));
 }
 
 function renderCancelAll() {
   const count = openItems().filter(item => item.status === "pending").length;
-  if (count < 2) return false;
-  const text = WORDS.cancelAllQuestion(formatNumber(count));
-  const act = () => changeQueue("cancel");
-  const question = {text, yes: WORDS.cancelAll, no: WORDS.keepAll, act, isDanger: true};
-  return button(WORDS.cancelAll, () => ask(question), {class: "plain"});
+  const act = () => endItems("cancel", WORDS.allCancelled, {});
+  return count > 1 && button(WORDS.cancelAll, act, {class: "plain"});
 }
 
 function renderHint() {
@@ -14076,13 +14686,13 @@ function renderHint() {
 }
 
 /** With the progress of what is being sent on it, as in the library.
- * @param {QueueItem} item */
-function renderItemCover(item) {
-  const title = findTitle(item.entry);
+ * @param {QueueRow} row */
+function renderRowCover(row) {
+  const title = findTitle(row.items[0].title);
   return h.span(
     "entry-cover",
-    title ? renderCover(title, true) : renderDrawing(item.name, true),
-    item.status === "processing" && renderProgress(item, "cover-progress"),
+    title ? renderCover(title, true) : renderDrawing(row.name, true),
+    isSending(row) && renderProgress(figuresOf(row), "cover-progress"),
   );
 }
 
@@ -14118,63 +14728,134 @@ function renderProgress(item, style = "progress") {
   );
 }
 
-/** @param {QueueItem} item */
-function renderSendingItem(item) {
-  const [percent, ...rest] = progressFacts(item);
+/** A row that waits, which a poll draws again only where it has changed.
+ * @param {QueueRow} row */
+function lazyRow(row) {
+  const {key, items} = row;
+  const isUnfolded = state.queue.unfolded.has(key);
+  const facts = [row, otherDevices(items[0]), items.map(mayChange), isUnfolded];
+  const {busy, brokenIcons} = state;
+  const from = [JSON.stringify(facts), findTitle(items[0].title), busy, brokenIcons];
+  return lazy(key, from, () => renderQueueRow(row));
+}
+
+/** @param {QueueRow} row */
+function renderQueueRow(row) {
+  const {key, name, items} = row;
+  const isUnfolded = items.length > 1 && state.queue.unfolded.has(key);
   return h.li(
-    {class: "sending card", key: item.id},
-    renderItemCover(item),
-    h.div(
-      "item-text",
-      h.h3(null, withoutEnding(item.name)),
-      h.p("percent", percent),
-      h.p("meta", joinFacts([...rest, senderOf(item)])),
-    ),
-    mayChange(item) && renderItemButton(item, "cancel", "close", WORDS.cancelName),
+    {class: isSending(row) ? "sending card" : "item", key},
+    renderRowCover(row),
+    renderRowText(row, h.h3(null, withoutEnding(name)), isUnfolded),
+    renderRowButtons(row),
+    isUnfolded && h.ul({class: "row-parts", key: "parts"}, items.map(renderRowPart)),
   );
 }
 
-/** The row of an item, which a poll draws again only where it has changed.
- * @param {QueueItem} item
- * @param {boolean} mayRise
- * @param {boolean} maySink */
-function lazyWaitingItem(item, mayRise, maySink) {
-  const facts = JSON.stringify([item, mayRise, maySink, otherDevices(item)]);
-  const {busy, brokenIcons} = state;
-  const from = [facts, mayChange(item), findTitle(item.entry), busy, brokenIcons];
-  return lazy(item.id, from, () => renderWaitingItem(item, mayRise, maySink));
-}
-
-/** @param {QueueItem} item
- * @param {boolean} mayRise
- * @param {boolean} maySink */
-function renderWaitingItem(item, mayRise, maySink) {
-  const isOffered = item.status === "offered";
-  const amount = WORDS.bytesOf(formatBytes(item.bytes), sizeOf(item));
-  const facts = [
-    item.bytes ? WORDS.areThere(amount) : sizeOf(item),
-    senderOf(item),
-    isOffered && WORDS.offered,
-    item.state !== "here" && WORDS.waitsForDisk,
-  ];
+/** A row of its own for one part of a row.
+ * @param {QueueItem} item */
+function renderRowPart(item) {
+  const row = {...rowOf(item, item.id), place: null, items: [item]};
+  const [title, part] = [findTitle(item.title), partOf(item)];
+  const label = title && part ? partLabel(title, part) : withoutEnding(item.name);
   return h.li(
     {class: "item", key: item.id},
-    renderItemCover(item),
-    h.div(
-      "item-text",
-      h.h3(null, withoutEnding(item.name)),
-      h.p("meta", joinFacts(facts)),
-    ),
-    mayChange(item) && [
-      !isOffered && renderMoves(item, mayRise, maySink),
-      renderItemButton(item, "cancel", "close", WORDS.cancelName),
-    ],
+    renderRowText(row, h.h4(null, label), false),
+    renderRowButtons(row),
   );
 }
 
 /** @param {QueueItem} item */
-function senderOf({is_own: isOwn, account}) {
-  return isOwn ? "" : WORDS.sender(account);
+function partOf({title, entry}) {
+  return findTitle(title)?.parts.find(({id}) => id === entry);
+}
+
+/** @param {QueueRow} row
+ * @param {VNode} heading */
+function renderRowText(row, heading, isUnfolded) {
+  const {items} = row;
+  const failed = isUnfolded ? [] : items.filter(item => item.status === "failed");
+  const [percent, ...progress] = isSending(row) ? progressFacts(figuresOf(row)) : [];
+  const ends = renderEnds(items);
+  const facts = joinFacts(rowFacts(row));
+  return h.div(
+    "item-text",
+    heading,
+    items.length > 1 && renderUnfold(row),
+    percent && [h.p("percent", percent), h.p("meta", joinFacts(progress))],
+    (ends.length > 0 || facts) &&
+      h.p("meta", ends, ends.length > 0 && facts && " · ", facts),
+    [...new Set(failed.map(whyFailed))].map(why => h.p("error", why)),
+  );
+}
+
+/** The button that shows the parts of a row, such as "game, update and 2 add-ons".
+ * @param {QueueRow} row */
+function renderUnfold({key, items}) {
+  const parts = items.map(item => partOf(item) || {type: "filepath"});
+  const unfold = () => {
+    const unfolded = new Set(state.queue.unfolded);
+    if (!unfolded.delete(key)) unfolded.add(key);
+    change("queue", {unfolded});
+  };
+  return button([h.span(null, countParts(parts)), glyph("unfold")], unfold, {
+    ...{class: "unfold", key: "unfold"},
+    "aria-expanded": String(state.queue.unfolded.has(key)),
+  });
+}
+
+/** How many parts have ended in which way, where that is not the same for all.
+ * @param {QueueItem[]} items of a row */
+function renderEnds(items) {
+  const marks = Object.entries(WORDS.states).map(([status, text]) => {
+    const {length} = items.filter(item => item.status === status);
+    const told = length < items.length ? WORDS.countedStates[status](length) : text;
+    return length > 0 && h.span(`mark ${status}`, told);
+  });
+  return marks.filter(Boolean);
+}
+
+/** @param {QueueRow} row */
+function rowFacts(row) {
+  const {items} = row;
+  const sender = !items[0].is_own && WORDS.sender(items[0].account);
+  const open = items.filter(isOpen);
+  if (!open.length) {
+    const end = items.reduce((last, item) => item.ended_at || last, "");
+    return [toDevice(row.place), end && formatAge(end), sender];
+  }
+  const waiting = open.filter(waits).length;
+  if (isSending(row)) return [waiting > 0 && WORDS.waiting(waiting), sender];
+  const {bytes, size} = figuresOf(row);
+  const amount = WORDS.bytesOf(formatBytes(bytes), sizeOf({size}));
+  return [
+    bytes ? WORDS.areThere(amount) : sizeOf({size}),
+    sender,
+    open.some(item => item.status === "offered") && WORDS.offered,
+    open.some(item => item.state !== "here") && WORDS.waitsForDisk,
+  ];
+}
+
+/** @param {QueueRow} row */
+function renderRowButtons(row) {
+  const items = row.items.filter(mayChange);
+  const open = items.filter(isOpen);
+  const ended = items.filter(item => !isOpen(item) && item.status !== "completed");
+  const pending = isSending(row) ? [] : items.filter(item => item.status === "pending");
+  const other = ended.find(item => item.reason === "other_file");
+  const retry = () => changeItems(ended, "retry");
+  const ids = open.map(({id}) => id).join();
+  const text = WORDS.itemCancelled(withoutEnding(row.name));
+  const begun = open.find(item => item.bytes);
+  const cancel = () => endItems(`${ids}/cancel`, text, {}, begun);
+  return [
+    other && renderReplace(other),
+    ended.length > 0 &&
+      iconButton("retry", WORDS.retry(row.name), retry, {key: "retry"}),
+    pending.length > 0 && renderMoves(row, pending),
+    open.length > 0 &&
+      iconButton("close", WORDS.cancelName(row.name), cancel, {key: "cancel"}),
+  ];
 }
 
 /** Whether it is the account's item, or one for its device; an admin may change all.
@@ -14194,21 +14875,22 @@ function otherDevices({device, account, is_own: isOwn}) {
   return device && isOwn && names.length ? [...names, ["any", WORDS.anyDevice]] : names;
 }
 
-/** A menu of the places that the item can be moved to.
- * @param {QueueItem} item */
-function renderMoves(item, mayRise, maySink) {
-  const ways = Object.entries(WORDS.moves);
-  const places = ways.filter(([way]) => (way === "down" ? maySink : mayRise));
-  const devices = otherDevices(item);
+/** A menu of the places that a row can be moved to.
+ * @param {QueueRow} row
+ * @param {QueueItem[]} items of it that wait */
+function renderMoves(row, items) {
+  const {ways = {}} = row;
+  const places = Object.keys(ways).map(way => [way, WORDS.moves[way]]);
+  const devices = otherDevices(items[0]);
   if (!places.length && !devices.length) return false;
-  const label = WORDS.moveItem(item.name);
+  const label = WORDS.moveItem(row.name);
   const choices = places.map(renderOption);
   if (devices.length)
     choices.push(h.optgroup({label: WORDS.sendTo}, devices.map(renderOption)));
   return h.div(
     {class: "move", key: "move"},
     glyph("move"),
-    renderSelect(label, label, choices, place => moveItemTo(item, place), {
+    renderSelect(label, label, choices, place => moveItems(ways, items, place), {
       title: label,
     }),
   );
@@ -14226,42 +14908,18 @@ function openMenu(event) {
   target.showPicker();
 }
 
-/** @param {string[]} choice its value and its label */
-function renderOption([value, label]) {
-  return h.option({value, key: value}, label);
+/** @param {any[]} choice its value, its label and whether a form begins with it */
+function renderOption([value, label, selected]) {
+  return h.option({value, key: value, selected}, label);
 }
 
-/** @param {QueueItem} item
- * @param {string} place a key of WORDS.moves, the id of a device, or "any" */
-function moveItemTo({id}, place) {
-  if (place in WORDS.moves) return changeQueue(`${id}/${place}`);
-  return changeQueue(`${id}/device`, {device: place === "any" ? null : place});
-}
-
-/** @param {QueueItem} item */
-function renderFinishedItem(item) {
-  const {id, name, status, device, key, reason, ended_at: endedAt} = item;
-  const end = endedAt && formatAge(endedAt);
-  const facts = [toDevice(device || key), end, senderOf(item)].filter(Boolean);
-  return h.li(
-    {class: "item", key: id},
-    renderItemCover(item),
-    h.div(
-      "item-text",
-      h.h3(null, withoutEnding(name)),
-      h.p(
-        "meta",
-        h.span(`mark ${status}`, WORDS.states[status]),
-        facts.map(fact => ` · ${fact}`),
-      ),
-      status === "failed" && h.p("error", whyFailed(item)),
-    ),
-    status !== "completed" &&
-      mayChange(item) && [
-        reason === "other_file" && renderReplace(item),
-        renderItemButton(item, "retry", "retry", WORDS.retry),
-      ],
-  );
+/** @param {Record<string, string | null>} ways of the row
+ * @param {QueueItem[]} items of it that wait
+ * @param {string} place a key of the ways, the id of a device, or "any" */
+function moveItems(ways, items, place) {
+  if (place in ways)
+    return changeQueue("move", {items: items.map(({id}) => id), to: ways[place]});
+  return changeItems(items, "device", {device: place === "any" ? null : place});
 }
 
 /** @param {QueueItem} item */
@@ -14275,22 +14933,25 @@ function renderReplace({id, name}) {
   return askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace);
 }
 
-/** @param {QueueItem} item
- * @param {"cancel" | "retry"} action */
-function renderItemButton(item, action, icon, label) {
-  const act = () => changeQueue(`${item.id}/${action}`);
-  return iconButton(icon, label(item.name), act, {key: action});
+/** Change items one after the other, as far as that is possible.
+ * @param {QueueItem[]} items
+ * @param {"retry" | "device"} action
+ * @param {{device: string | null}} [body] */
+async function changeItems(items, action, body) {
+  const problems = [];
+  for (const {id} of items)
+    await call("POST", `web/queue/${id}/${action}`, body).catch(error =>
+      problems.push(error),
+    );
+  await poll("queue");
+  if (problems.length) throw problems[0];
 }
 
 function changeQueue(path, body) {
-  return changeList("POST", `queue/${path}`, body);
+  return changeRow("POST", `queue/${path}`, body);
 }
 
-// Views: what is announced of the queue, by toasts, notifications and to screen readers
-
-/** @typedef {{sent: number, titles: Set<string>, failed: Set<string>}} Run what was
- * sent and has failed since the queue of a device was last empty: the number of items,
- * the ids of their titles, and the ids of failed items */
+// Views: what is announced of the queue, by toasts and to screen readers
 
 /** @param {QueueItem[]} before
  * @param {QueueItem[]} now */
@@ -14303,9 +14964,6 @@ function announceChanges(before, now) {
     else if (quarterOf(old) !== quarterOf(item))
       update({announcement: WORDS.progress(item.name, percentOf(item))});
   }
-  const open = new Set(openItems().map(item => item.device));
-  for (const [device, run] of state.queue.runs)
-    if (!open.has(device)) endRun(device, run);
 }
 
 /** @param {QueueItem} item */
@@ -14315,74 +14973,9 @@ function quarterOf(item) {
 
 /** @param {QueueItem} item */
 function announceStatus(item) {
-  const {id, entry, name, device, status} = item;
-  const run = state.queue.runs.get(device) || {
-    sent: 0,
-    titles: new Set(),
-    failed: new Set(),
-  };
-  state.queue.runs.set(device, run);
-  run.failed.delete(id);
-  if (status === "completed") {
-    run.sent += 1;
-    run.titles.add(findTitle(entry)?.id || entry);
-    announce(WORDS.states.completed, WORDS.sent(name), id);
-  } else if (status === "failed") {
-    run.failed.add(id);
-    announce(WORDS.states.failed, WORDS.notDelivered(name, whyFailed(item)), id);
-  }
-}
-
-/** Tell what a device was sent, if that was more than one file and none failed.
- * @param {string | null} device
- * @param {Run} run */
-function endRun(device, run) {
-  const {sent, titles, failed} = run;
-  state.queue.runs.delete(device);
-  if (sent < 2 || failed.size) return;
-  const areGames = [...titles].every(id => findTitle(id)?.kind === "game");
-  const count = formatNumber(titles.size);
-  const place = state.devices?.find(({id}) => id === device);
-  const text = WORDS.allDone(
-    areGames ? WORDS.games(count) : WORDS.titles(count),
-    place ? deviceName(place) : "",
-  );
-  announce(WORDS.product, text, "done");
-}
-
-/** @param {string} tag a later notification with it replaces this one */
-function announce(title, text, tag) {
-  toast(text, title === WORDS.states.failed);
-  if (state.notify) new Notification(title, {body: visible(text), tag});
-}
-
-function renderNotify() {
-  if (!("Notification" in window && isSecureContext)) return false;
-  return button(
-    [glyph("bell"), state.notify ? WORDS.notifying : WORDS.notify],
-    toggleNotify,
-    {class: "plain", "aria-pressed": String(state.notify)},
-  );
-}
-
-async function toggleNotify() {
-  const notify = !state.notify && (await mayNotify());
-  if (!notify && !state.notify) toast(WORDS.notifyBlocked, true);
-  localStorage.setItem("notify", notify ? "yes" : "");
-  update({notify});
-}
-
-/** Ask for the permission, and try it: mobile browsers define Notification but throw
- * when it is constructed. */
-async function mayNotify() {
-  if ((await Notification.requestPermission()) !== "granted") return false;
-  try {
-    new Notification(WORDS.product, {body: WORDS.notifying, tag: "trial"});
-    return true;
-  } catch (error) {
-    console.info(String(error));
-    return false;
-  }
+  const {name, status} = item;
+  if (status === "completed") toast(WORDS.sent(name));
+  else if (status === "failed") toast(WORDS.notDelivered(name, whyFailed(item)), true);
 }
 
 function documentTitle() {
@@ -14390,53 +14983,57 @@ function documentTitle() {
   if (title) return WORDS.titleOf(title.name);
   const item = currentItem();
   if (item) return WORDS.title(percentOf(item), item.name);
-  const waiting = openItems().length;
-  return waiting ? WORDS.titleWaiting(formatNumber(waiting)) : WORDS.product;
+  const waiting = countOpen();
+  return waiting ? WORDS.titleWaiting(waiting) : WORDS.product;
 }
 
 // Views: the settings
 
-/** The tabs, with what of LOADS each shows. */
+/** The tabs, with what each shows, by its names for `poll`. */
 const TABS = {
-  you: ["sessions"],
+  you: ["sessions", "addresses"],
   devices: ["dir", "keys", "accounts"],
+  people: ["accounts", "invitations"],
   library: ["tidy", "uploads"],
-  people: ["accounts"],
   server: ["status"],
 };
-const FOR_ADMINS = ["tidy", "accounts", "status"]; // of LOADS
+const FOR_ADMINS = ["tidy", "accounts", "invitations", "status"];
 
-/** What of LOADS a tab shows to the account. */
+/** What a tab shows to the account. */
 function loadsOf(tab) {
   return TABS[tab].filter(name => state.account.admin || !FOR_ADMINS.includes(name));
 }
 
-/** The tabs that show something to the account: no folders to a child. */
+/** The tabs that show something to the account: no folders to a child. The server tells
+ * it none, also where the page does not know yet that it has an age. */
 function tabs() {
-  const isFolders = tab => tab === "library" && state.account.age;
+  const {account, scan} = state;
+  const isChild = account.age || (!account.admin && scan.folders?.length === 0);
+  const isFolders = tab => tab === "library" && isChild;
   return Object.keys(TABS).filter(tab => loadsOf(tab).length && !isFolders(tab));
 }
 
-/** Change a row of a list, such as `keys/ID`, and load the list again. */
-async function changeRow(method, path, body) {
-  const answer = await call(method, `web/${path}`, body);
-  await poll(path.split("/")[0]);
-  return answer;
-}
-
-function changeList(method, path, body) {
-  return attempt(() => changeRow(method, path, body));
+/** Change a row of a list, such as `keys/ID`, and load the list again, also where that
+ * was refused: something else has changed the row. */
+function changeRow(method, path, body) {
+  const load = () => state.connected && poll(path.split("/")[0]);
+  return call(method, `web/${path}`, body).finally(load);
 }
 
 function renderSettings() {
   const isAdmin = state.account.admin;
   const panels = {
-    you: () => [renderAccountPanel(), renderPassword(), renderSessions()],
-    devices: () => [renderDevices(), renderConsole(), renderKeys()],
+    you: () => [
+      renderAccountPanel(),
+      renderOnPhone(),
+      renderPassword(),
+      renderSessions(),
+    ],
+    devices: () => [renderDevices(), renderConsole(), renderExperts(renderKeys())],
     library: () => [
       renderFolders(),
       state.account.inbox && renderUnfinished(),
-      isAdmin && [renderAddLink(), renderTidy()],
+      isAdmin && [renderTidy(), renderExperts(renderAddLink())],
     ],
     people: () => [renderAccounts(), renderAddAccount()],
     server: () => [renderHealth(), renderDisks(), renderBackup(), renderAbout()],
@@ -14446,14 +15043,7 @@ function renderSettings() {
     h.nav(
       {class: "tabs", "aria-label": WORDS.settings},
       tabs().map(tab =>
-        h.a(
-          {
-            href: `#settings/${tab}`,
-            key: tab,
-            "aria-current": tab === state.settings.tab ? "page" : null,
-          },
-          WORDS.tabs[tab],
-        ),
+        renderTab(`settings/${tab}`, tab === state.settings.tab, WORDS.tabs[tab]),
       ),
     ),
     h.div({class: "panels", key: state.settings.tab}, panels[state.settings.tab]()),
@@ -14465,6 +15055,17 @@ function panel(title, ...children) {
     {class: "card panel", key: title, "aria-label": title},
     h.h2(null, title),
     children,
+  );
+}
+
+/** What few people need, folded. */
+function renderExperts(...panels) {
+  const {showsExperts} = state.settings;
+  const ontoggle = ({target}) => change("settings", {showsExperts: target.open});
+  return h.details(
+    {class: "experts", key: "experts", open: showsExperts, ontoggle},
+    h.summary(null, WORDS.experts),
+    panels,
   );
 }
 
@@ -14497,20 +15098,6 @@ function list(name, rows, renderRow, empty = "") {
  * }} Row of a table: a thing, what is known of it and, below it, anything else. A mark
  * has a class and a text */
 
-/** The tables of things that the server has, by their names in LOADS.
- * @type {Record<string, (thing: any) => Row>} */
-const ROWS = {
-  keys: keyRow,
-  sessions: sessionRow,
-  accounts: accountRow,
-  devices: deviceRow,
-  uploads: unfinishedRow,
-};
-
-function table(name, things, empty = "") {
-  return list(name, things, thing => renderRow(ROWS[name](thing)), empty);
-}
-
 /** @param {Row} row */
 function renderRow({id, title, facts, mark, actions = [], more}) {
   const text = joinFacts(facts);
@@ -14542,16 +15129,14 @@ function askingButton(label, name, question, act, isSecured = false) {
  * @param {string} path of the row, such as "keys/ID" */
 function endButton(label, path, name, question, isSecured = false) {
   const end = fields => changeRow("DELETE", path, fields);
-  const act = isSecured ? end : () => attempt(end);
-  return askingButton(label, name, question, act, isSecured);
+  return askingButton(label, name, question, end, isSecured);
 }
 
 /** A form in a row, which a button opens.
  * @param {string} name of the form, and of what it is about */
 function renderRowForm(name, submit, ...fields) {
-  if (state.settings.rowForm !== name) return false;
-  const close = () =>
-    state.settings.rowForm === name && change("settings", {rowForm: ""});
+  if (state.openForm !== name) return false;
+  const close = () => state.openForm === name && openForm("");
   const save = async values => {
     await submit(values);
     close();
@@ -14572,9 +15157,9 @@ function renderRowMenu(label, name, choices, value, choose) {
   );
 }
 
-function openRowForm(name) {
-  update({problem: NO_PROBLEM});
-  change("settings", {rowForm: name});
+/** @param {string} name of the form, "" to close the one that is open */
+function openForm(name) {
+  update({openForm: name, problem: NO_PROBLEM});
 }
 
 // Settings: devices
@@ -14583,27 +15168,30 @@ function renderDevices() {
   return panel(
     WORDS.devices,
     h.p("lead", WORDS.devicesLead),
-    table("devices", state.devices, WORDS.noDevices),
+    list("devices", state.devices, renderDeviceRow, WORDS.noDevices),
     state.devices &&
       button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"}),
   );
 }
 
-/** @param {Device} device
- * @returns {Row} */
-function deviceRow(device) {
-  const {id, name, shared, is_own: isOwn} = device;
-  const mayEdit = isOwn || state.account.admin;
+/** @param {Device} device */
+function renderDeviceRow(device) {
+  const {id, name, shared} = device;
   const formName = `rename-${id}`;
-  const openAddress = () => openRowForm(`address-${id}`);
-  return {
+  const newName = {...DEVICE_NAME, ...OPENED, defaultValue: name};
+  const openAddress = () => openForm(`address-${id}`);
+  const pause = () => pauseDevice(device);
+  return renderRow({
     id,
     title: deviceName(device),
     mark: isSilent(device) ? undefined : [deviceMark(device), deviceState(device)],
-    facts: [shared && !mayEdit && WORDS.isShared, device.address],
-    actions: mayEdit
+    facts: [shared && !mayEdit(device) && WORDS.isShared, device.address],
+    actions: mayEdit(device)
       ? [
-          rowButton(WORDS.rename, name, () => openRowForm(formName)),
+          button(isPaused(device) ? WORDS.resume : WORDS.pause, pause, {
+            ...{class: "plain", key: "pause", "aria-label": pauseLabel(device)},
+          }),
+          rowButton(WORDS.rename, name, () => openForm(formName)),
           ...(device.address
             ? [rowButton(WORDS.changeAddress, name, openAddress)]
             : []),
@@ -14612,16 +15200,16 @@ function deviceRow(device) {
       : [],
     more: [
       renderTargetNote(device),
-      mayEdit && renderShare(device),
+      mayEdit(device) && renderShare(device),
       renderOwner(device),
       renderRowForm(
         formName,
         fields => changeRow("POST", `devices/${id}`, fields),
-        field(WORDS.newName(name), "name", {...DEVICE_NAME, ...OPENED, default: name}),
+        field(WORDS.newName(name), "name", newName),
       ),
       device.address && renderAddressForm(device),
     ],
-  };
+  });
 }
 
 /** Names of accounts, by their ids: for an admin, if there are several. */
@@ -14637,7 +15225,7 @@ function ownerId(name) {
 
 /** @param {Device} device */
 function renderOwner({id, name, account}) {
-  const choose = owner => changeList("POST", `devices/${id}`, {account: Number(owner)});
+  const choose = owner => changeRow("POST", `devices/${id}`, {account: Number(owner)});
   const value = ownerId(account);
   return value && renderRowMenu(WORDS.belongsTo, name, owners(), value, choose);
 }
@@ -14652,16 +15240,16 @@ function renderAddressForm({id, address = ""}) {
   return renderRowForm(
     `address-${id}`,
     save,
-    field(WORDS.consoleHost, "target", {...TYPED, ...OPENED, default: address}),
+    field(WORDS.consoleHost, "target", {...TYPED, ...OPENED, defaultValue: address}),
     address.startsWith("ftp://") && renderFtpAccount(),
   );
 }
 
-function renderFtpAccount() {
+function renderFtpAccount(render = field) {
   const password = {...TYPED, type: "password"};
   return [
-    field(WORDS.ftpUser, "user", TYPED),
-    field(WORDS.ftpPassword, "password", password),
+    render(WORDS.ftpUser, "user", TYPED),
+    render(WORDS.ftpPassword, "password", password),
   ];
 }
 
@@ -14672,8 +15260,8 @@ function atHost(address, host) {
 
 /** @param {Device} device */
 function renderShare({id, name, shared}) {
-  const onchange = event =>
-    changeList("POST", `devices/${id}`, {shared: event.target.checked});
+  const share = shared => changeRow("POST", `devices/${id}`, {shared});
+  const onchange = ({target}) => attempt(() => share(target.checked));
   const props = {"aria-label": WORDS.shareName(name), checked: shared, onchange};
   return h.label("check", h.input({type: "checkbox", ...props}), WORDS.shareDevice);
 }
@@ -14684,18 +15272,17 @@ function renderShare({id, name, shared}) {
  *   way: "server" | "computer" | "console", program: string, user: string,
  *   password: string, kind: "folder" | "console", folder: string, host: string,
  *   name: string, system: "windows" | "mac" | "linux", fetcher: string,
- *   owner?: string,
- * }} Filled in to add a device. The program is that on the console, the owner the id
- * of an account */
-/** @typedef {{
- *   step: number, isFirst: boolean, code: string, pairing: Pairing | null,
- *   device: string, found: {address: string, port: number}[] | null, note: string,
- * }} Adding a device: the step that is open, the code that the lines have, also after
- * it was used, the device that was added, and the consoles that were found */
+ *   owner?: string, step: number, isFirst: boolean, code: string,
+ *   pairing: Pairing | null, device: string, form: string,
+ *   found: {address: string, port: number}[] | null, note: string,
+ * }} Adding a device: what was filled in, of which the program is that on the console,
+ * and the owner the id of an account; the step that is open, the code that the lines
+ * have, also after it was used, the device that was added, and the consoles that were
+ * found */
 
 const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed it
 const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
-const DEVICE_NAME = {...TYPED, required: true, maxlength: "100"};
+const DEVICE_NAME = {...TYPED, required: true, maxlength: "100", pattern: ".*\\S.*"};
 const FTP_PLACES = {sphaira: "", sysftpd: "/games", dbi: ":6000/"}; // of FTP servers
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
 const STEPS = {
@@ -14706,60 +15293,55 @@ const STEPS = {
 
 function addDevice() {
   const isFirst = !state.devices?.some(({is_own: isOwn}) => isOwn);
-  stepInto("adding");
-  setDraft("adding", {
+  openDialog("adding", {
     ...{way: state.account.admin ? "server" : "computer", program: "sphaira"},
     ...{user: "", password: "", kind: "folder", folder: "", host: ""},
     ...{name: freeName(WORDS.exampleDevice), system: guessSystem()},
     fetcher: "sphaira",
-    ...state.drafts.adding,
+    ...state.filled,
+    ...{isFirst, code: "", pairing: null, step: 0, device: "", found: null, note: ""},
   });
-  const codes = {isFirst, code: "", pairing: null};
-  update({adding: {...codes, step: 0, device: "", found: null, note: ""}});
   for (const name of ["changes", ...loadsOf("devices")]) poll(name);
 }
 
 /** Go on to the next question, and do what this one asks for.
  * @param {Adding} adding */
-async function goOn({step}) {
-  const filled = filledIn();
-  const name = STEPS[filled.way][step];
-  if (name === "console") await addConsole(filled);
-  if (name === "target") await loadPairing("POST", {name: filled.name});
-  setDraft("adding", {...filled, password: ""}); // what is filled in stays
-  changeAdding({step: step + 1});
+async function goOn(adding) {
+  const name = STEPS[adding.way][adding.step];
+  if (name === "console") await addConsole(adding);
+  if (name === "target") await loadPairing("POST", {name: adding.name});
+  changeAdding({password: "", step: adding.step + 1}, adding); // the rest stays
 }
 
-/** @param {Filled} filled */
-async function addConsole({program, host, name, user, password, owner}) {
-  const known = state.adding?.device; // it was added, with another address
+/** @param {Adding} adding whose device is known: it was added, with another address */
+async function addConsole(adding) {
+  const {program, host, name, user, password, owner, device: known} = adding;
   const access = program === "sysftpd" ? {user: user.trim(), password} : {};
   const target = targetOf({kind: "console", host, program}) || host;
   const account = owner && Number(owner);
   const body = {name: name.trim(), target, account, ...access};
   const path = known ? `web/devices/${known}` : "web/devices";
   const {device = known} = await call("POST", path, body);
-  changeAdding({device});
+  changeAdding({device}, adding);
   await poll("devices");
 }
 
-function findConsoles() {
-  return attempt(async () => {
-    changeAdding({found: [], note: WORDS.finding});
-    const answer = await call("POST", "web/consoles");
-    const none = answer.in_container ? WORDS.onlyContainer : WORDS.foundNone;
-    changeAdding({found: answer.consoles, note: answer.consoles.length ? "" : none});
-  });
+async function findConsoles() {
+  const {adding} = state;
+  changeAdding({found: [], note: WORDS.finding});
+  const clear = () => changeAdding({note: ""}, adding);
+  const answer = await call("POST", "web/consoles").finally(clear);
+  const none = answer.in_container ? WORDS.onlyContainer : WORDS.foundNone;
+  const note = answer.consoles.length ? "" : none;
+  changeAdding({found: answer.consoles, note}, adding);
 }
 
-/** @param {Partial<Adding>} changes */
-function changeAdding(changes) {
-  if (state.adding) update({adding: {...state.adding, ...changes}});
-}
-
-/** @returns {Filled} */
-function filledIn() {
-  return /** @type {Filled} */ (state.drafts.adding);
+/** Change the sheet, unless another one was opened since.
+ * @param {Partial<Adding>} changes
+ * @param {Adding | null} [asked] the sheet when that was asked for which it changes */
+function changeAdding(changes, asked = state.adding) {
+  const {adding} = state;
+  if (adding && adding.form === asked?.form) update({adding: {...adding, ...changes}});
 }
 
 /** Add a number to a name that a device has. */
@@ -14774,16 +15356,17 @@ function freeName(name) {
 function closeAdding() {
   const {adding} = state;
   if (!adding) return;
-  if (adding.device || adding.pairing?.device) setDraft("adding");
-  update({adding: null});
-  stepOutOf("adding");
+  state.drafts.delete(adding.form);
+  update({filled: adding.device || adding.pairing?.device ? {} : adding});
+  closeDialog("adding");
 }
 
 /** Load the pairing code (GET), or make one that is good for a while (POST). */
 async function loadPairing(method, body) {
+  const {adding} = state;
   /** @type {Pairing} */
   const pairing = await call(method, "web/pairing", body);
-  changeAdding({pairing, code: pairing.code || state.adding?.code});
+  changeAdding({pairing, code: pairing.code || state.adding?.code}, adding);
 }
 
 function guessSystem() {
@@ -14792,13 +15375,10 @@ function guessSystem() {
 }
 
 /** Where a device puts files, or "" until that is filled in.
- * @param {Pick<Filled, "kind" | "host" | "program"> & {folder?: string}} filled */
+ * @param {Pick<Adding, "kind" | "host" | "program"> & {folder?: string}} filled */
 function targetOf({kind, folder = "", host, program}) {
   if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
-  const place = host
-    .trim()
-    .replace(/^\w+:\/\//, "")
-    .replace(/\/.*$/, "");
+  const [, place = ""] = host.trim().match(/^(?:\w+:\/\/)?([^/]*)/) || [];
   const end = FTP_PLACES[program];
   if (!place || end === undefined) return place && `lan://${place}`;
   const hasPort = /:\d+$/.test(place);
@@ -14811,68 +15391,57 @@ function serverAddress() {
 
 /** The lines to copy, by what they do.
  * @param {Adding} adding
- * @param {Filled} filled
  * @returns {Record<string, string>} */
-function commandLines({code, isFirst}, filled) {
-  const {system, name} = filled;
+function commandLines(adding) {
+  const {code, isFirst, system, name} = adding;
   const server = serverAddress();
-  const quote = system === "windows" ? quoteForPowerShell : quoteForShell;
-  const label = name.trim() || WORDS.exampleDevice;
-  const word = label
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "");
-  const to = `--name ${quote(label)} --to ${quote(targetOf(filled))}`;
-  const pair = `pair ${server} ${code} ${to}`;
-  const unit = word || "device";
+  const [label, target] = [name.trim(), targetOf(adding)].map(text =>
+    quote(text, system),
+  );
+  const words = name.toLowerCase().match(/[a-z0-9]+/g) || ["device"];
+  const config = isFirst ? "" : ` --config ${words.join("-")}.ini`;
   const file = "send_to_switch.py";
-  const get = `it.urlretrieve('${server}/${file}', '${file}')`;
   const python = system === "windows" ? "python" : "python3";
-  const config = isFirst ? "" : ` --config ${unit}.ini`;
+  const get = `it.urlretrieve('${server}/${file}', '${file}')`;
+  const pair = `pair ${server} ${code} --name ${label} --to ${target}`;
   return {
     ...(state.hasClient && {
-      fetch:
-        system === "windows"
-          ? `Invoke-WebRequest ${server}/${file} -OutFile ${file}`
-          : `python3 -c "import urllib.request as it; ${get}"`,
+      fetch: `${python} -c "import urllib.request as it; ${get}"`,
     }),
     pair: `${python} ${file} ${pair}${config}`,
     start: `${python} ${file}${config}`,
   };
 }
 
-function quoteForShell(text) {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-}
-
-/** Its programs get a quotation mark, and a backslash before one, wrong. */
-function quoteForPowerShell(text) {
-  const plain = text.replaceAll('"', "");
-  if (/^[\w@%+=:./\\-]+$/.test(plain)) return plain;
-  return `'${plain.replace(/\\+$/, "").replaceAll("'", "''")}'`;
+/** Quote a text for a shell. PowerShell 5 loses a quotation mark, and puts one behind a
+ * text with blanks, which a backslash at its end would take away. To it, curly quotes
+ * are quotes too. */
+function quote(text, system) {
+  if (system !== "windows") return `'${text.replaceAll("'", "'\\''")}'`;
+  const plain = text.replaceAll('"', "").replace(/(?<=\s.*)\\+$/, "");
+  return `'${plain.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
 }
 
 /** @param {Adding} adding */
 function renderAdding(adding) {
-  const filled = filledIn();
-  const steps = STEPS[filled.way].slice(0, adding.step + 1);
+  const steps = STEPS[adding.way].slice(0, adding.step + 1);
   return renderSheet(
     "adding",
     WORDS.addDevice,
     closeAdding,
     h.h2(null, WORDS.addDevice),
     form(
-      "adding",
+      adding.form,
       () => goOn(adding),
       h.ol(
-        "steps",
+        {class: "steps", oninput: ({target}) => changeAdding(fieldsOf(target.form))},
         steps.map((name, at) =>
           at < adding.step
             ? renderAnswer(adding, name, at)
             : h.li(
                 {key: name, class: "step"},
                 h.h3(null, WORDS.questions[name]),
-                RENDER_STEP[name](adding, filled),
+                RENDER_STEP[name](adding),
               ),
         ),
       ),
@@ -14881,30 +15450,30 @@ function renderAdding(adding) {
 }
 
 /** How each step asks it.
- * @type {Record<string, (adding: Adding, filled: Filled) => unknown>} */
+ * @type {Record<string, (adding: Adding) => unknown>} */
 const RENDER_STEP = {
   way: renderWayStep,
   console: renderConsoleStep,
   ready: renderReadyStep,
-  target: (_adding, filled) => renderTargetStep(filled),
-  computer: (adding, filled) => [
-    renderComputerStep(adding, filled),
+  target: renderTargetStep,
+  computer: adding => [
+    renderComputerStep(adding),
     h.h3({key: "connect"}, WORDS.connectStep),
-    renderConnectStep(adding, filled),
+    renderConnectStep(adding),
   ],
-  fetch: (_adding, filled) => renderFetchStep(filled.fetcher),
+  fetch: ({fetcher}) => renderFetchStep(fetcher),
 };
 
 /** A step that is done, and the way back to it while nothing was added, or while the
  * console that was added is not ready.
  * @param {Adding} adding */
-function renderAnswer({device, pairing}, name, at) {
-  const filled = filledIn();
+function renderAnswer(adding, name, at) {
+  const {device, pairing} = adding;
   const title = WORDS.questions[name];
   const answers = {
-    way: () => WORDS.ways[filled.way][0],
-    console: () => joinFacts([filled.name.trim(), filled.host.trim()]),
-    target: () => joinFacts([filled.name.trim(), targetOf(filled)]),
+    way: () => WORDS.ways[adding.way].name,
+    console: () => joinFacts([adding.name.trim(), adding.host.trim()]),
+    target: () => joinFacts([adding.name.trim(), targetOf(adding)]),
   };
   const back = () => changeAdding({step: at});
   const added = deviceOf(device);
@@ -14916,6 +15485,7 @@ function renderAnswer({device, pairing}, name, at) {
     (isWrong || !(device || pairing?.device)) &&
       button(WORDS.change, back, {
         class: "link",
+        name: adding.form, // disabled while that is submitted
         "aria-label": WORDS.changeStep(title),
       }),
   );
@@ -14931,18 +15501,18 @@ function renderWayStep() {
   return [renderChoices("way", WORDS.questions.way, ways), renderNext(WORDS.next)];
 }
 
-/** @param {Adding} adding
- * @param {Filled} filled */
-function renderConsoleStep({found, note}, {program}) {
+/** @param {Adding} adding */
+function renderConsoleStep({found, note, program, owner}) {
+  const first = owner || ownerId(state.account.name);
+  const accounts = owners().map(([id, name]) => [id, name, id === first]);
   const choose = ({address, port}) =>
-    setDraft("adding", {
-      ...state.drafts.adding,
+    changeAdding({
       // An installer on that console has a port of its own.
       host: port === 5000 || !(program in FTP_PLACES) ? address : `${address}:${port}`,
     });
   const find = h.div(
     {class: "found", key: "found", role: "status"},
-    button(WORDS.findConsoles, findConsoles, {disabled: note === WORDS.finding}),
+    button(WORDS.findConsoles, findConsoles),
     (found || []).map(place =>
       button(WORDS.foundConsole(place.address), () => choose(place), {
         key: `${place.address}:${place.port}`,
@@ -14953,10 +15523,9 @@ function renderConsoleStep({found, note}, {program}) {
   );
   return [
     renderConsoleFields(program, find),
-    program === "sysftpd" && renderFtpAccount(),
-    field(WORDS.deviceName, "name", DEVICE_NAME),
-    owners().length > 0 &&
-      selectField(WORDS.whose, "owner", owners(), ownerId(state.account.name)),
+    program === "sysftpd" && renderFtpAccount(filledField),
+    filledField(WORDS.deviceName, "name", DEVICE_NAME),
+    accounts.length > 0 && selectField(WORDS.whose, "owner", accounts),
     !state.hasClient && h.p("note", WORDS.cannotSend),
     renderNext(WORDS.add, {disabled: !state.hasClient}),
   ];
@@ -14969,7 +15538,7 @@ function renderConsoleFields(program, help) {
     renderChoices("program", WORDS.program, WORDS.programs),
     h.p("lead", WORDS.programNotes[program]),
     help,
-    field(WORDS.consoleHost, "host", HOST, WORDS.consoleHostHint),
+    filledField(WORDS.consoleHost, "host", HOST, WORDS.consoleHostHint),
   ];
 }
 
@@ -15002,7 +15571,7 @@ function renderReadyStep(adding) {
  * @param {Device} device */
 function renderReady(device) {
   const {name, account, is_own: isOwn} = device;
-  const ready = isOwn ? WORDS.readyText(name) : WORDS.readyFor(name, account);
+  const ready = isOwn ? WORDS.readyText(name) : WORDS.readyFor(account, name);
   const [word, text] = isInstaller(device)
     ? [WORDS.added, WORDS.notTried]
     : [WORDS.connects.ready, ready];
@@ -15015,23 +15584,28 @@ function renderReady(device) {
   );
 }
 
+function filledField(label, name, props, hint) {
+  return field(label, name, {...props, value: state.adding?.[name]}, hint);
+}
+
 /** Radio buttons for a field of the form.
  * @param {"way" | "program" | "kind" | "system" | "fetcher"} name
- * @param {Record<string, string | string[]>} choices labels, some with a hint */
+ * @param {Table} choices labels, or names with a note */
 function renderChoices(name, label, choices) {
+  const radio = {type: "radio", name};
   return h.div(
     {class: `choices ${name}`, key: name, role: "radiogroup", "aria-label": label},
     Object.entries(choices).map(([choice, words]) =>
       h.label(
         {class: "option", key: choice},
-        h.input({type: "radio", name, value: choice}),
-        h.span(null, [words].flat()[0], words[1]?.[1] && h.small(null, words[1])),
+        h.input({...radio, value: choice, checked: choice === state.adding?.[name]}),
+        h.span(null, words.name || words, words.note && h.small(null, words.note)),
       ),
     ),
   );
 }
 
-/** @param {Filled} filled */
+/** @param {Adding} adding */
 function renderTargetStep({kind, system, program}) {
   const folder = {...TYPED, placeholder: FOLDERS[system], required: true};
   return [
@@ -15039,18 +15613,17 @@ function renderTargetStep({kind, system, program}) {
     h.div(
       {class: "place", key: kind},
       kind === "folder"
-        ? field(WORDS.folderPath, "folder", folder)
+        ? filledField(WORDS.folderPath, "folder", folder)
         : renderConsoleFields(program),
     ),
-    field(WORDS.deviceName, "name", DEVICE_NAME),
+    filledField(WORDS.deviceName, "name", DEVICE_NAME),
     renderNext(WORDS.next),
   ];
 }
 
-/** @param {Adding} adding
- * @param {Filled} filled */
-function renderComputerStep(adding, filled) {
-  const {system} = filled;
+/** @param {Adding} adding */
+function renderComputerStep(adding) {
+  const {system} = adding;
   const isPhone = /Android|iPhone|iPad/.test(navigator.userAgent);
   return [
     renderChoices("system", WORDS.questions.computer, WORDS.systems),
@@ -15058,9 +15631,9 @@ function renderComputerStep(adding, filled) {
       {class: "place", key: "lines"},
       renderPairing(adding),
       isPhone && h.p("note", WORDS.openThere(serverAddress())),
-      h.p("lead", WORDS.computerNotes[system], ` ${WORDS.needsPython}`),
+      h.p("lead", joinSentences(WORDS.computerNotes[system], WORDS.needsPython)),
       !state.hasClient && h.p("note", WORDS.noClient),
-      Object.entries(commandLines(adding, filled)).map(([line, text]) =>
+      Object.entries(commandLines(adding)).map(([line, text]) =>
         renderCode(WORDS.lines[line], text, WORDS.copyLine(WORDS.lines[line])),
       ),
     ),
@@ -15071,10 +15644,9 @@ function renderComputerStep(adding, filled) {
 function renderPairing({code, pairing}) {
   if (!pairing) return renderLoading();
   const isOpen = pairing.code !== null;
-  const left = pairing.expires_in;
-  const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+  const time = formatDuration(pairing.expires_in);
   const why = pairing.ended ? WORDS.codeEnded : WORDS.codeExpired;
-  const renew = () => attempt(() => loadPairing("POST", {}));
+  const renew = () => loadPairing("POST", {});
   return h.div(
     {class: isOpen ? "pairing" : "pairing is-over", key: "pairing"},
     h.p("meta", WORDS.pairingCode),
@@ -15088,24 +15660,21 @@ function renderPairing({code, pairing}) {
   );
 }
 
-/** @param {Adding} adding
- * @param {Filled} filled */
-function renderConnectStep({pairing}, {kind, program, name}) {
+/** @param {Adding} adding */
+function renderConnectStep(adding) {
+  const {pairing} = adding;
   const device = deviceOf(pairing?.device);
-  const hasCalled = device !== undefined && device.state !== "new";
-  const {target = ""} = device || {};
-  const console = program in FTP_PLACES ? "ftp" : "lan";
-  const place = kind === "folder" ? kind : console;
-  const isReady = hasCalled && (isTargetReady(target) || place === "lan");
+  const caller = device?.state === "new" ? undefined : device;
+  const [place] = targetOf(adding).split(":");
+  const isReady = caller && (isTargetReady(caller.target) || place === "lan");
   const {paired, called, ...answers} = WORDS.connects;
-  const why = hasCalled && !isReady ? targetText(device) : "";
   return [
     renderTicks(
-      renderTick(paired, Boolean(pairing?.device)),
-      renderTick(called(device?.name || name.trim() || WORDS.exampleDevice), hasCalled),
-      renderTick(answers[place], isReady, why),
+      renderTick(paired, pairing?.device),
+      renderTick(called(device?.name || adding.name.trim()), caller),
+      renderTick(answers[place], isReady, caller && targetText(caller)),
     ),
-    device && isReady && renderReady(device),
+    caller && isReady && renderReady(caller),
   ];
 }
 
@@ -15119,7 +15688,7 @@ function renderTick(text, isDone, why = "") {
     {class: `tick ${word}`},
     glyph(word),
     h.span("unseen", WORDS.ticks[word]),
-    h.p(null, text, why && h.small(null, why)),
+    h.p(null, text, !isDone && why && h.small(null, why)),
   );
 }
 
@@ -15131,16 +15700,22 @@ function renderFetchStep(fetcher) {
   );
 }
 
+const FETCH_LINES = {
+  sphaira: address => `[Library]\nurl=${address.replace(/\/$/, "")}`,
+  dbi: address => `[Network sources]\nLibrary=ApacheHTTP|${address}`,
+  tinfoil: address => address,
+};
+
 function renderFetchLines(fetcher, token) {
+  const {open, enter, choose} = WORDS.steps[fetcher];
+  const text = FETCH_LINES[fetcher](consoleAddress(token));
   return [
     renderChoices("fetcher", WORDS.questions.fetch, WORDS.fetchers),
     h.ol(
       {class: "numbered", key: fetcher},
-      WORDS.steps[fetcher](consoleAddress(token)).map(words =>
-        typeof words === "string"
-          ? h.li(null, words)
-          : h.li(null, words[0], renderCode("", words[1], WORDS.copyLine(words[0]))),
-      ),
+      h.li(null, open),
+      h.li(null, enter, renderCode("", text, WORDS.copyLine(enter))),
+      h.li(null, choose),
     ),
     h.p("meta", WORDS.consoleLead),
   ];
@@ -15153,9 +15728,10 @@ function renderKeys() {
     WORDS.keys,
     h.p("lead", WORDS.keysLead),
     state.settings.newKey ? renderNewKey(state.settings.newKey) : renderCreateKey(),
-    table(
+    list(
       "keys",
       state.keys?.filter(key => !key.is_device),
+      renderKeyRow,
       WORDS.noKeys,
     ),
   );
@@ -15206,6 +15782,7 @@ async function copy(text) {
 }
 
 function copyBySelection(text) {
+  const focused = /** @type {HTMLElement} */ (document.activeElement);
   const box = document.createElement("textarea");
   box.value = text;
   const dialogs = [...document.querySelectorAll("dialog")];
@@ -15213,19 +15790,19 @@ function copyBySelection(text) {
   box.select();
   document.execCommand("copy");
   box.remove();
+  focused.focus();
 }
 
-/** @param {Key} key
- * @returns {Row} */
-function keyRow({id, label, created_at: created, last_used_at: used, requests}) {
+/** @param {Key} key */
+function renderKeyRow({id, label, created_at: created, last_used_at: used, requests}) {
   const facts = [
     WORDS.created(formatAge(created)),
     used ? WORDS.lastUsed(formatAge(used)) : WORDS.neverUsed,
-    WORDS.requests(formatNumber(requests)),
+    WORDS.requests(requests),
   ];
   const question = WORDS.revokeQuestion(label);
   const actions = [endButton(WORDS.revoke, `keys/${id}`, label, question)];
-  return {id, title: label, facts, actions};
+  return renderRow({id, title: label, facts, actions});
 }
 
 // Settings: the account, its password and browsers, and the console address
@@ -15238,6 +15815,47 @@ function renderAccountPanel() {
       h.p("signed", WORDS.signedInAs(state.account.name)),
       button(WORDS.signOut, signOut),
     ),
+    renderLanguages(),
+  );
+}
+
+/** The page's address for another device, or one of several to choose from. */
+function renderOnPhone() {
+  const addresses = state.addresses || [];
+  if (!addresses.length) return false;
+  const choices = addresses.map(({address}) => [address, address]);
+  const chosen = ({address}) => address === state.settings.pageAddress;
+  const {address, qr} = addresses.find(chosen) || addresses[0];
+  const choose = pageAddress => change("settings", {pageAddress});
+  return panel(
+    WORDS.onPhone,
+    qr && h.p("lead", WORDS.onPhoneLead),
+    choices.length > 1 &&
+      renderSelect(WORDS.address, false, choices.map(renderOption), choose, {
+        class: "choose",
+        value: address,
+      }),
+    renderCode("", address, WORDS.copyAddress),
+    renderQr(address, qr),
+  );
+}
+
+/** Dark on light in any mode, since some cameras read no other.
+ * @param {string} text that the code has
+ * @param {QrCode} qr */
+function renderQr(text, qr) {
+  return (
+    qr &&
+    h.svg(
+      {
+        viewBox: `0 0 ${qr.size} ${qr.size}`,
+        class: "qr",
+        role: "img",
+        "aria-label": WORDS.qrOf(text),
+        key: "qr",
+      },
+      h.path({d: qr.path}),
+    )
   );
 }
 
@@ -15269,7 +15887,7 @@ async function changePassword(fields) {
 function renderSessions() {
   return panel(
     WORDS.sessions,
-    table("sessions", state.sessions),
+    list("sessions", state.sessions, renderSessionRow),
     form(
       "everywhere",
       signOutEverywhere,
@@ -15285,23 +15903,21 @@ function renderSessions() {
 /** @param {Fields} fields */
 async function signOutEverywhere(fields) {
   const act = async () => {
-    await call("POST", "web/sessions/end", fields);
-    leave();
+    await endSession("web/sessions/end", fields);
     toast(WORDS.signedOutEverywhere);
   };
   const text = WORDS.everywhereQuestion;
   await ask({text, yes: WORDS.signOutEverywhere, act, isDanger: true});
 }
 
-/** @param {Session} session
- * @returns {Row} */
-function sessionRow({id, browser, last_used_at, current}) {
+/** @param {Session} session */
+function renderSessionRow({id, browser, last_used_at, current}) {
   const title = browserName(browser);
-  const used = WORDS.lastUsed(formatAge(last_used_at));
+  const used = formatAge(last_used_at);
   const question = WORDS.endQuestion(title, used);
-  const facts = [current && WORDS.thisBrowser, used];
+  const facts = [current && WORDS.thisBrowser, WORDS.lastUsed(used)];
   const actions = [endButton(WORDS.end, `sessions/${id}`, title, question)];
-  return {id, title, facts, actions: current ? [] : actions};
+  return renderRow({id, title, facts, actions: current ? [] : actions});
 }
 
 const BROWSERS = {
@@ -15329,8 +15945,8 @@ function renderConsole() {
 }
 
 function renderConsoleLead() {
-  const more = state.account.admin && ` ${WORDS.consoleOfChild}`;
-  return h.p("lead", WORDS.consoleLead, more);
+  const more = state.account.admin && WORDS.consoleOfChild;
+  return h.p("lead", joinSentences(WORDS.consoleLead, more));
 }
 
 /** @param {ConsoleAddress} address */
@@ -15343,7 +15959,7 @@ function renderConsoleAddress({token}) {
     h.div(
       "row-actions",
       askingButton(WORDS.replace, WORDS.consoleAddress, WORDS.replaceQuestion, () =>
-        changeList("POST", "dir"),
+        changeRow("POST", "dir"),
       ),
       endButton(WORDS.revoke, "dir", WORDS.consoleAddress, WORDS.revokeAddress),
     ),
@@ -15368,10 +15984,10 @@ function renderMenus({href, protocol, hostname, port, pathname}) {
     h.summary(null, WORDS.menus),
     h.p("lead", WORDS.menusLead),
     renderCode(WORDS.menuFile, file, WORDS.copyMenuFile),
-    WORDS.menuFields.map((name, n) =>
+    Object.values(WORDS.menuFields).map((name, n) =>
       renderCode(name, values[n], WORDS.copyValue(name)),
     ),
-    left.length > 0 && h.p("meta", WORDS.unlisted(formatNumber(left.length))),
+    left.length > 0 && h.p("meta", WORDS.unlisted(left.length)),
   );
 }
 
@@ -15380,18 +15996,19 @@ function consoleAddress(token) {
 }
 
 function renderCreateAddress(props) {
-  return button(WORDS.createAddress, () => changeList("POST", "dir"), props);
+  return button(WORDS.createAddress, () => changeRow("POST", "dir"), props);
 }
 
 // Settings: folders and links
 
 function renderFolders() {
-  const {folders, scanning, problem, ...why} = state.scan;
+  const {folders, disks, scanning, problem, ...why} = state.scan;
   const text = sentence({...why, message: problem});
   return panel(
     WORDS.folders,
     list("scan", folders, renderFolder),
-    problem && h.p({class: "problem", role: "alert"}, WORDS.problems.scan_failed(text)),
+    h.ul(null, disks.map(renderDiskAway)),
+    problem && h.p({class: "problem", role: "alert"}, WORDS.scanFailed(text)),
     h.div(
       "scan-line",
       h.p(
@@ -15408,10 +16025,10 @@ function renderFolders() {
 
 /** @param {ScanState} scan */
 function scanText({scanning, files, read, finished, next}) {
-  if (scanning) return WORDS.scanProgress(formatNumber(files), formatNumber(read));
+  if (scanning) return WORDS.scanProgress(files, read);
   if (!finished) return WORDS.neverScanned;
   const then = next ? WORDS.nextScan(formatTime(next)) : WORDS.watched;
-  return `${WORDS.lastScan(formatAge(finished))} ${then}`;
+  return joinSentences(WORDS.lastScan(formatAge(finished)), then);
 }
 
 /** @param {Folder} folder */
@@ -15422,17 +16039,26 @@ function renderFolder({path, state: place, files, problem, ...why}) {
     id: path,
     title: path,
     mark: [`mark ${place}`, WORDS.folderStates[place]],
-    facts: [isOffline ? WORDS.filesKept : WORDS.files(formatNumber(files)), text],
+    facts: [isOffline ? WORDS.filesKept : WORDS.files(files), text],
+  });
+}
+
+/** A disk below a library folder that is away, as a folder that is.
+ * @param {DiskAway} disk */
+function renderDiskAway({path, since, entries}) {
+  return renderRow({
+    id: path,
+    title: path,
+    mark: ["mark offline", WORDS.folderStates.offline],
+    facts: [WORDS.offlineSince(entries, formatTime(since))],
   });
 }
 
 async function startScan() {
   if (state.scan.scanning) return;
-  await attempt(async () => {
-    await call("POST", "web/scan");
-    update({scan: {...state.scan, scanning: true, files: 0, read: 0}});
-    await poll("scan");
-  });
+  await call("POST", "web/scan");
+  update({scan: {...state.scan, scanning: true, files: 0, read: 0}});
+  await poll("scan");
 }
 
 function renderAddLink() {
@@ -15467,12 +16093,21 @@ function renderHealth() {
   return panel(WORDS.health, renderLoaded("status", state.status, renderFaults));
 }
 
-/** @param {Health} health */
+/** What is wrong, but for folders: their tab tells that.
+ * @param {Health} health */
 function renderFaults({faults}) {
   if (!faults.length) return h.p("meta", WORDS.healthy);
-  return faults.map(fault =>
-    h.p({class: "problem", role: "alert", key: fault.message}, sentence(fault)),
-  );
+  const others = faults.filter(({about}) => about !== "folders");
+  return [
+    others.map(fault =>
+      h.p({class: "problem", role: "alert", key: fault.message}, sentence(fault)),
+    ),
+    others.length < faults.length &&
+      h.p(
+        {class: "problem", role: "alert", key: "folders"},
+        h.a({href: "#settings/library", class: "button"}, WORDS.foldersOffline),
+      ),
+  ];
 }
 
 function renderDisks() {
@@ -15504,9 +16139,10 @@ function renderLastBackup({kept, made_at: time, size}) {
 function renderAbout() {
   return panel(
     WORDS.server,
-    renderLoaded("status", state.status, ({version}) =>
-      h.p("meta", WORDS.serverVersion(version)),
-    ),
+    renderLoaded("status", state.status, ({version, released, releases}) => [
+      h.p("meta", WORDS.serverVersion(version, daysSince(released))),
+      releases && h.p(null, h.a({href: releases}, WORDS.releases)),
+    ]),
     renderCode(WORDS.serverAddress, serverAddress(), WORDS.copyAddress),
   );
 }
@@ -15514,7 +16150,9 @@ function renderAbout() {
 /** The uploads that are not whole: for an admin, those of all. */
 function renderUnfinished() {
   const rows = leftUploads();
-  return rows.length > 0 && panel(WORDS.unfinished, table("uploads", rows));
+  return (
+    rows.length > 0 && panel(WORDS.unfinished, list("uploads", rows, renderUploadRow))
+  );
 }
 
 // Settings: tidying up, for admins
@@ -15535,7 +16173,7 @@ function renderTidyFiles({files, bytes}) {
   return [
     h.div(
       "scan-line",
-      h.p("tidy-sum", WORDS.tidySum(formatNumber(files.length), formatBytes(bytes))),
+      h.p("tidy-sum", WORDS.tidySum(files.length, formatBytes(bytes))),
       button(WORDS.copyList, () => copy(tidyText(files))),
     ),
     reasons.map(reason =>
@@ -15550,8 +16188,10 @@ function renderTidyFiles({files, bytes}) {
 /** @param {TidyFile[]} files */
 function renderTidyGroup(reason, files) {
   if (!files.length) return false;
-  const sum = WORDS.tidySum(formatNumber(files.length), formatBytes(totalSize(files)));
+  const sum = WORDS.tidySum(files.length, formatBytes(totalSize(files)));
   const hidden = files.length - MAX_TIDY_ROWS;
+  const columns = [WORDS.name, WORDS.fields.size, WORDS.inFolder];
+  if (reason === "equal") columns.push(WORDS.equalTo);
   return h.details(
     {class: "tidy", key: reason},
     h.summary(
@@ -15559,16 +16199,33 @@ function renderTidyGroup(reason, files) {
       h.span("row-title", WORDS.tidyReasons[reason]),
       h.span("meta", sum),
     ),
-    h.ul(null, files.slice(0, MAX_TIDY_ROWS).map(renderTidyFile)),
-    hidden > 0 && h.p("meta", WORDS.more(formatNumber(hidden))),
+    h.table(
+      null,
+      h.thead(
+        null,
+        h.tr(
+          null,
+          columns.map(column => h.th({scope: "col"}, column)),
+        ),
+      ),
+      h.tbody(null, files.slice(0, MAX_TIDY_ROWS).map(renderTidyFile)),
+    ),
+    hidden > 0 && h.p("meta", WORDS.more(hidden)),
   );
 }
 
 /** @param {TidyFile} file */
 function renderTidyFile(file) {
+  const {id, name, size, path} = file;
+  const [, folder, fileName] = path.match(/^(.*)[\\/](.*)$/) || [];
   const equal = equalName(file);
-  const facts = [formatBytes(file.size), file.path, equal && WORDS.equalTo(equal)];
-  return renderRow({id: file.id, title: withoutEnding(file.name), facts});
+  return h.tr(
+    {key: id},
+    h.td(null, h.p("row-title", withoutEnding(entryName(name))), h.p("meta", fileName)),
+    h.td(null, formatBytes(size)),
+    h.td(null, folder),
+    equal && h.td({"data-label": WORDS.equalTo}, equal),
+  );
 }
 
 /** The name of the entry that a file is equal to, which tells their folders apart.
@@ -15589,26 +16246,31 @@ function tidyText(files) {
 // Settings: accounts, for admins
 
 function renderAccounts() {
-  return panel(WORDS.accounts, table("accounts", state.accounts));
+  return panel(WORDS.accounts, list("accounts", state.accounts, renderAccountRow));
 }
 
 function renderAddAccount() {
+  const {by_hand: isByHand, admin: isAdmin} = fieldsOf(state.drafts.get("account"));
+  const username = {...ACCOUNT_NAME, autocomplete: "off"};
   return panel(
     WORDS.addAccount,
+    h.p("lead", WORDS.inviteLead),
     form(
       "account",
       addAccount,
-      h.div(
-        "pair",
-        field(WORDS.name, "username", {...ACCOUNT_NAME, autocomplete: "off"}),
-        field(WORDS.password, "password", NEW_PASSWORD),
-      ),
       h.label("check", h.input({type: "checkbox", name: "admin"}), WORDS.isAdmin),
-      state.drafts.account?.admin
-        ? renderOwnPassword()
-        : selectField(WORDS.sees, "age", accountAges(), ""),
-      h.button(null, WORDS.add),
+      h.label("check", h.input({type: "checkbox", name: "by_hand"}), WORDS.byHand),
+      isByHand &&
+        h.div(
+          "pair",
+          field(WORDS.name, "username", username),
+          field(WORDS.password, "password", NEW_PASSWORD),
+        ),
+      isAdmin ? renderOwnPassword() : selectField(WORDS.sees, "age", accountAges()),
+      h.button(null, isByHand ? WORDS.add : WORDS.makeLink),
     ),
+    renderNewLink(),
+    list("invitations", state.invitations, renderInvitationRow),
   );
 }
 
@@ -15619,13 +16281,13 @@ function accountAges() {
 }
 
 async function addAccount(fields) {
+  if (!fields.by_hand) return invite(fields);
   await changeRow("POST", "accounts", {...fields, age: Number(fields.age) || null});
   toast(WORDS.accountAdded(fields.username));
 }
 
-/** @param {ListedAccount} account
- * @returns {Row} */
-function accountRow(account) {
+/** @param {ListedAccount} account */
+function renderAccountRow(account) {
   const {id, name, admin} = account;
   const isOwn = name === state.account.name;
   const role = admin ? WORDS.admin : WORDS.member;
@@ -15634,16 +16296,17 @@ function accountRow(account) {
   const formName = `password-${id}`;
   const path = `accounts/${id}`;
   const act = fields => changeRow("POST", path, {admin: !admin, ...fields});
-  const see = age => changeList("POST", path, {age: Number(age) || null});
+  const see = age => changeRow("POST", path, {age: Number(age) || null});
   const token = state.settings.addresses[id];
   const text = (admin ? WORDS.memberQuestion : WORDS.adminQuestion)(name);
   const actions = [
     rowButton(change, name, () => ask({text, yes: change, act, isSecured: true})),
-    rowButton(WORDS.setPassword, name, () => openRowForm(formName)),
+    rowButton(WORDS.setPassword, name, () => openForm(formName)),
+    rowButton(WORDS.passwordLink, name, () => askForPasswordLink(account)),
     ...(account.age ? [renderMakeAddress(account)] : []),
     endButton(WORDS.remove, path, name, WORDS.removeQuestion(name), admin),
   ];
-  return {
+  return renderRow({
     id,
     title: name,
     facts: [role, isOwn && WORDS.you, WORDS.created(formatAge(account.created_at))],
@@ -15659,17 +16322,58 @@ function accountRow(account) {
         field(WORDS.newPasswordOf(name), "password", password),
         renderOwnPassword(),
       ),
+      renderNewLink(id),
     ],
-  };
+  });
+}
+
+/** @param {ListedAccount} account */
+function askForPasswordLink({id, name}) {
+  const text = WORDS.passwordLinkQuestion(name);
+  const act = fields => invite({...fields, account: id});
+  ask({text, yes: WORDS.makeLink, act, isSecured: true});
+}
+
+/** @param {Fields} fields with the id of an `account` for a new password of it */
+async function invite(fields) {
+  const body = {...fields, age: Number(fields.age) || null};
+  const made = await changeRow("POST", "invitations", body);
+  change("settings", {newLink: {...made, account: fields.account}});
+}
+
+/** The link that was made just now, while it is open.
+ * @param {number} [account] whose password it is for */
+function renderNewLink(account) {
+  const {newLink} = state.settings;
+  const isOpen = state.invitations?.some(({id}) => id === newLink?.id);
+  if (!newLink || newLink.account !== account || !isOpen) return false;
+  return h.div(
+    {class: "new-key", role: "status", key: "new-link"},
+    h.h3(null, WORDS.newLink),
+    h.p(null, WORDS.newLinkLead),
+    renderCode("", newLink.link, WORDS.copyLink),
+    renderQr(newLink.link, newLink.qr),
+    button(WORDS.done, () => change("settings", {newLink: null})),
+  );
+}
+
+/** @param {Invitation} invitation */
+function renderInvitationRow({id, maker, name, admin, age, created_at: created}) {
+  let title = admin ? WORDS.invitedAdmin : WORDS.invited;
+  if (age) title = WORDS.invitedFor(age);
+  if (name) title = WORDS.newPasswordOf(name);
+  const path = `invitations/${id}`;
+  const facts = [WORDS.madeBy(maker), WORDS.created(formatAge(created))];
+  const actions = [endButton(WORDS.remove, path, title, WORDS.removeInvitation)];
+  return renderRow({id, title, facts, actions});
 }
 
 /** @param {ListedAccount} child */
 function renderMakeAddress({id, name}) {
-  const act = () =>
-    attempt(async () => {
-      const {token} = await call("POST", `web/accounts/${id}/dir`);
-      change("settings", {addresses: {...state.settings.addresses, [id]: token}});
-    });
+  const act = async () => {
+    const {token} = await call("POST", `web/accounts/${id}/dir`);
+    change("settings", {addresses: {...state.settings.addresses, [id]: token}});
+  };
   const text = WORDS.createAddressQuestion(name);
   const open = () => ask({text, yes: WORDS.createAddress, act});
   return rowButton(WORDS.consoleAddress, name, open);
@@ -15708,11 +16412,11 @@ function addFiles(files) {
   if (!inbox) return;
   const wanted = files.filter(isWanted);
   const others = files.filter(file => !isWanted(file) && !isHidden(file));
-  const types = inbox.types.join(", ");
+  const types = joinFacts(inbox.types, WORDS.between.items);
   const cover = formatBytes(inbox.max_cover_bytes);
   const names = others.slice(0, 3).map(({name}) => name);
-  const count = formatNumber(others.length);
-  if (others.length) toast(WORDS.leftOut(joinFacts(names), count, types, cover), true);
+  const count = others.length;
+  if (others.length) toast(WORDS.leftOut(count, joinFacts(names), types, cover), true);
   update({uploads: [...state.uploads, ...wanted.map(makeUpload)]});
   runUploads();
 }
@@ -15761,6 +16465,7 @@ async function runUploads() {
 /** @param {Upload} upload */
 async function sendPiece(upload) {
   const {file, offset, length} = upload;
+  const {account} = state;
   const call = (upload.call = new AbortController());
   const limit = setTimeout(() => call.abort(), MAX_PIECE_MS);
   const began = performance.now();
@@ -15770,6 +16475,7 @@ async function sendPiece(upload) {
     const data = await response.json().catch(() => ({message: WORDS.unreachable}));
     if (!state.uploads.includes(upload)) return;
     if (response.ok) acceptPiece(upload, data, performance.now() - began);
+    else if (account !== state.account) changeUpload(upload, {status: "waiting"});
     else await refusePiece(upload, response.status, data);
   } catch (error) {
     const isGone = error instanceof DOMException && error.name !== "AbortError";
@@ -15827,9 +16533,8 @@ async function refusePiece(upload, status, data) {
   else if (status === 404 && upload.id) changeUpload(upload, {id: "", offset: 0});
   else if (status === 413 && isLong)
     changeUpload(upload, {length: shorter, limit: shorter});
-  else if (status < 500 && status !== 408)
+  else if (status === 507 || (status < 500 && status !== 408))
     changeUpload(upload, {status: "failed", note});
-  else if (status === 507) changeUpload(upload, {status: "failed", note});
   else await waitToRetry(upload, note);
 }
 
@@ -15860,12 +16565,18 @@ function cancelUpload(upload) {
   update({uploads: state.uploads.filter(each => each !== upload)});
   changeUpload(upload, {status: "paused"});
   running.abort();
-  if (id && status !== "done") changeList("DELETE", `uploads/${id}`);
+  return id && status !== "done" && changeRow("DELETE", `uploads/${id}`);
 }
 
 /** @param {Upload} upload */
 function isUnfinished({status}) {
   return status === "waiting" || status === "running" || status === "paused";
+}
+
+/** Forget the files that were added, once somebody has read so and all are. */
+function forgetUploads() {
+  if (!state.uploads.some(isUnfinished))
+    update({uploads: state.uploads.filter(({status}) => status === "failed")});
 }
 
 function chooseFiles() {
@@ -15921,15 +16632,14 @@ function renderDropping() {
   return state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere);
 }
 
-/** @param {Unfinished} upload
- * @returns {Row} */
-function unfinishedRow({id, name, size, offset, account, is_own: isOwn}) {
+/** @param {Unfinished} upload */
+function renderUploadRow({id, name, size, offset, account, is_own: isOwn}) {
   const figures = WORDS.bytesOf(formatBytes(offset), formatBytes(size));
   const reserved = WORDS.reserved(formatBytes(size - offset));
   const facts = isOwn ? [WORDS.chooseAgain(figures)] : [account, figures, reserved];
   const question = WORDS.discardQuestion(name);
   const actions = [endButton(WORDS.discard, `uploads/${id}`, name, question)];
-  return {id, title: name, facts, actions};
+  return renderRow({id, title: name, facts, actions});
 }
 
 /** What is not whole, and not sent by this page now: an admin has that of all. */
@@ -15945,7 +16655,7 @@ function renderUploads() {
   if (!(uploads.length || left.length) || !state.account.inbox) return false;
   const ended = uploads.filter(each => !isUnfinished(each));
   const shown = [...uploads.filter(isUnfinished), ...ended].slice(0, MAX_UPLOAD_ROWS);
-  const done = formatNumber(uploads.filter(({status}) => status === "done").length);
+  const done = uploads.filter(({status}) => status === "done").length;
   const clear = () => update({uploads: uploads.filter(isUnfinished)});
   return h.section(
     {class: "uploads card", key: "uploads", "aria-label": WORDS.addGames},
@@ -15953,13 +16663,11 @@ function renderUploads() {
       "uploads-head",
       h.h2(
         null,
-        uploads.length
-          ? WORDS.uploads(done, formatNumber(uploads.length))
-          : WORDS.unfinished,
+        uploads.length ? WORDS.uploads(done, uploads.length) : WORDS.unfinished,
       ),
       ended.length > 0 && button(WORDS.clear, clear, {class: "plain"}),
     ),
-    h.ul(null, shown.map(renderUpload), left.map(unfinishedRow).map(renderRow)),
+    h.ul(null, shown.map(renderUpload), left.map(renderUploadRow)),
     uploads.length > 0 && h.p("meta", WORDS.addLead),
   );
 }
@@ -15973,7 +16681,7 @@ function renderUpload(upload) {
   const facts = status === "done" ? [note] : [note, ...progressFacts(item)];
   const isStopped = status === "paused" || status === "failed";
   const toggle = isStopped ? resumeUpload : pauseUpload;
-  const icon = isStopped ? "retry" : "pause";
+  const icon = {paused: "play", failed: "retry"}[status] || "pause";
   const label = isStopped ? WORDS.resumeName(name) : WORDS.pauseName(name);
   const remove = status === "done" ? WORDS.dismissName(name) : WORDS.cancelName(name);
   return h.li(
@@ -15991,8 +16699,6 @@ function renderUpload(upload) {
 
 // Go
 
-document.documentElement.lang = WORDS.language;
-document.documentElement.dir = WORDS.direction;
 history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
 addEventListener("popstate", closeLeftDialogs);
@@ -16013,7 +16719,9 @@ addEventListener("drop", dropFiles);
 addEventListener("beforeunload", event => {
   if (state.uploads.some(isUnfinished)) event.preventDefault();
 });
-["adding", "question"].forEach(stepOutOf); // which a reload has closed
+// A reload has closed these.
+if (["filters", "adding", "question"].includes(history.state?.dialog)) history.back();
+readLocation();
 start();
 """
 
@@ -16089,15 +16797,18 @@ MANIFEST = r"""{
 }
 """
 
-COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$", re.MULTILINE)
+COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$| // .*$", re.MULTILINE)
 # Browsers get the script without its comments and indentation, and with the line
-# numbers of JS. No text in it spans lines.
+# numbers of JS. No text in it spans lines or has two slashes between spaces.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
 SCRIPT = re.sub("(?m)^ +", "", SCRIPT)
-SCRIPT = SCRIPT.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(SENTENCES)}")
+ENGLISH = json.dumps({"words": WORDS, "sentences": {}}, separators=(",", ":"))
+SPACES = r"/\*.*?\*/|(?<=[{};,:>])\s+|;?\s+(?=[{};,>])"
+STYLE = re.sub(SPACES, "", CSS, flags=re.DOTALL)
+SCRIPT = SCRIPT.replace('JSON.parse("{}")', ENGLISH)
 ASSETS = {
     "": ("text/html; charset=utf-8", HTML.encode()),
-    "style.css": ("text/css; charset=utf-8", CSS.encode()),
+    "style.css": ("text/css; charset=utf-8", STYLE.encode()),
     "script.js": ("text/javascript; charset=utf-8", SCRIPT.encode()),
     "icon.svg": ("image/svg+xml", ICON.encode()),
     **{
@@ -16108,6 +16819,125 @@ ASSETS = {
 }
 for name, asset in ASSETS.items():
     asset_route(name, *asset)
+
+
+# Page: languages ---
+
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-[A-Z]{2}|-[0-9]{3})?")
+ALL_PLURALS = "zero one two few many other"
+PLURALS = {  # by languages; others have one and other
+    "id ja ko ms th vi zh": "other",
+    "bs cs hr lt ro sk sr": "one few other",
+    "be pl ru uk": "one few many other",
+    "he": "one two other",
+    "lv": "zero one other",
+    "sl": "one two few other",
+    "ar": ALL_PLURALS,
+}
+
+
+def plurals_of(language: str) -> list[str]:
+    code = language.partition("-")[0]
+    found = [forms for codes, forms in PLURALS.items() if code in codes.split()]
+    return (found or ["one other"])[0].split()
+
+
+class Translation(NamedTuple):
+    """The texts of the page in another language, as a file has them."""
+
+    about: Row
+    texts: dict[str, dict[str, str]]  # see texts_of
+    body: Body
+
+
+def texts_of(table: Any, key: str = "") -> dict[str, dict[str, str]]:
+    """Return the texts in a table by their plural forms, and by keys such as
+    "words.sorts.name"."""
+    if not isinstance(table, dict) or {"other"} <= {*table} <= {*ALL_PLURALS.split()}:
+        return {key: forms(table)}
+    texts: dict[str, dict[str, str]] = {}
+    for name, part in table.items():
+        texts |= texts_of(part, f"{key}.{name}".strip("."))
+    return texts
+
+
+ENGLISH_TEXTS = texts_of({"words": WORDS, "sentences": SENTENCES})
+
+
+def translation_files(data_dir: str) -> Iterator[Any]:
+    """Yield the paths of translations, and those of the owner last."""
+    program: Any = pathlib.Path(__file__).resolve().parent
+    if not program.is_dir():  # in a .pyz
+        program = zipfile.Path(program)
+    installed = pathlib.Path(sysconfig.get_path("data"), "share", "catalogd")  # by pip
+    for place in (installed, program / "packaging", program, pathlib.Path(data_dir)):
+        folder = place / "languages"
+        with logged_problems("Translations are left out"):
+            paths = folder.iterdir() if folder.is_dir() else ()
+            yield from (path for path in paths if path.suffix == ".json")
+
+
+def read_translation(path: Any) -> Translation:
+    """:raises Problem: the file is no translation."""
+    try:
+        if not LANGUAGE.fullmatch(path.stem):
+            raise Problem("Name it by the code of its language: de.json, pt-BR.json.")
+        file = {**json.loads(path.read_bytes())}  # of Windows' shells in UTF-16
+        content = json.dumps(file, ensure_ascii=False).encode()
+        about = check_all(ABOUT, {**file.pop("about", {})})
+        texts = texts_of(file)
+        for key, text in texts.items():
+            for words in text.values():
+                check_text(key, ABOUT["language"], words)
+    except (OSError, Problem, RecursionError, TypeError, ValueError) as error:
+        raise Problem(f"{path}: {error}") from error
+    return Translation(about, texts, Body(content, content_digest(content), level=9))
+
+
+def read_translations(data_dir: str) -> tuple[dict[str, Translation], dict[str, str]]:
+    """Return the translations by the codes of their languages, and why the files at
+    other paths are left out."""
+    found, left_out = {}, {}
+    for path in translation_files(data_dir):
+        try:
+            found[path.stem] = read_translation(path)
+        except Problem as problem:
+            left_out[str(path)] = say("translation_left_out", problem)
+    return {code: found[code] for code in sorted(found)}, left_out
+
+
+def translation_faults(language: str, found: Translation) -> Iterator[str]:
+    """Yield what is wrong with a translation, and what to do about it."""
+    for key in sorted(found.texts.keys() - ENGLISH_TEXTS.keys()):
+        yield f"{key}: unknown. Remove it."
+    needed = plurals_of(language)
+    for key, english in ENGLISH_TEXTS.items():
+        text = found.texts.get(key)
+        if not text:
+            yield f'{key}: missing. Translate "{english["other"]}".'
+            continue
+        has_words = any(map(str.isalpha, PLACEHOLDER.sub("", english["other"])))
+        if text == english and has_words and key not in found.about.get("same", ()):
+            yield f'{key}: as in English. Translate it, or add it to "same".'
+        for fault in text_faults(english, text, needed):
+            yield f"{key}: {fault}"
+
+
+def text_faults(
+    english: Mapping[str, str], text: Mapping[str, str], needed: Sequence[str]
+) -> Iterator[str]:
+    for form in needed if "one" in english else ():
+        if form not in text:
+            yield f'the plural form "{form}" is missing. Add it.'
+    for form, words in text.items():
+        names, known, used = (
+            {*PLACEHOLDER.findall(each)}
+            for each in (english["other"], english.get(form, english["other"]), words)
+        )
+        for name in used - names:
+            yield f"{{{name}}} is unknown. Remove it."
+        for name in known - used - ({"count"} if form in ("zero", "two") else set()):
+            yield f"{{{name}}} is missing. Add it."
 
 
 # Commands ---------------------------------------------------------------------
@@ -16199,7 +17029,8 @@ def store_command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
     def add(work: Callable[[argparse.Namespace, Store], None]) -> Any:
         @functools.wraps(work)
         def run(args: argparse.Namespace) -> None:
-            with open_store(args) as store:
+            settings = read_settings(args)  # perhaps only root can read the file
+            with open_store(args, settings) as store:
                 work(args, store)
 
         return command(path, *arguments)(run)
@@ -16276,11 +17107,8 @@ def read_settings(args: argparse.Namespace) -> Settings:
 
 
 @contextlib.contextmanager
-def open_store(
-    args: argparse.Namespace, settings: Settings | None = None
-) -> Iterator[Store]:
+def open_store(args: argparse.Namespace, settings: Settings) -> Iterator[Store]:
     """Open the database, as the user who owns the data folder, while the block runs."""
-    settings = settings or read_settings(args)  # perhaps only root can read the file
     path = find_database(args)
     try:
         if args.run is serve:
@@ -16289,7 +17117,7 @@ def open_store(
         with contextlib.closing(store):
             yield store
     except Damaged as problem:
-        advice = "There is no backup of it: move it away, and start again."
+        advice = f"There is no backup of it: move {path}* away, and start again."
         if last := Backups(path, Clock(), settings).last():
             advice = f"Stop the service and run '{PROGRAM} restore {last.path}'."
         raise Problem(f"{problem} {advice}") from problem
@@ -16307,8 +17135,7 @@ def find_database(args: argparse.Namespace) -> str:
         if is_doubted and (os.listdir(args.data_dir) or is_backup):
             os.stat(path)
     except OSError as error:
-        message = f"{error.filename}: cannot be used: {reason(error)}"
-        raise Problem(message) from error
+        raise Problem(f"{error.filename}: cannot be used: {reason(error)}") from error
     return path
 
 
@@ -16374,7 +17201,7 @@ def serve(args: argparse.Namespace) -> None:
     """Scan the library folders and serve them."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     if args.open and not args.folders and (other := running_service(args.data_dir)):
-        webbrowser.open(http_address(other.host, other.port))  # a second double click
+        webbrowser.open(other.address)  # a second double click
         return
     settings, digest = read_settings(args), ini_digest(args)
     if not settings.folders:
@@ -16407,9 +17234,9 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
     :raises Problem: the file cannot be written."""
     path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
     part = path.with_suffix(".part")
-    host, port = own_address(web.settings.host, int(server.effective_port))
-    ports = [str(one) for one in sorted({port, server.shown_port})]
-    service = Service(host, port, ports, web.token, settings)
+    address = own_address(web.settings.host, server.effective_port)
+    numbers = sorted({int(server.effective_port), server.shown_port})
+    service = Service(address, [*map(str, numbers)], web.token, settings)
     content = json.dumps(service._asdict()).encode()
     try:
         part.unlink(missing_ok=True)  # of a service that was killed
@@ -16445,6 +17272,9 @@ def open_socket(host: str, port: int) -> socket.socket:
             host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return socket.create_server(address[:2], family=family)
+    except UnicodeError as error:  # DNS has no such name
+        message = f"Cannot listen on {host}: it is not the name of a host."
+        raise Problem(f"{message} Check --host, or host in the INI.") from error
     except OSError as error:
         why = str(error.strerror).partition(" (while")[0]  # names the address again
         code = getattr(error, "winerror", None) or error.errno or 0
@@ -16474,10 +17304,8 @@ def connection_limit(wanted: int) -> int:
 
 
 def no_folder(config: str) -> BadSetting:
-    return BadSetting(
-        f"No library folder is set. Run '{PROGRAM} serve /path/to/games', or list"
-        f" folders in {config}."
-    )
+    hint = f"Run '{PROGRAM} serve /path/to/games', or list folders in {config}."
+    return BadSetting(f"No library folder is set. {hint}")
 
 
 def folder_beside_program(config: str) -> str:
@@ -16532,7 +17360,7 @@ def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     """Find mistyped folders. One that was served before is on a disk that is not
     connected now. :raises Problem: a folder does not exist, and never had an entry."""
     for path in library_folders(folders):
-        if not os.path.isdir(path) and not store.entries.folders.is_known(path):
+        if not os.path.isdir(path) and path not in store.entries.folders.file_counts():
             what = "is not a folder" if os.path.exists(path) else "no such folder"
             raise BadSetting(f"{path}: {what}.")
 
@@ -16597,13 +17425,13 @@ class LogThread(logging.Handler):
             self._dropped += 1
 
     def _write(self) -> None:
-        with self._stream, contextlib.suppress(OSError):  # the reader has gone
+        with contextlib.suppress(OSError), self._stream:
             while (line := self._lines.get()) is not None:
-                print(line, file=self._stream)
                 if self._dropped:
-                    print(f"{self._dropped} log lines were dropped.", file=self._stream)
+                    line += f"\n{self._dropped} log lines were dropped."
                     self._dropped = 0
-                self._stream.flush()
+                with contextlib.suppress(OSError):  # the disk is full, the reader gone
+                    print(line, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Wait a moment for the lines to be written."""
@@ -16635,14 +17463,14 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     :param open: show the page in a browser."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: server.stop())
-    upkeep = Upkeep(scanner, web.backups)
-    threads = [Repeated("upkeep", upkeep, UPKEEP_CHECK_SECONDS)]
+    threads = [Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS)]
     threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
     threads += [Repeated("guesses", web.guesses.write, Guesses.min_seconds)]
     update, written = web.consoles.update, web.store.database.written
     threads += [Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written)]
     own = own_address(web.settings.host, server.effective_port)
-    web.consoles.address = http_address(*own).rstrip("/")
+    web.consoles.address = own.rstrip("/")
+    web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
@@ -16653,9 +17481,11 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         page = welcome(server, scanner, web)
         if open:
             webbrowser.open(page)
-        with heartbeat(server, web):
-            has_ended = server.run()
+        if os.environ.get("NOTIFY_SOCKET"):
+            threads.append(start_heartbeat(web, own))
+        has_ended = server.run()
     finally:
+        notify("STOPPING=1")
         has_sent = web.consoles.end()
         has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
         has_copied, *_ = [thread.stop(MAX_SCAN_STOP_SECONDS) for thread in threads]
@@ -16663,16 +17493,11 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     return has_ended and has_sent and has_scanned and has_copied
 
 
-@contextlib.contextmanager
-def heartbeat(server: Server, web: Web) -> Iterator[None]:
-    """While the block runs, call the service and tell systemd when it answers. Both
-    are done by one thread, so systemd's watchdog restarts a service that hangs."""
-    if not os.environ.get("NOTIFY_SOCKET"):
-        yield
-        return
+def start_heartbeat(web: Web, address: str) -> "Repeated":
+    """Start a thread that calls the service and tells systemd when it answers: so
+    systemd's watchdog restarts a service that hangs. Return it."""
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     interval = watchdog / 3 or HEARTBEAT_SECONDS
-    address = own_address(web.settings.host, server.effective_port)
 
     def beat() -> None:
         if answers(address, min(interval, MAX_ANSWER_SECONDS)):
@@ -16680,11 +17505,7 @@ def heartbeat(server: Server, web: Web) -> Iterator[None]:
 
     thread = Repeated("heartbeat", beat, interval)
     thread.start()
-    try:
-        yield
-    finally:
-        thread.stop()
-        notify("STOPPING=1")
+    return thread
 
 
 class Repeated(threading.Thread):
@@ -16781,9 +17602,7 @@ def post_notices(
     """Send a notice to all addresses at once, and return what `post_notice` does."""
     calls = {one: functools.partial(post_notice, one, title, text) for one in addresses}
     found, late = askers.ask(calls, MAX_ANSWER_SECONDS), (False, "timed out")
-    return {
-        name: found[name] if isinstance(found[name], tuple) else late for name in found
-    }
+    return {one: row if isinstance(row, tuple) else late for one, row in found.items()}
 
 
 class Notices:
@@ -16849,10 +17668,10 @@ def status(web: Web) -> str:
     return f"{entries} entries to download, {queued} items queued"
 
 
-def answers(address: tuple[str, int], timeout: float) -> bool:
-    """Return whether the service at a host and port answers `GET /healthz` with 200."""
+def answers(address: str, timeout: float) -> bool:
+    """Return whether the service at an address answers `GET /healthz` with 200."""
     try:
-        return fetch(f"{http_address(*address)}healthz", timeout=timeout)[0] == 200
+        return fetch(f"{address}healthz", timeout=timeout)[0] == 200
     except (OSError, http.client.HTTPException):
         return False
 
@@ -16903,12 +17722,31 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
         first = f"{first}#setup={code}"
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}", f"Setup code: {code}", sep="\n")
+        if sys.stdout.isatty() and not NOT_OPEN.match(first):
+            print_qr(first)
     print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
     return first
 
 
-def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
-    """Yield the addresses that people on the LAN can open, the most likely first."""
+def print_qr(text: str) -> None:
+    """Print a QR code, if the terminal has its letters and is wide enough."""
+    rows, is_utf = qr_rows(text), sys.stdout.encoding.lower().startswith("utf")
+    if not rows or not is_utf or len(rows) > shutil.get_terminal_size().columns:
+        return
+    white, usual = ("", "") if os.name == "nt" else ("\x1b[97;40m", "\x1b[0m")
+    pairs = itertools.zip_longest(rows[::2], rows[1::2], fillvalue=bytes(len(rows)))
+    for upper, lower in pairs:
+        line = "".join("█▀▄ "[2 * a + b] for a, b in zip(upper, lower, strict=True))
+        print(f"{white}{line}{usual}")
+
+
+def page_addresses(
+    server: Server, settings: Settings, is_named: bool = True
+) -> Iterator[str]:
+    """Yield the addresses that people on the LAN can open, the most likely first.
+
+    :param is_named: whether the name of this machine is one, which may take seconds to
+        resolve."""
     if settings.base_url:
         yield f"{settings.base_url}/"
     port = server.shown_port
@@ -16918,7 +17756,8 @@ def page_addresses(server: Server, settings: Settings) -> Iterator[str]:
     elif settings.host not in WILDCARDS:
         yield http_address(settings.host, port)
     else:
-        for host in filter(None, [*lan_hosts(WILDCARDS[settings.host]), local_name()]):
+        names = [local_name()] if is_named else []
+        for host in filter(None, [*lan_hosts(WILDCARDS[settings.host]), *names]):
             yield http_address(host, port)
 
 
@@ -16930,11 +17769,11 @@ def http_address(host: str, port: int) -> str:
 def lan_hosts(versions: Sequence[int]) -> list[str]:
     """Return the own addresses, of these versions of IP, that others can open: those of
     version 6, or of a network that assigns none, where there are no better ones."""
-    found: dict[tuple[bool, bool, int], list[str]] = {}
+    found = collections.defaultdict(list)
     for one in own_addresses():
-        rank = (one.is_loopback, one.is_link_local, one.version)
         if one.version in versions:
-            found.setdefault(rank, []).append(str(one))
+            rank = (one.is_loopback, one.is_link_local, one.version)
+            found[rank].append(str(one))
     return found[min(found)] if found else ["localhost"]
 
 
@@ -16947,10 +17786,10 @@ def local_name() -> str:
         return ""
 
 
-def own_address(host: str, port: int) -> tuple[str, int]:
-    """Return the host and port at which this machine itself reaches the service."""
+def own_address(host: str, port: int) -> str:
+    """Return the address at which this machine itself reaches the service."""
     everywhere = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-    return everywhere.get(host, host), port
+    return http_address(everywhere.get(host, host), port)
 
 
 # Commands: scan ---
@@ -16966,7 +17805,8 @@ def scan(args: argparse.Namespace) -> None:
             result = scan_by_service(service, line)
         elif settings.folders:
             scanner = Scanner(store, settings)
-            scanner.scan(lambda state: line.draw(progress(vars(state))))
+            scanner.tick = lambda state: line.draw(progress(vars(state)))
+            scanner.scan()
             result = scanner.state.result
         else:
             raise no_folder(args.config)
@@ -16976,8 +17816,8 @@ def scan(args: argparse.Namespace) -> None:
 def scan_by_service(service: "Service", line: "ProgressLine") -> str:
     """Have the running service scan: it alone knows its folders and what it can read.
     Return what changed. :raises Problem: the scan failed, or the service ended."""
-    service.call("POST", "/web/check/scan")
-    while (state := service.call("GET", "/web/check/scan")).get("asked"):
+    service.call("POST", "web/check/scan")
+    while (state := service.call("GET", "web/check/scan")).get("asked"):
         line.draw(progress(state))
         time.sleep(0.1)
     if "asked" not in state:
@@ -17028,21 +17868,28 @@ def fitted(text: str, width: int) -> str:
 
 
 def read_password(args: argparse.Namespace) -> str:
-    """Return the password of standard input or of two prompts. :raises Problem:"""
+    """Return the hash of the password of standard input or of two prompts.
+    :raises Problem:"""
+    if args.password_stdin:
+        return hash_password(check_password(read_line(sys.stdin.readline)))
+    if not sys.stdin.isatty():
+        raise Problem("There is no terminal to ask on. Use --password-stdin.")
+    prompt = f"Password (at least {MIN_PASSWORD_LENGTH} characters): "
+    password = check_password(read_line(getpass.getpass, prompt))
+    if read_line(getpass.getpass, "Again: ") != password:
+        raise Problem("The two passwords differ.")
+    return hash_password(password)
+
+
+def read_line(read: Callable[..., str], *prompt: str) -> str:
+    """Return a line of a terminal or of standard input. :raises Problem: nobody
+    answers, or it is no text."""
     try:
-        if args.password_stdin:
-            return check_password(sys.stdin.readline().rstrip("\r\n"))
-        if not sys.stdin.isatty():
-            raise Problem("There is no terminal to ask on. Use --password-stdin.")
-        prompt = f"Password (at least {MIN_PASSWORD_LENGTH} characters): "
-        password = check_password(getpass.getpass(prompt))
-        if getpass.getpass("Again: ") != password:
-            raise Problem("The two passwords differ.")
+        return read(*prompt).rstrip("\r\n")
     except EOFError:
         raise Problem("No password was entered.") from None
     except UnicodeDecodeError:
         raise Problem("bad_password") from None
-    return password
 
 
 NAME = argument("name", "name of the account", type=normalized)
@@ -17051,14 +17898,7 @@ FROM_STDIN = argument(
 )
 
 
-def age_argument(text: str) -> int | None:
-    """Return an age, or None for "none". :raises ValueError: it is neither."""
-    if text not in ("none", *map(str, AGES)):
-        raise ValueError(f"is not one of {', '.join(map(str, AGES))}, none")
-    return None if text == "none" else int(text)
-
-
-AGE_ARGUMENT = argument_type(age_argument)
+AGE_NAMES = {**{str(age): age for age in AGES}, "none": None}
 
 
 def admins(store: Store) -> list[str]:
@@ -17073,15 +17913,16 @@ def admins(store: Store) -> list[str]:
     argument("--admin", "make it an admin (default: only the first is one)", **FLAG),
     argument(
         "--age",
-        "it sees what is for this age: 3, 7, 12 or 16 (default: every title)",
-        type=AGE_ARGUMENT,
+        "it sees what is for this age: 3, 7, 12 or 16 (default: none, every title)",
+        metavar="AGE",
+        choices=AGE_NAMES,
+        default="none",
     ),
 )
 def user_add(args: argparse.Namespace, store: Store) -> None:
     """Create an account. The first one is an admin."""
     name = check_account_name(args.name)
-    password = hash_password(read_password(args))
-    store.accounts.add(name, password, args.admin, args.age)
+    store.accounts.add(name, read_password(args), args.admin, AGE_NAMES[args.age])
     role = "an admin" if name in admins(store) else "a member"
     print(f"Created the account {name}, {role}.")
 
@@ -17102,12 +17943,13 @@ def role(user: Row) -> str:
 
 
 @store_command(
-    "user age", NAME, argument("age", "3, 7, 12, 16 or none", type=AGE_ARGUMENT)
+    "user age", NAME, argument("age", "3, 7, 12, 16 or none", choices=AGE_NAMES)
 )
 def user_age(args: argparse.Namespace, store: Store) -> None:
     """Let an account see what is for an age, or with none every title."""
-    store.accounts.change(store.accounts.id_of(args.name), {"age": args.age})
-    what = "every title" if args.age is None else f"what is for {args.age}"
+    age = AGE_NAMES[args.age]
+    store.accounts.change(store.accounts.id_of(args.name), {"age": age})
+    what = f"what is for {age}" if age else "every title"
     print(f"{args.name} sees {what}.")
 
 
@@ -17115,8 +17957,7 @@ def user_age(args: argparse.Namespace, store: Store) -> None:
 def user_password(args: argparse.Namespace, store: Store) -> None:
     """Change the password of an account, and end its sessions."""
     account = store.accounts.id_of(args.name)
-    password = hash_password(read_password(args))
-    store.accounts.change(account, {"password": password})
+    store.accounts.change(account, {"password": read_password(args)})
     print(f"Changed the password of {args.name}; all sessions ended.")
 
 
@@ -17136,8 +17977,7 @@ def key_add(args: argparse.Namespace, store: Store) -> None:
     """Create an API key and print it. It is not shown again."""
     label = check("label", KEY["label"], args.label)
     key = new_key()
-    account = store.accounts.id_of(args.account)
-    store.accounts.add_key(account, label, hash_token(key))
+    store.accounts.add_key(store.accounts.id_of(args.account), label, hash_token(key))
     print(key)
 
 
@@ -17183,7 +18023,7 @@ def device_add(args: argparse.Namespace, store: Store) -> None:
     """Add a device that this server itself sends to, and print its id."""
     values = {"name": args.name, "target": args.target, "user": args.user}
     if args.password_stdin:
-        values["password"] = sys.stdin.readline().rstrip("\r\n")
+        values["password"] = read_line(sys.stdin.readline)
     device = check_console(check_all(NEW_DEVICE, values))
     owner = args.account or next(iter(admins(store)), None)
     if owner is None:
@@ -17195,9 +18035,11 @@ def device_add(args: argparse.Namespace, store: Store) -> None:
 @store_command("device list")
 def device_list(args: argparse.Namespace, store: Store) -> None:
     """List the devices, who serves them, and the time of their last call."""
-    columns = ("id", "account", "name", "shared", "last_call")
-    head = ("ID", "ACCOUNT", "NAME", "SHARED", "LAST CALL (UTC)", "SERVED BY")
+    columns = ("id", "account", "name", "shared", "paused", "last_call")
+    head = ("ID", "ACCOUNT", "NAME", "SHARED", "PAUSED", "LAST CALL (UTC)", "SERVED BY")
     devices = store.devices.all()
+    for row in devices:
+        row["paused"] = row["paused_by"] is not None
     rows = [[*map(row.get, columns), row.get("address", "a client")] for row in devices]
     print_table(head, rows, "There is no device yet. Add one on the page.")
 
@@ -17222,6 +18064,17 @@ def device_share(args: argparse.Namespace, store: Store) -> None:
     store.devices.change(args.id, {"shared": not args.off})
     whose = "only its owner" if args.off else "every account"
     print(f"Now {whose} may send to the device {args.id}.")
+
+
+OFF = argument("--off", "let it go on (default: pause it)", **FLAG)
+
+
+@store_command("device pause", DEVICE_ID, OFF)
+def device_pause(args: argparse.Namespace, store: Store) -> None:
+    """Let a device finish its file, and begin none that is for it until it goes on."""
+    store.devices.change(args.id, {"paused": not args.off})
+    what = "goes on" if args.off else "is paused"
+    print(f"Now the device {args.id} {what}.")
 
 
 @store_command(
@@ -17368,8 +18221,7 @@ def check_up(args: argparse.Namespace) -> int:
 class Service(NamedTuple):
     """The running service of a data folder, for commands."""
 
-    host: str
-    port: int
+    address: str
     ports: list[str]
     token: str
     settings: str  # a digest of the INI file as the service has read it
@@ -17379,12 +18231,12 @@ class Service(NamedTuple):
         """Return what it answers, {} where nothing or another program is at its
         address. :raises Problem: it does not answer, or answers with an error."""
         key = {"Authorization": f"Bearer {self.token}"}
-        url = http_address(self.host, self.port) + path.lstrip("/")
+        url = self.address + path
         try:
             answer = json_object(fetch(url, b"" if method == "POST" else None, key)[1])
         except TimeoutError as error:
             raise Problem("The service runs, but does not answer.") from error
-        except (OSError, http.client.HTTPException, ValueError, Problem):
+        except (OSError, http.client.HTTPException, ValueError, OverflowError, Problem):
             return {}
         match answer:
             case {"success": True}:
@@ -17395,8 +18247,7 @@ class Service(NamedTuple):
 
 
 SERVICE = {  # what the service file has
-    **dict.fromkeys(("host", "token", "settings"), Field(str, required=True)),
-    "port": Field(int, required=True, high=65535),
+    **dict.fromkeys(("address", "token", "settings"), Field(str, required=True)),
     "ports": Field(list, required=True),
 }
 
@@ -17413,7 +18264,7 @@ def running_service(folder: str) -> Service | None:
         return None
     except OSError as error:
         raise Problem(f"{path}: {reason(error)}") from error
-    state = service.call("GET", "/web/check")
+    state = service.call("GET", "web/check")
     return service._replace(state=state) if "faults" in state else None
 
 
@@ -17459,9 +18310,11 @@ class CheckUp:
         calls = {path: functools.partial(os.listdir, path) for path in settings.folders}
         answers = Askers().ask(calls, MAX_ANSWER_SECONDS).items()
         errors = [answer for answer in answers if isinstance(answer[1], OSError)]
-        problems = {path: why_offline(path, error, False) for path, error in errors}
+        problems = [(path, why_offline(path, error, False)) for path, error in errors]
+        state = ScanState(folders={path: {"problem": why} for path, why in problems})
         backups = Backups(database_path(data), Clock(), settings)
-        known = Faults(ScanState(problems=problems), settings.inbox, backups)
+        known = Faults(state, settings.inbox, backups)
+        _, known.languages = read_translations(data)
         return known.faults(known.ask())
 
     def raise_faults(self, *about: str) -> None:
@@ -17497,21 +18350,20 @@ class CheckUp:
         folder = self.args.data_dir
         if not os.path.exists(folder):
             return f"{folder} does not exist yet. '{PROGRAM} serve' creates it."
-        self.raise_faults("data")
+        self.raise_faults("data", "languages")
         return f"{folder}, {shutil.disk_usage(folder).free / 1e9:.1f} GB free"
 
     def database(self) -> str:
+        path = database_path(self.args.data_dir)
         try:
-            os.stat(database_path(self.args.data_dir))
+            os.stat(path)
         except FileNotFoundError:
             self.raise_faults("backup")
             return f"none yet. '{PROGRAM} serve' creates it."
-        with open_store(self.args, self.found) as store:
-            path = store.database.path
-            with connected(path) as db:
-                check_content(db)
-            last = Backups(path, store.database.clock, self.found).last()
+        with open_store(self.args, self.found), connected(path) as db:
+            check_content(db)
         self.raise_faults("backup", "database")
+        last = Backups(path, Clock(), self.found).last()
         copied = os.path.basename(last.path) if last else "none yet"
         backups = copied if self.found.backup_copies else "off"
         return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"
@@ -17529,6 +18381,9 @@ class CheckUp:
                 urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
             except http.client.HTTPException as error:
                 raise Problem(f"{public} does not answer as HTTP does.") from error
+            except UnicodeError as error:
+                message = f"{public} cannot be called. Check base_url in the INI."
+                raise Problem(message) from error
         return f"{state} {public}".rstrip()
 
     def clock(self) -> str:
@@ -17538,24 +18393,43 @@ class CheckUp:
         return f"{now} UTC"
 
     def versions(self) -> str:
-        words = [f"Python {platform.python_version()}", f"SQLite {SQLITE_VERSION}"]
+        age = datetime.date.today() - datetime.date.fromisoformat(RELEASED)
+        words = [f"catalogd {__version__} is {max(age.days, 0)} days old"]
+        words += [f"releases: {RELEASES}"] * bool(RELEASES)
+        words += [f"Python {platform.python_version()}", f"SQLite {SQLITE_VERSION}"]
         for package in ("bottle", "waitress"):  # a bundle does not tell
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 words.append(f"{package} {importlib.metadata.version(package)}")
         return ", ".join(words)
 
     def features(self) -> str:
-        client = importlib.util.find_spec(CLIENT)
-        lacks = [] if client else [f"{CLIENT}.py for devices"]
+        lacks = [] if importlib.util.find_spec(CLIENT) else [f"{CLIENT}.py for devices"]
         if sys.platform == "linux" and not local_name():  # others have it built in
             lacks.append("avahi-daemon for a name in .local")
         return f"all but {' and '.join(lacks)}" if lacks else "all"
 
 
+@command(
+    "words",
+    argument("file", "a translation, such as de.json; a new one has the name of none"),
+)
+def check_words(args: argparse.Namespace) -> int:
+    """Check a translation of the page, or print a new one to fill in."""
+    path = pathlib.Path(args.file)
+    if not (path.exists() and path.stat().st_size):  # "words FILE > FILE" makes it
+        about = {"language": "", "direction": "ltr", "machine": False, "form": ""}
+        new = {"about": {**about, "same": []}, "words": WORDS, "sentences": SENTENCES}
+        print(json.dumps(new, indent=1, ensure_ascii=False))
+        return 0
+    faults = [*translation_faults(path.stem, read_translation(path))]
+    print("\n".join(faults) or "ok")
+    return int(bool(faults))
+
+
 @command("example")
 def example(args: argparse.Namespace) -> None:
     """Print an INI file with every option at its default."""
-    print(Settings.example(), end="")
+    print(EXAMPLE, end="")
 
 
 # Commands: the program ---
@@ -17595,6 +18469,14 @@ def parser() -> Parser:
     return top
 
 
+def check_texts(args: argparse.Namespace) -> None:
+    """:raises Problem: an argument has bytes that are not UTF-8, and is not a path."""
+    for name, value in vars(args).items():
+        is_path = name in ("config", "data_dir", "file")
+        if isinstance(value, str) and not is_path and not is_text(value):
+            raise Problem("field_text", name)
+
+
 def end_line() -> None:
     """Leave the shell's prompt a line of its own, after the ^C that terminals show."""
     if sys.stderr.isatty():
@@ -17610,6 +18492,7 @@ def run_command(argv: Sequence[str]) -> int:
         args, unknown = parser().parse_known_args(words)
         if unknown:
             args.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        check_texts(args)
         return args.run(args) or 0
     except Problem as problem:
         prefix = "<3>" if is_journal() else ""

@@ -57,10 +57,18 @@ import threading
 import time
 import unicodedata
 import urllib.parse
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 PROGRAM = "send-to-switch"
 POLL_SECONDS = 3.0  # between two calls for the queue
@@ -130,6 +138,14 @@ class Failed(Problem):
 
 class Interrupted(Failed):
     """The copy was interrupted. Another attempt may succeed."""
+
+
+class Full(Failed):
+    """The target has no room for the file."""
+
+
+class Ended(Interrupted, Full):
+    """The target ended the copy. Its card may be full."""
 
 
 class Cancelled(Problem):
@@ -395,9 +411,10 @@ class State:
 
     `client` identifies this client to the server, which gives an item to one client
     only, and gives it back to that client after a crash. `unfinished` has the
-    validator of each unfinished file by its name. `sent` is the id of the queue item
-    whose file is complete while the server does not know it yet. `files` has, by its
-    name without case, the id of the entry whose file was sent and its validator.
+    validator of each unfinished file by its name. `stopped` has the id of the queue
+    item of those that were cancelled, by the same name. `sent` is the id of the queue
+    item whose file is complete while the server does not know it yet. `files` has, by
+    its name without case, the id of the entry whose file was sent and its validator.
     `mount` is the mount point that the target's folder was below, "" if unknown.
     """
 
@@ -406,6 +423,7 @@ class State:
         self.path = os.path.join(folder, f"{name}.json")
         self.client = secrets.token_hex(8)
         self.unfinished: dict[str, str] = {}
+        self.stopped: dict[str, str] = {}
         self.sent = ""
         self.files: dict[str, tuple[str, str]] = {}
         self.mount = ""
@@ -417,12 +435,14 @@ class State:
             self.unfinished = dict(values["parts"])
             self.files = {name: (e, v) for name, (e, v) in values["files"].items()}
             self.mount = str(values["mount"])
+            self.stopped = dict(values["stopped"])
 
     def save(self) -> None:
         """Write what is not written yet. :raises TargetOffline: the disk fails, or is
         full: that may pass."""
         values = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
-        text = json.dumps({**values, "files": self.files, "mount": self.mount})
+        values |= {"files": self.files, "mount": self.mount, "stopped": self.stopped}
+        text = json.dumps(values)
         if text != self._written:
             with disk_problems():
                 write_private(self.path, text)
@@ -446,19 +466,22 @@ class State:
 
     def begin(self, name: str, validator: str) -> None:
         """Note that there is an unfinished file of this version from now on."""
-        if self.unfinished.get(name) != validator:
-            self.unfinished[name] = validator
-            self.save()
-
-    def drop_part(self, name: str) -> None:
-        """Note that an unfinished file is damaged."""
-        self.unfinished.pop(name, None)
+        self.stopped.pop(name, None)
+        self.unfinished[name] = validator
         self.save()
 
-    def set_mount(self, mount: str) -> None:
-        if mount != self.mount:
-            self.mount = mount
-            self.save()
+    def stop(self, item: Item, name: str) -> None:
+        """Note that an item was cancelled."""
+        self.sent = ""
+        if name in self.unfinished:
+            self.stopped[name] = item.queue_item_id
+        self.save()
+
+    def drop_part(self, name: str) -> None:
+        """Note that an unfinished file is damaged, or is not wanted any more."""
+        self.unfinished.pop(name, None)
+        self.stopped.pop(name, None)
+        self.save()
 
     def own_name(self, name: str, entry: str) -> str:
         """Return the name for an entry's file: marked where another entry has it."""
@@ -481,7 +504,7 @@ class State:
 # Server -----------------------------------------------------------------------
 # The calls of the interface, over one connection.
 
-MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024  # for a queue of 100,000 items
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # reasons of ssl.SSLError
 TLS_ALERT = "\x15\x03"  # what servers for https answer to plain http, or this in a 400:
@@ -778,7 +801,8 @@ class Retry:
         if self.failures >= self.max_failures:
             if isinstance(problem, TargetOffline):
                 raise problem
-            raise Failed(f"{problem} Gave up after {self.failures} attempts.")
+            kind = Full if isinstance(problem, Full) else Failed
+            raise kind(f"{problem} Gave up after {self.failures} attempts.")
         self.say(f"{problem} Trying again.")
         self.pause = min(2 * self.pause or self.first_pause, MAX_PAUSE_SECONDS)
         self.sleep(self.pause)
@@ -955,6 +979,8 @@ def check_accepted(response: Response, is_own: bool, host: str) -> None:
         return
     if status == 401 and is_own:
         raise BadKey
+    if status == 502 and is_own:  # by its reverse proxy; 504 may be this file alone
+        raise ServerOffline(f"The server is down: status {status}.")
     if status >= 500:
         raise FileOffline(f"{who} does not give the file now: status {status}.")
     if status in (404, 410):
@@ -981,8 +1007,8 @@ def strong_validator(headers: http.client.HTTPMessage) -> str:
 FAT32_LIMIT_BYTES = 2**32
 SIZE_MODULUS = 2**32  # ftpsrv tells sizes as numbers of 32 bits
 SEAM_BYTES = 1024 * 1024  # that are read back where a file was resumed
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.EPERM)
+REFUSALS = dict.fromkeys(BAD_NAME, Failed) | {errno.ENOSPC: Full, errno.EDQUOT: Full}
 FAT32_MESSAGE = (
     "The folder is on a FAT32 card, which takes no file of 4 GiB or more. Format it"
     " as exFAT, or send this file by ftp: or lan:."
@@ -1096,6 +1122,7 @@ class Storage(Target, abc.ABC):
     def save(self, download: Download, state: State) -> None:
         """Write the file to NAME.part, and rename that once it is complete."""
         item, progress = download.item, download.progress
+        self.check_ready(state)  # also in a later attempt
         name = download.name = state.own_name(download.name, item.entry_id)
         part = f"{name}.part"
         size = self.size_of(part) or 0
@@ -1105,7 +1132,7 @@ class Storage(Target, abc.ABC):
             return
         is_known = state.unfinished.get(name) == download.validator != ""
         start = self._resume_at(part, size, download) if is_known else 0
-        self.check_room(download, start)
+        self.check_room(download, start or size)
         state.begin(name, download.validator)
         download.begin(start, self.settings.verify)
         self.write(part, download)
@@ -1118,8 +1145,9 @@ class Storage(Target, abc.ABC):
             state.drop_part(name)
             raise Interrupted(f"{problem} It has to be sent from its start.") from None
         self.check_ready(state)
-        state.mark_sent(item, name, download.validator)
+        state.mark_sent(item)
         self.rename(part, name)
+        state.mark_sent(item, name, download.validator)
 
     def _resume_at(self, part: str, size: int, download: Download) -> int:
         """Return the byte at which the part can go on and then be verified, 0 where it
@@ -1198,6 +1226,19 @@ def holds_home(mount: str) -> bool:
     return False
 
 
+def sync_folder(folder: pathlib.Path) -> None:
+    """Have the names of a folder written to its disk, where system and disk can."""
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    except OSError as error:
+        if error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
 class Folder(Storage):
     """A mounted SD card, or a share."""
 
@@ -1207,10 +1248,12 @@ class Folder(Storage):
         super().__init__(settings)
         if settings.to == self.start:
             raise Problem("Which folder? Use --to folder:PATH.")
+        if re.search(r"[\ud800-\udfff]", settings.to):
+            raise Problem("The name of the folder is not UTF-8. Rename it.")
         self.folder = pathlib.Path(settings.to.removeprefix(self.start)).expanduser()
 
     def check_ready(self, state: State) -> str:
-        if not self.folder.is_dir():
+        if not os.path.isdir(self.folder):
             raise TargetOffline(f"There is no folder {self.folder}. Is the card in?")
         if state.mount and not os.path.ismount(state.mount):
             raise TargetOffline(
@@ -1218,14 +1261,15 @@ class Folder(Storage):
             )
         if not os.access(self.folder, os.W_OK):
             raise TargetOffline(f"The folder {self.folder} cannot be written to.")
-        state.set_mount(mount_point(str(self.folder)))
+        state.mount = mount_point(str(self.folder))
+        state.save()
         return OWN_DISK if holds_home(state.mount) else READY
 
     def check_room(self, download: Download, start: int = 0) -> None:
         free, size = shutil.disk_usage(self.folder).free, (download.size or 0) - start
         if size > free:
             room = f"{self.folder} has room for {size_text(free)}"
-            raise Failed(f"{room}, and the file needs {size_text(size)}.")
+            raise Full(f"{room}, and the file needs {size_text(size)}.")
 
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
@@ -1259,16 +1303,19 @@ class Folder(Storage):
 
     def rename(self, part: str, name: str) -> None:
         (self.folder / part).replace(self.folder / name)
+        sync_folder(self.folder)  # before the card is pulled out
 
     def discard(self, name: str) -> None:
-        with contextlib.suppress(OSError):  # it does not exist, or the card is out
-            (self.folder / f"{name}.part").unlink()
+        try:
+            (self.folder / f"{name}.part").unlink(missing_ok=True)
+        except OSError as error:
+            raise TargetOffline(str(error.strerror)) from error
 
     def _problem(self, error: OSError, size: int) -> Problem:
         is_big = size >= FAT32_LIMIT_BYTES and error.errno == errno.EINVAL
         if error.errno == errno.EFBIG or is_big:
             return Failed(FAT32_MESSAGE)
-        kind = Failed if error.errno in NO_SPACE + BAD_NAME else TargetOffline
+        kind = REFUSALS.get(error.errno or 0, TargetOffline)
         return kind(f"{self.folder} does not take the file: {error.strerror}.")
 
 
@@ -1279,10 +1326,8 @@ FTP_REASON_SECONDS = 5.0  # that a console may take to say why it ended a transf
 LOGIN_SECONDS = 30.0  # for connecting, the greeting and the login together
 MAX_REPLY_BYTES = 64 * 1024
 MAX_REPLY_LINES = 200
-FTP_ERRORS: tuple[type[Exception], ...] = (
-    *ftplib.all_errors,
-    ValueError,
-)  # of what is no number in a reply
+# ValueError: of what is no number in a reply
+FTP_ERRORS: tuple[type[Exception], ...] = (*ftplib.all_errors, ValueError)
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
 EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
 
@@ -1449,12 +1494,12 @@ class FTP(Storage):
         except FTP_ERRORS as error:
             reply = error_text(error, self.password)
             if isinstance(error, ftplib.Error) and FULL_REPLY.search(str(error)):
-                raise Failed(f"The console is full: {reply}.") from error
+                raise Full(f"The console is full: {reply}.") from error
             if isinstance(error, ftplib.error_perm):
                 raise Failed(f"The console refuses {name}: {reply}.") from error
             if isinstance(error, ftplib.Error) and not str(error).startswith("425"):
                 message = f"The console ended the transfer ({reply}). Is its card full?"
-                raise Interrupted(message) from error
+                raise Ended(message) from error
             message = f"The connection to the console broke: {reply}."
             raise TargetOffline(message) from error
 
@@ -1517,13 +1562,12 @@ class FTP(Storage):
         try:
             return self._ftp.transfercmd(f"{'APPE' if start else 'STOR'} {name}")
         except ftplib.error_perm as error:
+            reply = error_text(error, self.password)
             if start:
                 self.can_append = False
-                reply = error_text(error, self.password)
                 raise Interrupted(f"The console resumes no file: {reply}.") from error
             if name.endswith(".part"):
                 raise
-            reply = error_text(error, self.password)
             message = f"The console takes no file now: {reply}."
             raise TargetOffline(f"{message} Is its FTP install open?") from error
 
@@ -1560,12 +1604,16 @@ class FTP(Storage):
             self._ftp.rename(part, name)
 
     def discard(self, name: str) -> None:
-        if self._entered.endswith(":"):
-            return
-        with contextlib.suppress(TargetOffline, *FTP_ERRORS):  # it is not there
+        try:
             self._connect()
-            self._ftp.cwd(self._entered)
-            self._ftp.delete(f"{name}.part")
+            self._enter_for(name)
+            with self._problems(name):
+                if not self._entered.endswith(":"):
+                    self._ftp.delete(f"{name}.part")
+        except (Ended, Full) as problem:  # it is busy
+            raise TargetOffline(str(problem)) from problem
+        except Failed:  # it is not there
+            pass
 
 
 class LAN(Target):
@@ -1856,6 +1904,7 @@ class Offers:
 
 MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
 NO_FILE = "It is a link, or its file is gone: a console cannot fetch it."
+UNDO_SECONDS = 30.0  # for which cancelling can be undone; the page offers it for 10
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 
 
@@ -1904,6 +1953,7 @@ class Sender:
     target_state: str = ""  # "ready", or why it is not, "" where that is unknown
     _has_asked: bool = False  # what was served of the list of a run that crashed
     _checked: float = -math.inf  # when the target was, by time.monotonic()
+    _stopped_at: dict[str, float] = dataclasses.field(default_factory=dict)  # by name
     _put_back: set[str] = dataclasses.field(default_factory=set)  # items that wait
     # behind the others, since the target took none of them in several attempts
 
@@ -1922,6 +1972,7 @@ class Sender:
                 continue
             if once and not has_sent:
                 self.screen.say("The queue is empty.")
+                self._remove_stopped()
                 return
             if not has_sent:
                 self.screen.say("Waiting for queue items.")
@@ -1934,7 +1985,32 @@ class Sender:
         """
         items = self.server.queue(self.state.client, self.target_state)
         items.sort(key=lambda item: item.queue_item_id in self._put_back)
+        self._remove_stopped(UNDO_SECONDS, {item.queue_item_id for item in items})
         return self.target.take(self, items)
+
+    def _remove_stopped(self, after: float = 0, undone: Container[str] = ()) -> bool:
+        """Remove from the target what it has of files that were cancelled so many
+        seconds ago, and return whether there was any.
+
+        :param undone: ids of items that wait again.
+        """
+        now, stopped, at = time.monotonic(), self.state.stopped, self._stopped_at
+        wanted = [name for name, item in stopped.items() if item not in undone]
+        names = [name for name in wanted if now >= at.setdefault(name, now) + after]
+        at.update(dict.fromkeys(names, now))  # when it is tried again
+        return any([self._discard(name) for name in names])
+
+    def _discard(self, name: str) -> bool:
+        """Return whether the target could remove what it has of a file."""
+        try:
+            self._check_target()
+            self.target.discard(name)
+            self.state.drop_part(name)
+        except TargetOffline:
+            return False
+        finally:
+            self.target.close()
+        return True
 
     def send_first(self, items: Sequence[Item]) -> bool:
         """Send the first of these items that can be claimed, as `send_next` does."""
@@ -1982,9 +2058,7 @@ class Sender:
     def _follow(self, target: LAN, offers: Offers, addresses: Iterable[str]) -> None:
         self.screen.say(f"Offered to the console: {len(offers.files)}.")
         target.push(list(addresses))
-        for file, problem in offers.follow(target):
-            self._end_offered(file, problem)
-        for file, problem in offers.rest():
+        for file, problem in itertools.chain(offers.follow(target), offers.rest()):
             self._end_offered(file, problem)
         if not offers.has_begun:
             raise TargetOffline(
@@ -2018,8 +2092,9 @@ class Sender:
             self._complete(item, "", done, file.began or time.monotonic())
         elif isinstance(problem, TargetOffline):
             self._release(item, problem)
+        elif isinstance(problem, Cancelled):
+            self._stop(item, "", problem)
         else:
-            self.failures += isinstance(problem, Failed)
             self._fail(item, "", problem)
 
     def _watch(self) -> None:
@@ -2062,14 +2137,29 @@ class Sender:
             self._put_back.add(item.queue_item_id)
             self._release(item, problem, transfer.progress)
             raise
-        except (Cancelled, Failed) as problem:
-            self.failures += isinstance(problem, Failed)
-            self._fail(item, transfer.download.name, problem)
+        except Cancelled as problem:
+            self._stop(item, transfer.download.name, problem, transfer.progress)
+        except Failed as problem:
+            # A full card may have room without the files that were cancelled.
+            if isinstance(problem, Full) and self._remove_stopped():
+                self._send(item)
+            else:
+                self._fail(item, transfer.download.name, problem)
         except BadKey:
             raise
         except BaseException:
             self._release_now(item, transfer.progress)
             raise
+
+    def _stop(
+        self, item: Item, name: str, why: Cancelled, progress: Progress | None = None
+    ) -> None:
+        """End an item that was cancelled. What the target has of it stays for now."""
+        self._stopped_at[name] = time.monotonic()
+        self.state.stop(item, name)
+        self._report_at_last(item, release=True, **self._kept(progress))
+        self.screen.say(f"{item.entry_name}: stopped: {why}")
+        self._run_command(item, "failed")
 
     def _complete(self, item: Item, name: str, size: int, began: float) -> None:
         fields = {"progress_percent": 100, "bytes_transferred": size}
@@ -2079,12 +2169,13 @@ class Sender:
 
     def _fail(self, item: Item, name: str, problem: Problem) -> None:
         """:param name: of the file on the target, "" if it has none."""
-        if name:
-            self.target.discard(name)
-        is_stopped = isinstance(problem, Cancelled)
-        text = f"{'stopped' if is_stopped else 'failed'}: {problem}"
-        error = "Stopped." if is_stopped else str(problem)[:500]
-        self._end(item, name, text, status="failed", error_message=error)
+        self.failures += 1
+        is_left = name and not self._discard(name) and name in self.state.unfinished
+        fields = {"status": "failed", "error_message": str(problem)[:500]}
+        self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
+        if is_left:
+            self.state.unfinished[name] = ""  # it may be damaged: it is not resumed
+            self.state.stop(item, name)  # but removed, once the target is back
 
     def _end(
         self, item: Item, name: str, text: str, status: str, **fields: Any
@@ -2148,7 +2239,8 @@ class Sender:
             download = Download(self.server, item, Progress(self.screen))
             try:
                 download.probe()
-                self.target.check_room(download)
+                if self.target_state.startswith(READY):
+                    self.target.check_room(download)
                 self.screen.say(f"{download.name}: {size_text(download.size or 0)}.")
             except (Failed, FileOffline) as problem:
                 self.screen.say(f"{item.entry_name}: would fail: {problem}")
@@ -2205,9 +2297,10 @@ def login(settings: Settings, ini: str) -> int:
     address = server_address(settings.server or input(text))
     name = input("Name: ")
     password = getpass.getpass("Password: ")
+    path = key_path(settings, ini)
     with contextlib.closing(Server(address)) as server:
         key = server.login(name, password)
-    save(settings, ini, key, server=address)
+    save(settings, ini, path, key, server=address)
     return 0
 
 
@@ -2223,29 +2316,48 @@ def pair(settings: Settings, ini: str, url: str, code: str, name: str | None) ->
         raise Problem(f"{ini} is for another device. Choose a file with --config FILE.")
     if settings.to:
         find_target(settings)
+    path = key_path(settings, ini)
     with contextlib.closing(Server(address)) as server:
         key = server.pair(code, name or socket.gethostname())
     values = {"server": address, "to": settings.to, **({"name": name} if name else {})}
-    save(settings, ini, key, **values)
+    save(settings, ini, path, key, **values)
     return 0
 
 
-def save(settings: Settings, ini: str, key: str, **values: str) -> None:
-    """Write the key into a file, and that file's name and the values into the INI file.
-    Say how to go on."""
+def key_path(settings: Settings, ini: str) -> str:
+    """Return the path of the file for a new key, which is given only once.
+    :raises Problem: that file, or the INI file, cannot be written."""
     is_default = ini == config_path(INI_FILE)
     name = config_path(KEY_FILE) if is_default else f"{os.path.splitext(ini)[0]}.key"
     path = os.path.abspath(settings.key_file or name)
+    for place in (path, ini):
+        with write_problems(place):
+            write_private(f"{place}.try", "")
+            os.unlink(f"{place}.try")
+    return path
+
+
+@contextlib.contextmanager
+def write_problems(path: str) -> Iterator[None]:
+    """:raises Problem: in the place of an OSError."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror}."
+        raise Problem(message) from error
+
+
+def save(settings: Settings, ini: str, path: str, key: str, **values: str) -> None:
+    """Write the key into the file at this path, and that path and the values into the
+    INI file. Say how to go on."""
     values = {**read_ini(ini), "key_file": path, **values}
     rows = [f"{name} = {value}".replace("\n", "\n\t") for name, value in values.items()]
     files = {path: f"{key}\n", ini: "\n".join([f"[{PROGRAM}]", *rows, ""])}
     for place, text in files.items():
-        try:
+        with write_problems(place):
             write_private(place, text)
-        except OSError as error:
-            message = f"{place}: cannot be written: {error.strerror}."
-            raise Problem(message) from error
-    command = program() if is_default else f"{program()} --config {ini}"
+    options = "" if ini == config_path(INI_FILE) else f" --config {ini}"
+    command = f"{program()}{options}"
     command += "" if settings.to else " --to TARGET"
     print(f"The key is in {path}. Now run '{command}'.")
 

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import socket
@@ -23,10 +24,11 @@ import pytest
 from ftpsrv import Ftpsrv
 
 TOP = pathlib.Path(__file__).parent.parent
+LANGUAGES = sorted(path.stem for path in TOP.glob("packaging/languages/*.json"))
 SUITE = os.environ.get("SUITE", "bookworm")  # of Debian
 DEBIAN_PACKAGES = [
     *("systemd-sysv", "libpam-systemd", "dbus", "adduser", "avahi-daemon"),
-    *("python3-bottle", "python3-waitress", "python3-platformdirs"),
+    *("python3-bottle", "python3-waitress", "python3-platformdirs", "python3-segno"),
 ]
 
 
@@ -154,8 +156,14 @@ def wait_for(what: Callable[[], Any], seconds: float = 60) -> Any:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """A port that no other test or program is given while these tests run: it stays
+    bound to a socket that does not listen, beside which servers may."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port = int(held.getsockname()[1])
+    held.detach()
+    return port
 
 
 def get(url: str) -> bytes | None:
@@ -266,9 +274,12 @@ def arrives(url: str, folder: pathlib.Path, name: str, content: bytes) -> bool:
     folder.mkdir()
     with contextlib.closing(Ftpsrv(folder)) as console:
         device = page("web/devices", {"name": "Attic", "target": console.url})["device"]
-        rows = wait_for(lambda: page("web/entries")["entries"])
-        ids = {row["name"]: row["id"] for row in rows}
-        page("api/send-to-switch", {"entry_id": ids[name], "device": device})
+
+        def entry() -> Any:
+            rows = page("web/entries")["entries"]
+            return {row["name"]: row["id"] for row in rows}.get(name)
+
+        page("api/send-to-switch", {"entry_id": wait_for(entry), "device": device})
         found = wait_for(lambda: [*folder.glob(f"{name}.nsp")])
     return bool(found[0].read_bytes() == content)
 
@@ -314,6 +325,27 @@ def started(
             process.terminate()
 
 
+def prints_code(command: list[Any], folder: pathlib.Path) -> bool:
+    """Return whether a program, on a terminal and with an address that others can open,
+    prints the setup link as a QR code too."""
+    ini = folder / "public.ini"
+    ini.write_text("[server]\nbase_url = http://games.example.org\n")
+    ours, theirs = pty.openpty()
+    words = [str(word) for word in [*command, "--config", ini]]
+    environment = {**at_home(folder), "PYTHONUTF8": "1"}
+    with subprocess.Popen(words, env=environment, cwd=TOP, stdout=theirs) as process:
+        os.close(theirs)
+        try:
+            printed = b""
+            while b"Ctrl-C." not in printed:
+                printed += os.read(ours, 1000)
+        finally:
+            process.terminate()
+            os.close(ours)
+    assert b"/#setup=" in printed
+    return "\u2588\u2588".encode() in printed
+
+
 @pytest.fixture
 def games(tmp_path: pathlib.Path) -> pathlib.Path:
     folder = tmp_path / "My Games"
@@ -322,8 +354,15 @@ def games(tmp_path: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+def languages(address: str) -> list[str]:
+    """Return the languages that a service has the page in, beside English."""
+    return [*json.loads(get(f"{address}web/me") or b"{}")["languages"]]
+
+
 def answers(address: str) -> bool:
-    """Tell whether a service works, and has the client program for devices."""
+    """Tell whether a service works, and has the client program for devices and the
+    translations."""
     client = get(f"{address}send_to_switch.py") or b""
     assert client == (TOP / "send_to_switch.py").read_bytes()
+    assert languages(address) == LANGUAGES
     return bool(json.loads(get(f"{address}healthz") or b"{}")["success"])

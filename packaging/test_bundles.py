@@ -18,6 +18,7 @@ from conftest import (
     arrives,
     free_port,
     need,
+    prints_code,
     run,
     skip,
     started,
@@ -91,12 +92,19 @@ def test_a_folder_that_is_dropped_on_the_program_is_served(
         assert arrives(address, tmp_path / "console", "Celeste", b"bytes")
 
 
+def test_the_program_has_qr_codes(
+    program: pathlib.Path, tmp_path: pathlib.Path, games: pathlib.Path
+) -> None:
+    assert prints_code([program, "serve", games, *LOOPBACK], tmp_path)
+
+
 def test_the_archive_needs_nothing_but_python(
     tmp_path: pathlib.Path, games: pathlib.Path
 ) -> None:
     run(sys.executable, TOP / "packaging/build.py", "pyz", "--to", tmp_path)
     archive = tmp_path / "catalogd.pyz"
     command = [sys.executable, "-I", "-S", archive]
+    assert prints_code([*command, "serve", games, *LOOPBACK], tmp_path)
     add_anna(command, tmp_path)
     with started([*command, "serve", games, *LOOPBACK], tmp_path) as (_, address):
         assert answers(address)
@@ -118,6 +126,8 @@ def test_one_line_starts_it_with_nothing_installed(
     with started(words, tmp_path, UV_PYTHON_DOWNLOADS="never") as (_, address):
         assert answers(address)
     assert command in (TOP / "README.md").read_text()
+    if command.startswith("uv"):  # reads all of the inline metadata
+        assert prints_code(words, tmp_path)
 
 
 def test_pipx_installs_the_command(tmp_path: pathlib.Path, games: pathlib.Path) -> None:

@@ -17,12 +17,14 @@ import pytest
 import yaml
 
 from conftest import (
+    LANGUAGES,
     TOP,
     Debian,
     arrives,
     call,
     entries,
     get,
+    languages,
     need,
     readme,
     run,
@@ -154,6 +156,14 @@ def test_it_lists_and_serves_the_games(container: Container, key: str) -> None:
     assert call(path, key).body == CONTENT
     part = call(path, key, Range="bytes=1000-1999")
     assert (part.status, part.body) == (206, CONTENT[1000:2000])
+
+
+def test_it_has_the_languages_of_the_page(container: Container) -> None:
+    assert languages(f"{URL}/") == LANGUAGES
+
+
+def test_it_has_the_package_for_qr_codes(container: Container) -> None:
+    container.does("python3", "-c", "import segno")
 
 
 def test_it_sends_to_a_console(container: Container, key: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from build import copied_tree
-from conftest import TOP, Debian, need, readme, run, wait_for
+from conftest import LANGUAGES, TOP, Debian, need, readme, run, wait_for
 
 BOOT = """unshare --mount --propagation private env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
     systemd-nspawn --quiet --boot --register=no --keep-unit --private-network
@@ -271,6 +271,11 @@ def test_the_check_up_finds_nothing_wrong(machine: Machine) -> None:
     lines = machine.run("catalogd", "check").splitlines()
     assert len(lines) == 8
     assert all(" ok: " in line for line in lines)
+
+
+def test_the_service_has_the_languages_of_the_page(machine: Machine) -> None:
+    me = json.loads(machine.call(":6069/web/me")[1])
+    assert [*me["languages"]] == LANGUAGES
 
 
 def test_a_wrong_setting_is_an_error_in_the_journal_and_not_tried_again(

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -30,6 +31,7 @@ FLAGS = [
 DESK = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
 WIDE = {"width": 2560, "height": 1440}
+TWO_FRAMES = "new Promise(go => requestAnimationFrame(() => requestAnimationFrame(go)))"
 
 
 def missing_for_chromium() -> str:
@@ -62,6 +64,34 @@ def start_chromium() -> Iterator[Any]:
             browser.close()
 
 
+def translation(
+    change: Callable[[str], str] = str, direction: str = "ltr", **words: Any
+) -> dict[str, Any]:
+    """Return a translation whose texts are changed English ones, but for `words`."""
+
+    def changed(text: Any) -> Any:
+        if isinstance(text, str):
+            return change(text)
+        return {name: changed(part) for name, part in text.items()}
+
+    return {
+        "about": {"direction": direction},
+        "words": {**changed(catalogd.WORDS), **words},
+        "sentences": changed(catalogd.SENTENCES),
+    }
+
+
+def translate(page: Any, table: Mapping[str, Any], language: str = "en-GB") -> None:
+    """Have a page that is loaded next speak as in a translation. Texts that are put
+    into others lose the marks around them, so that there is one at either end."""
+    said = f'\nspeak("{language}", {json.dumps(table)});'
+    script = catalogd.SCRIPT.replace('\nspeak("en-GB", ENGLISH);', said)
+    unmarked = 'String(isolate(arg)).replace(/[\u180b\u180c]/g, "");'
+    script = script.replace("isolate(arg);", unmarked)
+    assert script != catalogd.SCRIPT
+    page.route("**/script.js", lambda route: route.fulfill(body=script))
+
+
 def options(scheme: str, size: Mapping[str, int]) -> dict[str, Any]:
     touch = {"has_touch": size == PHONE, "is_mobile": size == PHONE}
     return {
@@ -78,18 +108,29 @@ def show(page: Any, mode: str, size: Mapping[str, int]) -> None:
     scheme = "dark" if mode == "dark" else "light"
     colors = "active" if mode == "forced" else "none"
     page.emulate_media(color_scheme=scheme, forced_colors=colors)
-    page.set_viewport_size(size)
     devtools = page.context.new_cdp_session(page)
     fonts = {"standard": 32, "fixed": 26} if mode == "large" else {"standard": 16}
     devtools.send("Page.setFontSizes", {"fontSizes": fonts})
     if size == PHONE:  # to turn it off would not bring the mouse back
         devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    resize(page, size)
+
+
+def resize(page: Any, size: Mapping[str, int]) -> None:
+    """Have a page draw what is loaded in another size."""
+    page.set_viewport_size(size)
     page.evaluate("dispatchEvent(new Event('resize'))")
 
 
 def stop_clock(page: Any) -> None:
     """Let the clock of a page, once it is installed, stand still but for `run_for`."""
     page.clock.pause_at(page.evaluate("Date.now()") + 500)
+
+
+def pause_polls(page: Any) -> None:
+    """Poll, so that the pause until the next one begins now, on a clock that stands
+    still."""
+    page.evaluate("poll('changes')")
 
 
 def close_context(context: Any) -> None:
@@ -159,10 +200,19 @@ def choose_device(page: Any, name: str) -> None:
 
 
 def set_library(page: Any, choice: str) -> None:
-    """Choose an order, a layout or a filter in the menu of the library."""
+    """Choose an order, a layout or a filter in the sheet of the library."""
     button(page, "Sort and filter").click()
-    page.locator(".menu").get_by_role("button", name=choice).click()
-    button(page, "Sort and filter").click()
+    sheet = page.get_by_role("dialog", name="Sort and filter")
+    button(sheet, choice).click()
+    button(sheet, "Close").click()
+
+
+def unfold_experts(page: Any) -> None:
+    """Show what is for experts, unless it is shown."""
+    folded = page.locator(".experts")
+    folded.wait_for()
+    if folded.get_attribute("open") is None:
+        folded.locator("summary").click()
 
 
 def until(check: Callable[[], Any]) -> None:
@@ -214,6 +264,7 @@ def computer(folder: pathlib.Path, lines: list[str]) -> Iterator[None]:
 
 
 def make_key(page: Any) -> None:
+    unfold_experts(page)
     page.get_by_label("What is it for?").fill("Laptop")
     button(page, "Create key").click()
     see(page, "It is shown only now.")
@@ -283,6 +334,18 @@ def focused(page: Any) -> str:
         " || document.activeElement.textContent"
     )
     return name
+
+
+def is_focused(node: Any) -> bool:
+    """Return whether a node keeps the focus also when the browser has drawn it: it
+    takes it from one that is disabled then."""
+    is_so: bool = node.evaluate(
+        """async node => {
+          await new Promise(drawn => requestAnimationFrame(() => setTimeout(drawn)));
+          return node === document.activeElement;
+        }"""
+    )
+    return is_so
 
 
 def press_until(page: Any, key: str, name: str) -> None:

@@ -10,6 +10,7 @@ import shutil
 import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -36,6 +37,7 @@ from browser import (
 from example import Demo, by_age, served
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
+MEMORY = "/dev/shm"  # Linux has a folder there that is on no disk
 
 
 class LimitedConnection(sqlite3.Connection):
@@ -50,11 +52,18 @@ class LimitedConnection(sqlite3.Connection):
 sqlite3.connect = functools.partial(sqlite3.connect, factory=LimitedConnection)
 
 
+def pytest_configure() -> None:
+    """Keep what the tests write in memory where that has room: on a disk, half of their
+    time goes by waiting for it."""
+    if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > 2**30:
+        tempfile.tempdir = MEMORY
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that run in a browser, and let the slow ones begin first."""
     for item in items:
-        if "chromium" in getattr(item, "fixturenames", ()):
+        if {"chromium", "firefox"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker("browser")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
@@ -87,6 +96,21 @@ def small_disk(folder: pathlib.Path, size: int) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+def free_port() -> int:
+    """A port that no other test or program is given while these tests run. On Linux it
+    stays bound, at all addresses, to a socket that does not listen: a server that
+    shares addresses, as servers do, may listen there, end, and listen again."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("" if sys.platform == "linux" else "127.0.0.1", 0))
+    port = int(held.getsockname()[1])
+    if sys.platform == "linux":
+        held.detach()
+    else:
+        held.close()
+    return port
 
 
 def short_and_long(**sizes: tuple[Any, Any]) -> pytest.MarkDecorator:
@@ -197,6 +221,7 @@ def add_folder(scanner: catalogd.Scanner, folder: str) -> None:
     scanner.folders.append(folder)
     watcher = catalogd.Watcher(folder, scanner.settings.extensions)
     scanner.disks.watchers[folder] = watcher
+    scanner.state.folders[folder] = {"path": folder, **catalogd.UNREAD}
 
 
 @pytest.fixture
@@ -275,6 +300,17 @@ def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.005)
 
 
+def online(scanner: catalogd.Scanner) -> dict[str, int]:
+    """Return the number of files by library folder that is online."""
+    rows = scanner.state.folders.values()
+    return {row["path"]: row["files"] for row in rows if row["state"] == "online"}
+
+
+def is_watching(scanner: catalogd.Scanner) -> bool:
+    """Return whether the system reports changes of a library folder."""
+    return any(row["watched"] for row in scanner.state.folders.values())
+
+
 def wait_until_quiet(count: Callable[[], int]) -> None:
     """Wait until a number stays the same for a second: what is old is dropped some time
     after a start."""
@@ -347,7 +383,8 @@ def home(
     key: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Home]:
-    """With clients that wait for nothing longer than a moment."""
+    """With clients that wait for nothing longer than a moment, but for a greeting."""
+    monkeypatch.setattr(send_to_switch, "CONNECT_SECONDS", 30.0)
     monkeypatch.setattr(send_to_switch, "MAX_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(send_to_switch, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(send_to_switch, "SERVED_POLL_SECONDS", 0.02)
@@ -480,17 +517,21 @@ def chromium() -> Iterator[Any]:
 Visit = Callable[..., Any]
 
 
+# A toast, or a call that is held back, lasts ten times as long: a test that waits for
+# it may itself be stopped for seconds.
 QUICK_POLLS = """{
   const wait = setTimeout;
+  const factor = (work, pause) =>
+    work === window.poll ? 0.1 : pause < 5000 ? 1 : 10;
   setTimeout = (work, pause, ...given) =>
-    wait(work, work === window.poll ? pause / 10 : pause, ...given);
+    wait(work, pause * factor(work, pause), ...given);
 }"""
 
 
 @pytest.fixture
 def polls() -> str:
-    """A script that has the page poll ten times as often. A test of its pauses takes
-    "" instead."""
+    """A script that has the page poll ten times as often, and wait ten times as long. A
+    test of its pauses takes "" instead."""
     return QUICK_POLLS
 
 
@@ -505,8 +546,8 @@ def visit(chromium: Any, polls: str) -> Iterator[Visit]:
             context = chromium.new_context(**{**options("light", DESK), **more})
             stack.callback(close_context, context)
             context.set_default_timeout(PATIENCE)
+            context.add_init_script(polls)
             page = context.new_page()
-            page.add_init_script(polls)
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("console", lambda line: note(line, problems))
             return page

@@ -82,7 +82,7 @@ class Control(FTPHandler):  # type: ignore[misc]
 class FTPConsole:
     """An FTP server over a folder, in a thread. Its attributes are its script."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, port: int = 0) -> None:
         self.folder = folder
         self.commands: list[str] = []
         self.drops: dict[str, int] = {}  # by command: how often to close the connection
@@ -100,7 +100,7 @@ class FTPConsole:
             users.add_anonymous(str(folder), perm="elradfmw")
         users.add_user("me", "p@ss", str(folder), perm="elradfmw")
         names = {"script": self, "authorizer": users, "use_sendfile": False}
-        self.server = FTPServer(("127.0.0.1", 0), type("Handler", (Control,), names))
+        self.server = FTPServer(("127.0.0.1", port), type("Handler", (Control,), names))
         self.port = self.server.address[1]
         self._over = False
         self._thread = threading.Thread(target=self._run)

@@ -1,11 +1,14 @@
 """A stand-in for the FTP server in Sphaira, with the standard library alone.
 
 python3 ftpsrv.py FOLDER PORT runs it on loopback, and prints the commands that it gets.
+With a SIZE behind them it stops itself once, when a file has so many bytes.
 """
 
 import contextlib
+import os
 import pathlib
 import shutil
+import signal
 import socket
 import socketserver
 import sys
@@ -171,5 +174,19 @@ class Printing(Ftpsrv):
         print(command, flush=True)
 
 
+def stop_once(size: int) -> Callable[[int], None]:
+    """Return what stops this process, as a signal does, when a file has this size."""
+    ahead = [size]
+
+    def hold(size: int) -> None:
+        if ahead and size >= ahead[0]:
+            ahead.clear()
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    return hold
+
+
 if __name__ == "__main__":
-    Printing(pathlib.Path(sys.argv[1]), port=int(sys.argv[2]))
+    server = Printing(pathlib.Path(sys.argv[1]), port=int(sys.argv[2]))
+    if sys.argv[3:]:
+        server.hold = stop_once(int(sys.argv[3]))

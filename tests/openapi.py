@@ -35,7 +35,12 @@ class Maybe(NamedTuple):
     required: bool = True
 
 
-PART = {"message": str, "reason": Field(str), "of": Maybe([dict], required=False)}
+PART = {
+    "name": str,
+    "message": str,
+    "reason": Field(str),
+    "of": Maybe([dict], required=False),
+}
 CODED = {"reason": Field(str), "of": Maybe([PART], required=False)}
 ROOM = {"answers": bool, "writable": bool, "free": Maybe(int), "used": Maybe(int)}
 FOLDER = {
@@ -58,9 +63,10 @@ SCAN = {
     "finished": Maybe(str),
     "next": Maybe(str),
     "problem": str,
+    "disks": [{"path": str, "since": str, "entries": int}],
     **CODED,
 }
-ABOUT = ("folders", "files", "scan", "data", "inbox", "backup", "database")
+ABOUT = ("folders", "files", "scan", "data", "inbox", "backup", "database", "languages")
 FAULT = {
     "about": Field(str, required=True, choices=ABOUT),
     "id": str,
@@ -70,6 +76,8 @@ FAULT = {
 STATUS = {
     **DONE,
     "version": str,
+    "released": str,
+    "releases": str,
     "entries": int,
     "queue": dict.fromkeys(catalogd.QUEUE_STATUSES, int),
     # With the key of an admin:

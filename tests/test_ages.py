@@ -18,13 +18,14 @@ import webtest
 
 import catalogd
 from conftest import PASSWORD, Library
-from containers import PNG
+from containers import PNG, pfs0
 
 EVERYTHING = catalogd.EVERYTHING
 NAMES = {  # what a variable of a path, or a field of a body, names
     **dict.fromkeys(("entry_id", "entries"), "entry"),
     **dict.fromkeys(("title", "titles"), "title"),
     **dict.fromkeys(("item", "queue_item_id", "queue_item_ids", "items"), "item"),
+    "to": "item",
     "path": "file",
 }
 PLAIN = {  # those that name nothing of the library
@@ -34,7 +35,7 @@ PLAIN = {  # those that name nothing of the library
     *("description", "version", "kind", "base_id", "modified", "status", "number"),
     *("progress_percent", "bytes_transferred", "transfer_speed", "error_message"),
     *("client", "release", "offered", "key", "own_password", "base", "digest"),
-    "ending",
+    *("ending", "token", "paused", "undo", "language"),
 }
 VALUES = {"before": "2000-01-01T00:00:00", "status": "failed", "way": "retry"}
 VALUES |= {"base": "/dir", "name": "remote"}
@@ -195,7 +196,7 @@ def content(answer: Any) -> bytes:
 
 def told(answer: Any, name: str) -> Any:
     """Return what an answer tells, without the name that the call had."""
-    body = content(answer)
+    body = re.sub(rb'("undo": )"\w+"', rb"\1ID", content(answer))
     for text in (name, urllib.parse.quote(name)):
         body = body.replace(text.encode(), b"NAME")
     headers = {**answer.headers}
@@ -413,6 +414,38 @@ def test_an_undecided_title_stays_so_when_a_seen_entry_joins_it(world: World) ->
     entries.set_ages(["0100CCCCDDDD0000"], None)
     entries.edit(world.ids["Seen"], {"base_id": "0100CCCCDDDD0000"})
     assert "Seen" not in seen_names(world)
+
+
+@pytest.mark.parametrize("ticket", ["", "0100aaaaeeee00000000000000000001.tik"])
+def test_another_game_under_the_same_file_name_gets_no_age(
+    ticket: str, world: World, library: Library
+) -> None:
+    def put(name: str, content: bytes) -> None:
+        library.add("game.nsp", pfs0([name], [len(content)]) + content)
+        world.web.scanner.scan()
+
+    put(ticket or "0.nca", b"one")
+    entries = world.store.entries
+    sql = "SELECT title FROM entries WHERE source LIKE '%/game.nsp'"
+    entries.set_ages([world.store.database.value(sql)], 3)
+    assert "game" in seen_names(world)
+    put("0100aaaaffff00000000000000000001.tik", b"another")
+    assert world.store.database.value(sql) == "0100AAAAFFFF0000"
+    assert "game" not in seen_names(world)
+    assert "0100AAAAFFFF0000" not in entries.ages()
+
+
+def test_an_age_goes_along_when_the_file_gets_an_id_by_its_name(
+    world: World, library: Library
+) -> None:
+    path = library.add("game.nsp", b"game")
+    world.web.scanner.scan()
+    sql = "SELECT title FROM entries WHERE source LIKE '%/game%.nsp'"
+    world.store.entries.set_ages([world.store.database.value(sql)], 3)
+    os.rename(path, path.replace("game.nsp", "game [0100AAAAFFFF0000].nsp"))
+    world.web.scanner.scan()
+    assert world.store.entries.ages()["0100AAAAFFFF0000"] == 3
+    assert "game" in seen_names(world)
 
 
 def test_an_age_outlives_files_that_go_and_come(world: World, library: Library) -> None:

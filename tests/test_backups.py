@@ -253,6 +253,19 @@ def test_a_failed_copy_is_tried_again_within_a_minute_and_logged_once(
     assert names(service.backups) == [NIGHT]
 
 
+def test_a_copy_was_made_also_where_an_old_one_cannot_be_dropped(
+    signed_in: webtest.TestApp,
+    backups: catalogd.Backups,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Somebody has it open, on Windows or a share."""
+    monkeypatch.setattr(backups, "drop_old", lambda: refuse("a copy"))
+    backups.make()
+    assert signed_in.get("/web/status").json["faults"] == []
+    assert "An old copy could not be dropped: [Errno 1]" in caplog.text
+
+
 def test_copies_that_cannot_be_dropped_hold_up_nothing_else(
     service: catalogd.Web, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -545,6 +558,27 @@ def test_a_damaged_database_is_kept_as_it_is(restored: pathlib.Path) -> None:
     assert pathlib.Path(moved(restored)).read_bytes() == damaged
 
 
+def test_the_wal_of_a_database_that_was_moved_away_is_kept_aside(
+    restored: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """A crash has left it, and SQLite would write it into the backup."""
+    database, old = restored / "catalogd.db", tmp_path / "old"
+    old.mkdir()
+    with contextlib.closing(catalogd.Store(str(restored))) as store:
+        store.accounts.add("carl", "hash")
+        wal = (restored / "catalogd.db-wal").read_bytes()
+        shutil.copy(database, old)
+    database.unlink()
+    (restored / "catalogd.db-wal").write_bytes(wal)
+    (restored / "catalogd.db-journal").write_bytes(b"of a crash long ago")
+    assert run(restored, restored / "backups" / NIGHT) == 0
+    assert accounts(restored) == ["anna"]
+    assert len([*restored.glob("catalogd.db.20*")]) == 2
+    [kept] = restored.glob("catalogd.db.20*-wal")
+    kept.rename(old / "catalogd.db-wal")
+    assert accounts(old) == ["anna", "ben", "carl"]
+
+
 def test_a_database_that_another_program_uses_is_not_replaced(
     restored: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
@@ -625,10 +659,10 @@ def test_a_damaged_database_names_the_backup_to_restore(
 ) -> None:
     last = restored / "backups" / NIGHT
     advice = f"Stop the service and run '{catalogd.PROGRAM} restore {last}'."
+    database = restored / "catalogd.db"
     if not has_backup:
         last.unlink()
-        advice = "There is no backup of it: move it away, and start again."
-    database = restored / "catalogd.db"
+        advice = f"There is no backup of it: move {database}* away, and start again."
     whole = database.read_bytes()
     for damaged in (
         b"no database " * 500,

@@ -25,7 +25,7 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import PASSWORD, Home, wait_for
+from conftest import PASSWORD, Home, free_port, wait_for
 from consoles import FTPConsole, Origin, Request, when_sent
 
 GAME = os.urandom(3_000_000)
@@ -277,7 +277,11 @@ def test_the_names_in_the_state_file_are_those_of_earlier_releases(
         "sent": "",
     }
     values |= {"files": {}, "mount": ""}
-    assert json.loads(pathlib.Path(state.path).read_text()) == values
+    state_file = pathlib.Path(state.path)
+    assert json.loads(state_file.read_text()) == values | {"stopped": {}}
+    state_file.write_text(json.dumps(values))
+    again = send_to_switch.State(str(tmp_path), "server", "target")
+    assert (again.unfinished, again.stopped) == (state.unfinished, {})
 
 
 def test_a_state_of_an_earlier_release_is_read(tmp_path: pathlib.Path) -> None:
@@ -590,6 +594,55 @@ def test_a_link_that_redirects_to_nowhere_fails(
     assert "redirect" in home.item(item)["error"]
 
 
+def test_a_server_that_is_down_behind_its_proxy_is_waited_for(
+    home: Home, card: pathlib.Path, origin: Callable[..., Origin]
+) -> None:
+    def answer(request: Request) -> None:
+        answers.append(next(statuses, 200))
+        if answers[-1] == 200:
+            request.reply(200, GAME)
+        else:
+            request.reply(answers[-1], b"<html>Bad Gateway</html>")
+
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender(f"folder:{card}")
+    down = [502] * 2 * send_to_switch.MAX_STALLS
+    statuses, proxy = iter(down), origin(answer)
+    answers, given = list[int](), sender.target.send
+
+    def send(download: send_to_switch.Download, state: send_to_switch.State) -> None:
+        download.url = f"{proxy.url}/file"
+        given(download, state)
+
+    sender.target.send = send  # type: ignore[method-assign]
+    sender.send_next()
+    assert answers == [*down, 200, 200]
+    assert home.item(item)["status"] == "completed"
+
+
+def test_a_file_that_a_proxy_waits_for_in_vain_holds_up_no_others(
+    home: Home, card: pathlib.Path, origin: Callable[..., Origin]
+) -> None:
+    item, proxy = home.queue("game.nsp", GAME), origin(lambda call: call.reply(504))
+    sender = home.sender(f"folder:{card}")
+    given = sender.target.send
+
+    def send(download: send_to_switch.Download, state: send_to_switch.State) -> None:
+        download.url = f"{proxy.url}/file"
+        given(download, state)
+
+    sender.target.send = send  # type: ignore[method-assign]
+    sender.send_next()
+    assert "status 504. Gave up after" in home.item(item)["error"]
+
+
+def test_a_queue_may_be_long(origin: Callable[..., Origin]) -> None:
+    item = send_to_switch.Item("item", "entry", "x" * 500, "", 1)._asdict()
+    body = json.dumps({"success": True, "queue": [item] * 10_000}).encode()
+    with answering(origin, 200, body) as server:
+        assert len(server.queue("me")) == 10_000
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_link_whose_host_is_offline_fails_in_the_end(
     home: Home,
@@ -602,8 +655,7 @@ def test_a_link_whose_host_is_offline_fails_in_the_end(
     far = origin(lambda request: request.reply(503))
     url = far.url
     if not is_there:
-        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as unused:
-            url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        url = f"http://127.0.0.1:{free_port()}"
     item = home.queue_link(f"{url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
     assert "Gave up after 3 attempts." in home.item(item)["error"]
@@ -886,16 +938,15 @@ def wait_to_be_cancelled(progress: send_to_switch.Progress) -> None:
         progress.sleep(0.01)
 
 
-def test_a_cancelled_item_is_stopped_and_discarded(home: Home) -> None:
+def test_a_cancelled_item_is_stopped(home: Home) -> None:
     def cancel(progress: send_to_switch.Progress) -> None:
         home.store.queue.cancel(home.anna, item)
         wait_to_be_cancelled(progress)
 
     item = home.queue("game.nsp", GAME)
     sender = home.sender("folder:/tmp")
-    target = sender.target = Scripted(cancel)
+    sender.target = Scripted(cancel)
     sender.send_next()
-    assert target.discarded == ["game.nsp"]
     assert home.item(item)["status"] == "cancelled"
     assert not home.store.queue.progress.times()  # the server knows that it stopped
     assert sender.failures == 0
@@ -1272,10 +1323,12 @@ def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(
 
 
 def test_a_dry_run_prints_that_the_target_is_not_ready(
-    run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    home: Home, run: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    home.queue("a.nsp", GAME)
     assert run("--dry-run", "--to", "folder:/none") == 0
-    assert "Is the card in?" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Is the card in?" in out and "a.nsp: 3.0 MB." in out
 
 
 def test_login_saves_all_settings_and_a_key_that_only_its_owner_reads(
@@ -1416,6 +1469,19 @@ def test_a_wrong_target_uses_no_pairing_code_up(pairing: Pairing) -> None:
     words = ["pair", pairing.url, "482915", "--to", "/media/card"]
     assert send_to_switch.main(words) == 2
     assert pairing.bodies == []
+
+
+def test_a_key_that_cannot_be_kept_uses_no_pairing_code_up(
+    pairing: Pairing, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = tmp_path / "keys" / "key"
+    words = ["pair", pairing.url, "482915", "--to", "lan://h", "--key-file", str(key)]
+    assert send_to_switch.main([*words[:-1], "/dev/null/key"]) == 2
+    assert send_to_switch.main([*words, "--config", "/dev/null/x.ini"]) == 2
+    assert pairing.bodies == []
+    assert capsys.readouterr().err.count("cannot be written") == 2
+    assert send_to_switch.main(words) == 0
+    assert os.listdir(key.parent) == ["key"], "what was tried is gone"
 
 
 def test_another_device_needs_settings_of_its_own(

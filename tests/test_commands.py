@@ -1,6 +1,7 @@
 """The command line, as a person or a service manager uses it."""
 
 import contextlib
+import datetime
 import errno
 import io
 import ipaddress
@@ -33,7 +34,7 @@ import webtest
 
 import catalogd
 import send_to_switch
-from conftest import PASSWORD, Library, refuse, wait_for
+from conftest import PASSWORD, Library, free_port, refuse, wait_for
 
 PROGRAM = catalogd.__file__
 HERE = os.path.dirname(PROGRAM)
@@ -124,13 +125,12 @@ def test_a_closed_standard_input_has_nothing_to_ask_on(data: pathlib.Path) -> No
 def test_a_service_with_closed_streams_serves(
     closed: str, data: pathlib.Path, library: Library
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, catalogd.__file__, "serve", str(library.folder)]
     command += ["--data-dir", str(data), "--host", "127.0.0.1", "--port", str(port)]
     with subprocess.Popen(["sh", "-c", f"exec {shlex.join(command)} {closed}"]) as one:
         try:
-            wait_for(lambda: catalogd.answers(("127.0.0.1", port), 1))
+            wait_for(lambda: catalogd.answers(f"http://127.0.0.1:{port}/", 1))
         finally:
             one.terminate()
     assert one.returncode == 0
@@ -259,7 +259,7 @@ def test_what_installs_a_package_fits_the_system(
 
 
 def test_the_example_is_printed(run: Run) -> None:
-    assert run("example") == catalogd.Settings.example()
+    assert run("example") == catalogd.EXAMPLE
 
 
 @pytest.mark.parametrize("way", ["option", "variable", "default"])
@@ -457,7 +457,7 @@ def test_an_account_has_an_age(
     assert run("user", "age", "ben", "none") == "ben sees every title.\n"
     assert "ben   member       " in run("user", "list")
     assert refused("user", "age", "anna", "7") == catalogd.say("admin_sees_all")
-    assert "'8' is not one of 3, 7, 12, 16, none" in refused("user", "age", "ben", "8")
+    assert "AGE: invalid choice: '8'" in refused("user", "age", "ben", "8")
 
 
 def test_an_empty_list_has_a_message(run: Run) -> None:
@@ -474,6 +474,22 @@ def test_a_password_is_changed(
     with opened(data) as store:
         _, password = store.accounts.credentials("anna") or (0, None)
     assert catalogd.password_matches("another horse", password)
+
+
+def test_a_word_that_is_no_text_is_one_line(anna: str, refused: Run) -> None:
+    """Such as a name from a terminal whose letters are not UTF-8."""
+    number, words = 0, {"age": "7", "target": "ftp://10.0.0.1"}
+    for command in catalogd.COMMANDS:
+        names = [name for name, _ in command.arguments if not name.startswith("-")]
+        for name in {*names} - {"file", "folders", "ids", "age", "url"}:
+            given = [words.get(other, "a") for other in names]
+            given[names.index(name)] = os.fsdecode(b"J\xfcrgen")
+            told = refused(*command.path.split(), *given)
+            assert told == f"The field {name} has a character that is not text."
+            number += 1
+    assert number > 10
+    told = refused("device", "add", "TV", "ftp://10.0.0.1", "--for", "J\udcfcrgen")
+    assert told == "The field account has a character that is not text."
 
 
 def test_an_account_is_removed(anna: str, run: Run) -> None:
@@ -640,12 +656,15 @@ def test_a_console_is_added_for_the_server_to_serve(
     words = ("Attic", "ftp://10.0.0.7", "--share", "--user", "me", "--password-stdin")
     device = run("device", "add", *words).strip()
     _, row = run("device", "list").splitlines()
-    shown = rf"{device} +anna +Attic +True +- +ftp://10.0.0.7"
+    shown = rf"{device} +anna +Attic +True +False +- +ftp://10.0.0.7"
     assert re.fullmatch(shown, row)
     assert refused("device", "add", "Attic", "lan://10.0.0.8").endswith("already.")
     assert "must be ftp://" in refused("device", "add", "Den", "10.0.0.8")
     why = refused("device", "add", "Den", "lan://10.0.0.8", "--for", "no")
     assert why == "There is no account no."
+    with typed(monkeypatch, b"\xff\n"):
+        why = refused("device", "add", "Den", "lan://10.0.0.8", "--password-stdin")
+    assert why == "The password has a character that is not text."
 
 
 def test_a_console_needs_an_account(refused: Run) -> None:
@@ -659,7 +678,7 @@ def test_a_bundled_program_is_the_client_too(monkeypatch: pytest.MonkeyPatch) ->
     assert catalogd.main(["send_to_switch"]) == 3
 
 
-def test_a_device_is_listed_renamed_and_shared(
+def test_a_device_is_listed_renamed_shared_and_paused(
     anna: str, run: Run, refused: Run, data: pathlib.Path
 ) -> None:
     assert run("device", "list") == "There is no device yet. Add one on the page.\n"
@@ -676,7 +695,15 @@ def test_a_device_is_listed_renamed_and_shared(
         told = f"Now {whose} may send to the device {device}.\n"
         assert run("device", "share", device, *words) == told
         _, row = run("device", "list").splitlines()
-        assert re.fullmatch(rf"{device} +anna +den +{shared} +- +a client", row)
+        assert re.fullmatch(rf"{device} +anna +den +{shared} +False +- +a client", row)
+    for words, what, paused in (
+        ((), "is paused", True),
+        (("--off",), "goes on", False),
+    ):
+        told = f"Now the device {device} {what}.\n"
+        assert run("device", "pause", device, *words) == told
+        _, row = run("device", "list").splitlines()
+        assert re.fullmatch(rf"{device} +anna +den +False +{paused} +- +a client", row)
     assert refused("device", "share", "no") == "There is no device no."
     assert refused("device", "rename", device, "") == "The field name is empty."
 
@@ -974,7 +1001,7 @@ def test_the_line_is_cleared_when_a_scan_fails(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(scanner: catalogd.Scanner, tick: Any) -> None:
+    def fail(scanner: catalogd.Scanner) -> None:
         raise catalogd.Busy("The database is busy.")
 
     ended = []
@@ -1282,6 +1309,18 @@ def test_an_address_that_cannot_be_bound_has_a_hint(
     with pytest.raises(catalogd.Problem) as error:
         catalogd.open_socket("127.0.0.1", 80)
     assert str(error.value) == f"Cannot listen on 127.0.0.1:80: No. {hint}"
+
+
+NO_HOSTS = ["a..b", "a" * 70]  # DNS has no such names
+
+
+@pytest.mark.parametrize("host", NO_HOSTS)
+def test_a_host_that_is_no_name_is_one_line(
+    refused: Run, library: Library, host: str
+) -> None:
+    message = f"Cannot listen on {host}: it is not the name of a host."
+    words = ["serve", str(library.folder), "--host", host]
+    assert refused(*words) == f"{message} Check --host, or host in the INI."
 
 
 class Ending:
@@ -1594,11 +1633,11 @@ def test_root_that_may_not_change_its_user_is_one_line(
 def test_ctrl_c_ends_any_command_with_its_usual_code(
     data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt() -> str:
+    def interrupt(args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(catalogd.Settings, "example", interrupt)
-    assert catalogd.main(["example"]) == 130
+    monkeypatch.setattr(catalogd, "read_settings", interrupt)
+    assert catalogd.main(["check"]) == 130
 
 
 def test_letters_that_a_terminal_cannot_show_are_escaped(
@@ -1695,7 +1734,7 @@ def check(
     def running(folder: str) -> catalogd.Service:
         ini = str(tmp_path / "checked.ini")
         digest = catalogd.content_digest(repr(catalogd.Settings.read(ini)).encode())
-        return catalogd.Service("127.0.0.1", 6069, ["6069"], "", digest, state)
+        return catalogd.Service("http://127.0.0.1:6069/", ["6069"], "", digest, state)
 
     monkeypatch.setattr(catalogd, "running_service", running)
 
@@ -1726,7 +1765,25 @@ def test_the_lines_name_what_was_checked(
     assert re.fullmatch(rf"ok: {data}, \d+\.\d GB free", rows["data"])
     database = rf"ok: {data}/catalogd.db, 0\.\d MB, backups: none yet"
     assert re.fullmatch(database, rows["database"])
-    assert re.match(r"ok: Python 3\.\d+.*, SQLite 3\.\d+.*, bottle ", rows["versions"])
+    ours = rf"ok: catalogd {re.escape(catalogd.__version__)} is \d+ days old"
+    programs = r"Python 3\.\d+.*, SQLite 3\.\d+.*, bottle "
+    assert re.match(rf"{ours}, {programs}", rows["versions"])
+
+
+def test_the_age_of_this_version_is_told_and_where_to_look_for_a_newer_one(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock(datetime.date):
+        @classmethod
+        def today(cls) -> "Clock":
+            return cls(2027, 3, 1)
+
+    monkeypatch.setattr(catalogd.datetime, "date", Clock)
+    monkeypatch.setattr(catalogd, "RELEASED", "2027-02-01")
+    monkeypatch.setattr(catalogd, "RELEASES", "https://host/releases")
+    told = f"ok: catalogd {catalogd.__version__} is 28 days old"
+    where = "releases: https://host/releases"
+    assert check()[1]["versions"].startswith(f"{told}, {where}, Python ")
 
 
 def test_a_wrong_setting_is_told_where_it_matters(check: Check) -> None:
@@ -1821,7 +1878,7 @@ def test_a_folder_that_does_not_answer_is_told_soon(
 def served(anna: str, data: pathlib.Path, library: Library) -> Iterator[catalogd.Web]:
     """A service on the data folder, whose scanner does not run."""
     settings = catalogd.Settings(
-        folders=(str(library.folder), "/missing"), host="127.0.0.1", port=0
+        folders=(str(library.folder), "/zzz/missing"), host="127.0.0.1", port=0
     )
     with opened(data) as store:
         web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
@@ -1851,8 +1908,8 @@ def test_check_asks_the_service_what_only_it_can_know(
 ) -> None:
     known = data / "service.json"
     assert stat.S_IMODE(known.stat().st_mode) == 0o600
-    port = json.loads(known.read_text())["port"]
-    assert checked(capsys)["folders"] == f"ok: /missing, {library.folder}"
+    [port] = json.loads(known.read_text())["ports"]
+    assert checked(capsys)["folders"] == f"ok: {library.folder}, /zzz/missing"
     library.folder.rmdir()
     served.scanner.scan()
     served.scanner.state.problem = "The disk is full."
@@ -1860,7 +1917,7 @@ def test_check_asks_the_service_what_only_it_can_know(
     rows = checked(capsys)
     away = "does not exist yet. Create it, or connect its disk."
     assert rows["folders"] == (
-        f"/missing {away} {library.folder} {away}"
+        f"{library.folder} {away} /zzz/missing {away}"
         " The last scan failed: The disk is full."
     )
     told = "No backup was made: The second disk is away."
@@ -1925,21 +1982,20 @@ def test_a_service_that_was_killed_is_not_asked(
     told = json.loads(known.read_text())
     known.write_text(json.dumps({**told, "token": "of another service"}))
     assert catalogd.running_service(str(data)) is None
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    known.write_text(json.dumps({**told, "port": port}))
+    address = f"http://127.0.0.1:{free_port()}/"
+    known.write_text(json.dumps({**told, "address": address}))
     assert catalogd.running_service(str(data)) is None
 
 
 def write_service_file(data: pathlib.Path, sock: socket.socket) -> None:
     """Write the file of a service that was killed, whose port is now this socket's."""
-    host, port = sock.getsockname()
-    ports = [str(port)]
-    known = catalogd.Service(host, port, ports, "its token", "its digest")
+    port = sock.getsockname()[1]
+    address = f"http://127.0.0.1:{port}/"
+    known = catalogd.Service(address, [str(port)], "its token", "its digest")
     (data / "service.json").write_text(json.dumps(known._asdict()))
 
 
-OURS = b'{"host": "127.0.0.1", "port": 1, "ports": [], "settings": "x", "token": '
+OURS = b'{"address": "http://[::1]:1/", "ports": [], "settings": "x", "token": '
 
 
 @pytest.mark.parametrize(
@@ -1947,11 +2003,12 @@ OURS = b'{"host": "127.0.0.1", "port": 1, "ports": [], "settings": "x", "token":
     [
         *(b"", b"\0" * 300, b"\xff", b"[]", b"null", b"{}", b"[" * 100_000),
         *(OURS, OURS + b"1}", OURS + rb'"\n"}', OURS + rb'"\u20ac"}'),
-        OURS.replace(b"1,", b"99999,") + b'"x"}',
-        OURS.replace(b"127.0.0.1", b"http://[") + b'"x"}',
-        OURS.replace(b"127.0.0.1", b"a" * 100) + b'"x"}',
+        OURS.replace(b":1/", b":99999/") + b'"x"}',
+        OURS.replace(b":1/", b":%d/" % 2**64) + b'"x"}',
+        OURS.replace(b"::1]", b"") + b'"x"}',
+        OURS.replace(b"[::1]", b"a" * 100) + b'"x"}',
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_a_file_that_no_service_wrote_is_none(
     anna: str, data: pathlib.Path, library: Library, run: Run, content: bytes
@@ -2129,9 +2186,8 @@ def test_a_damaged_database_is_told(
     monkeypatch.setattr(catalogd, "check_content", fault)
     code, rows = check()
     assert code == 1
-    assert rows["database"].endswith(
-        ": row 1 missing. There is no backup of it: move it away, and start again."
-    )
+    advice = r"There is no backup of it: move /\S+/catalogd.db\* away, and start again."
+    assert re.search(rf": row 1 missing. {advice}$", rows["database"])
 
 
 def test_a_port_that_another_program_uses_is_told(unserved: Check) -> None:
@@ -2144,11 +2200,19 @@ def test_a_port_that_another_program_uses_is_told(unserved: Check) -> None:
 
 
 def test_a_public_address_that_does_not_answer_is_told(check: Check) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     code, rows = check("[server]", f"base_url = http://127.0.0.1:{port}")
     assert code == 1
     assert re.match(rf"http://127\.0\.0\.1:{port}: .*refused", rows["address"])
+
+
+@pytest.mark.parametrize("place", [*NO_HOSTS, "127.0.0.1/für-alle"])
+def test_a_public_address_that_nobody_can_call_is_told(
+    check: Check, place: str
+) -> None:
+    code, rows = check("[server]", f"base_url = http://{place}")
+    message = f"http://{place} cannot be called. Check base_url in the INI."
+    assert (code, rows["address"]) == (1, message)
 
 
 def greet(listener: socket.socket) -> None:
@@ -2225,4 +2289,5 @@ def test_a_bundle_has_no_versions_of_its_packages(
 
     monkeypatch.setattr(catalogd.importlib.metadata, "version", fail)
     _, rows = check()
-    assert re.fullmatch(r"ok: Python \S+, SQLite \S+", rows["versions"])
+    programs = r"Python \S+, SQLite \S+"
+    assert re.fullmatch(rf"ok: catalogd .* days old, {programs}", rows["versions"])

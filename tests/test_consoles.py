@@ -19,7 +19,7 @@ import webtest
 
 import catalogd
 import send_to_switch
-from conftest import Home, wait_for
+from conftest import Home, free_port, wait_for
 from consoles import FTPConsole
 
 LOOPBACK = [ipaddress.IPv4Network("127.0.0.0/28")]
@@ -401,27 +401,31 @@ def test_a_wrong_setting_is_shown_and_not_tried_again_until_it_is_changed(
     assert consoles._running[device] is not thread
 
 
+AGAIN = "Sending ended with an error and begins again"
+
+
 @pytest.mark.parametrize(
-    ("code", "state"),
+    ("end", "state"),
     [
-        ("3", "The key is wrong."),
-        ("4", "The key is wrong."),
-        ("ValueError(5)", "Sending ended with an error and begins again: 5"),
-        ("9", "Sending ended with an error and begins again: exit code 9"),
+        ("sys.exit(3)", "The key is wrong."),
+        ("sys.exit(4)", "The key is wrong."),
+        ("open('/no/file')", f"{AGAIN}: FileNotFoundError"),  # without the path
+        ("sys.exit('http://a:1 is odd: no')", f"{AGAIN}: http://a:1 is odd"),
+        ("sys.exit(9)", f"{AGAIN}: exit code 9"),
     ],
 )
 def test_what_may_pass_is_told_and_tried_again(
     home: Home,
     consoles: catalogd.Consoles,
     monkeypatch: pytest.MonkeyPatch,
-    code: str,
+    end: str,
     state: str,
 ) -> None:
-    client(monkeypatch, "print('The key is wrong.', flush=True)", f"sys.exit({code})")
+    client(monkeypatch, "print('The key is wrong.', flush=True)", end)
     device = add(home, "ftp://127.0.0.1:1")
     consoles.update()
     wait_for(lambda: state_of(home, device) == state)
-    assert catalogd.coded(state) or code in "34"
+    assert catalogd.coded(state) or state == "The key is wrong."
     first = processes(consoles)
     wait_for(lambda: processes(consoles) != first)
 
@@ -621,14 +625,13 @@ def test_its_uses_alone_are_not_written(home: Home) -> None:
 
 
 @pytest.fixture
-def greeting() -> Iterator[Callable[[str, bytes], int]]:
-    """Starts servers that send these bytes first. Returns the port of one."""
+def greeting() -> Iterator[Callable[[str, bytes, int], None]]:
+    """Starts servers that send these bytes first."""
     with contextlib.ExitStack() as stack:
 
-        def start(host: str, first: bytes, port: int = 0) -> int:
+        def start(host: str, first: bytes, port: int) -> None:
             server = stack.enter_context(socket.create_server((host, port)))
             threading.Thread(target=answer, args=(server, first), daemon=True).start()
-            return int(server.getsockname()[1])
 
         yield start
 
@@ -642,7 +645,8 @@ def answer(server: socket.socket, first: bytes) -> None:
 
 
 def test_what_greets_as_an_ftp_server_is_found(greeting: Any) -> None:
-    port = greeting("127.0.0.3", b"220 Console ready.\r\n")
+    port = free_port()
+    greeting("127.0.0.3", b"220 Console ready.\r\n", port)
     greeting("127.0.0.4", b"SSH-2.0-x\r\n", port)
     greeting("127.0.0.5", b"220-Hello\r\n220 All.\r\n", port)
     found = catalogd.find_consoles(LOOPBACK, [port])

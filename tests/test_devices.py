@@ -294,7 +294,7 @@ def test_others_see_what_is_for_a_shared_device(
     assert house.robin.row(shared)["is_own"] is True
 
 
-ACTIONS = ("top", "device", "cancel", "retry")
+ACTIONS = ("device", "cancel", "retry")
 
 
 def test_the_sender_the_owner_and_an_admin_may_act_on_an_item(
@@ -305,11 +305,13 @@ def test_the_sender_the_owner_and_an_admin_may_act_on_an_item(
     ada, entry = house.sign_in("ada"), house.entries[0]
     for caller in (ada, house.kim, house.robin):  # the sender, the owner, an admin
         item = ada.send(entry, kims.id)
+        caller.post("/web/queue/move", items=[item])
         for action in ACTIONS:
             body = {"device": kims.id} if action == "device" else {}
             caller.post(f"/web/queue/{item}/{action}", **body)
         ada.post("/web/queue/cancel")
     item = ada.send(entry, living.id)
+    house.kim.post("/web/queue/move", expect=404, items=[item])
     for action in ACTIONS:
         house.kim.post(f"/web/queue/{item}/{action}", expect=404)
     own = ada.send(entry)
@@ -341,7 +343,7 @@ def test_the_top_is_before_the_items_of_everyone(
 ) -> None:
     first = house.robin.send(house.entries[0], living.id)
     second = house.kim.send(house.entries[1], living.id)
-    house.kim.post(f"/web/queue/{second}/top")
+    house.kim.post("/web/queue/move", items=[second])
     assert living.poll() == [second, first]
 
 
@@ -412,6 +414,82 @@ def test_the_owners_items_stay_with_a_device_that_is_not_shared_any_more(
     assert living.poll() == own
 
 
+def test_a_paused_device_gets_no_items_of_its_own(
+    house: Household, living: Caller
+) -> None:
+    alba, baba, celeste = house.entries
+    running = house.kim.send(alba, living.id)
+    waits = house.kim.send(baba, living.id)
+    any_device = house.robin.send(celeste)
+    living.report(running, "processing")
+    house.kim.post(f"/web/devices/{living.id}", expect=404, paused=True)
+    house.robin.post(f"/web/devices/{living.id}", paused=True)
+    for caller in (house.robin, house.kim):
+        assert caller.devices()["Living room"]["paused_by"] == "robin"
+    assert living.poll() == [any_device]
+    living.report(waits, "processing", expect=409)
+    assert house.kim.row(waits)["status"] == "pending"
+    living.report(running, "processing")
+    living.report(running, "completed")
+    living.report(any_device, "processing")
+    house.robin.post(f"/web/devices/{living.id}", paused=False)
+    assert house.kim.devices()["Living room"]["paused_by"] is None
+    assert living.poll() == [waits]
+    living.report(waits, "processing")
+
+
+def test_an_admin_pauses_the_device_of_another(house: Household) -> None:
+    attic = house.kim.pair("Attic")
+    item = house.kim.send(house.entries[0], attic.id)
+    house.robin.post(f"/web/devices/{attic.id}", paused=True)
+    assert house.kim.devices()["Attic"]["paused_by"] == "robin"
+    assert attic.poll() == []
+    house.kim.post(f"/web/devices/{attic.id}", name="Cellar")
+    assert house.kim.devices()["Cellar"]["paused_by"] == "robin"
+    house.kim.post(f"/web/devices/{attic.id}", paused=False)
+    assert attic.poll() == [item]
+
+
+def test_a_client_that_crashed_ends_its_file_on_a_paused_device(
+    house: Household, living: Caller, clock: Clock
+) -> None:
+    first, second = (house.kim.send(one, living.id) for one in house.entries[:2])
+    fields = {"queue_item_id": first, "client": "one"}
+    living.post("/api/send-queue/progress", **fields, status="processing")
+    house.robin.post(f"/web/devices/{living.id}", paused=True)
+    assert living.poll("?client=one") == [first]
+    clock.now += 301
+    assert living.poll("?client=one") == [first]
+    living.post("/api/send-queue/progress", **fields, status="processing")
+    living.post("/api/send-queue/progress", **fields, status="completed")
+    assert living.poll("?client=one") == []
+    assert house.kim.row(second)["status"] == "pending"
+
+
+def test_what_an_installer_was_offered_does_not_begin_on_a_paused_device(
+    house: Household, living: Caller, offered: list[str]
+) -> None:
+    path = "/api/send-queue/addresses"
+    body = {"queue_item_ids": offered, "client": "one"}
+    addresses = living.post(path, **body)["addresses"]
+    first, second, third = offered
+    with urllib.request.urlopen(addresses[first]) as answer:
+        answer.read()
+    wait_for(lambda: living.get(f"{path}?client=one")["served"][first])
+    house.robin.post(f"/web/devices/{living.id}", paused=True)
+    with urllib.request.urlopen(addresses[first]) as answer:
+        assert answer.status == 200
+    with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+        urllib.request.urlopen(addresses[second])
+    refused.value.close()
+    living.post("/api/send-queue/progress", queue_item_id=third, release=True)
+    addresses = living.post(path, **body)["addresses"]
+    assert addresses.keys() == {first, second}
+    house.robin.post(f"/web/devices/{living.id}", paused=False)
+    with urllib.request.urlopen(addresses[second]) as answer:
+        assert answer.status == 200
+
+
 def test_a_key_is_a_device_once_it_has_fetched_the_queue(
     house: Household, clock: Clock
 ) -> None:
@@ -429,6 +507,7 @@ def test_a_key_is_a_device_once_it_has_fetched_the_queue(
             "account": "kim",
             "is_own": True,
             "shared": False,
+            "paused_by": None,
             "state": "idle",
             "target": "no card é",
             "last_call": catalogd.stamp(clock.now),
@@ -445,6 +524,7 @@ def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None
     device = house.kim.pair("Kim's")
     assert house.kim.devices()["Kim's"]["state"] == "new"
     device.poll("?target=ready")
+    house.kim.post(f"/web/devices/{device.id}", paused=True)
     before = house.kim.devices()["Kim's"]
     house.store.accounts.uses.close()
     house.store.database.close()
@@ -453,6 +533,7 @@ def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None
     ) as again:
         assert again.devices.all("kim") == [before]
     assert (before["target"], before["state"]) == ("ready", "idle")
+    assert before["paused_by"] == "kim"
 
 
 def test_a_device_is_known_while_another_process_writes(
@@ -520,7 +601,7 @@ def test_a_code_that_is_none_is_refused(house: Household, code: str | None) -> N
 def test_a_code_ends_after_ten_minutes_and_by_a_new_one(
     house: Household, clock: Clock
 ) -> None:
-    house.web.calls[catalogd.DeviceCalls].codes.clock = clock
+    house.web.calls["DeviceCalls"].codes.clock = clock
     old = house.kim.post("/web/pairing")["code"]
     clock.now += 599.5
     assert house.kim.get("/web/pairing")["expires_in"] == 1

@@ -670,14 +670,14 @@ def test_served_bytes_are_counted_once_each(
 def test_the_served_bytes_of_a_limited_number_of_items_are_kept(
     browser: webtest.TestApp,
     service: catalogd.Web,
-    monkeypatch: pytest.MonkeyPatch,
     key: str,
     item: str,
 ) -> None:
-    monkeypatch.setattr(catalogd, "MAX_SERVED_ITEMS", 1)
-    service.calls[catalogd.ConsoleCalls].served["older"] = catalogd.Served()
+    served = service.calls["ConsoleCalls"].served
+    served.most = 1
+    served["older"] = catalogd.Served()
     browser.get(item_path(browser, key, item))
-    assert list(service.calls[catalogd.ConsoleCalls].served) == [item]
+    assert list(served) == [item]
 
 
 def test_an_address_outlives_a_restart_of_the_server(

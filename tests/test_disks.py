@@ -264,10 +264,10 @@ def test_a_read_that_fails_makes_the_scanner_look_at_the_disk(
             download(scanner, games[0])
         assert {*look(scanner).values()} == {"offline"}
         why = f"{folder} is offline: Input/output error. Its entries are kept."
-        assert scanner.state.problems == {folder: why}
+        assert scanner.state.problems() == {folder: why}
         assert {*look(scanner, is_due=True).values()} == {"offline"}
     assert {*look(scanner, is_due=True).values()} == {"here"}
-    assert not scanner.state.problems
+    assert not scanner.state.problems()
     assert not scanner.disks.changed(True)
 
 
@@ -278,8 +278,8 @@ def test_one_file_that_cannot_be_read_is_not_a_disk_that_died(
         with pytest.raises(OSError, match="Input/output"):
             download(scanner, games[0])
         assert look(scanner) == {"a.nsp": "offline", "b.nsp": "here", "c.nsp": "here"}
-        assert not scanner.state.problems
-        assert [*scanner.state.disks] == [games[0]]
+        assert not scanner.state.problems()
+        assert [disk["path"] for disk in scanner.state.disks] == [games[0]]
 
 
 def test_a_disk_that_died_below_a_library_folder_is_left_out(
@@ -315,7 +315,7 @@ def test_a_read_that_does_not_end_makes_the_scanner_look_at_the_disk(
         monkeypatch.setattr(catalogd, "is_failing", lambda *file: not goes_on.wait(60))
         monkeypatch.setattr(catalogd.Asker, "max_silence", 0.2)
         wait_for(lambda: {*look(scanner).values()} == {"offline"})
-        assert scanner.state.problems[folder].startswith(f"{folder} does not answer.")
+        assert scanner.state.problems()[folder].startswith(f"{folder} does not answer.")
     goes_on.set()
     monkeypatch.setattr(catalogd.Asker, "max_silence", 60)
     wait_for(lambda: {*look(scanner).values()} == {"here"})

@@ -69,7 +69,7 @@ def test_a_killed_server_has_lost_nothing_that_it_acknowledged(
             for entry in waiting:
                 send(address, key, entry)
                 acknowledged.append(entry)
-                if len(acknowledged) == CALLERS:
+                if len(acknowledged) >= CALLERS:  # two may come at once
                     process.send_signal(signal.SIGKILL)
 
     with concurrent.futures.ThreadPoolExecutor(CALLERS) as pool:

@@ -62,6 +62,7 @@ def test_every_key_gets_version_entries_and_the_queue_of_its_own_account(
     store.queue.send(store.accounts.id_of("anna"), entry)
     counts = dict.fromkeys(catalogd.QUEUE_STATUSES, 0)
     told = {"success": True, "version": catalogd.__version__, "entries": 1}
+    told |= {"released": catalogd.RELEASED, "releases": catalogd.RELEASES}
     assert status_of(browser, of_ben) == {**told, "queue": counts}
     own = status_of(browser, key)["queue"]
     assert own == {**counts, "pending": 1}
@@ -95,7 +96,10 @@ def test_an_admin_s_key_gets_folders_disks_scans_backups_and_faults(
     told = status_of(browser, key)
     room = {"answers": True, "writable": True, "free": ROOM.free, "used": ROOM.used}
     away = "/missing does not exist yet. Create it, or connect its disk."
-    coded = {"reason": "folder_missing", "of": [{"message": "/missing"}]}
+    coded = {
+        "reason": "folder_missing",
+        "of": [{"name": "folder", "message": "/missing"}],
+    }
     scanned = "2027-01-15T08:00:00"
     assert told["folders"] == [
         {"path": str(library.folder), "state": "online", "watched": False, "files": 1}
@@ -141,6 +145,8 @@ def test_a_disk_that_is_away_below_a_library_folder_is_one_line(
     assert (fault["message"], fault["reason"]) == (told, "disk_offline")
     of = [disk, since, str(len(names))]
     assert [part["message"] for part in fault["of"]] == of
+    rows = [{"path": disk, "since": since, "entries": len(names)}]
+    assert status_of(browser, key)["scan"]["disks"] == rows
     os.rename(library.folder, library.folder.with_name("away"))
     scanner.scan()
     (fault,) = status_of(browser, key)["faults"]
@@ -238,6 +244,24 @@ def test_a_data_folder_that_does_not_answer_is_a_fault() -> None:
 # Scans and damage
 
 
+def test_a_disk_that_comes_back_while_faults_are_listed_is_no_error(
+    health: catalogd.Health,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fault(*of: str) -> catalogd.Fault:
+        for row in scanner.state.folders.values():
+            row["problem"] = ""  # as the scanner's thread may
+        return make(*of)
+
+    make = catalogd.Fault
+    monkeypatch.setattr(catalogd, "Fault", fault)
+    for folder in ("/games", "/more"):
+        add_folder(scanner, folder)
+        scanner.state.folders[folder]["problem"] = "It is away."
+    assert faults(health) == [("folders", "It is away.")] * 2
+
+
 def test_a_scan_that_failed_is_a_fault(
     health: catalogd.Health, scanner: catalogd.Scanner
 ) -> None:
@@ -246,30 +270,55 @@ def test_a_scan_that_failed_is_a_fault(
 
 
 def test_damage_that_verify_found_is_a_fault_until_the_file_is_replaced(
-    health: catalogd.Health, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+    health: catalogd.Health, store: catalogd.Store
 ) -> None:
     facts = {"name": "Celeste", "description": "", "version": ""}
     entry = store.entries.add_link("http://host/x", 7, "nsp", facts, "anna")
     assert faults(health) == []
     store.entries.set_fault(entry, "damaged")
-    assert faults(health) == []  # no search is due: each takes long in a large library
-    health.damage_seconds = 0
     told = [("files", "Celeste is damaged: its content has changed.")]
     assert faults(health) == told
-    monkeypatch.setattr(catalogd.Entries, "damaged", None)  # it is read once
-    assert faults(health) == told
-    monkeypatch.undo()
     store.entries.set_fault(entry, None)
     assert faults(health) == []
+
+
+def test_damage_of_a_file_that_was_deleted_is_no_fault(
+    health: catalogd.Health, scanner: catalogd.Scanner, library: Library
+) -> None:
+    for name in ("a.nsp", "b.nsp"):
+        path = library.add(name)
+    scanner.scan()
+    for file in scanner.entries.served_files():
+        scanner.entries.set_fault(file.id, "damaged")
+    told = [("files", f"{n} is damaged: its content has changed.") for n in "ab"]
+    assert sorted(faults(health)) == told
+    os.unlink(path)
+    scanner.scan()
+    assert faults(health) == told[:1]
+
+
+def test_damage_is_found_without_a_search_through_a_large_library(
+    health: catalogd.Health, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    rows = store.database.rows
+    monkeypatch.setattr(
+        store.database, "rows", lambda sql, *of: asked.append(sql) or rows(sql, *of)
+    )
+    store.entries.damaged()
+    plan = rows(f"EXPLAIN QUERY PLAN {asked[0]}", (1,))
+    assert [row["detail"].split(" USING ")[-1] for row in plan] == [
+        "INDEX entries_damaged"
+    ]
 
 
 def test_a_database_that_cannot_be_read_is_a_fault(
     health: catalogd.Health, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(database: catalogd.Database) -> int:
+    def fail(entries: catalogd.Entries) -> list[catalogd.Row]:
         raise catalogd.StorageFailed("The database cannot be used: disk I/O error.")
 
-    monkeypatch.setattr(catalogd.Database, "version", fail)
+    monkeypatch.setattr(catalogd.Entries, "damaged", fail)
     told = ("database", "The database cannot be used: disk I/O error.")
     assert faults(health) == [told]
 

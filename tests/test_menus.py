@@ -660,13 +660,13 @@ def test_what_was_fetched_of_a_thousand_files_is_remembered(
     browser: webtest.TestApp,
     token: str,
     service: catalogd.Web,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(catalogd, "MAX_SERVED_ITEMS", 2)
+    fetched = service.calls["ConsoleCalls"].fetched
+    fetched.most = 2
     for item in sections(browser, f"/dir/{token}")[:5]:
         if item["url"].startswith("/"):
             browser.get(f"/dir/{token}{item['url']}")
-    assert len(service.calls[catalogd.ConsoleCalls].fetched) == 2
+    assert len(fetched) == 2
 
 
 def add_titles(store: catalogd.Store, count: int) -> list[str]:

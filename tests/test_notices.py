@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from conftest import Clock, wait_for
+from conftest import Clock, add_folder, free_port, wait_for
 
 Calls = list[tuple[str, str, str, str]]  # path, type, title, text
 
@@ -144,6 +144,18 @@ def test_an_item_that_is_sent_does_not_wait(queued: Queued, clock: Clock) -> Non
         assert queued.told() == []
     clock.now += 3601  # its client has died
     assert [title for title, _ in queued.told()] == ["catalogd: 1 waiting"]
+
+
+def test_what_waits_for_a_paused_device_is_no_news(
+    queued: Queued, clock: Clock
+) -> None:
+    store, item = queued.store, queued.send("Celeste")
+    device = store.accounts.add_key(queued.account, "attic", b"1", is_device=True)
+    store.devices.move(queued.account, item, device, admin=False)
+    store.devices.change(device, {"paused": True}, by="anna")
+    for _ in range(3):
+        clock.now += 3599
+        assert queued.told() == []
 
 
 def test_many_items_are_one_message(queued: Queued) -> None:
@@ -407,10 +419,8 @@ def test_a_test_message_tells_what_each_address_answered(
 def test_an_address_without_a_server_is_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
     ini = tmp_path / "catalogd.ini"
-    ini.write_text(f"[queue]\nnotify = https://127.0.0.1:{port}/topic")
+    ini.write_text(f"[queue]\nnotify = https://127.0.0.1:{free_port()}/topic")
     assert catalogd.main(["notify", "--test", "--config", str(ini)]) == 1
     assert "127.0.0.1 (ntfy): " in (printed := capsys.readouterr().out)
     assert "refused" in printed
@@ -423,11 +433,10 @@ def test_a_fault_is_told_once_when_it_begins_and_once_when_it_ends(
     queued: Queued,
 ) -> None:
     state, backups = queued.web.scanner.state, queued.web.backups
+    add_folder(queued.web.scanner, "/usb")
     told = []
     for problem in ("", "/usb is offline.", "/usb does not answer.", ""):
-        state.problems.clear()
-        if problem:
-            state.problems["/usb"] = problem
+        state.folders["/usb"]["problem"] = problem
         for _ in range(2):
             told += queued.told()
     assert told == [

@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import contextlib
 import email.utils
 import errno
 import http.client
@@ -28,6 +29,7 @@ import webtest
 
 import catalogd
 import send_to_switch
+from conftest import free_port
 
 TOP = pathlib.Path(__file__).parent.parent
 
@@ -74,8 +76,13 @@ def test_the_service_needs_the_same_packages_in_each_form() -> None:
     options = setup_cfg()["options"]
     needed = requirements(options["install_requires"])
     assert ("waitress", "<", "4") in needed
-    assert requirements("\n".join(metadata["dependencies"])) == needed
+    extras = requirements(setup_cfg()["options.extras_require"]["qr"])
+    assert requirements("\n".join(metadata["dependencies"])) == needed | extras
     assert debian_relations("Depends") == needed
+    assert debian_relations("Recommends") == extras
+    container = (TOP / "packaging/Containerfile").read_text()
+    installed = {*re.findall(r"python3-(\w+)", container)}
+    assert installed == {name for name, *_ in needed | extras}
 
 
 def test_the_client_needs_a_part_of_these_packages() -> None:
@@ -210,13 +217,15 @@ def test_the_spec_of_the_executable_fails_without_the_packages() -> None:
     command = [sys.executable, "-I", "-S", "-c", run, TOP / "packaging/catalogd.spec"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "pipx inject pyinstaller bottle platformdirs waitress" in done.stderr
+    assert "pipx inject pyinstaller bottle platformdirs segno waitress" in done.stderr
 
 
 def test_the_packages_of_the_archive_and_the_executable_are_within_the_bounds() -> None:
     text = (TOP / "packaging/requirements.txt").read_text(encoding="utf-8")
     pinned = dict(re.findall(r"(?m)^([\w-]+)==([\d.]+) ", text))
-    bounds = requirements(setup_cfg()["options"]["install_requires"])
+    options = setup_cfg()
+    bounds = requirements(options["options"]["install_requires"])
+    bounds |= requirements(options["options.extras_require"]["qr"])
     assert pinned.keys() == {name for name, _, _ in bounds}
     for name, sign, bound in bounds:
         version, limit = (
@@ -279,16 +288,21 @@ OURS = [
 
 
 def posix_only(tree: ast.AST) -> set[str]:
-    """Return names that Windows lacks, used as `os.fork` or as a string."""
+    """Return names that Windows lacks, used as `os.fork` or as a string that is no key
+    of a table."""
     names = {
         (module, name) for module, text in POSIX_ONLY.items() for name in text.split()
     }
     plain = {name: module for module, name in names}
+    tables = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    keys = {key for table in tables for key in table.keys}
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             found |= {(node.value.id, node.attr)} & names
-        elif isinstance(node, ast.Constant) and str(node.value) in plain:
+        elif node in keys or not isinstance(node, ast.Constant):
+            continue
+        elif str(node.value) in plain:
             found.add((plain[str(node.value)], str(node.value)))
     return {f"{module}.{name}" for module, name in found}
 
@@ -307,12 +321,14 @@ def with_fallback(tree: ast.AST) -> set[str]:
 
 
 def on_linux_alone(tree: ast.AST) -> set[str]:
-    """Return modules that a function imports after it has returned on other systems."""
+    """Return modules that a function imports after it has returned on Windows, and
+    perhaps on other systems."""
+    returns = ("if sys.platform != 'linux':", "if sys.platform == 'win32' or ")
     return {
         alias.name
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
-        and any("if sys.platform != 'linux':" in ast.unparse(row) for row in node.body)
+        and any(ast.unparse(row).startswith(returns) for row in node.body)
         for line in node.body
         if isinstance(line, ast.Import)
         for alias in line.names
@@ -449,11 +465,25 @@ def systemd(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     found.link.close()
 
 
-class Address:
-    """A server at a port."""
+@contextlib.contextmanager
+def beating(service: catalogd.Web, url: str) -> Iterator[None]:
+    thread = catalogd.start_heartbeat(service, f"{url}/")
+    try:
+        yield
+    finally:
+        thread.stop()
 
-    def __init__(self, url: str) -> None:
+
+class Server:
+    """A server at a port, while a function runs."""
+
+    def __init__(self, url: str, run: Callable[[], Any]) -> None:
         self.effective_port = self.shown_port = urllib.parse.urlsplit(url).port
+        self._run = run
+
+    def run(self) -> bool:
+        self._run()
+        return True
 
 
 def test_systemd_is_notified_with_the_numbers_of_entries_and_items(
@@ -464,7 +494,7 @@ def test_systemd_is_notified_with_the_numbers_of_entries_and_items(
 ) -> None:
     library.add("Celeste.nsp")
     service.scanner.scan()
-    with catalogd.heartbeat(Address(serve(service)), service):
+    with beating(service, serve(service)):
         beats = [systemd.receive(), systemd.receive()]
     status = "STATUS=1 entries to download, 0 items queued"
     assert beats == [["READY=1", "WATCHDOG=1", status]] * 2
@@ -481,7 +511,7 @@ def test_an_error_of_the_database_does_not_end_the_heartbeat(
 
     with monkeypatch.context() as broken:
         broken.setattr(service.store.queue, "count", fail)
-        with catalogd.heartbeat(Address(serve(service)), service):
+        with beating(service, serve(service)):
             assert systemd.receive()[2] == "STATUS=The database cannot be used."
             broken.undo()
             monkeypatch.setenv("NOTIFY_SOCKET", str(systemd.link.getsockname()))
@@ -492,10 +522,14 @@ def test_an_error_of_the_database_does_not_end_the_heartbeat(
 
 
 def test_systemd_is_notified_when_the_service_stops(
-    systemd: Systemd, service: catalogd.Web, serve: Callable[[catalogd.Web], str]
+    systemd: Systemd,
+    service: catalogd.Web,
+    serve: Callable[[catalogd.Web], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with catalogd.heartbeat(Address(serve(service)), service):
-        systemd.receive()
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    server = Server(serve(service), systemd.receive)
+    catalogd.run(server, service.scanner, service)
     found = [systemd.receive()]
     while found[-1] != ["STOPPING=1"]:
         found.append(systemd.receive())
@@ -516,7 +550,7 @@ def test_a_service_that_hangs_does_not_notify_systemd(
         return 0
 
     monkeypatch.setattr(service.store.entries, "version", version)
-    with catalogd.heartbeat(Address(serve(service)), service):
+    with beating(service, serve(service)):
         asked.wait(30)
         systemd.link.settimeout(1)
         with pytest.raises(TimeoutError):
@@ -528,9 +562,14 @@ def test_without_systemd_there_is_no_heartbeat(
     service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    before = threading.active_count()
-    with catalogd.heartbeat(None, service):
-        assert threading.active_count() == before
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    names: list[str] = []
+
+    def run() -> None:
+        names.extend(thread.name for thread in threading.enumerate())
+
+    catalogd.run(Server("http://x:81", run), service.scanner, service)
+    assert "upkeep" in names and "heartbeat" not in names
     catalogd.notify("READY=1")
 
 
@@ -547,9 +586,7 @@ def test_the_notify_socket_may_have_an_abstract_address(
 
 
 def test_a_closed_port_does_not_count_as_an_answer() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert not catalogd.answers(("127.0.0.1", port), 30)
+    assert not catalogd.answers(f"http://127.0.0.1:{free_port()}/", 30)
 
 
 def test_an_answer_that_is_not_http_does_not_count() -> None:
@@ -563,7 +600,8 @@ def test_an_answer_that_is_not_http_does_not_count() -> None:
 
         thread = threading.Thread(target=babble)
         thread.start()
-        assert not catalogd.answers(server.getsockname(), 30)
+        port = server.getsockname()[1]
+        assert not catalogd.answers(f"http://127.0.0.1:{port}/", 30)
         thread.join()
 
 
@@ -572,14 +610,14 @@ def test_an_answer_that_is_not_http_does_not_count() -> None:
     [
         ("", "127.0.0.1"),
         ("0.0.0.0", "127.0.0.1"),
-        ("::", "::1"),
+        ("::", "[::1]"),
         ("192.168.1.2", "192.168.1.2"),
     ],
 )
 def test_the_machine_reaches_its_own_service_at_every_host_setting(
     host: str, own: str
 ) -> None:
-    assert catalogd.own_address(host, 81) == (own, 81)
+    assert catalogd.own_address(host, 81) == f"http://{own}:81/"
 
 
 def test_a_port_that_windows_keeps_is_told_with_the_remedy(
@@ -646,9 +684,8 @@ def running(
 ) -> Iterator[str]:
     """The address of a service that runs with the data folder of the program."""
     url = serve(service)
-    port = urllib.parse.urlsplit(url).port
     data = program.parent / "data"
-    known = {"host": "127.0.0.1", "port": port, "ports": [str(port)]}
+    known = {"address": f"{url}/", "ports": [str(urllib.parse.urlsplit(url).port)]}
     known |= {"token": service.token, "settings": "digest"}
     (data / catalogd.SERVICE_FILE).write_text(json.dumps(known))
     yield f"{url}/"
@@ -711,7 +748,7 @@ def test_the_bundled_program_runs_commands(
     program: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert catalogd.main(["example"]) == 0
-    assert capsys.readouterr().out == catalogd.Settings.example()
+    assert capsys.readouterr().out == catalogd.EXAMPLE
 
 
 def test_without_arguments_an_unbundled_program_prints_its_commands(
@@ -730,11 +767,8 @@ def test_the_page_is_opened_with_the_option(
     monkeypatch.setattr(catalogd.webbrowser, "open", opened.append)
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
 
-    class Server(Address):
-        def run(self) -> bool:
-            return True
-
-    catalogd.run(Server("http://x:81"), service.scanner, service, open=True)
+    server = Server("http://x:81", lambda: None)
+    catalogd.run(server, service.scanner, service, open=True)
     assert opened == [
         f"http://127.0.0.1:81/#setup={service.store.accounts.setup_code()}"
     ]

@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 import re
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from browser import (
     DESK,
     PATIENCE,
     PHONE,
+    TWO_FRAMES,
     Taps,
     add,
     button,
@@ -28,6 +30,8 @@ from browser import (
     sending,
     show,
     sign_in,
+    translate,
+    translation,
     until,
 )
 from conftest import PASSWORD, Library, Visit
@@ -164,6 +168,7 @@ def test_the_page_keeps_still_behind_a_dialog(visit: Visit, demo: Demo) -> None:
     page.mouse.wheel(0, 300)
     assert card.bounding_box() == before
     button(page, "Close").click()
+    page.evaluate(TWO_FRAMES)  # the browser scrolls what it has drawn
     page.mouse.wheel(0, 100)
     until(lambda: page.evaluate("scrollY") == 400)
 
@@ -399,14 +404,63 @@ def test_over_http_on_the_lan_the_console_stays_empty(
 # Script and style as text
 
 
-@pytest.mark.parametrize(
-    ("name", "use"), [("WORDS", r"WORDS\.{}\b"), ("GLYPHS", '"{}"')]
-)
-def test_every_row_of_a_table_is_used(name: str, use: str) -> None:
-    table = re.search(rf"^const {name} = {{\n(.*?)^}};", catalogd.JS, re.M | re.S)
+def test_every_glyph_is_used() -> None:
+    table = re.search(r"^const GLYPHS = {\n(.*?)^};", catalogd.JS, re.M | re.S)
     assert table is not None
     keys = re.findall(r"^  (\w+):", table[1], re.M)
-    assert [key for key in keys if not re.search(use.format(key), catalogd.JS)] == []
+    assert [key for key in keys if f'"{key}"' not in catalogd.JS] == []
+
+
+def number_of_arguments(text: str) -> int | None:
+    """Count the arguments of the call that a text begins with, if it does."""
+    if not text.startswith("("):
+        return None
+    depth, parts = 0, [""]
+    for char in text:
+        depth += (char in "([{") - (char in ")]}")
+        if depth == 0:
+            return sum(bool(part.strip()) for part in parts)
+        parts[-1] += char.strip("(")
+        if char == "," and depth == 1:
+            parts.append("")
+    raise ValueError(text)
+
+
+def test_the_script_uses_each_text_with_as_many_things_as_it_has_placeholders() -> None:
+    wrong, used = [], set[str]()
+    for found in re.finditer(r"\bWORDS\.([\w.]*\w)", catalogd.JS):
+        text: Any = catalogd.WORDS
+        for key in found[1].split("."):
+            text = text.get(key) if isinstance(text, dict) else None
+        used.add(found[1].split(".")[0])
+        count = number_of_arguments(catalogd.JS[found.end() :])
+        names = {
+            name
+            for form in catalogd.forms(text).values()
+            for name in catalogd.PLACEHOLDER.findall(str(form))
+        }
+        if text is None or (count is not None and count != len(names)):
+            wrong.append(found[1])
+    assert wrong == []
+    assert catalogd.WORDS.keys() - used == set()
+
+
+def test_the_plurals_of_texts_are_by_a_count() -> None:
+    for texts in groups(catalogd.WORDS):
+        if "one" in texts:
+            assert texts.keys() == {"one", "other"}
+            one, other = (catalogd.PLACEHOLDER.findall(form) for form in texts.values())
+            assert set(one) <= set(other)
+            assert "count" in other
+        else:
+            assert "{count}" not in str(texts.get("other"))
+
+
+def groups(texts: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(texts, dict):
+        yield texts
+        for part in texts.values():
+            yield from groups(part)
 
 
 def test_every_class_of_the_style_is_used() -> None:
@@ -419,20 +473,19 @@ def test_language_direction_and_sentences_come_from_the_table_of_words(
     visit: Visit, demo: Demo
 ) -> None:
     page = visit()
-    script = catalogd.JS.replace('direction: "ltr"', 'direction: "rtl"')
-    script = script.replace('language: "en-GB"', 'language: "he"')
-    taken = "account_name_taken: name => `${name}: already taken`"
-    script = script.replace("problems: {", f"problems: {{{taken},")
-    page.route("**/script.js", lambda route: route.fulfill(body=script))
+    table = translation(direction="rtl")
+    table["sentences"]["account_name_taken"] = "{name}: already taken"
+    translate(page, table, "he")
     sign_in(page, demo.store, demo.address, "Robin")
     VIEWS["queue"](page, demo.address)
     assert page.locator("html").get_attribute("lang") == "he"
     page.goto(f"{demo.address}#settings/people")
     form = page.get_by_role("region", name="Add an account")
-    form.get_by_label("Name").fill("Kim")
-    form.get_by_label("Password").fill("a long password")
+    form.get_by_label("I choose the name and the password").check()
+    form.get_by_label("Name", exact=True).fill("Kim")
+    form.get_by_label("Password", exact=True).fill("a long password")
     button(form, "Add").click()
-    see(page, "Kim: already taken")
+    see(page, "\u2068Kim\u2069: already taken")
     VIEWS["queue"](page, demo.address)
     cover = page.locator(".item .entry-cover").first.bounding_box()
     text = page.locator(".item .item-text").first.bounding_box()

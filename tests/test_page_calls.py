@@ -1,5 +1,7 @@
 """Calls, dialogs and forms of the page, where a server is slow or a hand slips."""
 
+import dataclasses
+import functools
 import socket
 from typing import Any
 
@@ -9,37 +11,45 @@ import catalogd
 from browser import (
     PHONE,
     add,
+    add_device,
+    add_files,
     button,
     choose_computer,
+    choose_way,
     focused,
     queued,
     see,
     sign_in,
     stop_clock,
+    unfold_experts,
     until,
 )
-from conftest import Visit
+from conftest import PASSWORD, Visit, free_port
 from example import served
 
 EDIT = "Edit Paper Harbor"
 
 
 class Held:
-    """Calls with POST that the page gets no answer to yet."""
+    """The first calls with a method, which the page gets no answer to yet."""
 
-    def __init__(self, page: Any, path: str) -> None:
+    def __init__(
+        self, page: Any, path: str, method: str = "POST", count: int = 99
+    ) -> None:
         self.page = page
+        self.method = method
+        self.count = count
         self.calls: list[Any] = []
         page.route(path, self.hold)
 
     def hold(self, route: Any) -> None:
-        if route.request.method == "POST":
+        if route.request.method == self.method and len(self.calls) < self.count:
             self.calls.append(route)
         else:
             route.continue_()
 
-    def reach_server(self) -> None:
-        until(lambda: self.page.wait_for_timeout(20) or self.calls)
+    def reach_server(self, count: int = 1) -> None:
+        until(lambda: self.page.wait_for_timeout(20) or len(self.calls) >= count)
         self.answers = [call.fetch() for call in self.calls]
 
     def answer(self) -> None:
@@ -94,16 +104,19 @@ def test_a_frozen_server_is_shown_after_ten_seconds(
     key: str,
 ) -> None:
     add(store, "Paper Harbor")
-    page = visit()
+    page, calls = visit(), list[str]()
     page.clock.install()
+    for event in ("request", "requestfinished", "requestfailed"):
+        page.on(event, lambda call: calls.append(call.url))
+    settings = dataclasses.replace(settings, port=free_port())
     with served(catalogd.Web(store, settings, scanner)) as address:
         sign_in(page, store, address, "anna")
         page.goto(address)
         button(page, "Send Paper Harbor").wait_for()
         stop_clock(page)
-        page.wait_for_load_state("networkidle")
-    port = int(address.rstrip("/").rpartition(":")[2])
-    with socket.create_server(("127.0.0.1", port)):  # accepts, and never answers
+        until(lambda: page.wait_for_timeout(20) or len(calls) % 2 == 0)
+    place = (settings.host, settings.port)
+    with socket.create_server(place):  # accepts, and never answers
         button(page, "Send Paper Harbor").click()
         button(page, "Queueing Paper Harbor").wait_for()
         page.clock.run_for(9_000)
@@ -112,8 +125,7 @@ def test_a_frozen_server_is_shown_after_ten_seconds(
         see(page, "Reconnecting to the server")
         see(page, "the queue shows whether Paper Harbor is in it.")
         button(page, "Send Paper Harbor").wait_for()
-    again = catalogd.dataclasses.replace(settings, port=port)
-    with served(catalogd.Web(store, again, scanner)):
+    with served(catalogd.Web(store, settings, scanner)):
         page.clock.resume()
         page.get_by_text("Reconnecting").wait_for(state="detached")
 
@@ -145,6 +157,7 @@ def test_a_call_of_an_ended_session_does_nothing(
     anna.goto("#settings/devices")
     see(anna, "There is no device yet.")
     held = Held(anna, "**/web/keys")
+    unfold_experts(anna)
     anna.get_by_label("What is it for?").fill("Laptop")
     button(anna, "Create key").click()
     held.reach_server()
@@ -162,9 +175,46 @@ def test_a_call_of_an_ended_session_does_nothing(
     button(anna, "Sign in").click()
     anna.get_by_role("link", name="Settings").click()
     anna.get_by_role("link", name="Devices").click()
+    unfold_experts(anna)
     see(anna, "There is no key yet.")
     assert anna.get_by_text("It is shown only now.").count() == 0
     assert anna.locator(".toast").count() == 0
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_signing_out_tells_of_no_ended_session(
+    anna: Any, store: catalogd.Store, everywhere: bool
+) -> None:
+    """Other calls are told that the session has ended before the one that ended it."""
+    add(store, "Paper Harbor")
+    anna.goto("#settings/you")
+    held = Held(anna, "**/web/sessions/end" if everywhere else "**/web/logout")
+    if everywhere:
+        button(anna, "Sign out everywhere").click()
+        button(anna.get_by_role("dialog"), "Sign out everywhere").click()
+    else:
+        anna.get_by_role("button", name="Sign out", exact=True).click()
+    held.reach_server()
+    with anna.expect_response(lambda answer: answer.status == 403):
+        poll(anna)
+    held.answer()
+    button(anna, "Sign in").wait_for()
+    ended = anna.get_by_text("You were signed out. Sign in again.")
+    if everywhere:
+        see(anna, "You were signed out in all browsers.")
+    assert ended.count() == anna.get_by_text("Paper Harbor").count() == 0
+
+
+def test_signing_out_that_gets_no_answer_asks_whether_the_session_has_ended(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings/you")
+    held = Held(anna, "**/web/logout")
+    anna.get_by_role("button", name="Sign out", exact=True).click()
+    held.reach_server()
+    held.calls.pop().abort()
+    see(anna, "You were signed out. Sign in again.")
+    button(anna, "Sign in").wait_for()
 
 
 # Dialogs
@@ -188,14 +238,14 @@ def test_on_a_phone_what_fails_is_seen_above_the_dialog(
     button(dialog, "Send").tap()
     see(page, "the queue shows whether Paper Harbor is in it.")
     for text in (".toast", ".bar p"):
-        assert is_in_reach(page.locator(text))
+        until(functools.partial(is_in_reach, page.locator(text)))
     connect(page)
     button(dialog, EDIT).tap()
     assert page.locator(".toast").count() == 1
-    assert is_in_reach(button(dialog, "Save"))
+    until(lambda: is_in_reach(button(dialog, "Save")))
     button(dialog, "Remove the link").tap()
     disconnect(page)
-    assert is_in_reach(page.locator(".question .bar p"))
+    until(lambda: is_in_reach(page.locator(".question .bar p")))
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -212,8 +262,8 @@ def test_the_bar_leaves_the_search_free(
     search = page.get_by_label("Search the library")
     for y in (0, 400):
         page.evaluate("y => scrollTo(0, y)", y)
-        assert is_in_reach(search)
-        assert is_in_reach(page.locator(".bar p"))
+        until(lambda: is_in_reach(search))
+        until(lambda: is_in_reach(page.locator(".bar p")))
         bar, tools = (page.locator(name).bounding_box() for name in (".bar", ".tools"))
         assert bar["y"] + bar["height"] <= tools["y"] + 1
 
@@ -248,6 +298,7 @@ def test_back_closes_what_is_open_and_stays_on_the_page(
     ways = (anna.go_back, lambda: escape(anna), anna.reload)
     for opener in ("Add a device", "Revoke switch"):
         for close in ways:
+            unfold_experts(anna)
             button(anna, opener).click()
             dialog.wait_for()
             close()
@@ -255,6 +306,7 @@ def test_back_closes_what_is_open_and_stays_on_the_page(
             until(lambda: not (anna.evaluate("history.state") or {}).get("dialog"))
             assert anna.url.endswith("#settings/devices")
     assert anna.evaluate("history.length") == length + 1
+    unfold_experts(anna)
     button(anna, "Revoke switch").click()  # and what Back has closed can be asked again
     button(dialog, "Revoke").click()
     see(anna, "There is no key yet.")
@@ -277,6 +329,32 @@ def test_back_closes_a_question_and_then_the_details(
     anna.go_back()
     anna.get_by_role("dialog").wait_for(state="detached")
     see(anna, "1 title")
+
+
+def test_escape_closes_what_is_seen_and_no_form_behind_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add_device(store, "Attic")
+    add(store, "Paper Harbor")
+    name = anna.get_by_label("New name of Attic")
+    dialog = anna.get_by_role("dialog")
+    anna.goto("#settings/devices")
+    button(anna, "Rename Attic").click()
+    name.wait_for()
+    button(anna, "Add a device").click()
+    dialog.wait_for()
+    escape(anna)
+    dialog.wait_for(state="detached")
+    assert name.is_visible()
+    escape(anna)
+    name.wait_for(state="detached")
+    button(anna, "Rename Attic").click()
+    name.wait_for()
+    anna.get_by_role("link", name="Library").first.click()
+    button(anna, "Sort and filter").click()
+    dialog.wait_for()
+    escape(anna)
+    dialog.wait_for(state="detached")
 
 
 # Forms
@@ -343,10 +421,33 @@ def test_a_failed_save_and_a_poll_keep_what_was_typed(
     see(anna, "Saved.")
 
 
+def test_a_poll_keeps_the_caret_in_a_form_and_shows_new_values_of_the_others(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic")
+    anna.goto("#settings/devices")
+    button(anna, "Rename Attic").click()
+    name = anna.get_by_label("New name of Attic")
+    name.press_sequentially(" room")
+    assert name.input_value() == "Attic room"
+    name.evaluate("node => node.setSelectionRange(0, 5)")
+    anna.evaluate("update({})")
+    anna.keyboard.type("Bed")
+    assert name.input_value() == "Bed room"
+    button(anna, "Cancel").click()
+    button(anna, "Rename Attic").click()
+    store.devices.change(device, {"name": "Den"})
+    poll(anna)
+    name = anna.get_by_label("New name of Den")
+    until(lambda: name.input_value() == "Den")
+    assert name.evaluate("node => node === document.activeElement")
+
+
 def test_what_was_typed_outlives_other_views(anna: Any) -> None:
     link = anna.get_by_role("region", name="Add a link")
     folder = anna.get_by_label("Folder on that computer")
     anna.goto("#settings/library")
+    unfold_experts(anna)
     link.get_by_label("Name").fill("Yonder Isles")
     anna.get_by_role("link", name="Devices").click()
     button(anna, "Add a device").click()
@@ -372,6 +473,7 @@ def test_a_double_click_makes_one(anna: Any, store: catalogd.Store) -> None:
     sent: list[str] = []
     anna.on("request", lambda call: sent.append(f"{call.method} {call.url}"))
     anna.goto("#settings/devices")
+    unfold_experts(anna)
     anna.get_by_label("What is it for?").fill("Laptop")
     button(anna, "Create key").dblclick()
     see(anna, "It is shown only now.")
@@ -395,6 +497,7 @@ def test_an_action_is_disabled_until_it_was_answered(
 ) -> None:
     anna.goto("#settings/devices")
     held = Held(anna, "**/web/keys")
+    unfold_experts(anna)
     anna.get_by_label("What is it for?").fill("Laptop")
     scan = Held(anna, "**/web/scan")
 
@@ -415,3 +518,203 @@ def test_an_action_is_disabled_until_it_was_answered(
     anna.get_by_role("link", name="Devices").click()
     see(anna, "It is shown only now.")
     assert (len(held.calls), len(scan.calls)) == (1, 1)
+
+
+# Late answers
+
+NO_POLLS = """{
+  const wait = setTimeout;
+  setTimeout = (work, pause, ...given) =>
+    work !== window.poll && wait(work, pause < 10000 ? pause : pause * 10, ...given);
+}"""
+# Nor does the page give up a call that is held back while a test is busy.
+without_polls = pytest.mark.parametrize("polls", [NO_POLLS])
+
+
+def arrive(page: Any, call: Any, answer: Any) -> None:
+    """Answer a call that was held back, and wait until the page has done what that
+    leads to."""
+    with page.expect_event("requestfinished", lambda done: done == call.request):
+        call.fulfill(response=answer)
+    page.evaluate("new Promise(done => setTimeout(setTimeout, 0, done))")
+
+
+@without_polls
+def test_a_late_answer_leaves_another_question_open(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("ben", "carl"):
+        store.accounts.add(name, catalogd.hash_password(PASSWORD))
+    anna.goto("#settings/people")
+    password = anna.get_by_label("Your password")
+    button(anna, "Make admin ben").click()
+    held = Held(anna, "**/web/accounts/*")
+    password.fill(PASSWORD)
+    password.press("Enter")
+    held.reach_server()
+    escape(anna)
+    button(anna, "Password link carl").click()
+    password.fill(PASSWORD)
+    made = Held(anna, "**/web/invitations")
+    password.press("Enter")
+    made.reach_server()
+    arrive(anna, held.calls[0], held.answers[0])
+    anna.get_by_text("Make member").wait_for(state="attached")
+    anna.evaluate("new Promise(done => setTimeout(setTimeout, 0, done))")
+    assert password.input_value() == PASSWORD
+    made.answer()
+    see(anna, "New password of carl")
+    anna.get_by_role("dialog").wait_for(state="detached")
+
+
+def add_console(page: Any) -> Held:
+    """Fill in the sheet for a console, and hold the call back that adds it."""
+    button(page, "Add a device").click()
+    choose_way(page, "catalogd sends it to the console")
+    page.get_by_label("Address of the console").fill("127.0.0.1")
+    held = Held(page, "**/web/devices")
+    page.get_by_role("button", name="Add", exact=True).click()
+    held.reach_server()
+    return held
+
+
+@without_polls
+def test_a_late_answer_changes_no_other_step_of_the_sheet(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings/devices")
+    held = add_console(anna)
+    change = button(anna, "Change: ")
+    assert change.get_attribute("aria-disabled") == "true"
+    change.click(force=True)
+    held.answer()
+    see(anna, "catalogd goes on trying.")
+    assert anna.locator(".steps > li").count() == 3
+
+
+@without_polls
+def test_a_late_answer_changes_no_other_sheet(anna: Any, store: catalogd.Store) -> None:
+    anna.goto("#settings/devices")
+    held = add_console(anna)
+    escape(anna)
+    button(anna, "Add a device").click()
+    choose_computer(anna)
+    folder = anna.get_by_label("Folder on that computer")
+    folder.fill("/media/card")
+    arrive(anna, held.calls[0], held.answers[0])
+    assert folder.input_value() == "/media/card"
+    anna.get_by_label("What do you call it?").fill("Attic")
+    button(anna, "Next").click()
+    anna.locator(".pairing-code").wait_for()
+
+
+@pytest.mark.parametrize("name", ["entries", "ages"])
+def test_a_list_that_was_refused_is_loaded_again(
+    anna: Any, store: catalogd.Store, name: str
+) -> None:
+    entry = add(store, "Paper Harbor")
+    anna.goto("")
+    see(anna, "Paper Harbor")
+    refusal = {"status": 503, "json": {"error": "busy", "message": "Busy."}}
+    path = f"**/web/{name}"
+    anna.route(path, lambda route: route.fulfill(**refusal), times=1)
+    with anna.expect_response(lambda answer: answer.status == 503):
+        store.entries.set_ages([entry], 7)
+        store.entries.edit(entry, {"name": "Another"})
+    see(anna, "Another")
+    anna.locator(".entries .mark", has_text="7+").wait_for()
+
+
+@without_polls
+def test_an_answer_that_was_overtaken_is_dropped(
+    anna: Any, store: catalogd.Store
+) -> None:
+    anna.goto("#settings/devices")
+    unfold_experts(anna)
+    button(anna, "Revoke switch").wait_for()
+    held = Held(anna, "**/web/keys", "GET", 1)
+    poll(anna)
+    held.reach_server()
+    anna.get_by_label("What is it for?").fill("Laptop")
+    button(anna, "Create key").click()
+    button(anna, "Revoke Laptop").wait_for()
+    arrive(anna, held.calls[0], held.answers[0])
+    assert button(anna, "Revoke Laptop").is_visible()
+
+
+@without_polls
+def test_who_waits_for_an_answer_that_was_overtaken_waits_for_the_later_one(
+    anna: Any, store: catalogd.Store
+) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    button(anna, "Send Paper Harbor").wait_for()
+    anna.wait_for_load_state("networkidle")
+    held = Held(anna, "**/web/changes*", "GET", 2)
+    with anna.expect_request("**/web/changes*"):
+        button(anna, "Send Paper Harbor").click()
+    poll(anna)
+    held.reach_server(2)
+    first, second = held.calls
+    arrive(anna, first, held.answers[0])
+    assert button(anna, "Queueing Paper Harbor").is_visible()
+    second.fulfill(response=held.answers[1])
+    button(anna, "Queued").wait_for()
+
+
+@without_polls
+def test_a_late_answer_swaps_no_form(anna: Any, store: catalogd.Store) -> None:
+    ids = ("0100AAAA00001000][v0", "0100AAAA00001800][v65536")
+    add_files(store, [f"Paper Harbor [{each}]" for each in ids])
+    anna.goto("")
+    dialog = open_details(anna)
+    edits = button(dialog, EDIT)
+    edits.nth(1).wait_for()
+    anna.wait_for_load_state("networkidle")
+    held = Held(anna, "**/web/entries/*", "GET", 1)
+    edits.nth(0).click()
+    held.reach_server()
+    edits.nth(1).click()
+    name = dialog.get_by_label("Name")
+    until(lambda: dialog.get_by_label("Version").input_value() == "65536")
+    name.fill("Harbor")
+    arrive(anna, held.calls[0], held.answers[0])
+    assert name.input_value() == "Harbor"
+    assert dialog.get_by_label("Version").input_value() == "65536"
+
+
+def sign_in_form(visit: Visit, store: catalogd.Store, site: str) -> Any:
+    """A page on which anna has typed her name and password."""
+    password = {"password": catalogd.hash_password(PASSWORD)}
+    store.accounts.change(store.accounts.id_of("anna"), password)
+    page = visit()
+    page.goto(site)
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill(PASSWORD)
+    return page
+
+
+def test_signing_in_waits_until_the_page_knows_who_it_is(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    page = sign_in_form(visit, store, site)
+    field = page.get_by_label("Password")
+    page.route("**/web/me", lambda route: route.abort(), times=1)
+    button(page, "Sign in").click()
+    problem = page.locator(".problem")
+    until(lambda: field.count() == 0 or any(problem.all_inner_texts()))
+    assert not any(problem.all_inner_texts())
+    see(page, "Nothing here yet")
+    store.database.write("DELETE FROM sessions", ())
+    poll(page)
+    see(page, "You were signed out. Sign in again.")
+    assert field.input_value() == ""
+
+
+def test_a_browser_that_keeps_no_cookie_is_told_that_signing_in_failed(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    page = sign_in_form(visit, store, site)
+    page.route("**/web/login", lambda route: route.fulfill(json={}))
+    button(page, "Sign in").click()
+    see(page, "Something went wrong. Try again.")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import PHONE, button, options, see, sign_in, until
+from browser import PHONE, button, is_focused, options, see, sign_in, until
 from conftest import Library, Visit
 from consoles import FTPConsole, Installer
 from ftpsrv import Ftpsrv
@@ -194,6 +194,39 @@ def test_why_a_console_is_not_ready_is_said_and_its_address_can_be_changed(
         phone.tap("Save")
         page.get_by_text("Its console does not answer").wait_for(state="hidden")
         see(page, "Idle")
+
+
+def test_the_search_for_consoles_keeps_the_focus_and_is_made_again_if_it_fails(
+    phone: Phone,
+    sending: catalogd.Consoles,
+    console: FTPConsole,
+) -> None:
+    page = phone.page
+    calls: list[Any] = []
+    page.route("**/web/consoles", lambda route: calls.append(route))
+    add_console(phone)
+    find = button(page, "Find consoles")
+    looking = page.get_by_text("Looking around")
+
+    def press() -> tuple[Any, bool]:
+        """Return the call, and whether the button has kept the focus."""
+        find.focus()
+        for _ in range(2):
+            page.keyboard.press("Enter")
+        until(lambda: page.wait_for_timeout(20) or (calls and looking.count()))
+        return calls.pop(), is_focused(find)
+
+    busy = {"error": "busy", "message": "Somebody looks already."}
+    call, is_kept = press()
+    call.fulfill(status=503, json=busy)
+    see(page, "Somebody looks already.")
+    looking.wait_for(state="detached")
+    assert is_kept
+    call, is_kept = press()
+    call.continue_()
+    button(page, "127.0.0.1, FTP").wait_for()
+    assert is_kept and is_focused(find)
+    assert calls == []
 
 
 def test_a_mistyped_address_can_be_changed_where_it_was_typed(

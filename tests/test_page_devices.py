@@ -25,10 +25,12 @@ from browser import (
     line_of,
     options,
     pair,
+    pause_polls,
     report,
     see,
     sign_in,
     stop_clock,
+    unfold_experts,
     until,
 )
 from conftest import PASSWORD, Clock, Visit
@@ -71,7 +73,7 @@ def device_of(store: catalogd.Store) -> Any:
 @pytest.mark.parametrize(
     ("system", "line", "text"),
     [
-        ("Windows NT 10.0", "Get the program", "Invoke-WebRequest http://"),
+        ("Windows NT 10.0", "Get the program", 'python -c "import urllib'),
         ("Windows NT 10.0", "Connect it", "python send_to_switch.py pair http://"),
         ("Macintosh; Intel Mac OS X", "Get the program", 'python3 -c "import urllib'),
         ("X11; Linux x86_64", "Start it", "python3 send_to_switch.py"),
@@ -87,6 +89,24 @@ def test_the_lines_are_those_of_the_computer_that_shows_the_page(
     open_sheet(anna)
     fill_folder(anna, "/card")
     assert line_of(anna, line).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("system", "text", "quoted"),
+    [
+        ("windows", "E:\\", "'E:\\'"),
+        ("windows", "E:\\My Games\\", "'E:\\My Games'"),
+        ("windows", '"E:\\My Games\\"', "'E:\\My Games'"),
+        ("windows", "E:\\My\u3000Games\\", "'E:\\My\u3000Games'"),
+        ("windows", "Anna\u2019s 'den' $x `y", "'Anna\u2019\u2019s ''den'' $x `y'"),
+        ("mac", "/Volumes/Anna's $x\\", "'/Volumes/Anna'\\''s $x\\'"),
+    ],
+)
+def test_a_text_is_quoted_for_the_shell_of_the_computer(
+    anna: Any, system: str, text: str, quoted: str
+) -> None:
+    anna.goto("")
+    assert anna.evaluate("given => quote(...given)", [text, system]) == quoted
 
 
 def test_the_line_that_gets_the_program_needs_python_alone(
@@ -203,7 +223,7 @@ def test_wrong_codes_end_the_code_and_a_new_one_is_made(anna: Any) -> None:
 def test_an_expired_code_says_so(anna: Any) -> None:
     open_sheet(anna)
     fill_folder(anna, "/card")
-    see(anna, "good for 9:")
+    see(anna, "good for 10 min")
     answer = {"success": True, "code": None, "expires_in": 0, "device": None}
     anna.route("**/web/pairing", lambda route: route.fulfill(json=answer))
     see(anna, "The code has expired.")
@@ -214,15 +234,18 @@ def test_the_sheet_ticks_by_itself_within_two_seconds(anna: Any) -> None:
     anna.clock.install()
     open_sheet(anna)
     fill_folder(anna, "/card")
-    answer = pair(anna, pairing_code(anna), "Attic").json()
-    key, ticks = answer["api_key"], anna.locator(".tick.check")
+    code = pairing_code(anna)
     stop_clock(anna)
+    pause_polls(anna)
+    answer = pair(anna, code, "Attic").json()
+    key, ticks = answer["api_key"], anna.locator(".tick.check")
     for text, target in (
         ("Connected to catalogd", ""),
         ("Attic asks for games", "ready"),
     ):
         anna.clock.run_for(2000)
         ticks.get_by_text(text).wait_for()
+        pause_polls(anna)
         poll(anna, key, target)
     anna.clock.run_for(2000)
     anna.get_by_text("Ready", exact=True).wait_for()
@@ -278,8 +301,8 @@ def test_send_goes_to_the_only_device_whose_name_is_seen(
     button(anna, "Send Paper Harbor").click()
     button(anna, "Queued").wait_for()
     assert device_of(store) == device
-    options = anna.get_by_label("Send to").locator("option")
-    assert options.all_text_contents() == ["Bedroom · Idle"]
+    see(anna.locator(".to-device"), "Bedroom")
+    assert anna.get_by_label("Send to").count() == 0
 
 
 def test_the_chip_tells_the_state_of_a_device_and_its_owner_if_that_is_another(
@@ -309,11 +332,11 @@ def test_the_first_send_is_told_in_one_message_with_what_happens_next(
     button(anna, "Send First").click()
     see(anna, "First: added to the queue. Waits for a device.")
     toast = anna.locator(".toast")
-    assert toast.get_by_role("button").all_text_contents() == ["Add one", "Undo", ""]
+    assert toast.get_by_role("button").all_text_contents() == ["Add one", "Undo"]
     button(toast, "Undo").click()
     button(anna, "Send First").wait_for()
     add_device(store, "Attic")
-    anna.locator("option", has_text="Attic · Idle").wait_for(state="attached")
+    see(anna.locator(".to-device"), "Attic")
     button(anna, "Send Second").click()
     see(anna, "Second: added to the queue of Attic. It is next.")
     button(anna, "Send Third").click()
@@ -422,7 +445,7 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
         ("ready", 0, "Idle"),
         ("", 0, "Idle"),
         ("ready, on this computer's own disk", 0, "Idle"),
-        ("ready, on this computer's own disk", 0, "on this computer's own disk"),
+        ("ready, on this computer's own disk", 0, "on its computer's own disk"),
         ("No answer from 10.0.0.7.", 0, "No answer from 10.0.0.7."),
         ("ready", 7300, "Last seen "),
     ],
@@ -445,6 +468,46 @@ def test_that_a_console_does_not_answer_is_told_once(
         anna.goto(address)
         see(anna, "No answer from 10.0.0.7.")
         assert "does not answer" not in anna.inner_text("main")
+
+
+def test_a_device_is_paused_in_the_queue_and_goes_on_in_the_settings(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic", target="No answer from 10.0.0.7.")
+    store.queue.send(1, add(store, "Paper Harbor"), device)
+    anna.goto("#queue")
+    see(anna, "No answer from 10.0.0.7.")
+    button(anna, "Pause Attic").click()
+    see(group(anna, "Attic"), "Paused by anna")
+    assert focused(anna) == "Resume Attic"
+    assert store.devices.all()[0]["paused_by"] == "anna"
+    assert "answer" not in anna.inner_text("main")
+    anna.goto("#settings/devices")
+    see(anna, "Paused by anna")
+    button(anna, "Resume Attic").click()
+    button(anna, "Pause Attic").wait_for()
+    assert store.devices.all()[0]["paused_by"] is None
+
+
+def test_what_is_sent_to_a_paused_device_is_told_to_wait(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.devices.change(add_device(store, "Attic"), {"paused": True})
+    add(store, "Paper Harbor")
+    anna.goto("")
+    see(anna.locator(".to-device", has_text="Attic"), "Paused")
+    button(anna, "Send Paper Harbor").click()
+    see(anna, "Attic is paused. It is sent when it goes on.")
+
+
+def test_only_its_owner_or_an_admin_may_pause_a_device(
+    ben: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic", shared=True, paused=True)
+    store.queue.send(2, add(store, "Paper Harbor"), device)
+    ben.goto("#queue")
+    see(group(ben, "Attic (anna)"), "Paused")
+    assert button(ben, "Resume").count() == 0
 
 
 def test_each_step_of_adding_a_device_begins_with_the_focus_in_its_first_field(
@@ -567,6 +630,7 @@ def test_keys_of_devices_are_not_among_those_of_scripts(
 ) -> None:
     add_device(store, "Attic")
     anna.goto("#settings/devices")
+    unfold_experts(anna)
     see(anna.get_by_role("region", name="Keys"), "switch")
     assert anna.get_by_role("region", name="Keys").get_by_text("Attic").count() == 0
 

@@ -11,12 +11,14 @@ from browser import (
     add_device,
     button,
     focused,
+    pause_polls,
     queued,
     report,
     see,
     sending,
     stop_clock,
     until,
+    violations,
 )
 from conftest import Clock
 
@@ -32,6 +34,7 @@ def test_progress_is_shown_within_three_seconds(
     see(anna, "6 s left · 100 B/s · 400 B of 1 kB")
     stop_clock(anna)
     for percent in (50, 60, 70):
+        pause_polls(anna)
         report(store, item, percent)
         anna.clock.run_for(3000)
         see(anna, f"{percent} %")
@@ -149,6 +152,116 @@ def test_an_offered_item_is_told_apart_and_stays_where_it_is(
     until(lambda: store.queue.items(1)[0]["status"] == "cancelled")
 
 
+def parts_of(store: catalogd.Store, name: str, base: str, count: int = 3) -> list[str]:
+    """Queue a game with add-ons at once, and return the ids of its items."""
+    facts = {"base_id": base, "title_id": base, "kind": "base"}
+    parts = [add(store, name, **facts)]
+    for number in range(1, count):
+        facts |= {"kind": "add-on", "title_id": f"{int(base, 16) + 4096 + number:016X}"}
+        parts.append(add(store, f"{name} - Pack {number}", **facts))
+    store.queue.send_all(1, parts, None)
+    rows = {row["entry"]: row["id"] for row in store.queue.items(1)}
+    return [rows[part] for part in parts]
+
+
+LEMON, MAPLE = "0100A00000000000", "0100A00000020000"
+
+
+def test_the_parts_of_a_title_are_one_row_that_unfolds(
+    anna: Any, store: catalogd.Store
+) -> None:
+    parts_of(store, "Lemon Kart", LEMON)
+    store.queue.send(1, add(store, "Night Ferry"))
+    anna.goto("#queue")
+    see(anna, "2 waiting, 4 kB")
+    until(lambda: shown(anna) == ["Lemon Kart", "Night Ferry"])  # by the entries
+    anna.get_by_role("navigation").get_by_text("2", exact=True).wait_for()
+    unfold = button(anna, "game and 2 add-ons")
+    assert unfold.get_attribute("aria-expanded") == "false"
+    unfold.focus()
+    anna.keyboard.press("Enter")
+    see(anna, "Pack 2")
+    assert unfold.get_attribute("aria-expanded") == "true"
+    assert focused(anna) == "game and 2 add-ons"
+    labels = anna.locator(".row-parts h4").all_text_contents()
+    assert labels == ["Game", "Pack 1", "Pack 2"]
+    assert violations(anna) == []
+    anna.get_by_label("Cancel Lemon Kart - Pack 1").click()
+    button(anna, "game and add-on").wait_for()
+    assert queued(store) == ["Lemon Kart", "Lemon Kart - Pack 2", "Night Ferry"]
+    finished = anna.locator("section.items").last
+    finished.get_by_role("heading", name="Lemon Kart - Pack 1").wait_for()
+    button(anna, "game and add-on").click()
+    until(lambda: anna.locator(".row-parts").count() == 0)
+
+
+def test_a_row_that_is_unfolded_leaves_the_others_as_they_are(
+    anna: Any, store: catalogd.Store
+) -> None:
+    parts_of(store, "Lemon Kart", LEMON)
+    parts_of(store, "Maple Run", MAPLE)
+    anna.goto("#queue")
+    unfold = button(anna, "game and 2 add-ons")
+    for row in range(2):
+        unfold.nth(row).click()
+        until(lambda row=row: unfold.nth(row).get_attribute("aria-expanded") == "true")
+    assert anna.locator(".row-parts").count() == 2
+
+
+def test_the_parts_of_a_title_are_moved_cancelled_and_retried_together(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic")
+    lemon = parts_of(store, "Lemon Kart", LEMON)
+    maple = parts_of(store, "Maple Run", MAPLE, 2)
+    store.queue.send(1, add(store, "Night Ferry"))
+    anna.goto("#queue")
+    menu = anna.get_by_label("Move Lemon Kart")
+    for way, order in [
+        ("Down", ["Maple Run", "Lemon Kart", "Night Ferry"]),
+        ("Down", ["Maple Run", "Night Ferry", "Lemon Kart"]),
+        ("Up", ["Maple Run", "Lemon Kart", "Night Ferry"]),
+        ("To the top", ["Lemon Kart", "Maple Run", "Night Ferry"]),
+    ]:
+        menu.select_option(way)
+        until(lambda order=order: shown(anna) == order)
+    waiting = [row["id"] for row in store.clients.pending(1)]
+    assert waiting[:-1] == [*lemon, *maple]
+    anna.get_by_label("Move Maple Run").select_option("Attic")
+    until(lambda: [row["device"] for row in store.queue.items(1)].count(device) == 2)
+    see(anna, "1 waiting, 2 kB")
+    anna.get_by_label("Cancel Lemon Kart").click()
+    button(anna, "Retry Lemon Kart").wait_for()
+    assert queued(store) == ["Night Ferry"]
+    button(anna, "Retry Lemon Kart").click()
+    until(lambda: len(queued(store)) == 4)  # one call each
+    anna.get_by_label("Cancel Lemon Kart").wait_for()
+
+
+def test_a_row_tells_how_far_all_its_parts_are(
+    anna: Any, store: catalogd.Store, clock: Clock
+) -> None:
+    sent, now, failed, *_ = parts_of(store, "Lemon Kart", LEMON, 5)
+    report(store, sent, 100, status="completed")
+    report(store, failed, 30, status="failed", error_message="The card is full.")
+    report(store, now, 40)
+    anna.goto("#queue")
+    see(anna, "35 %")  # 1400 of 4000 bytes
+    assert shown(anna, ".sending") == ["Lemon Kart"]
+    text = anna.locator(".sending").inner_text()
+    for fact in ("1 sent", "1 failed", "2 waiting", "1 kB of 4 kB"):
+        assert fact in text
+    see(anna, "The card is full.")
+    button(anna, "Retry Lemon Kart").click()
+    see(anna, "3 waiting")
+    for item in store.queue.items(1)[1:]:
+        report(store, item["id"], 100, status="completed")
+    until(lambda: shown(anna) == ["Lemon Kart"])
+    clock.now += 60
+    store.queue.send(1, store.queue.items(1)[0]["entry"])  # a send of its own
+    until(lambda: shown(anna) == ["Lemon Kart", "Lemon Kart"])
+
+
 def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
     device = add_device(store, "Attic")
     for name in ("First", "Second", "Third"):
@@ -227,7 +340,7 @@ def test_an_item_rises_each_time_that_its_menu_is_asked(
         assert anna.get_by_label("Move Fourth").input_value() == ""
 
 
-def test_all_waiting_items_are_cancelled_after_a_question(
+def test_all_waiting_items_are_cancelled_which_can_be_undone(
     anna: Any, store: catalogd.Store
 ) -> None:
     sending(store)
@@ -235,35 +348,124 @@ def test_all_waiting_items_are_cancelled_after_a_question(
         store.queue.send(1, add(store, name))
     anna.goto("#queue")
     button(anna, "Cancel all waiting").click()
-    dialog = anna.get_by_role("dialog")
-    assert "Cancel all 2 waiting items?" in dialog.inner_text()
-    dialog.get_by_role("button", name="Cancel all").click()
-    until(lambda: queued(store) == [])
+    see(anna, "All waiting items were cancelled.")
+    assert queued(store) == []
     see(anna, "40 %")
+    button(anna, "Undo").click()
+    until(lambda: queued(store) == ["First", "Second"])
+    see(anna, "2 waiting")
+
+
+def test_a_cancelled_item_goes_back_to_its_place(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second", "Third"):
+        store.queue.send(1, add(store, name))
+    anna.goto("#queue")
+    button(anna, "Cancel Second").focus()
+    anna.keyboard.press("Enter")
+    see(anna, "Second was cancelled.")
+    until(lambda: shown(anna) == ["First", "Third", "Second"])
+    button(anna, "Undo").focus()
+    anna.keyboard.press("Enter")
+    until(lambda: shown(anna) == ["First", "Second", "Third"])
+    assert focused(anna) == "Queue"
+    assert anna.locator(".toast").count() == 0
+    assert queued(store) == ["First", "Second", "Third"]
+
+
+def test_items_of_one_name_that_were_cancelled_can_each_be_undone(
+    anna: Any, store: catalogd.Store
+) -> None:
+    entry = add(store, "Paper Harbor")
+    for name in ("Attic", "Den"):
+        store.queue.send(1, entry, add_device(store, name))
+    anna.goto("#queue")
+    undo = anna.locator(".toast").get_by_role("button", name="Undo", disabled=False)
+    cancel = button(anna, "Cancel Paper Harbor")
+    for toast in range(2):
+        cancel.nth(1 - toast).wait_for()
+        cancel.first.click()
+        undo.nth(toast).wait_for()
+        until(
+            lambda toast=toast: anna.wait_for_timeout(20) or cancel.count() == 1 - toast
+        )
+    for count in (1, 2):
+        undo.first.click()
+        until(lambda count=count: anna.wait_for_timeout(20) or cancel.count() == count)
+
+
+def test_what_is_sent_goes_on_after_an_undo_or_starts_again_if_nothing_is_left(
+    anna: Any, store: catalogd.Store
+) -> None:
+    item = sending(store)
+    stopped = {"status": "failed", "error_message": "Stopped."}
+    anna.goto("#queue")
+    for left, text in (
+        ({"release": True, "bytes_transferred": 300}, "300 B of 1 kB are there"),
+        (stopped, "will start from the beginning"),  # as clients up to 0.2.0 do
+    ):
+        see(anna, "40 %")
+        button(anna, "Cancel Paper Harbor").click()
+        see(anna, "Paper Harbor was cancelled.")
+        store.clients.report(1, item, left)
+        button(anna, "Undo").click()
+        see(anna, text)
+        assert queued(store) == ["Paper Harbor"]
+        report(store, item, 40)
+
+
+def test_what_was_changed_in_another_tab_is_not_undone(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.queue.send(1, add(store, "First"))
+    anna.goto("#queue")
+    other = anna.context.new_page()
+    other.goto(anna.url)
+    button(other, "Cancel First").click()
+    see(other, "First was cancelled.")
+    button(anna, "Clear finished").click()
+    see(anna, "The queue is empty")
+    button(other, "Undo").click()
+    see(other, "What was changed in the meantime stays as it is.")
+    button(anna, "Undo").click()
+    see(anna, "Cancelled")
+
+
+def test_what_a_refused_undo_has_left_is_shown_at_once(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("First", "Second"):
+        store.queue.send(1, add(store, name))
+    anna.clock.install()
+    anna.goto("#queue")
+    see(anna, "2 waiting")
+    stop_clock(anna)  # so that no poll comes by itself
+    button(anna, "Cancel all waiting").click()
+    see(anna, "All waiting items were cancelled.")
+    for row in store.queue.items(1):
+        store.queue.retry(1, row["id"])
+    button(anna, "Undo").click()
+    see(anna, "What was changed in the meantime stays as it is.")
+    see(anna, "2 waiting")
 
 
 def test_clearing_the_finished_items_can_be_undone(
-    anna: Any, store: catalogd.Store, clock: Clock
+    anna: Any, store: catalogd.Store
 ) -> None:
     report(store, sending(store), 100, status="completed")
     later = sending(store, "Glass Heron")
-    anna.clock.install()
     anna.goto("#queue")
     button(anna, "Clear finished").click()
     see(anna, "Finished items were cleared.")
-    assert "Paper Harbor" not in shown(anna)
+    until(lambda: "Paper Harbor" not in shown(anna))
     button(anna, "Undo").click()
     until(lambda: "Paper Harbor" in shown(anna))
-    anna.clock.run_for(11_000)
-    until(lambda: "Paper Harbor" in shown(anna))
     button(anna, "Clear finished").click()
-    clock.now += 1
-    report(store, later, 100, status="completed")  # which was not shown as finished
-    anna.clock.run_for(11_000)
-    until(lambda: [row["id"] for row in store.queue.items(1)] == [later])
+    until(lambda: "Paper Harbor" not in shown(anna))
+    report(store, later, 100, status="completed")
     until(lambda: shown(anna) == ["Glass Heron"])
     anna.get_by_role("link", name="Library").click()
-    anna.clock.run_for(1000)
     anna.locator(".mark", has_text="sent").first.wait_for()
 
 
@@ -310,28 +512,6 @@ def test_all_failed_items_are_retried_but_those_that_were_cleared(
     assert queued(store) == ["First", "Second"]
 
 
-def test_the_end_of_a_run_is_told(anna: Any, store: catalogd.Store) -> None:
-    device = add_device(store, "Attic")
-    facts = {"kind": "base"}
-    for name in ("First", "Second"):
-        store.queue.send(1, add(store, name, **facts), device)
-    anna.add_init_script(NOTIFICATIONS)
-    anna.goto("#queue")
-    button(anna, "Notify me").click()
-    see(anna, "2 waiting")
-    for row in store.queue.items(1):
-        report(store, row["id"], 100, key=device, status="completed")
-    see(anna, "Second was sent.")
-    see(anna, "All done: 2 games on Attic.")
-    until(lambda: "catalogd: All done: 2 games on Attic." in anna.evaluate("notices"))
-    store.queue.send(1, add(store, "Third"), device)
-    see(anna, "1 waiting")
-    item = store.queue.items(1)[-1]["id"]
-    report(store, item, 100, key=device, status="completed")
-    see(anna, "Third was sent.")
-    assert sum("All done" in notice for notice in anna.evaluate("notices")) == 1
-
-
 def test_the_title_shows_the_progress(anna: Any, store: catalogd.Store) -> None:
     item = sending(store)
     anna.goto("")
@@ -340,37 +520,52 @@ def test_the_title_shows_the_progress(anna: Any, store: catalogd.Store) -> None:
     until(lambda: anna.title() == "catalogd")
 
 
-NOTIFICATIONS = """
-window.notices = [];
-window.Notification = class {
-  static async requestPermission() { return "granted"; }
-  constructor(title, {body}) { notices.push(`${title}: ${body}`); }
-};
-"""
-
-
 @pytest.mark.parametrize(
-    ("status", "notice"),
+    ("status", "told"),
     [
-        ("completed", "Sent: Paper Harbor was sent."),
-        ("failed", "Failed: Paper Harbor failed. The cable came off."),
+        ("completed", "Paper Harbor was sent."),
+        ("failed", "Paper Harbor failed. The cable came off."),
     ],
 )
-def test_a_notification_shows_how_an_item_finished(
-    anna: Any, store: catalogd.Store, status: str, notice: str
+def test_a_toast_tells_how_an_item_ended(
+    anna: Any, store: catalogd.Store, status: str, told: str
 ) -> None:
     item = sending(store)
-    anna.add_init_script(NOTIFICATIONS)
     anna.goto("#queue")
-    button(anna, "Notify me").click()
-    button(anna, "Notifications on").wait_for()
+    see(anna, "40 %")
     report(store, item, 90, status=status, error_message="The cable came off.")
-    until(lambda: notice in anna.evaluate("notices"))
+    see(anna.locator(".toasts"), told)
 
 
-def test_blocked_notifications_are_explained(anna: Any, store: catalogd.Store) -> None:
-    anna.add_init_script(NOTIFICATIONS.replace("granted", "denied"))
+@pytest.mark.parametrize("cancelled", [1, 3])
+def test_what_was_sent_pushes_no_undo_out(
+    anna: Any, store: catalogd.Store, cancelled: int
+) -> None:
+    names = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
+    items = [sending(store, name) for name in names]
+    anna.clock.install()
     anna.goto("#queue")
-    button(anna, "Notify me").click()
-    see(anna, "The browser blocks notifications from this page.")
-    button(anna, "Notify me").wait_for()
+    button(anna, "Cancel First").wait_for()
+    stop_clock(anna)  # an Undo is there for ten seconds
+    for count, name in enumerate(names[:cancelled]):
+        button(anna, f"Cancel {name}").click()
+        button(anna, "Undo").nth(count).wait_for()
+    for item in items[3:]:
+        report(store, item, 100, status="completed")
+    anna.evaluate("pollAll()")
+    see(anna, "Sixth was sent.")
+    assert button(anna, "Undo").count() == cancelled
+
+
+def test_a_long_name_takes_three_lines_of_a_phone(
+    anna: Any, store: catalogd.Store
+) -> None:
+    name = "The Lighthouse Keeper and " * 5
+    store.queue.send(1, add(store, name.strip()))
+    anna.set_viewport_size({"width": 390, "height": 844})
+    anna.goto("#queue")
+    heading = anna.get_by_role("heading", name="The Lighthouse Keeper")
+    lines = heading.evaluate(
+        "each => each.offsetHeight / parseFloat(getComputedStyle(each).lineHeight)"
+    )
+    assert round(lines) == 3

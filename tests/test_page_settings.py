@@ -1,25 +1,35 @@
 """Signing out, and the settings, in a real Chromium."""
 
+import datetime
 import os
 import re
+import shutil
+import sys
 import time
 import urllib.parse
 from typing import Any
 
+import pytest
+
 import catalogd
 from browser import (
     COPY_WITHOUT_HTTPS,
+    DESK,
     add,
     button,
     choose_way,
     focused,
+    is_focused,
     make_key,
     see,
+    show,
     sign_in,
+    unfold_experts,
     until,
 )
 from conftest import PASSWORD, Clock, Library, Visit, add_folder
 from example import Demo
+from qrcodes import read_picture
 from views import TABS, VIEWS
 
 # Tidying up and backups
@@ -35,7 +45,12 @@ def test_tidy_lists_what_wastes_space(
     anna.goto("#settings/library")
     panel = anna.get_by_role("region", name="Tidy")
     panel.get_by_text("Updates that a newer one replaces").click()
-    see(panel, old)
+    columns = panel.get_by_role("columnheader").all_text_contents()
+    assert columns == ["Name", "Size", "Folder"]
+    cells = panel.get_by_role("cell").all_inner_texts()
+    size = f"{os.path.getsize(old)} B"
+    assert cells[1:] == [size, os.path.dirname(old)]
+    assert cells[0].splitlines()[-1] == os.path.basename(old)
     button(panel, "Copy the list").click()
     see(anna, "Copied.")
     assert old in anna.evaluate("navigator.clipboard.readText()")
@@ -54,13 +69,40 @@ def test_tidy_names_the_file_that_another_is_equal_to(
     panel = anna.get_by_role("region", name="Tidy")
     panel.get_by_text("Equal files").click()
     see(panel, "1 file, 8 B")
-    text = panel.locator(".row .meta").inner_text()
-    assert re.search(rf"/(Old disk|Switch)/{name}.nsp\W+ · \W+equal to .*\(", text)
-    assert {"Old disk", "Switch"} == {*re.findall("Old disk|Switch", text)}
+    cells = panel.get_by_role("cell")
+    cells.nth(3).wait_for()  # whose text is by the entries
+    _, size, folder, equal = cells.all_inner_texts()
+    assert (size, {"Old disk", "Switch"}) == (
+        "8 B",
+        {*re.findall("Old disk|Switch", f"{os.path.basename(folder)} {equal}")},
+    )
     button(panel, "Copy the list").click()
     see(anna, "Copied.")
     line = anna.evaluate("navigator.clipboard.readText()")
     assert re.search(rf"\t{name} \([^\t]+$", line)
+
+
+def test_a_disk_that_is_away_is_told_where_library_folders_are(
+    anna: Any, library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    for name in ("a/1.nsp", "a/2.nsp", "b/3.nsp"):
+        library.add(name)
+    scanner.scan()
+    disk = library.folder / "a"
+    with store.database.writing() as db:  # which was mounted there
+        sql = "UPDATE entries SET volume = 'uuid:a' WHERE source LIKE ?"
+        db.execute(sql, (f"{disk}/%",))
+    shutil.rmtree(disk)
+    scanner.scan()
+    scanner.scan()
+    anna.goto("#settings/server")
+    health = anna.get_by_role("region", name="Health")
+    see(health, "Not all of the library folders are there.")
+    assert "offline since" not in health.inner_text()
+    health.get_by_role("link").click()
+    row = anna.get_by_role("listitem").filter(has_text=str(disk))
+    see(row, "offline · 2 entries wait for it, since Jan")
+    shutil.copytree(library.folder / "b", disk)
 
 
 def test_an_admin_sees_the_last_backup_and_downloads_it(
@@ -90,6 +132,47 @@ def test_an_admin_sees_the_last_backup_and_downloads_it(
     dialog.wait_for(state="detached")
 
 
+COUNT_FILES = """
+window.files = 0;
+const {createObjectURL: create, revokeObjectURL: revoke} = URL;
+URL.createObjectURL = file => (window.files += 1, create(file));
+URL.revokeObjectURL = address => (window.files -= 1, revoke(address));
+"""
+
+
+def download_backup(page: Any) -> Any:
+    """Ask for it, and return the dialog."""
+    page.goto("#settings/server")
+    button(page.get_by_role("region", name="Backups"), "Download").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Your password").fill(PASSWORD)
+    button(dialog, "Download").click()
+    return dialog
+
+
+def test_a_backup_leaves_the_memory_of_the_browser(
+    anna: Any, service: catalogd.Web
+) -> None:
+    service.backups.make()
+    anna.add_init_script(COUNT_FILES)
+    anna.clock.install()
+    with anna.expect_download():
+        download_backup(anna)
+    assert anna.evaluate("files") == 1
+    anna.clock.run_for(60_000)
+    until(lambda: anna.evaluate("files") == 0)
+
+
+def test_a_backup_that_breaks_off_says_that_the_server_is_not_reached(
+    anna: Any, service: catalogd.Web
+) -> None:
+    service.backups.make()
+    broken = "Response.prototype.blob = () => Promise.reject(new TypeError('lost'));"
+    anna.add_init_script(broken)
+    dialog = download_backup(anna)
+    see(dialog, "The server cannot be reached.")
+
+
 def test_an_admin_sees_the_room_on_each_disk_and_whether_all_is_well(
     anna: Any, scanner: catalogd.Scanner, library: Library
 ) -> None:
@@ -101,18 +184,10 @@ def test_an_admin_sees_the_room_on_each_disk_and_whether_all_is_well(
     row.get_by_text(re.compile(r"^[\d.,]+ [GT]B free, [\d.,]+ [MGT]B used$")).wait_for()
     row = disks.locator(".row").filter(has_text="/missing")
     see(row, "The disk is away.")
-    see(anna.get_by_role("region", name="Health"), "/missing does not exist yet.")
-    scanner.state.problems.clear()
+    see(anna.get_by_role("region", name="Health"), "Not all of the library folders")
+    scanner.state.folders["/missing"]["problem"] = ""
     anna.reload()
     see(anna, "All is well.")
-
-
-def test_without_a_secure_address_no_notifications_are_offered(anna: Any) -> None:
-    anna.add_init_script("Object.defineProperty(window, 'isSecureContext', {value: 0})")
-    anna.goto("#queue")
-    anna.reload()
-    see(anna, "Queue")
-    assert button(anna, "Notify me").count() == 0
 
 
 # Signing out
@@ -144,6 +219,7 @@ def test_signing_out_forgets_what_the_account_had(
     button(anna, "Sign in").click()
     see(anna, "Nothing here yet")
     anna.goto("#settings/devices")
+    unfold_experts(anna)
     see(anna, "There is no key yet.")
     assert anna.locator("code").count() == 0
 
@@ -171,6 +247,48 @@ def test_an_ended_session_keeps_text_and_place_for_its_account_alone(
     sign_in_again("ben")
     see(anna, "Paper Harbor")
     assert text.count() == 0
+
+
+def test_what_an_ended_session_has_refused_can_be_done_after_signing_in(
+    anna: Any, store: catalogd.Store
+) -> None:
+    def end(route: Any) -> None:
+        (session,) = store.accounts.sessions(1)
+        store.accounts.end_session(session["id"], 1)
+        route.continue_()
+
+    def meet_the_end(name: str, call: str) -> None:
+        anna.route(call, end, times=1)
+        button(anna, name).click()
+        anna.get_by_label("Name").fill("anna")
+        anna.get_by_label("Password").fill(PASSWORD)
+        button(anna, "Sign in").click()
+        button(anna, name).click()
+
+    add(store, "Paper Harbor")
+    anna.goto("")
+    meet_the_end("Send Paper Harbor", "**/web/send")
+    button(anna, "Queued").wait_for()
+    anna.get_by_role("link", name="Paper Harbor").first.click()
+    button(anna, "Edit Paper Harbor").click()
+    anna.get_by_label("Description").fill("Mind the rain.")
+    meet_the_end("Save", "**/web/entries/*")
+    see(anna, "Saved.")
+
+
+def test_a_sign_in_that_the_browser_does_not_keep_is_told(
+    anna: Any, store: catalogd.Store
+) -> None:
+    """As with a cookie for HTTPS alone, on a page that came over HTTP."""
+    anna.context.clear_cookies()
+    body = {"success": True, "username": "anna"}
+    anna.route("**/web/login", lambda route: route.fulfill(json=body))
+    anna.goto("")
+    anna.get_by_label("Name").fill("anna")
+    anna.get_by_label("Password").fill(PASSWORD)
+    button(anna, "Sign in").click()
+    see(anna, catalogd.WORDS["failed"])
+    assert anna.get_by_label("Name").input_value() == "anna"
 
 
 def test_a_removed_account_leads_to_the_sign_in_view(
@@ -212,7 +330,7 @@ def test_each_tab_has_an_address_and_loads_what_it_shows_alone(anna: Any) -> Non
     assert tab_of(anna) == ("You", "settings/you")
     assert {*calls}.isdisjoint({"keys", "dir", "accounts", "tidy", "status"})
     tabs = anna.get_by_role("navigation", name="Settings").get_by_role("link")
-    assert tabs.all_text_contents() == ["You", "Devices", "Files", "People", "Server"]
+    assert tabs.all_text_contents() == ["You", "Devices", "People", "Files", "Server"]
     tabs.nth(1).focus()
     anna.keyboard.press("Enter")
     see(anna, "There is no device yet.")
@@ -227,6 +345,22 @@ def test_each_tab_has_an_address_and_loads_what_it_shows_alone(anna: Any) -> Non
     anna.go_back()
     see(anna, "this browser")
     assert tab_of(anna) == ("You", "settings/you")
+
+
+def test_the_server_tab_tells_the_age_of_this_version_and_where_newer_ones_are(
+    anna: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = anna.get_by_role("region", name="About")
+    anna.goto("#settings/server")
+    about.get_by_text(re.compile(r" \d+ days? old")).wait_for()
+    assert about.get_by_role("link").count() == 0
+    day = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=40)
+    monkeypatch.setattr(catalogd, "RELEASED", f"{day:%Y-%m-%d}")
+    monkeypatch.setattr(catalogd, "RELEASES", "https://host/releases")
+    anna.reload()
+    about.get_by_text(f"catalogd {catalogd.__version__}, 40 days old").wait_for()
+    link = about.get_by_role("link", name="Newer versions")
+    assert link.get_attribute("href") == "https://host/releases"
 
 
 def test_a_member_sees_no_tab_for_admins(kim: Any) -> None:
@@ -262,6 +396,7 @@ def test_settings_that_were_opened_in_an_outage_load_after_it(
     anna.get_by_role("link", name="Devices").click()
     see(anna, "This could not be loaded. The server cannot be reached.")
     anna.context.set_offline(False)
+    unfold_experts(anna)
     for text in ("There is no device yet.", "Create address", "switch"):
         see(anna, text)
     assert button(anna, "Try again").count() == 0
@@ -285,6 +420,7 @@ def test_a_list_that_could_not_be_loaded_says_why_and_loads_again(anna: Any) -> 
     answer = {"success": False, "error": "busy", "message": "The database is busy."}
     anna.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
     anna.goto("#settings/devices")
+    unfold_experts(anna)
     keys = anna.get_by_role("region", name="Keys")
     see(keys, "This could not be loaded. The database is busy.")
     anna.unroute_all()
@@ -309,8 +445,11 @@ def test_a_page_without_https_copies_too(anna: Any) -> None:
     anna.add_init_script(COPY_WITHOUT_HTTPS)
     anna.goto("#settings/devices")
     make_key(anna)
-    button(anna, "Copy the key").click()
+    copy = button(anna, "Copy the key")
+    copy.focus()
+    anna.keyboard.press("Enter")
     until(lambda: anna.evaluate("window.copied") == "catalogd_")
+    assert is_focused(copy)
 
 
 def test_a_console_address_is_created_replaced_and_revoked_after_questions(
@@ -374,6 +513,8 @@ def test_no_console_address_is_offered_before_the_old_one_is_known(
 
 def test_a_key_is_revoked_after_a_question(anna: Any, store: catalogd.Store) -> None:
     anna.goto("#settings/devices")
+    assert not button(anna, "Revoke switch").is_visible()
+    unfold_experts(anna)
     button(anna, "Revoke switch").click()
     dialog = anna.get_by_role("dialog")
     dialog.get_by_role("button", name="Cancel").click()
@@ -398,6 +539,46 @@ def test_the_password_is_changed(anna: Any, store: catalogd.Store, site: str) ->
     found = store.accounts.credentials("anna")
     assert found is not None
     assert catalogd.password_matches("another one", found[1])
+
+
+ADDRESSES = ["http://192.168.1.20:6069/", "http://192.168.1.21:6069/"]
+
+
+@pytest.mark.parametrize("mode", ["light", "dark", "forced"])
+def test_a_phone_reads_the_address_of_the_page_in_any_mode(
+    visit: Visit, service: catalogd.Web, site: str, key: str, mode: str
+) -> None:
+    service.page_addresses = lambda: ADDRESSES
+    page = visit()
+    sign_in(page, service.store, site, "anna")
+    page.goto(f"{site}#settings/you")
+    show(page, mode, DESK)
+    panel = page.get_by_role("region", name="This page on a phone")
+    for address in ADDRESSES:
+        panel.get_by_label("Address", exact=True).select_option(address)
+        code = panel.get_by_role("img", name=f"QR code of {address}", exact=True)
+        assert read_picture(page, code) == [address]
+        button(panel, "Copy the address").wait_for()
+
+
+def test_without_the_package_for_codes_there_is_the_address_alone(
+    anna: Any, service: catalogd.Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "segno", None)
+    service.page_addresses = lambda: ADDRESSES[:1]
+    anna.goto("#settings/you")
+    panel = anna.get_by_role("region", name="This page on a phone")
+    see(panel, ADDRESSES[0])
+    assert (
+        panel.get_by_role("img").count() == panel.get_by_role("combobox").count() == 0
+    )
+
+
+def test_where_others_cannot_open_the_page_no_address_is_shown(anna: Any) -> None:
+    anna.goto("#settings/you")
+    see(anna, "this browser")
+    anna.wait_for_load_state("networkidle")
+    assert anna.get_by_text("This page on a phone").count() == 0
 
 
 def test_another_browser_is_signed_out_after_a_question(
@@ -444,8 +625,9 @@ def test_an_account_is_added_made_admin_and_removed(
     dialog = anna.get_by_role("dialog")
     anna.goto("#settings/people")
     form = anna.get_by_role("region", name="Add an account")
-    form.get_by_label("Name").fill("ben")
-    form.get_by_label("Password").fill(PASSWORD)
+    form.get_by_label("I choose the name and the password").check()
+    form.get_by_label("Name", exact=True).fill("ben")
+    form.get_by_label("Password", exact=True).fill(PASSWORD)
     form.get_by_role("button", name="Add").click()
     button(anna, "Make admin ben").click()
     answer("Make admin", "a guess")
@@ -463,12 +645,31 @@ def test_an_account_is_added_made_admin_and_removed(
 def test_a_new_admin_wants_the_own_password(anna: Any, store: catalogd.Store) -> None:
     anna.goto("#settings/people")
     form = anna.get_by_role("region", name="Add an account")
-    form.get_by_label("Name").fill("ben")
-    form.get_by_label("Password").fill(PASSWORD)
-    form.get_by_role("checkbox").check()
+    form.get_by_label("I choose the name and the password").check()
+    form.get_by_label("Name", exact=True).fill("ben")
+    form.get_by_label("Password", exact=True).fill(PASSWORD)
+    form.get_by_label("Is an admin").check()
     form.get_by_label("Your password").fill(PASSWORD)
     form.get_by_role("button", name="Add").click()
     until(lambda: [row["admin"] for row in store.accounts.all()] == [True, True])
+
+
+def test_a_question_begins_without_the_problem_of_the_last_one(
+    anna: Any, store: catalogd.Store
+) -> None:
+    for name in ("ben", "carl"):
+        store.accounts.add(name, catalogd.hash_password(PASSWORD))
+    anna.goto("#settings/people")
+    button(anna, "Make admin ben").click()
+    dialog = anna.get_by_role("dialog")
+    dialog.get_by_label("Your password").fill("a guess")
+    button(dialog, "Make admin").click()
+    see(dialog, "The current password is wrong.")
+    button(dialog, "Cancel").click()
+    dialog.wait_for(state="detached")
+    button(anna, "Make admin carl").click()
+    see(dialog, "carl")
+    assert dialog.get_by_text("The current password is wrong.").count() == 0
 
 
 def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> None:

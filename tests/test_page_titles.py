@@ -1,7 +1,9 @@
 """What the page works out of titles, in functions that need no server: their status on
 the device that it sends to, and which of them a search finds."""
 
-from collections.abc import Iterator
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,20 +32,31 @@ STATUS = """([ids, away, sent, items, queueing]) => {
 
 
 @pytest.fixture(scope="module")
-def script(chromium: Any) -> Iterator[Any]:
-    """A page that has the script, and no server."""
-    page = chromium.new_page()
+def speaking(chromium: Any) -> Iterator[Callable[[str], Any]]:
+    """Return a page that has the script in a language, and no server."""
     answers = {"web/me": '{"account": null, "needs_setup": false, "client": true}'}
-    page.route(
-        "**/*",
-        lambda route: route.fulfill(
-            body=answers.get(route.request.url[24:], '<div id="app"></div>')
-        ),
-    )
-    page.goto("http://page.example.org/")
-    page.add_script_tag(content=catalogd.JS)
-    yield page
-    page.close()
+    with contextlib.ExitStack() as opened:
+
+        @functools.cache
+        def speak(language: str) -> Any:
+            page = opened.enter_context(chromium.new_page())
+            page.route(
+                "**/*",
+                lambda route: route.fulfill(
+                    body=answers.get(route.request.url[24:], '<div id="app"></div>')
+                ),
+            )
+            page.goto("http://page.example.org/")
+            page.add_script_tag(content=catalogd.SCRIPT)
+            page.evaluate("language => speak(language, ENGLISH)", language)
+            return page
+
+        yield speak
+
+
+@pytest.fixture
+def script(speaking: Callable[[str], Any]) -> Any:
+    return speaking("en-GB")
 
 
 def sent(entry: str, version: str = "1", device: str | None = "tv") -> dict[str, Any]:
@@ -128,6 +141,11 @@ ENTRIES = [
     {"name": "Grandma's Garage", "file_type": "xci"},
     {"name": "Kart Royale 2048 NX 🏁"},
     {"name": "A Harbor"},
+    {"name": "ｶﾞｰﾃﾞﾝ Ⅳ"},
+    {"name": "カーテン"},
+    {"name": "हिन्दी खेल"},
+    {"name": "दहन"},
+    {"name": "한국 마을"},
 ]
 SEARCH = """([entries, text]) => {
   const listed = entries.map((entry, n) => ({id: `${n}`, created_at: "", ...entry}));
@@ -155,6 +173,13 @@ SEARCH = """([entries, text]) => {
         ("2048nx", ["Kart Royale 2048 NX 🏁"]),
         ("🏁", ["Kart Royale 2048 NX 🏁"]),
         ("🎲", []),
+        ("がーでん", ["ｶﾞｰﾃﾞﾝ Ⅳ"]),
+        ("ガーデン iv", ["ｶﾞｰﾃﾞﾝ Ⅳ"]),
+        ("かーてん", ["カーテン"]),
+        ("ｶｰﾃﾝ", ["カーテン"]),
+        ("हिन्दी", ["हिन्दी खेल"]),
+        ("दहन", ["दहन"]),
+        ("마을", ["한국 마을"]),
         ("harbor", ["Paper Harbor", "A Harbor"]),
         ("a harbor", ["A Harbor", "Paper Harbor"]),
         ("", [entry["name"] for entry in ENTRIES if " - " not in entry["name"]]),
@@ -162,3 +187,47 @@ SEARCH = """([entries, text]) => {
 )
 def test_the_search_finds(script: Any, text: str, found: list[str]) -> None:
     assert script.evaluate(SEARCH, [ENTRIES, text]) == found
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "found"),
+    [
+        ("de", "oel", ["Öl und Übermut"]),
+        ("de", "ol uebermut", ["Öl und Übermut"]),
+        ("de", "aalst", []),
+        ("da", "aalst", ["Ålst"]),
+        ("en-GB", "oel", []),
+    ],
+)
+def test_the_search_finds_a_letter_as_the_language_spells_it(
+    speaking: Callable[[str], Any], language: str, text: str, found: list[str]
+) -> None:
+    entries = [{"name": "Öl und Übermut"}, {"name": "Ålst"}]
+    assert speaking(language).evaluate(SEARCH, [entries, text]) == found
+
+
+NAMES = [
+    *("Élan", "Emu", "Élan 2", "Élan 10", "ÉLAN 1", "Zeal™ Wars", "Zeal-Wars 2"),
+    *("Zealot", "Öl", "Oma", "“Quoted”", "1080", "9 Lives", "§ 7", "あき", "カーテン"),
+    *("가을", "🏁"),
+]
+SORT = """names => {
+  const entries = names.map((name, n) => ({id: `${n}`, created_at: "", name}));
+  return sorted(titlesOf(entries), "name").map(({name}) => name);
+}"""
+ENGLISH = [
+    *("Élan", "ÉLAN 1", "Élan 2", "Élan 10", "Emu", "Öl", "Oma", "“Quoted”"),
+    *("Zeal™ Wars", "Zeal-Wars 2", "Zealot", "가을", "あき", "カーテン"),
+    *("🏁", "§ 7", "9 Lives", "1080"),
+]
+
+
+@pytest.mark.parametrize(
+    ("language", "after"), [("en-GB", "Emu"), ("de", "Emu"), ("sv", "Zealot")]
+)
+def test_titles_are_sorted_as_the_language_does_with_letters_first(
+    speaking: Callable[[str], Any], language: str, after: str
+) -> None:
+    expected = [name for name in ENGLISH if name != "Öl"]
+    expected.insert(expected.index(after) + 1, "Öl")
+    assert speaking(language).evaluate(SORT, NAMES) == expected

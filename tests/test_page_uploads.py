@@ -134,7 +134,10 @@ def test_an_upload_is_paused_and_resumed_and_begins_where_it_was_next_day(
     button(anna, "Pause Celeste.nsp").click()
     see(anna, "Paused · 28 %")
     held.pop().abort()
-    button(anna, "Resume Celeste.nsp").click()
+    resume = button(anna, "Resume Celeste.nsp")
+    play = "M8 5v14l11-7z"
+    assert resume.locator("path").get_attribute("d") == play
+    resume.click()
     wait_until_held(anna, held)
     anna.on("dialog", lambda dialog: dialog.accept())
     anna.reload()  # as on the next day
@@ -148,6 +151,10 @@ def test_an_upload_is_paused_and_resumed_and_begins_where_it_was_next_day(
     choose(anna, games / "Celeste.nsp")
     see(anna, "Added as Celeste.nsp")
     assert offsets[0] == str(256 * KIB)
+    anna.get_by_role("link", name="Queue").click()
+    anna.get_by_role("link", name="Library", exact=True).click()
+    anna.locator("main.library").wait_for()
+    assert anna.locator(".uploads").count() == 0
     assert (folder / "Celeste.nsp").read_bytes() == (games / "Celeste.nsp").read_bytes()
 
 
@@ -190,9 +197,10 @@ def test_an_upload_goes_on_after_a_broken_connection(
     anna: Any, folder: pathlib.Path, games: pathlib.Path
 ) -> None:
     anna.goto("")
-    anna.route("**/web/uploads/*", lambda route: route.abort(), times=1)
+    anna.route("**/web/uploads/*", lambda route: route.abort())
     choose(anna, games / "Celeste.nsp")
     see(anna, "Goes on when the server can be reached.")
+    anna.unroute("**/web/uploads/*")
     see(anna, "Added as Celeste.nsp")
     assert (folder / "Celeste.nsp").read_bytes() == (games / "Celeste.nsp").read_bytes()
 
@@ -200,8 +208,9 @@ def test_an_upload_goes_on_after_a_broken_connection(
 def test_pieces_are_as_long_as_a_proxy_takes(
     anna: Any, folder: pathlib.Path, games: pathlib.Path
 ) -> None:
-    """They begin short, and become longer while that is quick."""
+    """They begin short, and become longer while that is quick, as here it always is."""
     lengths: list[int] = []
+    anna.add_init_script("performance.now = () => 0")
 
     def limit(route: Any) -> None:
         lengths.append(len(route.request.post_data_buffer or b""))
@@ -251,10 +260,37 @@ def test_an_upload_goes_on_after_signing_in_again(
     see(anna, "Added as Celeste.nsp")
 
 
+def test_a_late_refusal_of_a_piece_leaves_a_later_session_open(
+    anna: Any, store: catalogd.Store, folder: pathlib.Path, games: pathlib.Path
+) -> None:
+    pieces: list[Any] = []
+
+    def hold_first(route: Any) -> None:
+        pieces.append(route)
+        if len(pieces) > 1:
+            route.continue_()
+
+    anna.route("**/web/uploads/*", hold_first)
+    anna.goto("")
+    choose(anna, games / "Celeste.nsp")
+    wait_until_held(anna, pieces)
+    password = {"password": catalogd.hash_password(PASSWORD)}
+    store.accounts.change(store.accounts.id_of("anna"), password)
+    refusal = pieces[0].fetch()
+    see(anna, "You were signed out. Sign in again.")
+    anna.get_by_label("Name").fill("anna")
+    anna.get_by_label("Password").fill(PASSWORD)
+    button(anna, "Sign in").click()
+    button(anna, "Add games").wait_for()
+    pieces[0].fulfill(response=refusal)
+    see(anna, "Added as Celeste.nsp")
+    assert button(anna, "Sign in").count() == 0
+
+
 def half_of(games: pathlib.Path, app: webtest.TestApp) -> None:
     """Begin to add Celeste.nsp, as a page did before."""
     path = games / "Celeste.nsp"
-    modified = int(path.stat().st_mtime * 1000)
+    modified = path.stat().st_mtime_ns // 1_000_000
     fields = {"name": path.name, "size": 900 * KIB, "modified": modified}
     upload = app.post_json("/web/uploads", fields).json["id"]
     headers = {"Content-Type": "application/octet-stream", "Upload-Offset": "0"}

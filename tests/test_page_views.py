@@ -1,6 +1,8 @@
 """Every view of the page, in a real Chromium: in all modes, and at all widths."""
 
 import calendar
+import json
+import pathlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -8,7 +10,17 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import ALL_RULES, DESK, PHONE, show, sign_in, violations
+from browser import (
+    ALL_RULES,
+    DESK,
+    PHONE,
+    resize,
+    show,
+    sign_in,
+    translate,
+    translation,
+    violations,
+)
 from conftest import Visit
 from example import Demo
 from views import VIEWS
@@ -21,28 +33,13 @@ DATA_FIELDS = """
 account address author base_id code created_by description file_type id label name path
 source title_id token types version
 """
-# Have marks around each text of the table, which take no room and no part in words.
-MARK_WORDS = """
-function mark(words) {
-  if (typeof words === "string") return `\u180b${words}\u180c`;
-  if (typeof words === "function")
-    return (...args) => {
-      const text = words(...args);
-      return mark(text.replace ? text.replace(/[\u180b\u180c]/g, "") : text);
-    };
-  for (const name of Object.keys(words))
-    if (!["direction", "language"].includes(name)) words[name] = mark(words[name]);
-  return words;
-}
-mark(WORDS);
-isolateArguments(WORDS);"""
 TEXTS = """() => {
   const found = [document.title];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_ALL);
   while (walker.nextNode()) {
     const {parentElement, data, attributes} = walker.currentNode;
-    if (data && !parentElement.closest("script, noscript, code, .drawn"))
-      found.push(data);
+    const elsewhere = "script, noscript, code, .drawn, [lang]:not(html)";
+    if (data && !parentElement.closest(elsewhere)) found.push(data);
     for (const {name, value} of attributes || [])
       if (/^(aria-label|aria-valuetext|title|placeholder|alt)$/.test(name))
         found.push(value);
@@ -51,8 +48,14 @@ TEXTS = """() => {
 }"""
 
 
+def marked(text: str) -> str:
+    """Put marks around a text, which take no room and no part in words."""
+    return f"\u180b{text}\u180c"
+
+
 def data(value: Any, name: str = "") -> Iterator[str]:
-    """Yield the names, addresses and the like of an answer."""
+    """Yield the names, addresses and the like of an answer, with the folders and files
+    of paths, and the titles of parts."""
     if isinstance(value, dict):
         for field, each in value.items():
             yield from data(each, field)
@@ -60,7 +63,9 @@ def data(value: Any, name: str = "") -> Iterator[str]:
         for each in value:
             yield from data(each, name)
     elif isinstance(value, str) and name in DATA_FIELDS.split():
-        yield value
+        path = pathlib.PurePath(value)
+        yield from (value, value.partition(" - ")[0], path.name)
+        yield from map(str, path.parents[:1])
 
 
 def texts_of(answer: Any) -> Iterator[str]:
@@ -169,8 +174,7 @@ def test_a_view_is_accessible_translated_and_fits_in_all_modes(
     are targets of less than 44 pixels, broken are words, but those of paths."""
     page, answers = visit(), list[Any]()
     page.on("response", lambda answer: answers.append(answer))
-    script = catalogd.SCRIPT.replace("isolateArguments(WORDS);", MARK_WORDS)
-    page.route("**/script.js", lambda route: route.fulfill(body=script))
+    translate(page, translation(marked))
     sign_in(page, demo.store, demo.address, "Robin")
     VIEWS[view](page, demo.address)
     found: dict[str, Any] = {"not in the table": untranslated(page, answers)}
@@ -185,7 +189,147 @@ def test_a_view_is_accessible_translated_and_fits_in_all_modes(
     show(page, "large", DESK)
     found["lost, large on a desk"] = page.evaluate(LOST)
     found["broken, large on a desk"] = page.evaluate(BROKEN)
+    show(page, "light", DESK)
     for width in (320, 600, 1024, 2560):
-        show(page, "light", {**DESK, "width": width})
+        resize(page, {**DESK, "width": width})
         found[f"lost, {width}"] = page.evaluate(LOST)
     assert {name: each for name, each in found.items() if each} == {}
+
+
+GERMAN = pathlib.Path(catalogd.__file__).parent / "packaging/languages/de.json"
+SPEAK = """([language, translation]) => {
+  document.getElementById("app").replaceChildren();
+  speak(language, translation);
+  update({});
+}"""
+SHORTLY = {"library", "details", "queue", "add_device_ftp"}  # all others: -m soak
+
+
+def twice_as_long(text: str) -> str:
+    words = re.findall("[A-Za-z]+", re.sub(r"\{\w+\}", " ", text))
+    return " ".join([text, *words])
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(view, marks=() if view in SHORTLY else pytest.mark.soak)
+        for view in VIEWS
+    ],
+)
+def test_texts_that_are_twice_as_long_break_nothing(
+    visit: Visit, demo: Demo, view: str
+) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS[view](page, demo.address)
+    page.evaluate(SPEAK, ["en-GB", translation(twice_as_long)])
+    found: dict[str, Any] = {}
+    for mode in ("light", "large"):
+        for size in (PHONE, DESK):
+            show(page, mode, size)
+            found[f"lost, {mode}, {size['width']}"] = page.evaluate(LOST)
+        found[f"broken, {mode}"] = mode == "large" and page.evaluate(BROKEN)
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+TIGHT = """() => Array.from(document.querySelectorAll("button"))
+  .filter(node => node.scrollWidth > node.clientWidth + 1)
+  .map(node => node.innerText)"""
+
+
+@pytest.mark.parametrize("view", ["queue", "selecting", "settings_library"])
+def test_the_long_words_of_german_fit(visit: Visit, demo: Demo, view: str) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS[view](page, demo.address)
+    page.evaluate(SPEAK, ["de", json.loads(GERMAN.read_text("utf-8"))])
+    for mode in ("light", "large"):
+        show(page, mode, PHONE)
+        assert page.evaluate(LOST) + page.evaluate(TIGHT) == []
+
+
+PLACES = """text => {
+  const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (nodes.nextNode()) {
+    const at = nodes.currentNode.data.indexOf(text);
+    if (at < 0) continue;
+    const range = document.createRange();
+    return Array.from(text, (_, index) => {
+      range.setStart(nodes.currentNode, at + index);
+      range.setEnd(nodes.currentNode, at + index + 1);
+      return range.getBoundingClientRect().left;
+    });
+  }
+}"""
+
+
+def mirrored(text: str) -> str:
+    """Return a text in Hebrew letters, but for the short signs of units."""
+    return re.sub(r"(?<!\{)\b[A-Za-z]{3,}\b(?!\})", "שלום", text)
+
+
+def test_what_stands_in_texts_from_right_to_left_reads_as_elsewhere(
+    visit: Visit, demo: Demo
+) -> None:
+    """A size is "251 MB", and not "MB 251"."""
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["queue"](page, demo.address)
+    page.evaluate(SPEAK, ["he", translation(mirrored, "rtl")])
+    text = page.locator(".sending").inner_text()
+    sizes = re.findall(r"\d[\d.]*\u2069? [kMG]B", text)
+    assert sizes
+    for size in sizes:
+        places = page.evaluate(PLACES, size)
+        seen = [x for x, sign in zip(places, size, strict=True) if sign.isalnum()]
+        assert seen == sorted(seen), (size, text)
+
+
+def test_the_letters_of_japanese_have_no_other_spacing_or_weight(
+    visit: Visit, demo: Demo
+) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["settings_you"](page, demo.address)
+    heading = page.get_by_role("heading", level=1)
+    style = "node => {const {letterSpacing: s, lineBreak: b} = getComputedStyle(node);"
+    style += " return [s, b];}"
+    assert heading.evaluate(style) == ["-0.52px", "auto"]
+    page.evaluate(SPEAK, ["ja", translation()])
+    assert heading.evaluate(style) == ["normal", "strict"]
+
+
+def test_a_text_has_the_plural_form_of_its_language(visit: Visit, demo: Demo) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["library"](page, demo.address)
+    titles = {form: f"{form} {{count}}" for form in ("one", "few", "many", "other")}
+    page.evaluate(SPEAK, ["pl", translation(titles=titles)])
+    counts = [1, 2, 5, 21, 22, 0.5]
+    texts = page.evaluate("counts => counts.map(WORDS.titles)", counts)
+    assert texts == ["one 1", "few 2", "many 5", "many 21", "few 22", "other 0,5"]
+
+
+def test_a_text_that_a_translation_lacks_is_english(visit: Visit, demo: Demo) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["library"](page, demo.address)
+    words = {"queue": "Warteschlange", "marks": {"failed": "ging nicht"}}
+    page.evaluate(SPEAK, ["de", {"words": words, "sentences": {}}])
+    page.get_by_role("link", name="Warteschlange").wait_for()
+    page.get_by_role("link", name="Settings").wait_for()
+    texts = page.evaluate("[WORDS.marks.failed, WORDS.marks.link, WORDS.titles(2)]")
+    assert texts == ["ging nicht", "link", "2 titles"]
+
+
+def test_names_that_the_server_makes_up_are_in_the_words_of_the_page(
+    visit: Visit, demo: Demo
+) -> None:
+    page = visit()
+    translate(page, translation(patch="Stand {number}", addOn="Teil {number}"))
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["library"](page, demo.address)
+    names = page.evaluate("state.entries.map(entry => entry.name)")
+    assert [name for name in names if re.search(r" - (Update|Add-on) \d", name)] == []
+    assert [name for name in names if re.search(r" - (Stand|Teil) \d", name)]

@@ -6,6 +6,7 @@ import itertools
 import socket
 import threading
 import time
+import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -173,10 +174,24 @@ def test_the_parts_of_a_login_have_their_time_together(
 def test_after_the_login_a_reply_may_take_longer(
     home: Home, odd: Callable[..., Odd], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send_to_switch, "LOGIN_SECONDS", 1.0)
-    late = slowly([*[b""] * 75, b"550 At last.\r\n"])
-    why = refusal(home, odd(CWD=late, MKD=b"550 No."))
+    """The clock of the client goes on by more than the login has, and by less than the
+    reply has."""
+
+    def late() -> Iterator[bytes]:
+        yield b"550 At"
+        passed.append(20.0)
+        yield b" last.\r\n"
+
+    def monotonic() -> float:
+        return time.monotonic() + sum(passed)
+
+    passed: list[float] = []
+    clock = types.SimpleNamespace(**{**vars(time), "monotonic": monotonic})
+    monkeypatch.setattr(send_to_switch, "LOGIN_SECONDS", 15.0)
+    monkeypatch.setattr(send_to_switch, "time", clock)
+    why = refusal(home, odd(CWD=late(), MKD=b"550 No."))
     assert why == "The console refuses the folder /games: 550 No."
+    assert passed
 
 
 PORTS = [

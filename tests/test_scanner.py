@@ -28,6 +28,7 @@ from conftest import (
     Library,
     add_folder,
     cost,
+    online,
     short_and_long,
     small_disk,
     wait_for,
@@ -269,14 +270,25 @@ def test_a_file_of_a_folder_that_is_no_library_any_more_is_gone() -> None:
     assert compare([known("1", A)], tree(root="/other")) == {"1": "gone"}
 
 
-@pytest.mark.parametrize("state", ["here", "gone"])
-def test_the_files_of_a_folder_that_cannot_be_read_are_offline(state: str) -> None:
-    items = [known("1", A, state=state, gone_at="2001-01-01T00:00:00")]
-    assert compare(items, roots={ROOT: None}) == {"1": "offline"}
+def test_the_files_of_a_folder_that_cannot_be_read_are_offline() -> None:
+    assert compare([known("1", A)], roots={ROOT: None}) == {"1": "offline"}
 
 
 def test_the_files_of_a_folder_that_is_suddenly_empty_are_offline() -> None:
     assert compare([known("1", A)], tree()) == {"1": "offline"}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [None, tree(), tree(B._replace(volume="other"), volume="other")],
+    ids=["cannot be read", "empty", "another disk"],
+)
+def test_what_was_gone_before_its_disk_is_gone(found: catalogd.Tree | None) -> None:
+    """It is neither offline, nor forgotten while it could be there."""
+    items = [known("1", A, state="gone", gone_at="2001-01-01T00:00:00")]
+    told = compare(items, roots={ROOT: found})
+    assert told.pop(B.path, "new") == "new"
+    assert told == {}
 
 
 def test_what_is_offline_stays_so() -> None:
@@ -383,14 +395,15 @@ def test_a_file_of_an_offline_disk_has_not_moved() -> None:
     assert told == {"1": "offline", copy.path: "new"}
 
 
-def test_a_file_that_was_copied_and_then_removed_goes_on_with_the_copy() -> None:
-    twin = known("2", C, "one")
-    told = compare(
-        [known("1", A, "one"), twin],
-        tree(C),
-        copies=lambda samples: [twin],
-    )
-    assert told == {"1": C.path, "2": "gone"}
+@pytest.mark.parametrize("state", ["here", "gone"])
+def test_a_file_goes_on_with_the_older_of_two_entries_that_were_its_own(
+    state: str,
+) -> None:
+    """Where its new place was scanned first, it had two."""
+    items = [known("2", A, "one", state=state), known("1", C, "one", state=state)]
+    told = compare(items, tree(B), contents={B.path: "one"})
+    assert told.pop("2", "gone") == "gone"
+    assert told == {"1": B.path}
 
 
 def test_a_copy_is_taken_once() -> None:
@@ -585,8 +598,8 @@ def fail_in(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Make folders fail by name as on a disk that breaks: root reads them all."""
     real = os.scandir
 
-    def scandir(path: str) -> Any:
-        if os.path.basename(path) in names:
+    def scandir(path: str | int) -> Any:
+        if os.path.basename(str(path)) in names:
             raise OSError(5, "Input/output error", path)
         return real(path)
 
@@ -1015,7 +1028,7 @@ def test_the_log_names_what_is_offline_unreadable_or_misnamed(
         " Rename it.",
         "/missing does not exist yet. Create it, or connect its disk.",
     ]
-    assert scanner.state.folders == {str(library.folder): 0, "/missing": None}
+    assert online(scanner) == {str(library.folder): 0}
 
 
 def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
@@ -1045,7 +1058,7 @@ def test_a_scan_that_is_asked_for_has_ended_where_it_fails(
     monkeypatch.setattr(scanner, "scan", Mock(side_effect=catalogd.Busy("Later.")))
     scanner._is_answering = True
     with pytest.raises(catalogd.Busy):
-        scanner._scan_and_log()
+        scanner._scan_and_log(scanner.folders)
     assert (scanner.is_asked(), scanner.state.problem) == (False, "Later.")
 
 
@@ -1054,7 +1067,7 @@ def test_a_scan_leaves_no_long_wal(
 ) -> None:
     for number in range(1000):
         library.add(f"{number}.nsp")
-    scanner._scan_and_log()
+    scanner._scan_and_log(scanner.folders)
     assert os.path.getsize(f"{store.database.path}-wal") == 0
 
 
@@ -1105,7 +1118,7 @@ def test_a_folder_that_is_suddenly_empty_is_offline(
 ) -> None:
     root = str(library.folder)
     scanner.scan()
-    assert scanner.state.folders == {root: 0}
+    assert online(scanner) == {root: 0}
     path = library.add("a.nsp")
     scanner.scan()
     os.remove(path)
@@ -1113,12 +1126,12 @@ def test_a_folder_that_is_suddenly_empty_is_offline(
     scanner.scan()
     told = f"{root} is offline: it is empty. Its entries are kept."
     assert caplog.messages == [told]
-    assert scanner.state.folders == {root: None}
-    assert scanner.state.problems == {root: told}
+    assert not online(scanner)
+    assert scanner.state.problems() == {root: told}
     library.add("b.nsp")
     scanner.scan()
-    assert scanner.state.folders == {root: 1}
-    assert not scanner.state.problems
+    assert online(scanner) == {root: 1}
+    assert not scanner.state.problems()
 
 
 def test_a_library_folder_that_cannot_be_read_is_offline(
@@ -1128,7 +1141,7 @@ def test_a_library_folder_that_cannot_be_read_is_offline(
     scanner.scan()
     fail_in(monkeypatch, library.folder.name)
     assert len(scanner.scan().offline) == 1
-    assert scanner.state.folders == {str(library.folder): None}
+    assert not online(scanner) and str(library.folder) in scanner.state.problems()
 
 
 def test_many_folders_that_cannot_be_read_are_one_line(
@@ -1227,6 +1240,7 @@ def test_a_file_from_the_future_is_watched_for_the_whole_time(
 def test_a_growing_file_that_is_removed_waits_no_longer(
     library: Library, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
+    scanner.disks.growing.settle = 60
     path = library.add("a.nsp", mtime=clock.now + 3600)
     scanner.scan()
     assert not scanner.disks.growing.settled(str(library.folder))
@@ -1647,27 +1661,60 @@ def test_the_files_of_an_offline_disk_keep_their_covers(
     assert icon(store, "a.nsp") == PNG
 
 
-def test_a_cover_that_cannot_be_read_is_logged_and_no_harm(
+def test_an_unreadable_file_is_forgotten_with_the_scan_that_misses_it(
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add("deep/a.nsp")
+    scanner.scan()
+    paths = [library.add(name) for name in ("b.nsp", "deep/b.nsp", "deep/c.nsp")]
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogd, "open_file", Mock(side_effect=DENIED))
+        scanner.scan()
+        assert {*scanner.disks.unreadable} == {*paths}
+        os.remove(paths[1])
+        scanner.scan(tops=[str(library.folder / "deep")])
+        assert {*scanner.disks.unreadable} == {paths[0], paths[2]}
+        os.remove(paths[2])
+        scanner.scan(tops=[str(library.folder / "deep")])
+        assert {*scanner.disks.unreadable} == {paths[0]}
+
+
+def test_a_cover_that_cannot_be_read_is_logged_and_read_when_it_can(
     library: Library,
     scanner: catalogd.Scanner,
     store: catalogd.Store,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Also one that is named by a title id. Until then nothing changes."""
     library.add("a.nsp")
-    image = library.add("a.png", PNG)
-    real = catalogd.open_file
+    library.add(BASE)
+    images = [library.add(name, PNG) for name in ("a.png", "0100ABCD00010000.png")]
+    broken = library.add("b.jpg", b"broken")
+    library.add("b.nsp")
+    real, opened = catalogd.open_file, []
 
     def refuse(path: str, folder: str) -> Any:
-        if path == image:
+        opened.append(path)
+        if path in images:
             raise PermissionError(13, "Permission denied", path)
         return real(path, folder)
 
-    monkeypatch.setattr(catalogd, "open_file", refuse)
-    for _ in range(2):
+    with monkeypatch.context() as patch:
+        patch.setattr(catalogd, "open_file", refuse)
         scanner.scan()
-    assert caplog.messages == [f"{image} is not shown: {catalogd.refusal(DENIED)}."]
-    assert icon(store, "a.nsp") is None
+        version = store.entries.version()
+        for _ in range(2):
+            assert not any(scanner.scan())
+        assert store.entries.version() == version
+        assert opened.count(broken) == 1
+    why = catalogd.refusal(DENIED)
+    assert {*caplog.messages} == {f"{path} is not shown: {why}." for path in images}
+    assert len(caplog.messages) == 2
+    assert icon(store, "a.nsp") is icon(store, BASE) is None
+    scanner.scan()
+    assert icon(store, "a.nsp") == icon(store, BASE) == PNG
+    assert store.entries.version() > version
 
 
 def test_an_image_that_cannot_be_measured_is_no_cover(library: Library) -> None:
@@ -1830,12 +1877,12 @@ class Two(NamedTuple):
     def hang(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Hang:
         hang = Hang(getattr(module, name), str(self.hanging.folder))
         monkeypatch.setattr(module, name, hang)
-        self.scanner.disks.disk(hang.folder).max_silence = 0.3
+        self.scanner.disks.askers[hang.folder].max_silence = 0.3
         return hang
 
     def go_on(self, hang: Hang) -> None:
         """Let it answer again."""
-        disk = self.scanner.disks.disk(hang.folder)
+        disk = self.scanner.disks.askers[hang.folder]
         disk.max_silence = 60
         hang.over.set()
         wait_for(disk.answers_again)
@@ -1872,8 +1919,8 @@ def test_a_folder_that_does_not_answer_stops_no_other(
     two.other.add("c.nsp")
     scanner.scan()
     assert ids_by_name(store).keys() == {"b.nsp", "c.nsp"}
-    assert scanner.state.folders[folder] is None
-    assert scanner.state.problems == {folder: told}
+    assert folder not in online(scanner)
+    assert scanner.state.problems() == {folder: told}
     two.other.add("d.nsp")
     scanner.scan()  # which does not wait for it again
     assert caplog.messages == [told]
@@ -1883,7 +1930,7 @@ def test_a_folder_that_does_not_answer_stops_no_other(
     scanner.scan(tops=[folder])
     assert ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp", "d.nsp"}
     assert ids_by_name(store)["a.nsp"] == before["a.nsp"]
-    assert not scanner.state.problems
+    assert not scanner.state.problems()
 
 
 def test_folders_that_answer_are_listed_while_another_is_late(
@@ -1892,17 +1939,46 @@ def test_folders_that_answer_are_listed_while_another_is_late(
     """As a disk is that begins to turn: it is not away."""
     monkeypatch.setattr(catalogd, "MAX_DELAY_SECONDS", 0.2)
     hang = two.hang(monkeypatch, os, "scandir")
-    two.scanner.disks.disk(hang.folder).max_silence = 60
+    two.scanner.disks.askers[hang.folder].max_silence = 60
     two.scanner.start()
     wait_for(lambda: ids_by_name(store).keys() == {"b.nsp"})
     two.other.add("c.nsp")
     two.scanner.rescan()
     wait_for(lambda: ids_by_name(store).keys() == {"b.nsp", "c.nsp"})
-    assert hang.folder not in two.scanner.state.folders, "neither online nor away"
+    assert two.scanner.state.folders[hang.folder]["state"] == "unread"
     hang.over.set()
     wait_for(lambda: ids_by_name(store).keys() == {"a.nsp", "b.nsp", "c.nsp"})
-    assert not two.scanner.state.problems
+    assert not two.scanner.state.problems()
     assert two.scanner.stop(60)
+
+
+def test_a_folder_that_answers_just_when_it_is_late_is_not_told_and_read_again(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_DELAY_SECONDS", 0)
+    hang, disks = two.hang(monkeypatch, os, "scandir"), two.scanner.disks
+    disk = disks.askers[hang.folder]
+
+    def answer_now(*_: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            hang.over.set()
+            wait_for(disk._last.done)
+
+    monkeypatch.setattr(disks, "count", answer_now)
+    assert disks.trees([hang.folder], is_service=True) == {}
+    assert not disks.state.problems()
+    assert hang.folder in disks.changed(is_due=False)
+
+
+def test_a_disk_that_answers_before_its_next_caller_waits_answers_again() -> None:
+    disk, over = catalogd.Asker(), threading.Event()
+    first = disk.ask(over.wait)
+    second = disk.ask(str)
+    over.set()
+    wait_for(first.done)
+    with pytest.raises(TimeoutError):
+        disk.wait(second, str)
+    assert disk.answers_again()
 
 
 def test_a_folder_that_never_answers_is_told_without_another_scan(
@@ -1910,15 +1986,15 @@ def test_a_folder_that_never_answers_is_told_without_another_scan(
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_DELAY_SECONDS", 0.2)
     hang = two.hang(monkeypatch, os, "scandir")
-    disk = two.scanner.disks.disk(hang.folder)
+    disk = two.scanner.disks.askers[hang.folder]
     disk.max_silence = 60
     two.scanner.start()
     wait_for(lambda: ids_by_name(store).keys() == {"b.nsp"})
     disk.max_silence = 0
-    wait_for(lambda: hang.folder in two.scanner.state.problems)
+    wait_for(lambda: hang.folder in two.scanner.state.problems())
     hang.over.set()
     wait_for(lambda: ids_by_name(store).keys() == {"a.nsp", "b.nsp"})
-    assert not two.scanner.state.problems
+    assert not two.scanner.state.problems()
     assert two.scanner.stop(60)
 
 
@@ -1928,7 +2004,7 @@ def test_a_file_that_does_not_answer_waits(
     hang = two.hang(monkeypatch, catalogd, "open_file")
     two.scanner.scan()
     assert ids_by_name(store).keys() == {"b.nsp"}
-    assert str(two.hanging.folder) in two.scanner.state.problems
+    assert str(two.hanging.folder) in two.scanner.state.problems()
     two.go_on(hang)
     two.scanner.scan()
     assert ids_by_name(store).keys() == {"a.nsp", "b.nsp"}
@@ -1949,7 +2025,7 @@ def test_a_stop_does_not_wait_for_a_disk(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hang = two.hang(monkeypatch, os, "scandir")
-    two.scanner.disks.disk(hang.folder).max_silence = 60
+    two.scanner.disks.askers[hang.folder].max_silence = 60
     two.scanner.start()
     assert hang.waiting.wait(20)
     assert two.scanner.stop(10)
@@ -1971,7 +2047,7 @@ def newer(
     for number in range(5):
         library.add(f"{number}.nsp")
     scanner.scan()
-    read = {"nsp": lambda window: catalogd.FileFacts({"newer": True})}
+    read = {"nsp": lambda window: {"newer": True}}
     monkeypatch.setattr(catalogd, "HEADERS", read)
     monkeypatch.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION + 1)
     newer = catalogd.Scanner(store, scanner.settings)
@@ -2084,8 +2160,8 @@ def test_a_scan_that_changed_something_is_one_line_in_the_log(
 ) -> None:
     caplog.set_level(logging.INFO)
     library.add("a.nsp")
-    scanner._scan_and_log()
-    scanner._scan_and_log()
+    scanner._scan_and_log(scanner.folders)
+    scanner._scan_and_log(scanner.folders)
     (line,) = caplog.messages
     assert line.endswith(": 1 added. The next scan is in 60 s.")
 

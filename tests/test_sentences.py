@@ -14,8 +14,10 @@ import send_to_switch
 
 CLIENT_KINDS = (
     "BadKey",
+    "Ended",
     "Failed",
     "FileOffline",
+    "Full",
     "Interrupted",
     "TargetOffline",
     "kind",
@@ -50,7 +52,7 @@ NOT_SHOWN = {
     "The pairing code is wrong, was used, or is older than ten minutes. Make a new one"
     " on the page.",
     "{}: cannot be used: {}",
-    "{}: cannot be used: {} Restart the service: it upgrades the database.",
+    "{}: was made by an older catalogd. Restart the service: it upgrades the database.",
     "{}: is not a backup of catalogd, or is damaged.",
     "{}.",
     "{} is of another type than {}.",
@@ -93,6 +95,11 @@ def errors(code: ast.AST, kinds: Iterable[str], known: dict[str, str]) -> Iterat
                 yield template(text, known)
 
 
+def placed(text: str) -> list[str]:
+    """Return the parts of a text, which its placeholders are between."""
+    return catalogd.PLACEHOLDER.split(text)
+
+
 def texts(module: types.ModuleType) -> list[str]:
     """Return the constant texts of a module in their order."""
     nodes = [
@@ -131,27 +138,48 @@ def test_every_code_is_used() -> None:
     elsewhere.add("database_failed_at")  # is made of two sentences
     client = "".join([*texts(send_to_switch), send_to_switch.OWN_DISK])
     for code, sentence in catalogd.SENTENCES.items():
-        of_client = all(part in client for part in sentence.split("{}"))
+        text = catalogd.forms(sentence)["other"]
+        of_client = all(part in client for part in placed(text)[::2])
         assert counts[code] > 1 or of_client or code in elsewhere, code
 
 
 @pytest.mark.parametrize("code", catalogd.SENTENCES)
 def test_a_sentence_is_known_by_its_text(code: str) -> None:
-    count = catalogd.SENTENCES[code].count("{}")
-    of = [{"message": f"a {number}. b:"} for number in range(count)]
+    names = placed(catalogd.forms(catalogd.SENTENCES[code])["other"])[1::2]
+    of = [{"name": name, "message": f"a {name}. b:"} for name in names]
     text = catalogd.say(code, *(part["message"] for part in of))
     assert catalogd.coded(text) == {"reason": code, "of": of}
+
+
+@pytest.mark.parametrize("code", catalogd.SENTENCES)
+def test_each_form_of_a_sentence_has_the_same_placeholders(code: str) -> None:
+    forms = catalogd.forms(catalogd.SENTENCES[code])
+    names = placed(forms["other"])[1::2]
+    assert len(names) == len(set(names))
+    assert all(placed(text)[1::2] == names for text in forms.values())
+    assert forms.keys() == {"other"} or "count" in names
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_sentence_has_a_form_for_its_number(count: int) -> None:
+    text = catalogd.say("gave_up", "The disk is full.", count)
+    assert text.endswith("after 1 attempt." if count == 1 else "after 3 attempts.")
+    why, number = catalogd.coded(text)["of"]
+    assert (why["name"], why["reason"]) == ("why", "disk_full")
+    assert number == {"name": "count", "message": str(count)}
+
+
+def test_a_sentence_of_an_earlier_client_with_another_form_is_known() -> None:
+    found = catalogd.coded("The disk is full. Gave up after 1 attempts.")
+    assert found["reason"] == "gave_up"
 
 
 def test_a_sentence_may_be_in_another_one() -> None:
     full = catalogd.say("no_room", "/copies/a.db", "1", "0.2")
     [of] = catalogd.coded(catalogd.say("backup_failed", full))["of"]
     assert (of["message"], of["reason"]) == (full, "no_room")
-    assert of["of"] == [
-        {"message": "/copies/a.db"},
-        {"message": "1"},
-        {"message": "0.2"},
-    ]
+    parts = {part["name"]: part["message"] for part in of["of"]}
+    assert parts == {"path": "/copies/a.db", "size": "1", "free": "0.2"}
 
 
 @pytest.mark.parametrize(

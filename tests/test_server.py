@@ -4,6 +4,7 @@ processes that hold the database."""
 import concurrent.futures
 import contextlib
 import dataclasses
+import errno
 import functools
 import http.client
 import io
@@ -198,11 +199,11 @@ def until_closed(client: socket.socket) -> bytes:
 def test_a_request_that_takes_too_long_is_answered_408(
     games: Games, part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd, "MAX_HEAD_SECONDS", 1)
-    monkeypatch.setattr(catalogd, "MAX_BODY_SECONDS", 1)
     with games.connect() as client:
         for byte in part:
             client.sendall(bytes([byte]))
+        monkeypatch.setattr(catalogd, "MAX_HEAD_SECONDS", 1)
+        monkeypatch.setattr(catalogd, "MAX_BODY_SECONDS", 1)
         answer = until_closed(client)
     assert answer.startswith(b"HTTP/1.")
     assert b" 408 Request Timeout\r\n" in answer
@@ -399,7 +400,7 @@ def test_connections_that_trickle_lock_nobody_out(
         for _ in range(rounds):
             with strangers.connect(9) as client:
                 assert is_alive(client)
-            assert catalogd.answers((games.host, games.port), 30)
+            assert catalogd.answers(f"http://{games.host}:{games.port}/", 30)
             time.sleep(0.1)
     finally:
         over.set()
@@ -665,7 +666,7 @@ def test_no_bytes_at_all_upset_the_service(
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answered = sum(pool.map(send, range(connections)))
     assert answered > connections / 2
-    assert catalogd.answers(("127.0.0.1", service.port), 30)
+    assert catalogd.answers(f"http://127.0.0.1:{service.port}/", 30)
     assert memory(service.process) - before < 50e6
     assert service.stop()[0] == 0
     lines = (home / "log").read_text()
@@ -719,10 +720,10 @@ def test_a_connection_is_counted_without_a_look_at_those_of_other_addresses(
     newcomers: list[Any] = [Newcomer(number) for number in range(100)]
     for newcomer in newcomers:
         server.make_room(newcomer)
-    assert server._counted == 100
+    assert len(server._crowds) == 100
     for newcomer in newcomers * 2:
         server.forget(newcomer)
-    assert (server._counted, len(server._crowds)) == (0, 0)
+    assert len(server._crowds) == 0
     server.stop()
     assert server.run()
 
@@ -751,6 +752,23 @@ def test_nothing_is_sent_on_a_connection_that_is_to_be_closed() -> None:
     channel.will_close = True
     with pytest.raises(waitress.channel.ClientDisconnected):
         channel.write_soon(b"more")
+
+
+def test_a_connection_that_the_main_loop_has_closed_is_hung_up_as_others(
+    service: catalogd.Web,
+) -> None:
+    """As at a stop, where a thread may end its download a moment later."""
+    server = catalogd.listen(service)
+    channel: Any = object.__new__(catalogd.Channel)
+    channel.socket = None
+    ending = threading.Thread()
+    ending.start()
+    server._own_threads[ending] = channel
+    assert not server._end_threads()
+    assert channel.has_hung_up
+    server._own_threads.clear()
+    server.stop()
+    assert server.run()
 
 
 def test_an_error_while_a_connection_is_accepted_does_not_end_the_service(
@@ -922,7 +940,8 @@ def test_a_program_that_holds_the_write_lock_stops_no_reader(
             for read in ("/healthz", "/api/list", "/api/send-queue", path):
                 assert games.ask(read).status == 200
             assert post(games, "/api/send-queue/progress", report)[0] == 200
-            assert catalogd.answers((games.host, games.port), 30)  # for the watchdog
+            watched = f"http://{games.host}:{games.port}/"
+            assert catalogd.answers(watched, 30)  # by the watchdog
             time.sleep(0.1)
         for writer in writers:
             writer.join()
@@ -961,7 +980,7 @@ def test_a_log_that_nobody_reads_delays_no_answer(
     read, write = os.pipe()
     service = start(stderr=write)
     os.close(write)
-    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
     with contextlib.closing(call):
         # More lines than the pipe and the queue of the log take.
         for number in range(catalogd.MAX_LOG_LINES + 100):
@@ -991,6 +1010,25 @@ def test_the_log_says_how_many_lines_were_dropped(
     assert "line 1" in log
     assert "line 9" not in log
     assert re.search(r"(?m)^[678] log lines were dropped\.$", log)
+
+
+def test_a_disk_that_is_full_for_a_moment_does_not_end_the_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    problems = [OSError(errno.ENOSPC, "No space left on device")]
+    with contextlib.closing(catalogd.LogThread()) as thread:
+        flush = thread._stream.flush
+
+        def flush_or_fail() -> None:
+            if problems:
+                raise problems.pop()
+            flush()
+
+        monkeypatch.setattr(thread._stream, "flush", flush_or_fail)
+        thread.emit(log_record("while it is full"))
+        wait_for(lambda: not problems)
+        thread.emit(log_record("later"))
+    assert " INFO later\n" in capfd.readouterr().err
 
 
 def test_the_log_has_the_encoding_of_standard_error(
@@ -1047,7 +1085,7 @@ def test_a_path_forges_no_line_in_the_log_of_the_service(
     start: Callable[..., Service], home: pathlib.Path
 ) -> None:
     service = start()
-    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+    call = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30)
     with contextlib.closing(call):
         call.request("GET", "/%0a2026-01-01%20ERROR%20forged%1b%5b2J")
         assert call.getresponse().status == 404

@@ -22,7 +22,7 @@ def ini(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_the_example_in_the_repository_is_the_one_that_is_printed() -> None:
-    assert EXAMPLE.read_text(encoding="utf-8") == catalogd.Settings.example()
+    assert EXAMPLE.read_text(encoding="utf-8") == catalogd.EXAMPLE
 
 
 def test_the_example_has_the_defaults() -> None:
@@ -208,6 +208,7 @@ def test_who_lacks_a_right_is_told_what_helps(
     monkeypatch.delenv("SUDO_USER", raising=False)
     named = types.SimpleNamespace(pw_name="anna")
     users = types.SimpleNamespace(getpwuid=lambda uid: named)
+    monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setitem(sys.modules, "pwd", users if platform == "linux" else None)
     assert catalogd.reason(OSError(number, "no")) == text
 

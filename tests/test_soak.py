@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 import catalogd
-from conftest import Library, short_and_long, wait_for, wait_until_quiet
+from conftest import Library, free_port, short_and_long, wait_for, wait_until_quiet
 from example import by_age, session
 
 ROOT = pathlib.Path(catalogd.__file__).parent
@@ -35,8 +34,7 @@ class Soak:
         self.card.mkdir()
         self.library = library
         (folder / "key").write_text(key)
-        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.log = folder / "log"
         self.client: subprocess.Popen[bytes] | None = None
         self.server: subprocess.Popen[bytes] | None = None

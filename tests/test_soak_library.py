@@ -152,7 +152,7 @@ def eventually(check: Callable[..., None], *row: Any) -> None:
         time.sleep(0.2)
 
 
-@short_and_long(count=(300, 100_000), rounds=(4, 10))
+@short_and_long(count=(150, 100_000), rounds=(4, 10))
 def test_every_id_stays_with_its_file_in_folders_that_are_watched(
     store: catalogd.Store, tmp_path: pathlib.Path, count: int, rounds: int
 ) -> None:

@@ -72,10 +72,11 @@ def test_the_script_needs_what_the_package_needs() -> None:
     setup = configparser.ConfigParser(interpolation=None)
     setup.read(PATH.with_name("setup.cfg"), encoding="utf-8")
     options = setup["options"]
-    needed = [f'"{name}"' for name in options["install_requires"].splitlines() if name]
+    lines = options["install_requires"] + setup["options.extras_require"]["qr"]
+    needed = [f'"{name}",' for name in lines.splitlines() if name]
     assert script == (
         f'requires-python = "{options["python_requires"]}"\n'
-        f"dependencies = [{', '.join(needed)}]\n"
+        f"dependencies = [\n    {' '.join(needed)}\n]\n"
     )
 
 
@@ -106,6 +107,7 @@ GET    /icon.svg                         open
 GET    /manifest.webmanifest             open
 GET    /icon-192.png                     open
 GET    /icon-512.png                     open
+GET    /languages/<language>.json        open
 GET    /healthz                          open
 GET    /api/list                         key
 GET    /api/download/<entry_id>          key
@@ -130,16 +132,22 @@ GET    /web/check/scan                   token
 POST   /web/check/scan                   token
 GET    /web/me                           open
 POST   /web/setup                        open
+POST   /web/invitation                   open
+POST   /web/invitation/accept            open
 POST   /web/login                        open
 POST   /web/logout                       session
 POST   /web/password                     session
 GET    /web/sessions                     session
 POST   /web/sessions/end                 session
 DELETE /web/sessions/<id>                session
+GET    /web/addresses                    session
 GET    /web/accounts                     admin
 POST   /web/accounts                     admin
 POST   /web/accounts/<account:re:[0-9]{1,18}> admin
 DELETE /web/accounts/<account:re:[0-9]{1,18}> admin
+GET    /web/invitations                  admin
+POST   /web/invitations                  admin
+DELETE /web/invitations/<id>             admin
 POST   /web/accounts/<account:re:[0-9]{1,18}>/dir admin
 GET    /web/entries                      session
 GET    /web/download/<entry_id>          session
@@ -160,16 +168,15 @@ POST   /web/dir                          session
 DELETE /web/dir                          session
 GET    /web/changes                      session
 POST   /web/queue/<item>/<way:re:retry|replace> session
-POST   /web/queue/<item>/cancel          session
-POST   /web/queue/<item>/top             session
-POST   /web/queue/<item>/<way:re:up|down> session
+POST   /web/queue/<items>/cancel         session
+POST   /web/queue/move                   session
 POST   /web/queue/<item>/device          session
 POST   /web/queue/clear                  session
 POST   /web/queue/device                 session
 POST   /web/queue/cancel                 session
 POST   /web/queue/retry                  session
+POST   /web/queue/undo                   session
 POST   /web/send                         session
-POST   /web/send/undo                    session
 GET    /web/scan                         session
 POST   /web/scan                         admin
 POST   /web/links                        admin
@@ -214,9 +221,12 @@ POST   <base:re:(?:/dir(?:/[^/]+)?)?>/api/graphql lists
 OPTIONS <base:re:(?:/dir(?:/[^/]+)?)?>/ workers
 POST   /api/auth/login                   passwords
 POST   /web/setup                        passwords
+POST   /web/invitation                   passwords
+POST   /web/invitation/accept            passwords
 POST   /web/login                        passwords
 POST   /web/password                     passwords
 POST   /web/accounts                     passwords
+POST   /web/invitations                  passwords
 POST   /web/accounts/<account:re:[0-9]{1,18}> passwords
 DELETE /web/accounts/<account:re:[0-9]{1,18}> passwords
 """

@@ -9,7 +9,9 @@ import math
 import ntpath
 import os
 import pathlib
+import shutil
 import socket
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +20,7 @@ import pytest
 
 import catalogd
 import send_to_switch
-from conftest import Home, small_disk, wait_for
+from conftest import Home, free_port, small_disk, wait_for
 from consoles import FTPConsole, Installer, Origin, Request, when_sent
 from example import by_age
 from ftpsrv import Ftpsrv
@@ -250,6 +252,249 @@ def test_an_interrupted_file_is_resumed(
     assert (card / "game.nsp").read_bytes() == GAME
 
 
+def same_state(home: Home) -> send_to_switch.State:
+    """That of a client which may be started again."""
+    return send_to_switch.State(str(home.folder / "state"), "server", "target")
+
+
+def cancel_when_sent(home: Home, sender: send_to_switch.Sender, item: str) -> str:
+    """Send a MB of an item, and cancel it. Return what can undo that."""
+    actions: list[str] = []
+
+    def show(progress: send_to_switch.Progress) -> None:
+        if not actions and progress.moved >= 1_000_000:
+            actions.append(home.store.queue.cancel(home.anna, item))
+            for _ in range(600):
+                progress.sleep(0.05)
+
+    sender.screen.show = show  # type: ignore[method-assign, assignment]
+    sender.send_next()
+    return actions[0]
+
+
+@pytest.fixture(params=["folder", "ftp"])
+def place(
+    request: pytest.FixtureRequest, card: pathlib.Path, console: FTPConsole
+) -> tuple[str, pathlib.Path]:
+    """The address of a target, and its folder."""
+    if request.param == "ftp":
+        return console.url(), console.folder
+    return f"folder:{card}", card
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_was_cancelled_is_resumed_when_that_is_undone(
+    home: Home,
+    place: tuple[str, pathlib.Path],
+    capsys: pytest.CaptureFixture[str],
+    is_restarted: bool,
+) -> None:
+    item, (to, folder) = home.queue("game.nsp", GAME), place
+    sender = home.sender(to, state=same_state(home))
+    cancelled = cancel_when_sent(home, sender, item)
+    assert home.item(item)["status"] == "cancelled"
+    assert home.item(item)["bytes"] >= 1_000_000
+    assert not home.store.queue.progress.times()  # the server knows that it stopped
+    assert sender.failures == 0
+    other = home.queue("other.nsp", GAME[:1000])
+    sender.send_next()
+    assert home.item(other)["status"] == "completed"
+    assert files(folder) == ["game.nsp.part", "other.nsp"]
+
+    home.store.queue.undo(cancelled)
+    if is_restarted:
+        sender = home.sender(to, state=same_state(home))
+    sender.send_next()
+    assert "resuming at" in capsys.readouterr().out
+    assert home.item(item)["status"] == "completed"
+    assert (folder / "game.nsp").read_bytes() == GAME
+    assert not sender.state.stopped
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_cancelled_file_is_removed_once_that_can_no_longer_be_undone(
+    home: Home,
+    place: tuple[str, pathlib.Path],
+    monkeypatch: pytest.MonkeyPatch,
+    is_restarted: bool,
+) -> None:
+    item, (to, folder) = home.queue("game.nsp", GAME), place
+    sender = home.sender(to, state=same_state(home))
+    cancel_when_sent(home, sender, item)
+    if is_restarted:
+        sender = home.sender(to, state=same_state(home))
+    sender.send_next()
+    assert files(folder) == ["game.nsp.part"]
+    monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0)
+    sender.send_next()
+    assert files(folder) == []
+    assert not sender.state.stopped
+
+
+def test_a_cancelled_file_is_removed_where_another_has_no_room_beside_it(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = home.sender(f"folder:{card}")
+    cancel_when_sent(home, sender, home.queue("game.nsp", GAME))
+    real, size = shutil.disk_usage, len(GAME)
+
+    def disk_usage(path: Any) -> Any:
+        used = sum(file.stat().st_size for file in card.iterdir())
+        return real(path)._replace(free=size - used)
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    other = home.queue("other.nsp", GAME)
+    sender.send_next()
+    assert home.item(other)["status"] == "completed"
+    assert files(card) == ["other.nsp"]
+    assert sender.failures == 0
+
+
+@pytest.mark.parametrize("reply", ["452 Not enough space.", "426 Transfer aborted."])
+def test_a_cancelled_file_is_removed_where_a_console_may_be_full(
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, reply: str
+) -> None:
+    monkeypatch.setattr(send_to_switch, "MAX_ATTEMPTS", 1)
+    sender = home.sender(console.url())
+    cancel_when_sent(home, sender, home.queue("game.nsp", GAME))
+    console.ends_after, console.ends_with = 1_000_000, reply
+    console.before["DELE"] = lambda: setattr(console, "ends_after", math.inf)
+    other = home.queue("other.nsp", GAME)
+    sender.send_next()
+    assert home.item(other)["status"] == "completed"
+    assert files(console.folder) == ["other.nsp"]
+
+
+def test_a_file_that_fails_beside_a_cancelled_one_is_sent_once(
+    home: Home, place: tuple[str, pathlib.Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to, folder = place
+    sender, sent = home.sender(to), list[str]()
+    cancel_when_sent(home, sender, home.queue("game.nsp", GAME))
+    other, send = home.queue("other.nsp", b"other"), sender.target.send
+    set_digest(home, hashlib.sha256(b"another").digest())
+
+    def count(download: send_to_switch.Download, state: send_to_switch.State) -> None:
+        sent.append(download.item.entry_name)
+        send(download, state)
+
+    monkeypatch.setattr(sender.target, "send", count)
+    sender.send_next()
+    assert sent == ["other"]
+    assert "arrived damaged" in home.item(other)["error"]
+    assert files(folder) == ["game.nsp.part"]  # it may still be undone
+
+
+def test_a_cancelled_file_is_removed_once_its_target_is_back(
+    home: Home, place: tuple[str, pathlib.Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(state: send_to_switch.State) -> str:
+        raise send_to_switch.TargetOffline("It is away.")
+
+    monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0)
+    to, folder = place
+    sender = home.sender(to)
+    item = home.queue("game.nsp", GAME)
+    cancel_when_sent(home, sender, item)
+    with monkeypatch.context() as patch:
+        patch.setattr(sender.target, "check_ready", away)
+        sender.send_next()
+    assert files(folder) == ["game.nsp.part"]
+    assert sender.state.stopped == {"game.nsp": item}
+    sender.send_next()
+    assert files(folder) == []
+    assert not sender.state.stopped
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_what_has_failed_is_removed_once_its_target_is_back(
+    home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0)
+    item = home.queue("game.nsp", GAME)
+    set_digest(home, hashlib.sha256(b"another").digest())
+    console.drops = {"DELE": int(is_lost)}
+    console.refuses_once = {} if is_lost else {"DELE": "450 The file is busy."}
+    sender = home.sender(console.url())
+    sender.send_next()
+    assert "arrived damaged" in home.item(item)["error"]
+    assert files(console.folder) == ["game.nsp.part"]
+    assert sender.state.unfinished == {"game.nsp": ""}  # which is not resumed
+    sender.send_next()
+    assert files(console.folder) == []
+    assert not sender.state.stopped
+
+
+def test_a_folder_that_keeps_a_part_is_asked_again(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: pathlib.Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    sender = home.sender(f"folder:{card}")
+    cancel_when_sent(home, sender, home.queue("game.nsp", GAME))
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "unlink", fail)
+        assert not sender._remove_stopped()
+    assert sender._remove_stopped()
+    assert files(card) == []
+
+
+def test_a_part_of_an_older_version_takes_no_room_from_the_file(
+    home: Home, card: pathlib.Path
+) -> None:
+    with small_disk(card, 4_000_000):
+        item = home.queue("game.nsp", b"x" * 3_000_000)
+        sender = home.sender(f"folder:{card}")
+        interrupt(sender, 2_000_000)
+        home.library.add("game.nsp", GAME, mtime=1_700_000_000)
+        home.web.scanner.scan()
+        home.sender(f"folder:{card}", state=sender.state).send_next()
+        assert home.item(item)["status"] == "completed"
+        assert (card / "game.nsp").read_bytes() == GAME
+
+
+def test_a_new_version_that_gets_no_name_does_not_count_as_sent(
+    home: Home, console: FTPConsole
+) -> None:
+    home.queue("game.nsp", b"x" * len(GAME))
+    sender = home.sender(console.url())
+    sender.send_next()
+    home.library.add("game.nsp", GAME, mtime=1_700_000_000)
+    home.web.scanner.scan()
+    home.store.queue.send(home.anna, by_age(home.store)[0]["id"])
+    item = home.store.queue.items(home.anna)[-1]["id"]
+    console.refuses_once = {"RNFR": "550 The file is in use."}
+    sender.send_next()
+    assert "in use" in home.item(item)["error"]
+    home.store.queue.retry(home.anna, item)
+    sender.send_next()
+    assert home.item(item)["status"] == "completed"
+    assert (console.folder / "game.nsp").read_bytes() == GAME
+
+
+def test_with_once_a_cancelled_file_is_removed_at_the_end(
+    home: Home, card: pathlib.Path
+) -> None:
+    sender = home.sender(f"folder:{card}")
+    cancel_when_sent(home, sender, home.queue("game.nsp", GAME))
+    sender.run(once=True)
+    assert files(card) == []
+
+
+def test_a_cancelled_file_that_is_sent_anew_is_resumed(
+    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender(f"folder:{card}")
+    cancel_when_sent(home, sender, item)
+    home.store.queue.send(home.anna, home.item(item)["entry"])
+    interrupt(sender, 500_000)
+    sender.send_next()
+    assert capsys.readouterr().out.count("resuming at") == 2
+    assert (card / "game.nsp").read_bytes() == GAME
+
+
 def test_a_part_of_an_older_version_is_not_resumed(
     home: Home, card: pathlib.Path
 ) -> None:
@@ -348,6 +593,69 @@ def test_a_card_that_is_not_in_any_more_gets_no_final_name(
     assert files(card) == ["games/a.nsp.part"]
 
 
+def test_a_card_that_is_pulled_out_leaves_nothing_below_its_mount_point(
+    home: Home, card: pathlib.Path, mounts: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pull(target: Any, name: str, download: Any) -> None:
+        mounts.discard(str(card))
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    item = home.queue("a.nsp", GAME)
+    writes = iter([pull, send_to_switch.Folder.write])
+    sender = home.sender(f"folder:{card}/games")
+    monkeypatch.setattr(
+        send_to_switch.Folder, "write", lambda *given: next(writes)(*given)
+    )
+    with pytest.raises(send_to_switch.TargetOffline, match="The card is not in"):
+        sender.send_next()
+    assert home.item(item)["status"] == "pending"
+    assert files(card) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows opens no folders")
+@pytest.mark.parametrize("number", [0, errno.EINVAL, errno.EIO])
+def test_a_file_counts_as_sent_once_its_name_is_on_the_disk(
+    home: Home,
+    card: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    def fsync(opened: int) -> None:
+        real(opened)
+        if stat.S_ISDIR(os.fstat(opened).st_mode):
+            synced.append((files(card), home.item(item)["status"]))
+            if number and len(synced) == 1:
+                raise OSError(number, os.strerror(number))
+
+    real, synced = os.fsync, list[tuple[list[str], str]]()
+    monkeypatch.setattr(os, "fsync", fsync)
+    item = home.queue("game.nsp", GAME)
+    home.sender(f"folder:{card}").send_next()
+    assert synced == [(["game.nsp"], "processing")]
+    assert home.item(item)["status"] == "completed"
+
+
+def test_a_mount_that_has_died_is_a_card_that_is_not_in(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Any, **more: Any) -> os.stat_result:
+        if str(path) == str(card):
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+        return real(path, **more)
+
+    real = os.stat
+    sender = home.sender(f"folder:{card}")
+    home.queue("game.nsp", GAME)
+    monkeypatch.setattr(os, "stat", fail)
+    with pytest.raises(send_to_switch.TargetOffline, match="Is the card in"):
+        sender.send_next()
+
+
+def test_a_folder_whose_name_is_no_text_is_refused(home: Home) -> None:
+    with pytest.raises(send_to_switch.Problem, match="is not UTF-8. Rename it"):
+        home.sender("folder:/mnt/\udcff")
+
+
 def test_a_card_that_is_put_in_later_is_noted(
     home: Home, card: pathlib.Path, mounts: set[str]
 ) -> None:
@@ -380,8 +688,12 @@ def test_a_drive_of_windows_holds_no_home_on_another(
 
 
 def test_a_file_on_the_own_disk_is_told_once(
-    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    home: Home,
+    card: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HOME", str(card / "home"))
     sender = home.sender(f"folder:{card}")
     sender.run(once=True)
     sender._checked = -math.inf
@@ -572,11 +884,11 @@ def test_a_card_that_cannot_hold_the_file_refuses_it_before_it_is_copied(
 
 
 def set_digest(home: Home, digest: bytes) -> None:
-    """Let the server send this SHA-256 with its one file, as Repr-Digest."""
-    (known,) = home.store.entries.served_files()
-    now = os.stat(known.path)
-    known = known._replace(size=now.st_size, mtime=now.st_mtime_ns)
-    home.store.entries.set_checksum(known._replace(sha256=digest.hex()))
+    """Let the server send this SHA-256 with its files, as Repr-Digest."""
+    for known in home.store.entries.served_files():
+        now = os.stat(known.path)
+        known = known._replace(size=now.st_size, mtime=now.st_mtime_ns)
+        home.store.entries.set_checksum(known._replace(sha256=digest.hex()))
 
 
 def test_the_servers_digest_is_checked_also_after_an_interruption(
@@ -1410,15 +1722,17 @@ def test_an_item_that_is_cancelled_between_two_reports_is_told(
 def test_after_a_crash_the_console_finishes_and_gets_only_the_rest(
     home: Home, installer: Callable[..., Installer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(send_to_switch, "MAX_ORPHAN_SECONDS", 60)
     items = [home.queue(f"{name}.nsp", GAME) for name in "abc"]
     crashed, over = threading.Event(), threading.Event()
 
     def go_on(console: Installer, address: str) -> None:
-        if address.endswith("c.nsp"):
-            over.wait(30)
+        if address.endswith("c.nsp"):  # it has the others, and fetches nothing more
+            monkeypatch.setattr(send_to_switch, "MAX_ORPHAN_SECONDS", 0.3)
+            over.wait(60)
             return
         if address.endswith("b.nsp"):
-            crashed.wait(30)
+            crashed.wait(60)
         console.install(address, block=500_000)
 
     def crash(*given: Any) -> None:
@@ -1522,10 +1836,8 @@ def test_an_installer_with_methods_of_its_own_is_served(
 
 def test_an_installer_that_does_not_listen_is_offline(home: Home) -> None:
     item = home.queue("game.nsp", GAME)
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as unused:
-        port = unused.getsockname()[1]
     with pytest.raises(send_to_switch.TargetOffline, match="Open its LAN install"):
-        home.sender(f"lan://127.0.0.1:{port}").send_next()
+        home.sender(f"lan://127.0.0.1:{free_port()}").send_next()
     assert home.item(item)["status"] == "pending"
 
 
@@ -1586,10 +1898,10 @@ def test_the_bytes_before_and_after_a_restart_of_the_server_are_added(
     def restart(console: Installer, address: str) -> None:
         console.install(address, upto=0.5, block=500_000)
         wait_for(lambda: home.item(item)["bytes"] == 1_500_000)
-        home.web.calls[catalogd.ConsoleCalls].served[item] = catalogd.Served()
-        home.web.calls[catalogd.ConsoleCalls].served[item].add(0, 10)
+        home.web.calls["ConsoleCalls"].served[item] = catalogd.Served()
+        home.web.calls["ConsoleCalls"].served[item].add(0, 10)
         wait_for(lambda: home.item(item)["bytes"] == 1_500_010)
-        home.web.calls[catalogd.ConsoleCalls].served[item].add(1_500_000, 3_000_000)
+        home.web.calls["ConsoleCalls"].served[item].add(1_500_000, 3_000_000)
 
     item = home.queue("game.nsp", GAME)
     console = installer(restart)

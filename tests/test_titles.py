@@ -478,15 +478,30 @@ def test_a_send_can_be_undone(
 ) -> None:
     titles.add("A.nsp", "B.nsp", "C.nsp")
     ids = [titles.id(name) for name in "ABC"]
-    signed_in.post_json("/web/send", {"entries": ids})
+    signed_in.post_json("/web/send", {"entries": ids[2:]})
+    sent = signed_in.post_json("/web/send", {"entries": ids}).json
     store = titles.store
-    first, second, third = store.queue.items(anna)
+    third, first, second = store.queue.items(anna)
     store.clients.report(anna, first["id"], {})
-    signed_in.post_json("/web/send/undo", {"entries": ids[:2]})
+    signed_in.post_json("/web/queue/undo", {"undo": sent["undo"]})
     left = {row["id"]: row["status"] for row in store.queue.items(anna)}
     assert left == {first["id"]: "cancelled", third["id"]: "pending"}
     with pytest.raises(catalogd.Conflict):  # the client that sends it is told
         store.clients.report(anna, first["id"], {})
+
+
+def test_a_send_is_not_undone_once_its_file_was_sent(
+    titles: Titles, anna: int, signed_in: webtest.TestApp
+) -> None:
+    titles.add("A.nsp")
+    sent = signed_in.post_json("/web/send", {"entries": [titles.id("A")]}).json
+    (item,) = titles.store.queue.items(anna)
+    titles.store.clients.report(anna, item["id"], {"status": "completed"})
+    undo = {"undo": sent["undo"]}
+    for _ in range(2):
+        answer = signed_in.post_json("/web/queue/undo", undo, status=409).json
+        assert answer["reason"] == "changed_since"
+    assert titles.store.queue.items(anna)[0]["status"] == "completed"
 
 
 def test_what_anybody_sent_to_a_device_is_on_it(titles: Titles, anna: int) -> None:

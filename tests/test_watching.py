@@ -11,7 +11,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +27,9 @@ from conftest import (
     Clock,
     Games,
     Library,
+    is_watching,
     need,
+    online,
     short_and_long,
     skip,
     small_disk,
@@ -56,7 +57,7 @@ def running(scanner: catalogd.Scanner, watched: bool = True) -> Iterator[None]:
     """Run the thread, from the end of its first scan."""
     scanner.start()
     try:
-        wait_for(lambda: scanner.state.watched or not watched and scanner.state.next)
+        wait_for(lambda: is_watching(scanner) or not watched and scanner.state.next)
         yield
     finally:
         scanner.stop()
@@ -83,7 +84,7 @@ def test_files_are_listed_renamed_and_removed_at_once(
         os.rename(library.folder / "deep", library.folder / "other")
         path = library.add("other/er/c.nsp")
         wait_for(lambda: ids(store).keys() == {new, path})
-        wait_for(lambda: scanner.state.folders == {str(library.folder): 2})
+        wait_for(lambda: online(scanner) == {str(library.folder): 2})
         library.add("b.png", containers.PNG)
         wait_for(
             lambda: "icon" in store.entries.get(before, catalogd.EVERYTHING)["metadata"]
@@ -135,13 +136,14 @@ def test_a_file_that_moves_to_another_watched_folder_keeps_its_id(
 def test_a_file_that_grows_is_not_forgotten_while_others_change(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner
 ) -> None:
-    scanner.disks.growing.settle = 2
+    scanner.disks.growing.settle = 3600
     scanner.disks.growing.clock = time.time
     with running(scanner):
         slow = library.add("one/a.nsp", mtime=time.time() + 9999)
         wait_for(lambda: scanner.disks.growing.files)
         quick = library.add("two/b.nsp")
         wait_for(lambda: ids(store).keys() == {quick})
+        scanner.disks.growing.settle = 0
         wait_for(lambda: ids(store).keys() == {slow, quick})
 
 
@@ -216,7 +218,7 @@ def test_a_library_folder_that_is_away_waits_for_its_return(
         wait_for(lambda: not ids(store))
         assert [item.state for item in store.entries.files()] == ["offline"]
         os.rename(away, library.folder)
-        wait_for(lambda: ids(store) == before and scanner.state.watched)
+        wait_for(lambda: ids(store) == before and is_watching(scanner))
 
 
 @contextlib.contextmanager
@@ -274,9 +276,10 @@ def test_a_clean_unplug_is_one_line(
     try:
         wait_for(lambda: not ids(store))
         told = f"{root} is offline: it is empty. Its entries are kept."
+        wait_for(lambda: told in caplog.messages)
         time.sleep(1)
         assert caplog.messages[1:] == [told]
-        assert scanner.state.folders == {root: None}
+        assert [*scanner.state.problems()] == [root]
     finally:
         scanner.stop()
 
@@ -319,7 +322,7 @@ def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
         with mounted(disk.folder, library.folder):
             wait_for(lambda: len(ids(store)) == 1)
         wait_for(lambda: not ids(store))
-        wait_for(lambda: scanner.state.folders == {str(library.folder): None})
+        wait_for(lambda: [*scanner.state.problems()] == [str(library.folder)])
         scans = counted(scanner)
         elsewhere = Library(tmp_path / "elsewhere")
         with mounted(disk.folder, elsewhere.folder):
@@ -336,7 +339,7 @@ def test_a_folder_that_appears_is_found_at_once(
         wait_for(lambda: scanner.state.finished)
         library.folder.with_name("another").mkdir()
         library.folder.mkdir()
-        wait_for(lambda: scanner.state.watched)
+        wait_for(lambda: is_watching(scanner))
         path = library.add("a.nsp")
         wait_for(lambda: path in ids(store))
         before = ids(store)
@@ -484,19 +487,47 @@ def test_all_is_read_again_after_a_scan_that_failed(
     settings: catalogd.Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    scanner = catalogd.Scanner(store, dataclasses.replace(settings, scan_interval=1))
-    failed = threading.Event()
-
-    def fail(*row: object, **more: object) -> None:
-        failed.set()
-        raise catalogd.StorageFull("The disk is full.")
-
+    """Soon, however rare scans are; until then nothing is called watched."""
+    scanner = catalogd.Scanner(store, settings)
+    scanner.retry_seconds = 0.5
+    fail = Mock(side_effect=catalogd.StorageFull("The disk is full."))
     with running(scanner):
         with monkeypatch.context() as patch:
             patch.setattr(store.entries, "add_files", fail)
             path = library.add("a.nsp")
-            assert failed.wait(60)
+            wait_for(lambda: fail.called and not is_watching(scanner))
+            wait_for(lambda: scanner.state.next)
+        wait_for(lambda: path in ids(store) and is_watching(scanner))
+
+
+def test_a_folder_that_failed_once_is_read_again_soon_and_no_other(
+    library: Library,
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other, folder, real = Library(tmp_path / "other"), str(library.folder), os.scandir
+    other.add("c.nsp")
+    both = dataclasses.replace(settings, folders=(folder, str(other.folder)))
+    monkeypatch.setattr(catalogd.Scanner, "retry_seconds", 0.5)
+    scanner = catalogd.Scanner(store, both)
+
+    def fail(path: Any) -> Any:
+        if path == folder:
+            raise OSError(errno.EIO, "Input/output error", path)
+        return real(path)
+
+    with running(scanner):
+        scans, due = counted(scanner), scanner._scan_due
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "scandir", fail)
+            path = library.add("a.nsp")
+            wait_for(lambda: scanner.state.problems() and scanner.state.next)
         wait_for(lambda: path in ids(store))
+        wait_for(lambda: all(row["watched"] for row in scanner.state.folders.values()))
+        assert {*map(str, scans.call_args_list)} == {f"call(tops={[folder]})"}
+        assert scanner._scan_due == due, "the others have their turn"
 
 
 def test_a_scanner_that_cannot_begin_tries_again(
@@ -516,7 +547,7 @@ def test_a_scanner_that_cannot_begin_tries_again(
         patch.setattr(catalogd, "exclusive", refuse)
         scanner.start()
         wait_for(lambda: caplog.messages)
-    wait_for(lambda: ids(store) and scanner.state.watched)
+    wait_for(lambda: ids(store) and is_watching(scanner))
     scanner.stop()
 
 
@@ -649,3 +680,21 @@ def test_a_disk_sleeps_while_clients_and_a_page_poll(
             assert bytes_written() == written
             path = library.add("0/late.nsp")  # it is watched still
             wait_for(lambda: path in ids(store))
+
+
+def test_two_threads_that_stop_a_watcher_at_once_close_its_file_once(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the scanner's and the disk's do at the end of the service."""
+    watcher = catalogd.Watcher(str(library.folder), ["nsp"])
+    watcher.start()
+    close, closed = os.close, list[int]()
+
+    def close_late(number: int) -> None:
+        closed.append(number)
+        watcher.stop()
+        close(number)
+
+    monkeypatch.setattr(os, "close", close_late)
+    watcher.stop()
+    assert len(closed) == 1

@@ -187,6 +187,8 @@ SECURED = {
         ("POST", "/web/accounts/2"),
         {"password": "long enough"},
     ),
+    "an admin is invited": (("POST", "/web/invitations"), {"admin": True}),
+    "a link for a password is made": (("POST", "/web/invitations"), {"account": 2}),
     "an admin becomes a member": (("POST", "/web/accounts/3"), {"admin": False}),
     "an admin is removed": (("DELETE", "/web/accounts/3"), {}),
     "the backup is downloaded": (("POST", "/web/backup/file"), {}),
@@ -286,10 +288,10 @@ def test_the_page_is_sent_the_newest_finished_items(
         assert (len(answer["items"]), answer["finished"]) == (length, 3)
     signed_in.post("/web/queue/retry")
     first = signed_in.get("/web/changes").json["queue"]["items"][0]
-    signed_in.post(f"/web/queue/{first['id']}/down")
-    assert signed_in.get("/web/changes").json["queue"]["items"][1] == first
-    signed_in.post(f"/web/queue/{first['id']}/up")
-    assert signed_in.get("/web/changes").json["queue"]["items"][0] == first
+    moved = {"items": [first["id"]], "to": answer["items"][1]["id"]}
+    for place in (1, 0):  # after it, and before it
+        signed_in.post_json("/web/queue/move", moved)
+        assert signed_in.get("/web/changes").json["queue"]["items"][place] == first
 
 
 def test_an_unchanged_queue_is_not_read_again(
@@ -385,13 +387,16 @@ def test_the_script_is_served_in_brief_and_with_its_line_numbers(
 ) -> None:
     lines = browser.get("/script.js").text.splitlines()
     assert not [line for line in lines if re.match(r" *(//|/\*\*\s|/\*\*.*\*/$)", line)]
-    table = f"SENTENCES = {json.dumps(catalogd.SENTENCES)}"
-    source = catalogd.JS.replace("SENTENCES = {}", table).splitlines()
+    source = catalogd.JS.replace('JSON.parse("{}")', catalogd.ENGLISH).splitlines()
     assert len(lines) == len(source)
     assert [line for line in lines if line] == [
-        line.lstrip() for line, kept in zip(source, lines, strict=True) if kept
+        line.lstrip().partition(" // ")[0]
+        for line, kept in zip(source, lines, strict=True)
+        if kept
     ]
     assert not [line for line in source if line.count("`") % 2], "a text spans lines"
+    ends = [line.partition(" // ")[0] for line in source if " // " in line]
+    assert not [end for end in ends if end.count('"') % 2], "a text has slashes"
 
 
 @pytest.mark.parametrize("part", ["HTML", "CSS", "JS", "ICON", "MANIFEST"])

@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import catalogd
-from browser import button, choose_computer, choose_way, fill_folder, see, set_library
+from browser import (
+    button,
+    choose_computer,
+    choose_way,
+    fill_folder,
+    see,
+    set_library,
+    unfold_experts,
+)
 
 
 def exactly(text: str) -> re.Pattern[str]:
@@ -37,9 +45,9 @@ def queue(page: Any, address: str) -> None:
 
 TABS = {  # of the settings, with a text in each
     "you": "this browser",
-    "devices": "Computer in the living room",
-    "library": "Nothing is deleted here",
+    "devices": "Programs on the console",
     "people": "Kim",
+    "library": "Nothing is deleted here",
     "server": f"catalogd {catalogd.__version__}",
 }
 
@@ -68,6 +76,72 @@ def view_setup(page: Any, address: str) -> None:
     page.route("**/web/me", lambda route: route.fulfill(json=answer))
     page.goto(f"{address}#setup=k7mp-x4tz-9hqw")
     see(page, "Welcome")
+
+
+INVITATION: dict[str, Any] = {
+    **{"id": "5b", "maker": "Robin", "account": None, "name": None, "admin": False},
+    **{"age": None, "created_at": "2026-09-01T10:00:00"},
+}
+
+
+def open_invitation(page: Any, address: str, **of: Any) -> None:
+    invitation = {**INVITATION, **of}
+    answer = {"success": True, "invitation": invitation}
+    page.route("**/web/invitation", lambda route: route.fulfill(json=answer))
+    page.goto(f"{address}#invitation=k7mpx4tz9hqwk7mpx4tz")
+
+
+def view_invitation(page: Any, address: str) -> None:
+    page.context.clear_cookies()
+    open_invitation(page, address)
+    see(page, "Robin invites you to this library.")
+
+
+def view_invitation_for_password(page: Any, address: str) -> None:
+    page.context.clear_cookies()
+    open_invitation(page, address, account=2, name="Kim")
+    see(page, "Choose a new password for Kim.")
+
+
+def view_invitation_used(page: Any, address: str) -> None:
+    page.context.clear_cookies()
+    answer = {"success": False, **refusal("bad_invitation")}
+    page.route(
+        "**/web/invitation", lambda route: route.fulfill(json=answer, status=403)
+    )
+    page.goto(f"{address}#invitation=k7mpx4tz9hqwk7mpx4tz")
+    see(page, "The link was used")
+
+
+def view_invitation_signed_in(page: Any, address: str) -> None:
+    open_invitation(page, address)
+    see(page, "To use this link for yourself, sign out first.")
+
+
+def view_invitations(page: Any, address: str) -> None:
+    child = {**INVITATION, "id": "5c", "age": 7}
+    answer = {"success": True, "invitations": [INVITATION, child]}
+    link = f"http://192.168.1.20:6069/#invitation={'k7mpx' * 4}"
+    new = {"success": True, "id": "5b", "link": link, "qr": catalogd.qr_code(link)}
+    page.route(
+        "**/web/invitations",
+        lambda route: route.fulfill(
+            json=new if route.request.method == "POST" else answer
+        ),
+    )
+    settings(page, address, "people")
+    button(page, "Make a link").click()
+    page.get_by_role("img", name="QR code").scroll_into_view_if_needed()
+    see(page, "it is not shown again")
+
+
+def view_on_phone(page: Any, address: str) -> None:
+    found = [f"http://192.168.1.{number}:6069/" for number in (20, 21)]
+    codes = [{"address": one, "qr": catalogd.qr_code(one)} for one in found]
+    answer = {"success": True, "addresses": codes}
+    page.route("**/web/addresses", lambda route: route.fulfill(json=answer))
+    settings(page, address, "you")
+    page.get_by_role("img", name="QR code").wait_for()
 
 
 def view_loading(page: Any, address: str) -> None:
@@ -102,7 +176,7 @@ def change_answers(
 
 
 def view_scanning(page: Any, address: str) -> None:
-    scan = {"scanning": True, "files": 1234, "read": 87, "folders": []}
+    scan = {"scanning": True, "files": 1234, "read": 87, "folders": [], "disks": []}
     change_answers(page, lambda body: body.update(scan=scan))
     view_empty(page, address)
     see(page, "1,234 files so far")
@@ -138,7 +212,6 @@ def view_selecting(page: Any, address: str) -> None:
 
 def view_filters(page: Any, address: str) -> None:
     library(page, address)
-    page.get_by_role("button", name="Not sent yet").click()
     page.get_by_role("button", name="Sort and filter").click()
     page.get_by_role("button", name="NSZ").click()
 
@@ -147,6 +220,7 @@ def view_not_loaded(page: Any, address: str) -> None:
     answer = refusal("database_busy")
     page.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
     page.goto(f"{address}#settings/devices")
+    unfold_experts(page)
     see(page, "This could not be loaded.")
 
 
@@ -212,6 +286,7 @@ def view_empty_queue(page: Any, address: str) -> None:
 
 def view_new_key(page: Any, address: str) -> None:
     settings(page, address, "devices")
+    unfold_experts(page)
     page.get_by_label("What is it for?").fill("Laptop")
     page.get_by_role("button", name="Create key").click()
     see(page, "It is shown only now.")
@@ -220,14 +295,15 @@ def view_new_key(page: Any, address: str) -> None:
 def view_tidy(page: Any, address: str) -> None:
     settings(page, address, "library")
     page.locator(".tidy summary").first.click()
-    page.locator(".tidy .row").first.wait_for()
+    page.locator(".tidy td").first.wait_for()
     page.locator(".tidy").first.scroll_into_view_if_needed()
 
 
 def view_offline(page: Any, address: str) -> None:
     why = sentence("problem", "folder_offline", "/games", "Input/output error")
     folder = {"path": "/games", "state": "offline", "files": 0, **why}
-    scan = {"scanning": False, "folders": [folder], "finished": None}
+    disk = {"path": "/nas/Switch", "since": "2026-01-31T18:05:59", "entries": 12}
+    scan = {"scanning": False, "folders": [folder], "disks": [disk], "finished": None}
     scan |= sentence("problem", "disk_full")
     change_answers(page, lambda body: body.update(scan=scan))
     settings(page, address, "library")
@@ -239,6 +315,7 @@ def view_faults(page: Any, address: str) -> None:
     faults = [
         sentence("message", "backup_failed", full),
         sentence("message", "file_damaged", "Night Ferry"),
+        sentence("message", "folder_missing", "/games") | {"about": "folders"},
     ]
     change_answers(page, lambda body: body.update(faults=faults), "status")
     settings(page, address, "server")
@@ -256,7 +333,7 @@ def device(name: str, **facts: Any) -> dict[str, Any]:
     return {
         **{"id": name, "name": name, "account": "Robin", "is_own": True},
         **{"shared": False, "state": "idle", "target": "ready", "last_call": None},
-        "age": catalogd.EVERYTHING,
+        **{"age": catalogd.EVERYTHING, "paused_by": None},
         **facts,
         **catalogd.coded(facts.get("target", "")),
     }
@@ -308,10 +385,64 @@ def view_devices_queue(page: Any, address: str) -> None:
     see(page, NO_CONSOLE)
 
 
+def answer_titles(page: Any, address: str) -> None:
+    """Let the queue have several parts of titles: one is being sent, with a part that
+    was sent and one that has failed; one waits; and two have ended."""
+    found = page.request.get(f"{address}web/entries").json()["entries"]
+    by_title: dict[str, list[Any]] = {}
+    for entry in found:
+        by_title.setdefault(entry.get("base_id", ""), []).append(entry)
+    titles = [parts for base, parts in by_title.items() if base and len(parts) > 3]
+    sent = {"status": "completed", "percent": 100, "ended_at": "2026-01-31T18:05:59"}
+    why = "/media/card has room for 188 MB, and the file needs 1.0 GB."
+    failed = {**sent, "status": "failed", "percent": 0, "error": why}
+    failed |= catalogd.coded(why)
+    now = {"status": "processing", "percent": 40, "speed": 21_400_000}
+    changes = [[sent, now, failed, {}], [{}, {}, {}], [sent, sent], [sent, failed]]
+    items = []
+    for parts, facts in zip(titles, changes, strict=False):
+        for part, change in zip(parts, facts, strict=False):
+            item = {name: part[name] for name in ("name", "size", "state")}
+            item |= {"id": part["id"], "entry": part["id"], "title": part["base_id"]}
+            item |= {"percent": 0, "speed": 0, "error": "", "ended_at": None}
+            item |= {"created_at": "2026-01-31T18:05:59", "key": None}
+            item |= {"device": "Living room", "account": "Robin", "is_own": True}
+            item |= {"freed_from": None, "status": "pending", **change}
+            items.append({**item, "bytes": item["size"] * item["percent"] // 100})
+    queue = {"items": items, "finished": 4}
+    change_answers(page, lambda body: body.update(queue=queue, devices=DEVICES[:1]))
+
+
+def view_titles_queue(page: Any, address: str) -> None:
+    answer_titles(page, address)
+    page.goto(f"{address}#queue")
+    see(page, "Living room")
+
+
+def view_parts_queue(page: Any, address: str) -> None:
+    view_titles_queue(page, address)
+    for row in page.locator(".unfold").all():
+        row.click()
+
+
+def view_paused(page: Any, address: str) -> None:
+    living, bedroom, *others = DEVICES
+    paused = {**living, "paused_by": "Robin"}, {**bedroom, "paused_by": "Kim"}
+    answer_devices(page, [*paused, *others])
+    page.goto(f"{address}#queue")
+    see(page, "Paused by Kim")
+
+
 def view_devices_library(page: Any, address: str) -> None:
     answer_devices(page, DEVICES)
     library(page, address)
     page.get_by_label("Send to").wait_for()
+
+
+def view_one_device(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES[:1])
+    library(page, address)
+    see(page, "Living room")
 
 
 def view_devices_details(page: Any, address: str) -> None:
@@ -450,7 +581,8 @@ def view_set_password(page: Any, address: str) -> None:
 
 def view_new_admin(page: Any, address: str) -> None:
     settings(page, address, "people")
-    page.get_by_role("checkbox").check()
+    page.get_by_label("Is an admin").check()
+    page.get_by_label("I choose the name").check()
     page.get_by_label("Your password").scroll_into_view_if_needed()
 
 

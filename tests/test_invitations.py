@@ -1,0 +1,328 @@
+"""Invitations: links by which somebody makes an account, or sets its password."""
+
+import concurrent.futures
+import dataclasses
+import logging
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+from conftest import PASSWORD, Clock
+
+OWN = {"own_password": PASSWORD}
+CHOSEN = {"username": "mia", "password": "long enough"}
+STRANGER = {"Sec-Fetch-Site": "cross-site"}
+DAY = 86400
+
+
+@pytest.fixture
+def guest(service: catalogd.Web) -> webtest.TestApp:
+    """Calls of the page, by somebody who has no account."""
+    return webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.7"})
+
+
+def invite(app: webtest.TestApp, **fields: Any) -> str:
+    """Return the token of a new link."""
+    link: str = app.post_json("/web/invitations", fields).json["link"]
+    return link.partition("#invitation=")[2]
+
+
+def accept(app: webtest.TestApp, token: str, status: int = 200, **fields: Any) -> Any:
+    body = {"token": token, **CHOSEN, **fields}
+    return app.post_json("/web/invitation/accept", body, status=status)
+
+
+def look(app: webtest.TestApp, token: str, status: int = 200) -> Any:
+    return app.post_json("/web/invitation", {"token": token}, status=status).json
+
+
+def listed(app: webtest.TestApp) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = app.get("/web/invitations").json["invitations"]
+    return rows
+
+
+def names(store: catalogd.Store) -> list[str]:
+    return [row["name"] for row in store.accounts.all()]
+
+
+@pytest.mark.parametrize(
+    ("of", "account"),
+    [
+        ({}, {"admin": False}),
+        ({"age": 7}, {"admin": False, "age": 7}),
+        ({"admin": True, "age": None, **OWN}, {"admin": True}),
+    ],
+)
+def test_whoever_is_invited_chooses_name_and_password_and_is_signed_in(
+    signed_in: webtest.TestApp,
+    guest: webtest.TestApp,
+    of: dict[str, Any],
+    account: dict[str, Any],
+) -> None:
+    token = invite(signed_in, **of)
+    told = look(guest, token)["invitation"]
+    assert (told["maker"], told["account"], told["name"]) == ("anna", None, None)
+    assert (told["admin"], told["age"]) == (account["admin"], account.get("age"))
+    assert accept(guest, token).json == {"success": True}
+    assert guest.get("/web/me").json["account"] == {"name": "mia", **account}
+    guest.post_json("/web/login", CHOSEN)
+
+
+def test_an_invitation_is_good_once(
+    signed_in: webtest.TestApp, guest: webtest.TestApp, store: catalogd.Store
+) -> None:
+    token = invite(signed_in)
+    for _ in range(3):  # to open the link uses nothing
+        look(guest, token)
+    accept(guest, token)
+    assert listed(signed_in) == []
+    answer = accept(guest, token, status=403, username="eve").json
+    assert answer["reason"] == "bad_invitation"
+    assert look(guest, token, status=403)["reason"] == "bad_invitation"
+    assert names(store) == ["anna", "mia"]
+
+
+def test_of_two_who_accept_at_once_one_gets_an_account(
+    signed_in: webtest.TestApp, service: catalogd.Web, store: catalogd.Store
+) -> None:
+    token = invite(signed_in)
+    digest = catalogd.hash_token(token)
+
+    def add(name: str) -> str:
+        """Add an account as a call does that found the invitation open."""
+        try:
+            store.accounts.add(name, "hash", invitation=digest)
+        except catalogd.WrongCode:
+            return "too late"
+        return "done"
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        results = sorted(pool.map(add, ["mia", "eve", "joe", "kim"]))
+    assert results == ["done", "too late", "too late", "too late"]
+    assert len(names(store)) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "reason"),
+    [
+        ({"username": "anna"}, 409, "account_name_taken"),
+        ({"username": "a:b"}, 400, "bad_account_name"),
+        ({"username": None}, 400, "bad_account_name"),
+        ({"password": "short"}, 400, "short_password"),
+    ],
+)
+def test_a_name_or_a_password_that_is_refused_uses_no_invitation(
+    signed_in: webtest.TestApp,
+    guest: webtest.TestApp,
+    fields: dict[str, Any],
+    status: int,
+    reason: str,
+) -> None:
+    token = invite(signed_in)
+    assert accept(guest, token, status, **fields).json["reason"] == reason
+    accept(guest, token)
+
+
+def test_a_link_for_a_password_sets_it_and_ends_the_sessions(
+    signed_in: webtest.TestApp, member: webtest.TestApp, guest: webtest.TestApp
+) -> None:
+    token = invite(signed_in, account=2, **OWN)
+    told = look(guest, token)["invitation"]
+    assert (told["account"], told["name"]) == (2, "ben")
+    accept(guest, token, username="ignored", password="another one")
+    assert guest.get("/web/me").json["account"] == {"name": "ben", "admin": False}
+    member.get("/web/entries", status=403)
+    member.post_json("/web/login", {"username": "ben", "password": "another one"})
+    accept(guest, token, status=403, password="a third one")
+
+
+def test_a_link_for_a_password_ends_when_the_password_is_changed_otherwise(
+    signed_in: webtest.TestApp, member: webtest.TestApp, guest: webtest.TestApp
+) -> None:
+    token = invite(signed_in, account=2, **OWN)
+    member.post_json("/web/password", {"old": PASSWORD, "new": "another one"})
+    accept(guest, token, status=403)
+
+
+def test_a_second_link_for_a_password_replaces_the_first(
+    signed_in: webtest.TestApp, member: webtest.TestApp, guest: webtest.TestApp
+) -> None:
+    first, second = (invite(signed_in, account=2, **OWN) for _ in range(2))
+    [row] = listed(signed_in)
+    assert row["name"] == "ben"
+    look(guest, first, status=403)
+    look(guest, second)
+
+
+def test_a_link_for_an_unknown_account_is_not_made(signed_in: webtest.TestApp) -> None:
+    body = {"account": 99, **OWN}
+    signed_in.post_json("/web/invitations", body, status=404)
+    assert listed(signed_in) == []
+
+
+def test_the_token_is_in_no_address_that_a_server_gets_and_in_no_file(
+    service: catalogd.Web, key: str, store: catalogd.Store
+) -> None:
+    app = webtest.TestApp(service.app, extra_environ={"HTTP_HOST": "games.lan:6069"})
+    app.post_json("/web/login", {"username": "anna", "password": PASSWORD})
+    link = app.post_json("/web/invitations", {}).json["link"]
+    page, token = link.split("#invitation=")
+    assert page == "http://games.lan:6069/" and len(token) == 20
+    dump = "\n".join(store.database._writer.iterdump())
+    assert 'INSERT INTO "invitations"' in dump and token not in dump
+    assert token not in app.get("/web/invitations").text
+
+
+def test_the_link_has_the_public_address_of_the_service(
+    signed_in: webtest.TestApp, service: catalogd.Web
+) -> None:
+    page, public = service.calls["AccountCalls"], "https://example.org/games"
+    page.settings = dataclasses.replace(page.settings, base_url=public)
+    link = signed_in.post_json("/web/invitations", {}).json["link"]
+    assert link.startswith(f"{public}/#invitation=")
+
+
+@pytest.mark.parametrize("seconds", [DAY + 1, -DAY - 1])
+def test_an_invitation_ends_after_a_day_also_where_a_wrong_clock_has_made_it(
+    signed_in: webtest.TestApp,
+    guest: webtest.TestApp,
+    store: catalogd.Store,
+    clock: Clock,
+    seconds: int,
+) -> None:
+    token = invite(signed_in)
+    made_at, clock.now = clock.now, clock.now + seconds
+    look(guest, token, status=403)
+    assert store.invitations.open() == []
+    clock.now = made_at + DAY - 1
+    look(guest, token)
+
+
+def test_ended_invitations_are_dropped_by_the_clock(
+    signed_in: webtest.TestApp, store: catalogd.Store, clock: Clock
+) -> None:
+    invite(signed_in)
+    for seconds, count in ((DAY - 1, 1), (2, 0)):
+        clock.now += seconds
+        store.drop_old()
+        assert store.database.value("SELECT count(*) FROM invitations") == count
+
+
+def test_at_most_twenty_are_open(
+    signed_in: webtest.TestApp, member: webtest.TestApp, store: catalogd.Store
+) -> None:
+    invite(signed_in, account=2, **OWN)
+    for _ in range(19):
+        invite(signed_in)
+    answer = signed_in.post_json("/web/invitations", {}, status=409).json
+    assert (answer["reason"], answer["of"][0]["message"]) == ("many_invitations", "20")
+    invite(signed_in, account=2, **OWN)  # in place of the one before
+    signed_in.delete(f"/web/invitations/{listed(signed_in)[0]['id']}")
+    invite(signed_in)
+    assert len(listed(signed_in)) == 20
+
+
+def test_an_admin_removes_the_invitation_of_another(
+    signed_in: webtest.TestApp, guest: webtest.TestApp, store: catalogd.Store
+) -> None:
+    cleo = store.accounts.add("cleo", "hash", admin=True)
+    token = catalogd.new_token()
+    digest = catalogd.hash_token(token)
+    made = store.invitations.add(digest, cleo, None, admin=False, age=12)
+    [row] = listed(signed_in)
+    assert (row["id"], row["maker"], row["age"]) == (made, "cleo", 12)
+    signed_in.delete(f"/web/invitations/{made}")
+    assert listed(signed_in) == []
+    accept(guest, token, status=403)
+
+
+@pytest.mark.parametrize("what", ["removed", "demoted"])
+def test_invitations_end_with_the_admin_who_made_them(
+    signed_in: webtest.TestApp, guest: webtest.TestApp, store: catalogd.Store, what: str
+) -> None:
+    cleo = store.accounts.add("cleo", "hash", admin=True)
+    token = catalogd.new_token()
+    store.invitations.add(catalogd.hash_token(token), cleo, None, admin=True, age=None)
+    other = invite(signed_in)
+    if what == "removed":
+        store.accounts.remove(cleo)
+    else:
+        store.accounts.change(cleo, {"admin": False})
+    look(guest, token, status=403)
+    look(guest, other)
+
+
+def test_a_link_for_a_password_ends_with_its_account(
+    signed_in: webtest.TestApp, member: webtest.TestApp
+) -> None:
+    invite(signed_in, account=2, **OWN)
+    signed_in.delete("/web/accounts/2")
+    assert listed(signed_in) == []
+
+
+def test_no_admin_of_an_age_is_invited(signed_in: webtest.TestApp) -> None:
+    body = {"admin": True, "age": 7, **OWN}
+    answer = signed_in.post_json("/web/invitations", body, status=409).json
+    assert answer["reason"] == "admin_sees_all"
+    signed_in.post_json("/web/invitations", {"age": 5}, status=400)
+
+
+def test_invitations_are_for_admins(member: webtest.TestApp) -> None:
+    member.get("/web/invitations", status=403)
+    member.post_json("/web/invitations", {}, status=403)
+    member.delete("/web/invitations/1", status=403)
+
+
+def test_guesses_delay_their_own_address_and_a_good_link_excuses_none(
+    signed_in: webtest.TestApp, guest: webtest.TestApp
+) -> None:
+    token = invite(signed_in)
+    for _ in range(catalogd.Throttle.free_tries):
+        look(guest, token)
+        answer = look(guest, catalogd.new_token(), status=403)
+        assert answer["reason"] == "bad_invitation"
+    assert look(guest, token, status=429)["reason"] == "too_many_tries"
+    accept(guest, token, status=429)
+    look(signed_in, token)
+
+
+def test_another_site_neither_reads_nor_accepts_an_invitation(
+    signed_in: webtest.TestApp, guest: webtest.TestApp, store: catalogd.Store
+) -> None:
+    body = {"token": invite(signed_in), **CHOSEN}
+    for path in ("/web/invitation", "/web/invitation/accept"):
+        guest.post_json(path, body, headers=STRANGER, status=403)
+    assert names(store) == ["anna"]
+
+
+def test_the_log_tells_of_invitations_without_their_tokens(
+    signed_in: webtest.TestApp,
+    guest: webtest.TestApp,
+    store: catalogd.Store,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    token = invite(signed_in, admin=True, **OWN)
+    accept(guest, token)
+    password = invite(signed_in, account=2, **OWN)
+    accept(guest, password, password="another one")
+    invite(signed_in)
+    signed_in.delete(f"/web/invitations/{listed(signed_in)[0]['id']}")
+    guest.post_json("/web/invitation", {"token": token}, status=403)
+    lines = [line.partition(": ")[2] for line in caplog.messages]
+    ids = [line.split()[4] for line in lines if " made the invitation " in line]
+    assert lines == [
+        f"anna made the invitation {ids[0]} for an admin.",
+        f"mia made this account by invitation {ids[0]} of anna.",
+        "mia signed in.",
+        f"anna made the invitation {ids[1]} for a password of mia.",
+        f"mia set a new password by invitation {ids[1]} of anna.",
+        "mia signed in.",
+        f"anna made the invitation {ids[2]} for a member.",
+        f"anna removed the invitation {ids[2]}.",
+        catalogd.SENTENCES["bad_invitation"],
+    ]
+    assert token not in caplog.text and password not in caplog.text
