@@ -275,18 +275,22 @@ class Strangers:
         self.games = games
         self.open: list[socket.socket] = []
         monkeypatch.setattr(
-            catalogd.Server,
-            "fix_addr",
-            lambda server, addr: (addr[0].replace("127.0.0.", "192.0.2."), addr[1]),
+            catalogd.Server, "fix_addr", lambda server, addr: self.shown(*addr)
         )
-        self._channels: dict[int, catalogd.Channel] = {}  # by the client's port
+        # Two addresses may have the same port.
+        self._channels: dict[tuple[str, int], catalogd.Channel] = {}
         make_room = catalogd.Server.make_room
 
         def note(server: catalogd.Server, newcomer: catalogd.Channel) -> None:
-            self._channels[newcomer.addr[1]] = newcomer
+            self._channels[newcomer.addr] = newcomer
             make_room(server, newcomer)
 
         monkeypatch.setattr(catalogd.Server, "make_room", note)
+
+    @staticmethod
+    def shown(address: str, port: int) -> tuple[str, int]:
+        """Return what the server takes for the address of a client."""
+        return address.replace("127.0.0.", "192.0.2."), port
 
     def connect(self, number: int) -> socket.socket:
         """:param number: the last of the address, from 2 to 254."""
@@ -302,7 +306,7 @@ class Strangers:
         """Return whether it is answered, and wait until the server counts from that."""
         began = time.monotonic()
         answered = is_alive(client)
-        channel = self._channels[client.getsockname()[1]]
+        channel = self._channels[self.shown(*client.getsockname())]
         wait_for(lambda: channel.is_waiting() and channel.waiting_since > began)
         return answered
 
