@@ -61,19 +61,33 @@ class Machine:
         self.root = root
         self.nspawn = nspawn
         self.console = console
-        children = pathlib.Path(f"/proc/{nspawn.pid}/task/{nspawn.pid}/children")
-        self.leader = self.wait_for(lambda: children.read_text().strip())
+        self.leader = ""
+        self.leader = self.wait_for(self._first_process)
         state = ["systemctl", "is-system-running"]
         self.wait_for(lambda: "running" in self.does(*state))
 
+    def _first_process(self) -> str:
+        """Return the process that is number 1 in the container. For some milliseconds,
+        systemd-nspawn has another child, which makes it."""
+        process = pathlib.Path(f"/proc/{self.nspawn.pid}")
+        for child in (process / f"task/{process.name}/children").read_text().split():
+            with contextlib.suppress(FileNotFoundError):  # it has ended
+                status = pathlib.Path(f"/proc/{child}/status").read_text()
+                if re.search(r"^NSpid:.*\t1$", status, re.MULTILINE):
+                    return child
+        return ""
+
     def wait_for(self, what: Callable[[], Any]) -> Any:
         """Return the first true value of `what()`. Where it does not come, the error
-        has the last lines of the console."""
+        has the last lines of the console, and what systemd has to do or could not."""
         try:
             return wait_for(lambda: self.is_up() and what(), 300)
         except AssertionError as error:
             lines = self.console.read_text(errors="replace").splitlines()
             error.add_note("\n".join(["The console's last lines:", *lines[-20:]]))
+            if self.leader and self.nspawn.poll() is None:
+                error.add_note(self.does("systemctl", "--failed"))
+                error.add_note(self.does("systemctl", "list-jobs"))
             raise
 
     def is_up(self) -> bool:
