@@ -201,6 +201,7 @@ class Installer:
                 status, _, body = file.ask("GET", f"bytes={start}-{stop - 1}")
                 assert status == 206, status
                 self.body += body
+            file.ask("HEAD")  # is answered once the server has counted all of them
 
 
 class Remote:
