@@ -356,8 +356,8 @@ def test_a_process_that_is_killed_goes_on_with_its_item(
     consoles.update()
     wait_for(lambda: console.stalled)
     [process] = processes(consoles)
-    console.stall_after = len(ODD) + 1
     os.kill(process.pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+    console.stall_after = len(ODD) + 1
     wait_for(lambda: home.item(item)["status"] == "completed")
     assert (console.folder / "Star Garden.nsp").read_bytes() == ODD
     assert console.commands.count("APPE") == 1
