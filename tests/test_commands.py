@@ -2072,7 +2072,8 @@ def answer_all(server: socket.socket, answer: bytes) -> None:
     """Answer each connection with these bytes, until the socket is shut down."""
     with contextlib.suppress(OSError):
         while True:
-            with server.accept()[0] as sock:
+            # Who is called may close the connection before it has all of them.
+            with server.accept()[0] as sock, contextlib.suppress(OSError):
                 sock.recv(65536)
                 sock.sendall(answer)
 
