@@ -1362,6 +1362,8 @@ def test_a_signal_ends_the_scanner_and_the_server(
 ) -> None:
     server = Ending(number)
     monkeypatch.setattr(catalogd, "listen", lambda web, also: server)
+    # What takes longer ends the process, which is that of the tests.
+    monkeypatch.setattr(catalogd, "MAX_SCAN_STOP_SECONDS", 30)
     assert catalogd.main(["serve", str(library.folder)]) == 0
     assert server.stopped
     assert server.temporary == str(data)

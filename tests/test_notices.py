@@ -478,6 +478,7 @@ def test_a_running_service_tells(
 ) -> None:
     """From start to stop, with the threads that `run` starts."""
     monkeypatch.setattr(catalogd, "NOTICE_CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(catalogd, "MAX_SCAN_STOP_SECONDS", 30)
     monkeypatch.setattr(catalogd.signal, "signal", lambda *words: None)
     logging.getLogger("catalogd").setLevel(logging.INFO)
     settings = catalogd.dataclasses.replace(settings, notify=(f"{address}/topic",))
