@@ -35,8 +35,11 @@ def console(tmp_path: pathlib.Path) -> Iterator[FTPConsole]:
 
 
 @pytest.fixture
-def consoles(home: Home) -> Iterator[catalogd.Consoles]:
+def consoles(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[catalogd.Consoles]:
     """Those of a service that runs."""
+    monkeypatch.setattr(catalogd, "MAX_CONSOLE_STOP_SECONDS", 30)
     found = home.web.consoles
     found.address = home.address
     yield found
@@ -644,7 +647,10 @@ def answer(server: socket.socket, first: bytes) -> None:
                 call.sendall(first)
 
 
-def test_what_greets_as_an_ftp_server_is_found(greeting: Any) -> None:
+def test_what_greets_as_an_ftp_server_is_found(
+    greeting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_GREETING_SECONDS", 30)
     port = free_port()
     greeting("127.0.0.3", b"220 Console ready.\r\n", port)
     greeting("127.0.0.4", b"SSH-2.0-x\r\n", port)
