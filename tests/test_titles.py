@@ -1,6 +1,5 @@
 """Titles: names of parts, what a title offers, what is sent of it, and tidying."""
 
-import dataclasses
 import errno
 import functools
 import json
@@ -13,7 +12,7 @@ import webtest
 
 import catalogd
 import household
-from conftest import PASSWORD, Clock, Library, add_folder, steps
+from conftest import LONG_AGO, PASSWORD, Clock, Library, add_folder, steps
 
 BASE = "0100AAAABBBB0000"
 UPDATE = "0100AAAABBBB0800"
@@ -626,8 +625,7 @@ def test_a_file_that_verify_finds_damaged_is_told_until_it_is_read_again(
     assert catalogd.main(verify) == 2
     assert tidied(signed_in) == [("damaged", "A")]
     assert catalogd.main(verify) == 2
-    os.utime(path)
-    titles.scanner.settings = dataclasses.replace(titles.scanner.settings, settle=0)
+    os.utime(path, (LONG_AGO + 1,) * 2)
     titles.scanner.scan()
     assert tidied(signed_in) == []
 
