@@ -86,8 +86,11 @@ class FTPProcess:
 
     def sizes(self) -> dict[str, int]:
         """The bytes of each file, also of unfinished ones."""
-        rows = list(os.scandir(self.folder))
-        return {row.name: row.stat().st_size for row in rows}
+        sizes = {}
+        for row in os.scandir(self.folder):
+            with contextlib.suppress(FileNotFoundError):  # it was renamed just now
+                sizes[row.name] = row.stat().st_size
+        return sizes
 
     def watch(self) -> None:
         """Note which files are there now."""
