@@ -1774,17 +1774,19 @@ def running(scanner: catalogd.Scanner) -> Any:
 def test_a_file_that_stops_growing_is_found_before_the_next_scan(
     library: Library, store: catalogd.Store, scanner: catalogd.Scanner, clock: Clock
 ) -> None:
-    scanner.disks.growing.clock = time.time
+    growing, settle = scanner.disks.growing, scanner.settings.settle
+    growing.clock, growing.settle = time.time, 3600  # until both were noticed
     path = library.add("a.nsp", mtime=time.time())
     removed = library.add("b.nsp", mtime=time.time() + 1000)
     scanner.start()
     try:
-        wait_for(lambda: len(scanner.disks.growing.files) == 2)
+        wait_for(lambda: len(growing.files) == 2)
         with open(path, "ab") as grows:
             grows.write(b"more")
         os.remove(removed)
+        growing.settle = settle
         wait_for(lambda: ids_by_name(store))
-        wait_for(lambda: not scanner.disks.growing.files)
+        wait_for(lambda: not growing.files)
     finally:
         scanner.stop()
 
