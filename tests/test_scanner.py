@@ -1039,14 +1039,18 @@ def test_a_folder_that_must_not_be_read_is_offline_with_a_hint() -> None:
 
 
 def test_a_scan_that_is_asked_for_begins_at_once_and_tells_what_has_changed(
-    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(scanner.disks, "changed", lambda is_due: [])
     scanner.start()
     wait_for(lambda: scanner.state.finished)
     library.add("a.nsp")
-    scanner.rescan()
-    assert scanner.is_asked()
+    with catalogd.exclusive(store.database.folder, "scan", wait=60):
+        scanner.rescan()
+        assert scanner.is_asked()  # it cannot end here
     wait_for(lambda: not scanner.is_asked())
     assert scanner.state.result == "1 added"
     scanner.stop()
