@@ -167,7 +167,8 @@ def test_a_disk_that_dies_while_it_is_read_is_told_and_its_item_waits(
 ) -> None:
     served = serve(silence)
     folder = str(served.disk.folder)
-    assert all(row["watched"] for row in served.status()["folders"])
+    # A scan tells that after it has listed the files.
+    wait_for(lambda: all(row["watched"] for row in served.status()["folders"]))
     (tmp_path / "console").mkdir()
     with contextlib.closing(Ftpsrv(tmp_path / "console")) as console:
         goes_on = threading.Event()
