@@ -6227,7 +6227,9 @@ class Scanner:
         self._retry_due = time.monotonic() + self.retry_seconds
         self._outdated_due = 0.0
         self._outdated_after = ""  # the last entry that was read again
-        self._has_caught_up = threading.Event()
+        self._checks = 0  # for events of the system, that have begun
+        self._caught_up = 0  # the last of them that found none
+        self._has_caught_up = threading.Condition()
         self._wake = threading.Event()  # set: a scan is asked for
         self._is_answering = False  # the scan that runs was asked for
         self._stopping = False
@@ -6377,9 +6379,13 @@ class Scanner:
     def catch_up(self) -> bool:
         """Wait until the changes that the system has reported are in the store. Return
         False where it reports none, or it takes too long."""
-        self._has_caught_up.clear()
-        is_watching = any(row["watched"] for row in self.state.folders.values())
-        return is_watching and self._has_caught_up.wait(MAX_CATCH_UP_SECONDS)
+        if not any(row["watched"] for row in self.state.folders.values()):
+            return False
+        check = self._checks + 1  # one that has begun may not have seen the last event
+        with self._has_caught_up:
+            return self._has_caught_up.wait_for(
+                lambda: self._caught_up >= check, MAX_CATCH_UP_SECONDS
+            )
 
     def _run(self) -> None:
         tops: Sequence[str] = self.folders
@@ -6426,6 +6432,7 @@ class Scanner:
         a scan is asked for. Meanwhile read outdated files. :raises Stopped:"""
         while True:
             self._count()
+            self._checks += 1
             now = time.monotonic()
             if is_due := now >= self._scan_due:
                 self._scan_due = now + self.settings.scan_interval
@@ -6434,7 +6441,9 @@ class Scanner:
                 tops = outermost([*tops, *self.state.problems()])
             if tops:
                 return tops
-            self._has_caught_up.set()
+            with self._has_caught_up:
+                self._caught_up = self._checks
+                self._has_caught_up.notify_all()
             now = time.monotonic()
             if now >= self._outdated_due:
                 with logged_problems("Files could not be read again"):

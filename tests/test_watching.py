@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -592,6 +593,27 @@ def test_a_file_that_was_renamed_just_now_can_be_downloaded(
         answer = games.ask(address)
     assert answer.status == (404 if name == "b.txt" else 200)
     assert answer.body == b"content" or answer.status == 404
+
+
+def test_a_rename_during_a_check_for_events_is_known_to_the_download(
+    games: Games, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That check has missed it, and the next one finds it."""
+    address, disks = games.add("a.nsp", b"content"), games.scanner.disks
+    changed, checked, go_on = disks.changed, threading.Event(), threading.Event()
+
+    def check(is_due: bool) -> list[str]:
+        found = changed(is_due)
+        checked.set()
+        assert go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(disks, "changed", check)
+    with running(games.scanner):
+        assert checked.wait(60)
+        os.rename(games.library.folder / "a.nsp", games.library.folder / "b.nsp")
+        threading.Timer(0.5, go_on.set).start()  # while the download waits
+        assert games.ask(address).body == b"content"
 
 
 # A disk that sleeps
