@@ -2159,6 +2159,8 @@ def test_a_scan_stops_when_it_is_told_to(
     stopper.join(20)
     assert not scanner._thread.is_alive()
     assert not scanner.state.scanning
+    # Its disk may still read, and would log that the files are gone after the test.
+    wait_for(scanner.disks.askers[str(library.folder)]._last.done)
 
 
 def test_a_scan_that_changed_something_is_one_line_in_the_log(
