@@ -71,11 +71,14 @@ class Machine:
         :param megabytes: of each disk, if not the fewest."""
         self.system, self.library, self.records = FILE_SYSTEMS[kind], library, records
         self.megabytes = megabytes or self.system.megabytes
-        # Neither another test has these, nor one that was killed.
-        first = random.randrange(300, 60_000, 2)
-        self.slots = [f"/dev/loop{number}" for number in (first, first + 1)]
         self.stack = contextlib.ExitStack()
-        self.control(ADD_LOOP)
+        while True:
+            first = random.randrange(300, 60_000, 2)
+            self.slots = [f"/dev/loop{number}" for number in (first, first + 1)]
+            # Another test has these, or one that was killed.
+            with contextlib.suppress(FileExistsError):
+                self.control(ADD_LOOP)
+                break
 
     def control(self, command: int) -> None:
         with open("/dev/loop-control") as control:
