@@ -2463,7 +2463,7 @@ def test_a_store_is_copied_before_an_upgrade(tmp_path: pathlib.Path) -> None:
     released = data_folder(tmp_path / "released", 4)
     before = tables(str(released / "catalogd.db"))
     for _ in range(2):  # the second time there is nothing to upgrade
-        with upgraded(released) as store:
+        with upgraded(released, at_release) as store:  # always in the same night
             backups = catalogd.Backups(
                 store.database.path, store.database.clock, catalogd.Settings()
             )
