@@ -199,8 +199,8 @@ def send(page: Any, *names: str) -> None:
 
 @contextlib.contextmanager
 def stalled(house: House) -> Iterator[FTPConsole]:
-    """A console that takes a part of a file."""
-    with contextlib.closing(FTPConsole(house.target)) as console:
+    """A console that takes a part of a file. Its port stays its own when it is off."""
+    with contextlib.closing(FTPConsole(house.target, free_port())) as console:
         console.stall_after = STALLED
         yield console
 
