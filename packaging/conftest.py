@@ -32,6 +32,17 @@ DEBIAN_PACKAGES = [
 ]
 
 
+# Begins a command with mounts of its own, but without those of loop devices: until the
+# command ends, the tests that run beside these could not detach their disks.
+APART = [
+    *("unshare", "--mount", "--propagation", "private", "sh", "-c"),
+    """awk '/^.dev.loop/ && $2 != "/" {print $2}' /proc/self/mounts |
+        xargs --no-run-if-empty umount --lazy
+    exec "$@" """,
+    "sh",
+]
+
+
 # The package of Debian that has a tool, where it is called otherwise.
 PACKAGES = {
     "dh": "debhelper",

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from build import copied_tree
-from conftest import LANGUAGES, TOP, Debian, need, readme, run, wait_for
+from conftest import APART, LANGUAGES, TOP, Debian, need, readme, run, wait_for
 
-BOOT = """unshare --mount --propagation private env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
+BOOT = """env SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
     systemd-nspawn --quiet --boot --register=no --keep-unit --private-network
     --console=pipe --directory"""
 CALL = """
@@ -219,7 +219,7 @@ def machine(
     console = folder / "console"
     with open(console, "wb") as output:
         nspawn = subprocess.Popen(
-            [*BOOT.split(), str(root)],
+            [*APART, *BOOT.split(), str(root)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

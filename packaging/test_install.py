@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from build import copied_tree
-from conftest import LOOPBACK, Debian, answers, need, readme, run, started
+from conftest import APART, LOOPBACK, Debian, answers, need, readme, run, started
 
-NSPAWN = """unshare --mount --propagation private
-    systemd-nspawn --quiet --register=no --keep-unit --pipe --resolv-conf=copy-host"""
+NSPAWN = (
+    "systemd-nspawn --quiet --register=no --keep-unit --pipe --resolv-conf=copy-host"
+)
 # What a machine may need to reach its registries.
 REACHES = re.compile(
     r"(?i)(https?|no)_proxy|PIP_(INDEX|TRUSTED|DEFAULT)\w*|UV_\w*INDEX\w*"
@@ -47,7 +48,7 @@ class Bare:
         line = line.replace("serve DIR", "serve ~/Games")
         if "serve ~/Games" in line:
             line += f" {' '.join(LOOPBACK)}"
-        return [*NSPAWN.split(), *self.options, *shell.split(), line]
+        return [*APART, *NSPAWN.split(), *self.options, *shell.split(), line]
 
     def run(self, *lines: str) -> None:
         for line in lines:
