@@ -226,9 +226,17 @@ def add_folder(scanner: catalogd.Scanner, folder: str) -> None:
 
 @pytest.fixture
 def service(
-    store: catalogd.Store, settings: catalogd.Settings, scanner: catalogd.Scanner
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    scanner: catalogd.Scanner,
+    clock: Clock,
 ) -> catalogd.Web:
-    return catalogd.Web(store, settings, scanner)
+    """A service in which also the wait after wrong passwords ends by the clock: a test
+    may itself be stopped for a second."""
+    web = catalogd.Web(store, settings, scanner)
+    for throttle in (web.passwords.account_throttle, web.passwords.address_throttle):
+        throttle.clock = clock
+    return web
 
 
 @pytest.fixture

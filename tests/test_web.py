@@ -1198,10 +1198,8 @@ def test_the_addresses_that_were_good_are_limited(
 
 
 def test_a_right_password_is_taken_after_the_wait(
-    browser: webtest.TestApp, key: str, service: catalogd.Web, clock: Clock
+    browser: webtest.TestApp, key: str, clock: Clock
 ) -> None:
-    checks = service.passwords
-    checks.account_throttle.clock = checks.address_throttle.clock = clock
     for _ in range(catalogd.Throttle.free_tries):
         sign_in(browser, "wrong", status=403)
     wait = sign_in(browser, status=429).headers["Retry-After"]
