@@ -1046,7 +1046,7 @@ def test_few_long_bodies_are_in_memory_at_once(
         {"success": True, "offset": long},
     )
     assert client.piece(upload, long, bytes(long + 1))[0] == 413
-    gc.collect()
+    wait_for(lambda: gc.collect() or not catalogd.RequestParser.long_bodies)
     host, _, port = client.place.partition(":")
     head = f"PATCH /web/uploads/{upload} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
     with contextlib.ExitStack() as stack:
