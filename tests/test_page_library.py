@@ -277,6 +277,7 @@ def test_a_title_whose_game_is_offline_is_marked(
     see(anna, "The disk with files of 1 title is not connected.")
     anna.get_by_role("link", name="Paper Harbor").click()
     dialog = anna.get_by_role("dialog")
+    dialog.wait_for()
     marks = dialog.locator(".mark:not(.to-device)").all_text_contents()
     assert marks == ["partly offline", "offline"]
 
