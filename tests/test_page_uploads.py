@@ -152,6 +152,7 @@ def test_an_upload_is_paused_and_resumed_and_begins_where_it_was_next_day(
     see(anna, "Added as Celeste.nsp")
     assert offsets[0] == str(256 * KIB)
     anna.get_by_role("link", name="Queue").click()
+    see(anna, "The queue is empty")
     anna.get_by_role("link", name="Library", exact=True).click()
     anna.locator("main.library").wait_for()
     assert anna.locator(".uploads").count() == 0
