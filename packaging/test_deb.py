@@ -418,7 +418,8 @@ def test_a_disk_that_is_mounted_later_is_scanned(machine: Machine, key: str) -> 
     machine.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/mnt/nas")
     machine.run("sh", "-c", "echo bytes >/mnt/nas/later.nsp")
     machine.wait_for(lambda: "/mnt/nas/later.nsp" in machine.sources(key))
-    machine.run("umount", "/mnt/nas")
+    # A scan, which begins each second, may be in it.
+    machine.wait_for(lambda: machine.does("umount", "/mnt/nas") == "")
     machine.wait_for(lambda: "/mnt/nas/m.nsp" in machine.sources(key))
 
 
