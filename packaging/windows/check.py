@@ -78,13 +78,27 @@ def prepare(folder: pathlib.Path) -> str:
     game = folder / "Games" / "Pokémon.nsp"
     game.write_bytes(bytes(range(256)) * 400)
     os.utime(game, (1_600_000_000, 1_600_000_000))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     ini = f"[server]\nhost = 127.0.0.1\nport = {port}\n[library]\ninbox = {inbox}\n"
     (folder / "catalogd.ini").write_text(ini, encoding="utf-8")
     os.environ["CATALOGD_CONFIG"] = str(folder / "catalogd.ini")
     os.environ["CATALOGD_DATA_DIR"] = str(folder / "data")
     return f"http://127.0.0.1:{port}"
+
+
+def free_port() -> int:
+    """A port that no other program is given. But on Windows, it stays bound to a socket
+    that does not listen, beside which servers may."""
+    held = socket.socket()
+    if os.name != "nt":
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port = int(held.getsockname()[1])
+    if os.name == "nt":
+        held.close()
+    else:
+        held.detach()
+    return port
 
 
 @contextlib.contextmanager
