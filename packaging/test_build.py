@@ -56,7 +56,8 @@ def test_the_source_archive_has_what_the_tests_need(release: pathlib.Path) -> No
         names = {name.partition("/")[2] for name in packed.getnames()}
     patterns = ["*.py", "*.cfg", "*.md", ".ci/*", "packaging/**/*", "tests/**/*.py"]
     paths = [path for pattern in patterns for path in TOP.glob(pattern)]
-    files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
+    kept = [path for path in paths if "__pycache__" not in path.parts]
+    files = [path for path in kept if path.is_file()]
     assert {str(path.relative_to(TOP)) for path in files} <= names
 
 
