@@ -678,8 +678,9 @@ def test_a_choice_that_is_gone_is_said_and_asked_again(
 
 
 def test_the_details_tell_who_sent_a_part(
-    visit: Visit, site: str, anna: Any, store: catalogd.Store
+    visit: Visit, site: str, anna: Any, store: catalogd.Store, clock: Clock
 ) -> None:
+    clock.now = time.time()
     add_ben(store)
     entry = add(store, "Paper Harbor")
     attic = add_device(store, "Attic", shared=True)
