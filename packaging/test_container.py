@@ -3,6 +3,7 @@ tests depend on each other, in their order."""
 
 import concurrent.futures
 import http.client
+import itertools
 import json
 import pathlib
 import re
@@ -202,23 +203,23 @@ def test_without_variables_the_user_and_the_folders_are_the_usual_ones() -> None
 def test_a_stop_loses_nothing_that_was_acknowledged(
     container: Container, key: str
 ) -> None:
-    waiting = iter(entries(URL, key).values())
+    found = itertools.cycle(entries(URL, key).values())  # until it stops
     acknowledged: list[str] = []
 
     def send_until_it_stops() -> None:
-        for entry in waiting:
+        for entry in found:
             try:
-                call(f"{URL}/api/send-to-switch", key, {"entry_id": entry})
+                answer = call(f"{URL}/api/send-to-switch", key, {"entry_id": entry})
             except (OSError, http.client.HTTPException):
                 return
-            acknowledged.append(entry)
+            if answer.status == 200:
+                acknowledged.append(entry)
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(send_until_it_stops) for _ in range(4)]
         wait_for(lambda: len(acknowledged) > 50)
         container.podman("stop", "catalogd")  # which kills what does not end soon
         assert [each.result() for each in calls] == [None] * 4
-    assert len(acknowledged) < FILES, "it stopped in the midst of them"
     state = json.loads(container.podman("inspect", "catalogd"))[0]["State"]
     assert state["ExitCode"] == 0
     container.podman("start", "catalogd")
