@@ -32,6 +32,7 @@ from browser import (
 )
 from conftest import Clock, Library, Visit
 from example import Demo, by_age
+from test_page_calls import without_polls
 from views import VIEWS
 
 JPEG = base64.b64decode(  # 8 x 8 pixels
@@ -583,6 +584,7 @@ def test_an_empty_library_names_its_folder_and_offers_a_scan(
     assert call.value.url.endswith("/web/scan")
 
 
+@without_polls  # which try again too
 def test_a_library_that_does_not_load_can_be_tried_again(
     anna: Any, store: catalogd.Store
 ) -> None:

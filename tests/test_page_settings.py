@@ -30,6 +30,7 @@ from browser import (
 from conftest import PASSWORD, Clock, Library, Visit, add_folder
 from example import Demo
 from qrcodes import read_picture
+from test_page_calls import without_polls
 from views import TABS, VIEWS
 
 # Tidying up and backups
@@ -417,6 +418,7 @@ def test_a_console_address_that_could_not_be_loaded_is_after_an_outage(
     button(anna, "Create address").wait_for()
 
 
+@without_polls  # which load it again too
 def test_a_list_that_could_not_be_loaded_says_why_and_loads_again(anna: Any) -> None:
     answer = {"success": False, "error": "busy", "message": "The database is busy."}
     anna.route("**/web/keys", lambda route: route.fulfill(status=503, json=answer))
