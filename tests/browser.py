@@ -123,8 +123,9 @@ def resize(page: Any, size: Mapping[str, int]) -> None:
 
 
 def stop_clock(page: Any) -> None:
-    """Let the clock of a page, once it is installed, stand still but for `run_for`."""
-    page.clock.pause_at(page.evaluate("Date.now()") + 500)
+    """Let the clock of a page, once it is installed, stand still but for `run_for`. An
+    hour passes before, in which each timer ends that runs."""
+    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 3600)
 
 
 def pause_polls(page: Any) -> None:

@@ -1047,7 +1047,12 @@ def test_few_long_bodies_are_in_memory_at_once(
         {"success": True, "offset": long},
     )
     assert client.piece(upload, long, bytes(long + 1))[0] == 413
-    wait_for(lambda: gc.collect() or not catalogd.RequestParser.long_bodies)
+
+    def are_none_held() -> bool:
+        gc.collect()
+        return not catalogd.RequestParser.long_bodies
+
+    wait_for(are_none_held)
     host, _, port = client.place.partition(":")
     head = f"PATCH /web/uploads/{upload} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
     with contextlib.ExitStack() as stack:
