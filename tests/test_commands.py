@@ -2132,8 +2132,13 @@ def test_a_service_replaces_the_file_of_one_that_was_killed(
 
 
 def test_a_machine_on_which_nothing_was_served_yet_is_well(
-    data: pathlib.Path, library: Library, capsys: pytest.CaptureFixture[str]
+    data: pathlib.Path,
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    listen = catalogd.open_socket  # another program may have the usual port
+    monkeypatch.setattr(catalogd, "open_socket", lambda host, port: listen(host, 0))
     assert catalogd.main(["check", str(library.folder)]) == 0
     rows = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"settings +ok: the defaults, without /.+", rows[0])

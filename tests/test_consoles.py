@@ -671,6 +671,7 @@ def test_an_admin_looks_for_consoles_one_search_at_a_time(
 ) -> None:
     sign_in(browser)
     monkeypatch.setattr(catalogd, "own_networks", lambda: LOOPBACK)
+    monkeypatch.setattr(catalogd, "FTP_PORTS", [free_port()])
     with home.web.consoles._searching:
         browser.post("/web/consoles", status=503)
     answer = browser.post("/web/consoles").json
