@@ -6,6 +6,7 @@ import functools
 import http.client
 import os
 import pathlib
+import re
 import shutil
 import socket
 import sqlite3
@@ -38,6 +39,11 @@ from example import Demo, by_age, served
 
 LONG_AGO = 1_600_000_000  # the mtime of files that have long been quiet
 MEMORY = "/dev/shm"  # Linux has a folder there that is on no disk
+# Variables that change what the programs, or the calls of the tests, do.
+FOREIGN = re.compile(
+    r"(?i)(CATALOGD|SEND_TO_SWITCH|XDG)_.*|(https?|ftp|all|no)_proxy"
+    r"|COLUMNS|NOTIFY_SOCKET"
+)
 
 
 class LimitedConnection(sqlite3.Connection):
@@ -140,6 +146,16 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep away from settings, data and proxies of the person who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in filter(FOREIGN.fullmatch, [*os.environ]):
+            patch.delenv(name)
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture(autouse=True)
