@@ -31,6 +31,9 @@ DEBIAN_PACKAGES = [
     *("python3-bottle", "python3-waitress", "python3-platformdirs", "python3-segno"),
 ]
 
+# What the tests start and call is here, also where a proxy leads to the registries.
+HERE = [*map(os.environ.get, ("NO_PROXY", "no_proxy")), "127.0.0.1", "localhost"]
+os.environ["no_proxy"] = ",".join(filter(None, HERE))
 
 # Begins a command with mounts of its own, but without those of loop devices: until the
 # command ends, the tests that run beside these could not detach their disks.
