@@ -678,9 +678,12 @@ def test_a_full_disk_takes_back_what_it_could_not_write(
 
 
 def test_a_file_beyond_2_gib_is_added(
-    signed_in: webtest.TestApp, folder: pathlib.Path
+    signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """On a disk that tells of enough room: the file takes none."""
     size = 2**31 + 5
+    usage = type("Usage", (), {"free": size})
+    monkeypatch.setattr(catalogd.shutil, "disk_usage", lambda path: usage)
     upload = begin(signed_in, "a.nsp", size)["id"]
     (part,) = folder.glob(".*.part")
     os.truncate(part, size - 2)  # sparse
