@@ -17710,7 +17710,9 @@ def notify(*states: str) -> None:
     """Send states to systemd, if it started the service with Type=notify. See
     sd_notify(3)."""
     if address := os.environ.get("NOTIFY_SOCKET"):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        # A shell may have the variable of a service that has ended.
+        with link, contextlib.suppress(OSError):
             link.sendto("\n".join(states).encode(), re.sub("^@", "\0", address))
 
 

@@ -586,6 +586,14 @@ def test_the_notify_socket_may_have_an_abstract_address(
     systemd.link.close()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such sockets")
+def test_a_notify_socket_that_is_gone_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
+    catalogd.notify("READY=1")
+
+
 def test_a_closed_port_does_not_count_as_an_answer() -> None:
     assert not catalogd.answers(f"http://127.0.0.1:{free_port()}/", 30)
 
