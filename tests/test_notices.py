@@ -50,6 +50,12 @@ def receiving() -> Iterator[str]:
         thread.join()
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take seconds for an answer."""
+    monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 60)
+
+
 @pytest.fixture
 def address() -> Iterator[str]:
     with receiving() as address:
