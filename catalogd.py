@@ -8928,14 +8928,24 @@ FEATURES = dict.fromkeys(("shop", "resumable_download"), True)
 FEATURES |= dict.fromkeys(("resumable_upload", "dumps_upload", "save_backup"), False)
 GREETING = {"motd": "", "remote": "", "public": False, "features": FEATURES}
 GREETING |= {"version": __version__, "protocol_version": 1}
-MAX_TOKENS, MAX_DEPTH, MAX_PAGE_SIZE = 1000, 15, 1000
-WORD, NUMBER = "[_A-Za-z][_0-9A-Za-z]*", "-?[0-9]{1,18}"
-TOKEN = re.compile(rf"{WORD}|{NUMBER}|[^\s,]")
-QUERY_HEAD = re.compile(r"\A\s*query\s*(?:\([^()]*\))?")  # with types, not checked
-CONSTANTS = {"true": True, "false": False, "null": None}
+MAX_PAGE_SIZE = 1000
 Part = dict[str, Any]  # of a title, by GraphQL's names of fields
-# A field that a query asks for: its alias, name, arguments and fields.
-Selection = tuple[str, str, Mapping[str, Any], Sequence[Any]]
+# Sphaira's documents, as plain_query writes them: a title's page, a page of a list.
+TITLE_QUERY = re.compile(r"\{title\(titleId:\$(\w+)\)\{")
+APPS_QUERY = re.compile(r"\{apps\(([^()]*)\)\{total items\{")
+APP_TYPE = re.compile(r"\bappType:\[(BASE|UPDATE|DLC)\]")
+ORDER = re.compile(r"\borderBy:\{field:(\w+) direction:(\w+)\}")
+CONDITION = re.compile(r"\b(appId|titleId):\{(in|notIn):\$(\w+)\}")
+VARIABLE = re.compile(r"\b(page|pageSize|search):\$(\w+)")
+LISTS = {"base": "BASE", "updates": "UPDATE", "dlc": "DLC"}  # of the page of a title
+PART_FIELDS: Sequence[str] = (
+    "appId",
+    "titleId",
+    "appVersion",
+    "displayVersion",
+    "downloadUrl",
+)
+PART_FIELDS += ("downloadExtension", "downloadSize")
 
 
 class MenuCalls(Calls):
@@ -9041,81 +9051,10 @@ def given(values: Mapping[str, Any], name: str, kind: type[T]) -> T:
     return value
 
 
-class QueryReader:
-    """A reader of what Sphaira's menu uses of GraphQL: one query, without texts,
-    fragments and directives. What varies comes as variables."""
-
-    def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
-        self.tokens = TOKEN.findall(QUERY_HEAD.sub("", text, count=1))[::-1]
-        self.variables = variables
-
-    def all(self) -> list[Selection]:
-        """Return the fields of the query. :raises Problem: it is malformed."""
-        steps = ((t in "([{") - (t in ")]}") for t in reversed(self.tokens))
-        depth = max(itertools.accumulate(steps), default=0)
-        if len(self.tokens) > MAX_TOKENS or depth > MAX_DEPTH:
-            raise Problem("The query is too long, or too deep.")
-        fields = self._fields()
-        self._take("")
-        return fields
-
-    def _take(self, form: str) -> str:
-        """Return the next token, "" at the end. :raises Problem: it is another one."""
-        token = self.tokens.pop() if self.tokens else ""
-        if not re.fullmatch(form, token):
-            raise Problem("The query is malformed.")
-        return token
-
-    def _has(self, sign: str) -> bool:
-        """Return whether this token is next, and pass it."""
-        return self.tokens[-1:] == [sign] and bool(self.tokens.pop())
-
-    def _fields(self) -> list[Selection]:
-        """Read `{alias: name(argument: value) {...} ...}`."""
-        found: list[Selection] = []
-        self._take("{")
-        while not self._has("}"):
-            name = alias = self._take(WORD)
-            name = self._take(WORD) if self._has(":") else name
-            arguments = self._pairs(")") if self._has("(") else {}
-            more = self._fields() if self.tokens[-1:] == ["{"] else []
-            found.append((alias, name, arguments, more))
-        return found
-
-    def _pairs(self, end: str) -> dict[str, Any]:
-        found = {}
-        while not self._has(end):
-            name = self._take(WORD)
-            self._take(":")
-            found[name] = self._value()
-        return found
-
-    def _value(self) -> Any:
-        if self._has("$"):
-            return self.variables.get(self._take(WORD))
-        if self._has("{"):
-            return self._pairs("}")
-        if self._has("["):
-            found = []
-            while not self._has("]"):
-                found.append(self._value())
-            return found
-        token = self._take(f"{WORD}|{NUMBER}")
-        return CONSTANTS.get(token, token) if re.fullmatch(WORD, token) else int(token)
-
-
-def selected(value: Any, fields: Sequence[Selection]) -> Any:
-    """Return what a query selects of a value, null for what is unknown. A function in
-    it is called with the arguments."""
-    if isinstance(value, list):
-        return [selected(each, fields) for each in value]
-    if not isinstance(value, dict):
-        return value
-    found = {}
-    for alias, name, arguments, more in fields:
-        part = value.get(name)
-        found[alias] = selected(part(arguments) if callable(part) else part, more)
-    return found
+def plain_query(text: str) -> str:
+    """Return a query with one space between words, without other space and commas."""
+    words = " ".join(text.replace(",", " ").split())
+    return re.sub(r" ?([^\w ]) ?", r"\1", words)
 
 
 class Shelf:
@@ -9136,54 +9075,61 @@ class Shelf:
             name = name.rpartition(" - ")[0] or name
         texts = menu_texts(first, name)
         latest = max(rows, key=lambda row: (row["appType"] != "DLC", row["appVersion"]))
-        held = {"latestOwnedVersion": {**latest, "version": latest["appVersion"]}}
-        parts = [{**menu_part(row, texts), **held} for row in rows]
-        self.titles[title_id] = {**texts, "apps": functools.partial(owned, parts)}
+        held = {"version": latest["appVersion"]}
+        held["displayVersion"] = latest["displayVersion"]
+        parts = [menu_part(row, texts, held) for row in rows]
+        lists = {name: told(parts, kind) for name, kind in LISTS.items()}
+        self.titles[title_id] = {**texts, **lists}
         by_version = sorted(parts[::-1], key=operator.itemgetter("appVersion"))
         newest = {part["appId"]: part for part in by_version}
         self.parts += newest.values()
         for app_id, part in newest.items():
             if part["appType"] == "DLC":  # its page has no files of its own
-                self.titles[app_id] = {**part["titledb"], "apps": []}
+                own = part["told"]["titledb"]
+                self.titles[app_id] = {**own, **dict.fromkeys(LISTS, [])}
 
     def answer(self, body: Mapping[str, Any]) -> Part:
-        """:raises Problem: the query is not understood."""
-        query, variables = given(body, "query", str), given(body, "variables", dict)
-        fields = QueryReader(query, variables).all()
-        if not {name for _, name, *_ in fields} <= {"apps", "title"}:
+        """:raises Problem: the query is none of Sphaira's."""
+        query = plain_query(given(body, "query", str))
+        variables = given(body, "variables", dict)
+        if title := TITLE_QUERY.search(query):
+            return {"title": self.titles.get(given(variables, title[1], str))}
+        apps = APPS_QUERY.search(query)
+        if not (apps and APP_TYPE.search(apps[1])):
             raise Problem("The query asks for what this server does not have.")
-        return dict(selected({"apps": self.page, "title": self.title}, fields))
+        return {"apps": self._page(apps[1], variables)}
 
-    def title(self, arguments: Mapping[str, Any]) -> Part | None:
-        return self.titles.get(given(arguments, "titleId", str))
-
-    def page(self, arguments: Mapping[str, Any]) -> Part:
-        found = sorted(self._matching(arguments), key=operator.itemgetter("appId"))
-        order = given(arguments, "orderBy", dict)
-        field = "created_at" if order.get("field") == "ADDED_AT" else "sort_name"
-        is_down = order.get("direction") == "DESC"
-        found.sort(key=operator.itemgetter(field), reverse=is_down)
-        size = given(arguments, "pageSize", int) or MAX_PAGE_SIZE
+    def _page(self, arguments: str, variables: Mapping[str, Any]) -> Part:
+        named = dict(VARIABLE.findall(arguments))
+        values = {name: variables.get(variable) for name, variable in named.items()}
+        found = self._matching(arguments, variables, given(values, "search", str))
+        found.sort(key=operator.itemgetter("appId"))
+        field, direction = (ORDER.findall(arguments) or [("NAME", "ASC")])[0]
+        field = "created_at" if field == "ADDED_AT" else "sort_name"
+        found.sort(key=operator.itemgetter(field), reverse=direction == "DESC")
+        size = given(values, "pageSize", int) or MAX_PAGE_SIZE
         size = min(max(size, 1), MAX_PAGE_SIZE)
-        start = (max(given(arguments, "page", int), 1) - 1) * size
-        return {"total": len(found), "items": found[start : start + size]}
+        start = (max(given(values, "page", int), 1) - 1) * size
+        items = [part["told"] for part in found[start : start + size]]
+        return {"total": len(found), "items": items}
 
-    def _matching(self, arguments: Mapping[str, Any]) -> list[Part]:
+    def _matching(
+        self, arguments: str, variables: Mapping[str, Any], search: str
+    ) -> list[Part]:
         """Return the parts that all conditions hold for; an empty list is none."""
-        found = owned(self.parts, arguments)
-        conditions = given(arguments, "filter", dict)
-        for name, way in itertools.product(("appId", "titleId"), ("in", "notIn")):
-            ids = {*map(str, given(given(conditions, name, dict), way, list))}
+        kinds = APP_TYPE.findall(arguments)
+        found = [part for part in self.parts if part["appType"] in kinds]
+        for name, way, variable in CONDITION.findall(arguments):
+            ids = {*map(str, given(variables, variable, list))}
             if ids:
                 found = [p for p in found if (p[name] in ids) == (way == "in")]
-        search = normalized(given(arguments, "search", str)).casefold()
+        search = normalized(search).casefold()
         return [part for part in found if search in part["search"]] if search else found
 
 
-def owned(parts: Iterable[Part], arguments: Mapping[str, Any]) -> list[Part]:
-    """Return the parts of the types asked for."""
-    types = given(arguments, "appType", list)
-    return [part for part in parts if part["appType"] in types]
+def told(parts: Iterable[Part], kind: str) -> list[Part]:
+    """Return what the menu is told of the parts of a type."""
+    return [part["told"] for part in parts if part["appType"] == kind]
 
 
 def menu_texts(row: Part, name: str) -> Part:
@@ -9191,16 +9137,21 @@ def menu_texts(row: Part, name: str) -> Part:
     icon = row["icon"] and {"url": row["icon"], "local": True}
     texts: Part = {"name": name, "icon": icon}
     texts |= {name: row[name] or None for name in ("publisher", "description")}
-    return texts | {"category": [], "screenshots": [], "availableVersions": []}
+    lists = ("category", "screenshots", "full", "availableVersions")
+    return texts | dict.fromkeys(lists, [])
 
 
-def menu_part(row: Part, texts: Part) -> Part:
-    """Return a part with the texts of its game, and what it is found and sorted by."""
+def menu_part(row: Part, texts: Part, held: Part) -> Part:
+    """Return a part: what the menu is told of it, with the texts of its game and the
+    version of what is held, and what it is found and sorted by."""
     own = menu_texts(row, row["name"]) if row["appType"] == "DLC" else texts
     name = own["name"].casefold()
     search = "\n".join([name, row["appId"], row["titleId"]]).casefold()
-    found = {"title": texts, "sort_name": name, "search": search}
-    return {**row, **found, "titledb": None if row["appType"] == "UPDATE" else own}
+    found = {**row, "sort_name": name, "search": search}
+    told = {name: row[name] for name in PART_FIELDS}
+    told |= {"title": texts, "latestOwnedVersion": held}
+    told["titledb"] = None if row["appType"] == "UPDATE" else own
+    return {**found, "told": told}
 
 
 # Page -------------------------------------------------------------------------
