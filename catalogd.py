@@ -4142,11 +4142,6 @@ class Clients:
                     raise NotFound("no_item")
             yield db, *[self.item_of(db, account, item, admin) for item in items]
 
-    def check_item(self, account: int, item: str) -> None:
-        """:raises NotFound: the account has no such item."""
-        with self.database.reading() as db:
-            self.item_of(db, account, item)
-
 
 # Store: queue ---
 
@@ -4408,21 +4403,6 @@ class ConsoleAddresses:
             db.execute(sql, (account,))
             if token is not None:
                 db.execute(ADD_ADDRESS, (hash_token(token), account, None, token))
-
-    def add(self, account: int, item: str, token: str, key: str | None) -> str:
-        """Make an address for a queue item, which replaces an earlier one, and return
-        the id of the item's entry. It works while a client reports on the item.
-
-        :raises NotFound: the account has no such item.
-        :raises Conflict: no client sends it, or one with another key does.
-        """
-        with self.database.writing() as db:
-            row = self.clients.item_of(db, account, item)
-            next_status(row, {"key": key})
-            if not QUEUE_STATUSES[row["status"]].is_running:
-                raise Conflict("The item is not being sent.")
-            db.execute(ADD_ADDRESS, (hash_token(token), account, item, None))
-        return str(row["entry"])
 
     def offer(
         self, account: int, tokens: Mapping[str, str], report: Row
@@ -8644,15 +8624,6 @@ class ConsoleCalls(Calls):
         self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
         self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
 
-    @route("POST /api/send-queue/<item>/address", access="key")
-    def add_item_address(self, caller: Caller, item: str) -> dict[str, Any]:
-        token = new_token()
-        entry = self.addresses.add(caller.account, item, token, caller.credential)
-        address = self._item_address(item, entry, token)
-        if address is None:
-            raise Problem("The entry is a link, or its file is gone.")
-        return {"address": address}
-
     @route("POST /api/send-queue/addresses", access="key", fields=OFFER)
     def offer(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         """Answer null for an entry that is a link, or whose file is gone."""
@@ -8681,11 +8652,6 @@ class ConsoleCalls(Calls):
         self.served[item] = Served()
         quoted = urllib.parse.quote(found[0]["file_name"], safe="")
         return f"{base_url(self.settings)}/dir/{token}/{quoted}"
-
-    @route("GET /api/send-queue/<item>/address", access="key")
-    def served_bytes(self, caller: Caller, item: str) -> dict[str, Any]:
-        self.clients.check_item(caller.account, item)
-        return {"served": self.served.get(item, Served()).bytes}
 
     @route("GET /web/dir", access="session")
     def own_address(self, caller: Caller) -> dict[str, Any]:
@@ -8938,14 +8904,10 @@ ORDER = re.compile(r"\borderBy:\{field:(\w+) direction:(\w+)\}")
 CONDITION = re.compile(r"\b(appId|titleId):\{(in|notIn):\$(\w+)\}")
 VARIABLE = re.compile(r"\b(page|pageSize|search):\$(\w+)")
 LISTS = {"base": "BASE", "updates": "UPDATE", "dlc": "DLC"}  # of the page of a title
-PART_FIELDS: Sequence[str] = (
-    "appId",
-    "titleId",
-    "appVersion",
-    "displayVersion",
-    "downloadUrl",
+PART_FIELDS = (
+    *("appId", "titleId", "appVersion", "displayVersion"),
+    *("downloadUrl", "downloadExtension", "downloadSize"),
 )
-PART_FIELDS += ("downloadExtension", "downloadSize")
 
 
 class MenuCalls(Calls):

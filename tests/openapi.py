@@ -122,7 +122,6 @@ ITEM = {
     "status": Field(str, required=True, choices=("pending",)),
     "replace": Field(bool),
 }
-ADDRESS = "/api/send-queue/<item>/address"
 ADDRESSES = "/api/send-queue/addresses"
 INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its own
     "GET /api/status": (STATUS, []),
@@ -136,8 +135,6 @@ INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its 
     "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304]),
     "POST /api/send-queue/progress": (MESSAGE, [404, 409]),
     "POST /api/send-queue/update": (MESSAGE, [404, 409]),
-    f"POST {ADDRESS}": ({**DONE, "address": str}, [400, 404, 409]),
-    f"GET {ADDRESS}": ({**DONE, "served": int}, [404]),
     f"POST {ADDRESSES}": ({**DONE, "addresses": dict}, []),
     f"GET {ADDRESSES}": ({**DONE, "served": dict}, []),
 }

@@ -47,8 +47,6 @@ SECRETS = re.compile(rb"(?i)secret|0100ccccdddd|7654321|hushed")
 TOLD_TO_STOP = {
     "POST /api/send-queue/progress",
     "POST /api/send-queue/update",
-    "POST /api/send-queue/<item>/address",
-    "GET /api/send-queue/<item>/address",
 }
 
 
@@ -460,6 +458,13 @@ def test_an_age_outlives_files_that_go_and_come(world: World, library: Library) 
     assert "Seen" in seen_names(world)
 
 
+def item_path(key: webtest.TestApp, item: str) -> str:
+    """Return the path of the address of an item that a client has."""
+    offer = {"queue_item_ids": [item]}
+    found = key.post_json("/api/send-queue/addresses", offer).json["addresses"]
+    return urllib.parse.urlsplit(found[item]).path
+
+
 @pytest.mark.parametrize("way", ["taken away", "raised", "account"])
 def test_what_a_child_queued_ends_with_the_age(way: str, world: World) -> None:
     """What runs ends as by Cancel; what an adult sent stays."""
@@ -468,8 +473,7 @@ def test_what_a_child_queued_ends_with_the_age(way: str, world: World) -> None:
     key, nobody = world.app("key"), world.app("open")
     item = {"queue_item_id": world.items[SEEN]}
     key.post_json("/api/send-queue/progress", {**item, "status": "processing"})
-    address = key.post_json(f"/api/send-queue/{world.items[SEEN]}/address", {}).json
-    path = urllib.parse.urlsplit(address["address"]).path
+    path = item_path(key, world.items[SEEN])
     assert nobody.get(path).status_int == 200
     store.queue.send(world.anna, seen, device)
     if way == "account":
@@ -592,8 +596,7 @@ def test_a_child_s_device_fetches_what_an_adult_sends_to_it(
     assert "Secret" in [row["name"] for row in shown]
     report = {"queue_item_id": item["queue_item_id"]}
     key.post_json("/api/send-queue/progress", {**report, "status": "processing"})
-    address = key.post_json(f"/api/send-queue/{item['queue_item_id']}/address", {}).json
-    path = urllib.parse.urlsplit(address["address"]).path
+    path = item_path(key, item["queue_item_id"])
     assert world.app("open").get(path).status_int == 200
     key.post_json("/api/send-queue/progress", {**report, "status": end})
     key.get(f"/api/download/{secret}", status=404)

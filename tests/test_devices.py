@@ -160,6 +160,11 @@ def test_an_item_without_a_device_is_for_any_client_of_its_account(
     assert sent["device"] == attic.id
 
 
+def offer(caller: Caller, item: str) -> Any:
+    """Offer an item, and return its address by its id."""
+    return caller.post("/api/send-queue/addresses", queue_item_ids=[item])["addresses"]
+
+
 def test_no_other_client_gets_the_item_of_a_device(
     house: Household, living: Caller, library: Library
 ) -> None:
@@ -170,12 +175,10 @@ def test_no_other_client_gets_the_item_of_a_device(
     assert (living.poll(), attic.poll(), kims.poll()) == ([item], [], [])
     attic.report(item, "processing", expect=409)
     kims.report(item, "processing", expect=404)
-    address = f"/api/send-queue/{item}/address"
     living.report(item, "processing")
-    kims.post(address, expect=404)
-    attic.post(address, expect=409)
-    assert "/dir/" in living.post(address)["address"]
-    assert living.get(address)["served"] == 0
+    assert offer(kims, item) == offer(attic, item) == {}
+    assert "/dir/" in offer(living, item)[item]
+    assert living.get("/api/send-queue/addresses")["served"] == {item: 0}
 
 
 @pytest.fixture

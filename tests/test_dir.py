@@ -61,10 +61,16 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+def offer(browser: webtest.TestApp, key: str, item: str) -> Any:
+    """Offer an item, and return its address by its id."""
+    body = {"queue_item_ids": [item]}
+    answer = browser.post_json("/api/send-queue/addresses", body, headers=bearer(key))
+    return answer.json["addresses"]
+
+
 def item_path(browser: webtest.TestApp, key: str, item: str) -> str:
     """The path of a new address of an item, without the host."""
-    answer = browser.post(f"/api/send-queue/{item}/address", headers=bearer(key))
-    return urllib.parse.urlsplit(answer.json["address"]).path
+    return urllib.parse.urlsplit(offer(browser, key, item)[item]).path
 
 
 # Names
@@ -463,14 +469,11 @@ def test_what_is_not_there_is_404(
 
 
 def test_a_made_up_method_is_405_and_the_next_call_is_answered(
-    service: catalogd.Web, serve: Serve, item: str, key: str
+    browser: webtest.TestApp, service: catalogd.Web, serve: Serve, item: str, key: str
 ) -> None:
+    path = item_path(browser, key, item)
     address = urllib.parse.urlsplit(serve(service))
     connection = http.client.HTTPConnection(address.netloc, timeout=30)
-    headers = bearer(key)
-    connection.request("POST", f"/api/send-queue/{item}/address", headers=headers)
-    made = json.loads(connection.getresponse().read())
-    path = urllib.parse.urlsplit(made["address"]).path
     connection.request("DROP", path)
     answer = connection.getresponse()
     answer.read()
@@ -586,14 +589,11 @@ def test_an_item_address_gives_no_other_entry(
     "report", [{"status": "completed"}, {"status": "failed"}, {"release": True}]
 )
 def test_an_item_address_ends_with_the_sending(
-    browser: webtest.TestApp,
-    store: catalogd.Store,
-    key: str,
-    item: str,
-    report: dict[str, Any],
+    browser: webtest.TestApp, key: str, item: str, report: dict[str, Any]
 ) -> None:
     path = item_path(browser, key, item)
-    store.clients.report(store.accounts.id_of("anna"), item, report)
+    body = {"queue_item_id": item, **report}
+    browser.post_json("/api/send-queue/progress", body, headers=bearer(key))
     browser.get(path, status=404)
 
 
@@ -617,7 +617,7 @@ def test_an_item_that_nobody_sends_gets_no_address(
     browser: webtest.TestApp, store: catalogd.Store, key: str, item: str
 ) -> None:
     store.clients.report(store.accounts.id_of("anna"), item, {"status": "completed"})
-    browser.post(f"/api/send-queue/{item}/address", headers=bearer(key), status=409)
+    assert offer(browser, key, item) == {}
 
 
 def test_a_link_gets_no_item_address(
@@ -630,33 +630,35 @@ def test_a_link_gets_no_item_address(
     )
     item = store.clients.pending(anna)[0]["id"]
     store.clients.report(anna, item, {"status": "processing"})
-    path = f"/api/send-queue/{item}/address"
-    answer = browser.post(path, headers=bearer(key), status=400)
-    assert "is a link" in answer.json["message"]
+    assert offer(browser, key, item) == {item: None}
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
 def test_another_account_has_no_such_item(
-    browser: webtest.TestApp, store: catalogd.Store, item: str, method: str
+    browser: webtest.TestApp, store: catalogd.Store, item: str
 ) -> None:
     key = catalogd.new_key()
     store.accounts.add_key(
         store.accounts.add("bert", "x"), "", catalogd.hash_token(key)
     )
-    path = f"/api/send-queue/{item}/address"
-    browser.request(path, method=method, headers=bearer(key), status=404)
+    assert offer(browser, key, item) == {}
+
+
+def served_bytes(url: str, key: str) -> Any:
+    """How many bytes were served of each item that the key has."""
+    answer = call("GET", f"{url}/api/send-queue/addresses", **bearer(key))[2]
+    return json.loads(answer)["served"]
 
 
 def test_served_bytes_are_counted_once_each(
-    service: catalogd.Web, serve: Serve, key: str, item: str
+    browser: webtest.TestApp, service: catalogd.Web, serve: Serve, key: str, item: str
 ) -> None:
-    url = f"{serve(service)}/api/send-queue/{item}/address"
+    url = serve(service)
 
     def served() -> int:
-        return int(json.loads(call("GET", url, **bearer(key))[2])["served"])
+        return int(served_bytes(url, key)[item])
 
-    assert served() == 0
-    address = json.loads(call("POST", url, **bearer(key))[2])["address"]
+    assert served_bytes(url, key) == {}
+    address = url + item_path(browser, key, item)
     call("HEAD", address)
     assert served() == 0
     call("GET", address, Range="bytes=0-3")
@@ -692,12 +694,7 @@ def test_an_address_outlives_a_restart_of_the_server(
     path = item_path(browser, key, item)
     url = serve(catalogd.Web(store, service.settings, scanner))
     assert call("GET", f"{url}{path}")[2] == b"0123456789"
-
-    def served() -> int:
-        answer = call("GET", f"{url}/api/send-queue/{item}/address", **bearer(key))[2]
-        return int(json.loads(answer)["served"])
-
-    wait_for(lambda: served() == 10)
+    wait_for(lambda: served_bytes(url, key) == {item: 10})
 
 
 # Two clients of one account

@@ -158,8 +158,10 @@ def test_no_address_of_a_queue_item_and_no_other_spelling_has_a_menu(
     item = store.queue.items(anna)[0]["id"]
     store.clients.report(anna, item, {"status": "processing"})
     bearer = {"Authorization": f"Bearer {key}"}
-    address = browser.post(f"/api/send-queue/{item}/address", headers=bearer).json
-    path = urllib.parse.urlsplit(address["address"]).path.rpartition("/")[0]
+    offer = {"queue_item_ids": [item]}
+    path = "/api/send-queue/addresses"
+    address = browser.post_json(path, offer, headers=bearer).json["addresses"][item]
+    path = urllib.parse.urlsplit(address).path.rpartition("/")[0]
     browser.get(f"{path}/api/remote/sections", status=404)
     basic(browser, key)
     browser.get("/dir/wrong/api/remote/sections", status=404)

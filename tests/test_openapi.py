@@ -180,15 +180,13 @@ def item(client: Client, entry: str) -> str:
 
 def transfer(client: Client, entry: str, item: str, link: str) -> None:
     """All calls of a transfer, and what may be wrong with each."""
-    queue, one = "/api/send-queue", f"/api/send-queue/{item}/address"
+    queue = "/api/send-queue"
     report = {"queue_item_id": item, "status": "processing", "transfer_speed": 0.5}
     for path in (f"{queue}/progress", f"{queue}/update"):
         client.call("POST", path, report)
     for path in ("/api/list", queue):
         tag = client.call("GET", path).headers["ETag"]
         client.call("GET", path, **{"If-None-Match": tag})
-    client.call("POST", one)
-    client.call("GET", one)
     client.call("POST", f"{queue}/addresses", {"queue_item_ids": [item]})
     client.call("GET", f"{queue}/addresses")
     file = f"/api/download/{entry}"
@@ -198,22 +196,19 @@ def transfer(client: Client, entry: str, item: str, link: str) -> None:
     client.call("GET", file, Range="bytes=4-")
     client.call("GET", file, Range="bytes=999-")
     client.call("GET", f"/api/download/{link}")
-    client.call("POST", f"{queue}/{item}/address")
     report["status"] = "completed"
     client.call("POST", f"{queue}/progress", report)
     report["status"] = "failed"
     for path in (f"{queue}/progress", f"{queue}/update"):
         client.call("POST", path, report)
-    client.call("POST", one)
     client.call("GET", f"/api/entries/{entry}/info")
     client.call("GET", "/healthz")
     client.call("GET", "/api/status")
 
 
 def unknown(client: Client) -> None:
-    for path in ("/api/download/1", "/api/entries/1/info", "/api/send-queue/1/address"):
+    for path in ("/api/download/1", "/api/entries/1/info"):
         client.call("GET", path)
-    client.call("POST", "/api/send-queue/1/address")
     client.call("POST", "/api/send-to-switch", {"entry_id": "1"})
     for path in ("/api/send-queue/progress", "/api/send-queue/update"):
         body = {"queue_item_id": "1", "status": "failed"}
@@ -285,7 +280,6 @@ def test_every_answer_is_described_and_every_description_is_answered(
     [of_link] = client.call("GET", "/api/send-queue").json["queue"]
     report = {"queue_item_id": of_link["queue_item_id"], "status": "processing"}
     client.call("POST", "/api/send-queue/progress", report)
-    client.call("POST", f"/api/send-queue/{of_link['queue_item_id']}/address")
     foreign(client)
     described = {
         (path, method, status)
