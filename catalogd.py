@@ -16747,21 +16747,6 @@ for name, asset in ASSETS.items():
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Z][a-z]{3})?(-[A-Z]{2}|-[0-9]{3})?")
 ALL_PLURALS = "zero one two few many other"
-PLURALS = {  # by languages; others have one and other
-    "id ja ko ms th vi zh": "other",
-    "bs cs hr lt ro sk sr": "one few other",
-    "be pl ru uk": "one few many other",
-    "he": "one two other",
-    "lv": "zero one other",
-    "sl": "one two few other",
-    "ar": ALL_PLURALS,
-}
-
-
-def plurals_of(language: str) -> list[str]:
-    code = language.partition("-")[0]
-    found = [forms for codes, forms in PLURALS.items() if code in codes.split()]
-    return (found or ["one other"])[0].split()
 
 
 class Translation(NamedTuple):
@@ -16781,9 +16766,6 @@ def texts_of(table: Any, key: str = "") -> dict[str, dict[str, str]]:
     for name, part in table.items():
         texts |= texts_of(part, f"{key}.{name}".strip("."))
     return texts
-
-
-ENGLISH_TEXTS = texts_of({"words": WORDS, "sentences": SENTENCES})
 
 
 def translation_files(data_dir: str) -> Iterator[Any]:
@@ -16826,40 +16808,6 @@ def read_translations(data_dir: str) -> tuple[dict[str, Translation], dict[str, 
         except Problem as problem:
             left_out[str(path)] = say("translation_left_out", problem)
     return {code: found[code] for code in sorted(found)}, left_out
-
-
-def translation_faults(language: str, found: Translation) -> Iterator[str]:
-    """Yield what is wrong with a translation, and what to do about it."""
-    for key in sorted(found.texts.keys() - ENGLISH_TEXTS.keys()):
-        yield f"{key}: unknown. Remove it."
-    needed = plurals_of(language)
-    for key, english in ENGLISH_TEXTS.items():
-        text = found.texts.get(key)
-        if not text:
-            yield f'{key}: missing. Translate "{english["other"]}".'
-            continue
-        has_words = any(map(str.isalpha, PLACEHOLDER.sub("", english["other"])))
-        if text == english and has_words and key not in found.about.get("same", ()):
-            yield f'{key}: as in English. Translate it, or add it to "same".'
-        for fault in text_faults(english, text, needed):
-            yield f"{key}: {fault}"
-
-
-def text_faults(
-    english: Mapping[str, str], text: Mapping[str, str], needed: Sequence[str]
-) -> Iterator[str]:
-    for form in needed if "one" in english else ():
-        if form not in text:
-            yield f'the plural form "{form}" is missing. Add it.'
-    for form, words in text.items():
-        names, known, used = (
-            {*PLACEHOLDER.findall(each)}
-            for each in (english["other"], english.get(form, english["other"]), words)
-        )
-        for name in used - names:
-            yield f"{{{name}}} is unknown. Remove it."
-        for name in known - used - ({"count"} if form in ("zero", "two") else set()):
-            yield f"{{{name}}} is missing. Add it."
 
 
 # Commands ---------------------------------------------------------------------
@@ -18331,23 +18279,6 @@ class CheckUp:
         if sys.platform == "linux" and not local_name():  # others have it built in
             lacks.append("avahi-daemon for a name in .local")
         return f"all but {' and '.join(lacks)}" if lacks else "all"
-
-
-@command(
-    "words",
-    argument("file", "a translation, such as de.json; a new one has the name of none"),
-)
-def check_words(args: argparse.Namespace) -> int:
-    """Check a translation of the page, or print a new one to fill in."""
-    path = pathlib.Path(args.file)
-    if not (path.exists() and path.stat().st_size):  # "words FILE > FILE" makes it
-        about = {"language": "", "direction": "ltr", "machine": False, "form": ""}
-        new = {"about": {**about, "same": []}, "words": WORDS, "sentences": SENTENCES}
-        print(json.dumps(new, indent=1, ensure_ascii=False))
-        return 0
-    faults = [*translation_faults(path.stem, read_translation(path))]
-    print("\n".join(faults) or "ok")
-    return int(bool(faults))
 
 
 @command("example")

@@ -1,9 +1,12 @@
-"""Translations of the page: their files, which one is shown, and `catalogd words`."""
+"""Translations of the page: their files, which one is shown, and the check of one."""
 
 import errno
+import importlib
 import json
 import pathlib
 import re
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +18,15 @@ import catalogd
 from browser import see, until
 from conftest import Visit
 
-FOLDER = pathlib.Path(catalogd.__file__).parent / "packaging" / "languages"
+PACKAGING = pathlib.Path(catalogd.__file__).parent / "packaging"
+FOLDER = PACKAGING / "languages"
 FILES = sorted(FOLDER.glob("*.json"))
 OTHERS = ["de", "en", "es", "fr", "it", "nl", "pt-BR", "sv", "tr"]
 Write = Callable[..., pathlib.Path]
+PIPES: Any = {"capture_output": True, "check": False}
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(PACKAGING)
+    checker: Any = importlib.import_module("words")
 
 
 def changed(text: Any, change: Callable[[str], str]) -> Any:
@@ -34,7 +42,7 @@ def translation(change: Callable[[str], str] = str.upper, **about: Any) -> Any:
     english = {"words": catalogd.WORDS, "sentences": catalogd.SENTENCES}
     tables = changed(english, change)
     texts = catalogd.texts_of(tables)
-    same = [key for key, text in catalogd.ENGLISH_TEXTS.items() if text == texts[key]]
+    same = [key for key, text in checker.ENGLISH_TEXTS.items() if text == texts[key]]
     return {"about": {"language": "Test", "same": same, **about}, **tables}
 
 
@@ -67,7 +75,7 @@ def write(tmp_path: pathlib.Path) -> Write:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_translation_of_the_project_is_whole(path: pathlib.Path) -> None:
     found = catalogd.read_translation(path)
-    assert [*catalogd.translation_faults(path.stem, found)] == []
+    assert [*checker.translation_faults(path.stem, found)] == []
     assert found.about["form"]
 
 
@@ -78,23 +86,23 @@ def test_the_plural_forms_of_a_language_are_those_of_the_browser(chromium: Any) 
       const numbers = Array.from({length: 200}, (_, n) => select.call(rules, n));
       return [...new Set(numbers)];
     })"""
-    names = [*" ".join(catalogd.PLURALS).split(), *OTHERS, *(p.stem for p in FILES)]
+    names = [*" ".join(checker.PLURALS).split(), *OTHERS, *(p.stem for p in FILES)]
     page = chromium.new_page()
     found = page.evaluate(code, names)
     page.close()
     for name, forms in zip(names, found, strict=True):
-        assert {*forms, "other"} == {*catalogd.plurals_of(name)}, name
+        assert {*forms, "other"} == {*checker.plurals_of(name)}, name
 
 
-# The command
+# The check of a translator
 
 
 @pytest.fixture
 def words(capsys: pytest.CaptureFixture[str]) -> Callable[[pathlib.Path, int], str]:
-    """Run `words`, which must end with this code, and return what it prints."""
+    """Check a file, which must end with this code, and return what it prints."""
 
     def run(path: pathlib.Path, code: int) -> str:
-        assert catalogd.main(["words", str(path)]) == code
+        assert checker.main(str(path)) == code
         out, err = capsys.readouterr()
         return str(out + err)
 
@@ -109,7 +117,7 @@ def test_a_new_translation_is_printed_and_filled_in(
     assert new["words"] == catalogd.WORDS
     assert new["sentences"] == catalogd.SENTENCES
     path = write("pt-BR", new)
-    assert words(path, 2) == f"catalogd: {path}: The field language is empty.\n"
+    assert words(path, 2) == f"{path}: The field language is empty.\n"
     new["about"] = {"language": "Test"}
     lines = words(write("pt-BR", new), 1).splitlines()
     text = 'words.save: as in English. Translate it, or add it to "same".'
@@ -117,6 +125,15 @@ def test_a_new_translation_is_printed_and_filled_in(
     assert not any(line.startswith("words.percent:") for line in lines), "no words"
     new["about"]["same"] = [line.partition(":")[0] for line in lines]
     assert words(write("pt-BR", new), 0) == "ok\n"
+
+
+def test_the_check_runs_from_any_folder(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, str(PACKAGING / "words.py")]
+    whole = subprocess.run([*command, str(FILES[0])], cwd=tmp_path, text=True, **PIPES)
+    assert (whole.returncode, whole.stdout) == (0, "ok\n")
+    bare = subprocess.run(command, cwd=tmp_path, text=True, **PIPES)
+    assert (bare.returncode, bare.stdout) == (1, "")
+    assert "Check a translation" in bare.stderr
 
 
 @pytest.mark.parametrize(
@@ -177,7 +194,7 @@ def test_a_broken_file_is_english_with_a_line_in_the_log(
     assert line.startswith(f"A translation is left out. Mend it, and restart: {path}: ")
     assert "pl" not in browser.get("/web/me").json["languages"]
     browser.get("/languages/pl.json", status=404)
-    assert words(path, 2).startswith(f"catalogd: {path}: ")
+    assert words(path, 2).startswith(f"{path}: ")
 
 
 def test_a_broken_file_is_a_fault_that_the_page_and_check_tell(
