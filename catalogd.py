@@ -8357,7 +8357,17 @@ class LibraryCalls(Calls):
 
     @route("POST /web/links", access="admin", fields=LINK)
     def add_link(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-        return {"id": make_link(self.entries, caller.name, body)}
+        """:raises Problem: the address is not one of the web."""
+        url = body["url"].strip(" ")
+        is_address = is_web_address(url.replace(" ", "%20"))
+        if not is_address or " " in urllib.parse.urlsplit(url).netloc:
+            raise Problem("bad_link", repr(url))
+        url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
+        kind = body.get("file_type") or file_type(urllib.parse.urlsplit(url).path)
+        kind = kind.lstrip(".").lower()
+        facts = {name: body.get(name, "") for name in ENTRY_TEXTS}
+        values = body.get("size", 0), kind and safe_name(kind), facts, caller.name
+        return {"id": self.entries.add_link(url, *values)}
 
     @route("DELETE /web/links/<entry_id>", access="admin")
     def remove_link(self, caller: Caller, entry_id: str) -> None:
@@ -8444,25 +8454,6 @@ class UploadCalls(Calls):
             for row in self.inbox.unfinished(None if caller.admin else caller.account)
         ]
         return {"uploads": told}
-
-
-def make_link(entries: Entries, by: str, values: Mapping[str, Any]) -> str:
-    """Add an entry that is a link, and return its id.
-
-    :param by: the name of the account that adds it.
-    :param values: of the fields in LINK.
-    :raises Problem: the address is not one of the web.
-    """
-    url = values["url"].strip(" ")
-    is_address = is_web_address(url.replace(" ", "%20"))
-    if not is_address or " " in urllib.parse.urlsplit(url).netloc:
-        raise Problem("bad_link", repr(url))
-    url = urllib.parse.quote(url, safe="!#$%&'()*+,/:;=?@[]~")  # as ASCII
-    kind = values.get("file_type") or file_type(urllib.parse.urlsplit(url).path)
-    kind = kind.lstrip(".").lower()
-    facts = {name: values.get(name, "") for name in ENTRY_TEXTS}
-    size = values.get("size", 0)
-    return entries.add_link(url, size, kind and safe_name(kind), facts, by)
 
 
 # Web: calls about the queue ---
@@ -16871,8 +16862,6 @@ COMMANDS: list[Command] = []  # in the order of the help
 GROUPS = {
     "user": "Add, list and remove accounts, and change their passwords.",
     "key": "Create, list and revoke API keys.",
-    "device": "Add, list, rename and share the devices that are sent to.",
-    "link": "Add and remove entries that are links.",
 }
 
 
@@ -17033,7 +17022,6 @@ def become_owner(folder: str) -> None:
 # Commands: serve ---
 
 PORT = argument_type(number(int, 0, 65535))
-BYTES = argument_type(number(int, 0, MAX_INTEGER))
 
 
 def folder_argument(text: str) -> str:
@@ -17773,11 +17761,6 @@ FROM_STDIN = argument(
 AGE_NAMES = {**{str(age): age for age in AGES}, "none": None}
 
 
-def admins(store: Store) -> list[str]:
-    """Return the names of the admins, the first one first."""
-    return [user["name"] for user in store.accounts.all() if user["admin"]]
-
-
 @store_command(
     "user add",
     NAME,
@@ -17795,8 +17778,8 @@ def user_add(args: argparse.Namespace, store: Store) -> None:
     """Create an account. The first one is an admin."""
     name = check_account_name(args.name)
     store.accounts.add(name, read_password(args), args.admin, AGE_NAMES[args.age])
-    role = "an admin" if name in admins(store) else "a member"
-    print(f"Created the account {name}, {role}.")
+    is_admin = {user["name"]: user["admin"] for user in store.accounts.all()}[name]
+    print(f"Created the account {name}, {'an admin' if is_admin else 'a member'}.")
 
 
 @store_command("user list")
@@ -17871,104 +17854,6 @@ def key_revoke(args: argparse.Namespace, store: Store) -> None:
     """Revoke an API key at once."""
     store.accounts.revoke_key(args.id)
     print(f"Revoked the key {args.id}.")
-
-
-# Commands: devices and links ---
-
-
-@store_command(
-    "device add",
-    argument("name", "name of the device"),
-    argument("target", f"where its console is: {TARGET_FORMS}"),
-    argument("--share", "every account may send to it (default: its owner)", **FLAG),
-    argument(
-        "--for",
-        "its owner (default: the first admin)",
-        dest="account",
-        metavar="ACCOUNT",
-        type=normalized,
-    ),
-    argument("--user", "name at the FTP server (default: none)", default=""),
-    argument("--password-stdin", "read its password (default: none)", **FLAG),
-)
-def device_add(args: argparse.Namespace, store: Store) -> None:
-    """Add a device that this server itself sends to, and print its id."""
-    values = {"name": args.name, "target": args.target, "user": args.user}
-    if args.password_stdin:
-        values["password"] = read_line(sys.stdin.readline)
-    device = check_console(check_all(NEW_DEVICE, values))
-    owner = args.account or next(iter(admins(store)), None)
-    if owner is None:
-        raise Problem("There is no account yet. Run 'user add NAME' first.")
-    account = store.accounts.id_of(owner)
-    print(store.devices.add(account, {**device, "shared": args.share}))
-
-
-@store_command("device list")
-def device_list(args: argparse.Namespace, store: Store) -> None:
-    """List the devices, who serves them, and the time of their last call."""
-    columns = ("id", "account", "name", "shared", "paused", "last_call")
-    head = ("ID", "ACCOUNT", "NAME", "SHARED", "PAUSED", "LAST CALL (UTC)", "SERVED BY")
-    devices = store.devices.all()
-    for row in devices:
-        row["paused"] = row["paused_by"] is not None
-    rows = [[*map(row.get, columns), row.get("address", "a client")] for row in devices]
-    print_table(head, rows, "There is no device yet. Add one on the page.")
-
-
-DEVICE_ID = argument("id", f"as '{PROGRAM} device list' prints it")
-
-
-@store_command("device rename", DEVICE_ID, argument("name", "its new name"))
-def device_rename(args: argparse.Namespace, store: Store) -> None:
-    """Give a device another name."""
-    name = check("name", KEY["label"], args.name)
-    store.devices.change(args.id, {"name": name})
-    print(f"Renamed the device {args.id}.")
-
-
-OFF = argument("--off", "only its owner may send to it (default: everyone)", **FLAG)
-
-
-@store_command("device share", DEVICE_ID, OFF)
-def device_share(args: argparse.Namespace, store: Store) -> None:
-    """Let every account send to a device."""
-    store.devices.change(args.id, {"shared": not args.off})
-    whose = "only its owner" if args.off else "every account"
-    print(f"Now {whose} may send to the device {args.id}.")
-
-
-OFF = argument("--off", "let it go on (default: pause it)", **FLAG)
-
-
-@store_command("device pause", DEVICE_ID, OFF)
-def device_pause(args: argparse.Namespace, store: Store) -> None:
-    """Let a device finish its file, and begin none that is for it until it goes on."""
-    store.devices.change(args.id, {"paused": not args.off})
-    what = "goes on" if args.off else "is paused"
-    print(f"Now the device {args.id} {what}.")
-
-
-@store_command(
-    "link add",
-    argument("url", "address that downloads are redirected to"),
-    argument("--name", "name of the entry", required=True, metavar="N"),
-    argument("--size", "(default: 0, unknown)", type=BYTES, metavar="BYTES"),
-    argument("--file-type", "extension (default: the URL's)", metavar="EXT"),
-    argument("--description", "text (default: empty)", metavar="D"),
-    argument("--version", "text (default: empty)", metavar="V"),
-)
-def link_add(args: argparse.Namespace, store: Store) -> None:
-    """Add an entry that is a link, and print its id."""
-    values = check_all(LINK, vars(args))
-    print(make_link(store.entries, (*admins(store), SCANNER)[0], values))
-
-
-@store_command("link remove", argument("id", f"as '{PROGRAM} link add' printed it"))
-def link_remove(args: argparse.Namespace, store: Store) -> None:
-    """Remove an entry that is a link."""
-    store.entries.remove_link(args.id)
-    print(f"Removed the link {args.id}.")
 
 
 # Commands: files and copies ---

@@ -165,7 +165,7 @@ def test_the_help_lists_the_commands_in_their_order(
     with pytest.raises(SystemExit):
         catalogd.main(["--help"])
     found = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
-    words = ["serve", "scan", "user", "key", "device", "link", "verify"]
+    words = ["serve", "scan", "user", "key", "verify"]
     assert found[: len(words)] == words
 
 
@@ -184,11 +184,6 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ("scan more", "unrecognized arguments: more. See 'catalogd scan --help'."),
         ("serve --port x", "argument --port: 'x' is not a whole number."),
         ("serve --port 65536", "argument --port: '65536' is not from 0 to 65535."),
-        (
-            "link add http://h/ --name A --size -1",
-            "argument --size: '-1' is not from",
-        ),
-        (f"link add http://h/ --name A --size {2**63}", "argument --size: '9223372036"),
     ],
 )
 def test_a_wrong_command_is_one_line(refused: Run, words: str, message: str) -> None:
@@ -205,7 +200,7 @@ def test_options_have_no_abbreviations(refused: Run) -> None:
     assert refused("serve", "--por", "80").startswith("unrecognized arguments: --por")
 
 
-@pytest.mark.parametrize("path", ["", "user", "key", "link"])
+@pytest.mark.parametrize("path", ["", "user", "key"])
 def test_a_group_of_commands_lists_them(run: Run, path: str) -> None:
     printed = run(*path.split())
     names = [row.path.split() for row in catalogd.COMMANDS if row.path.startswith(path)]
@@ -478,18 +473,16 @@ def test_a_password_is_changed(
 
 def test_a_word_that_is_no_text_is_one_line(anna: str, refused: Run) -> None:
     """Such as a name from a terminal whose letters are not UTF-8."""
-    number, words = 0, {"age": "7", "target": "ftp://10.0.0.1"}
+    number, words = 0, {"age": "7"}
     for command in catalogd.COMMANDS:
         names = [name for name, _ in command.arguments if not name.startswith("-")]
-        for name in {*names} - {"file", "folders", "ids", "age", "url"}:
+        for name in {*names} - {"file", "folders", "ids", "age"}:
             given = [words.get(other, "a") for other in names]
             given[names.index(name)] = os.fsdecode(b"J\xfcrgen")
             told = refused(*command.path.split(), *given)
             assert told == f"The field {name} has a character that is not text."
             number += 1
-    assert number > 10
-    told = refused("device", "add", "TV", "ftp://10.0.0.1", "--for", "J\udcfcrgen")
-    assert told == "The field account has a character that is not text."
+    assert number > 6
 
 
 def test_an_account_is_removed(anna: str, run: Run) -> None:
@@ -649,153 +642,10 @@ def test_a_key_is_revoked(anna: str, run: Run, refused: Run) -> None:
     assert refused("key", "revoke", key) == f"There is no key {key}."
 
 
-def test_a_console_is_added_for_the_server_to_serve(
-    anna: str, run: Run, refused: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("p@ss\n"))
-    words = ("Attic", "ftp://10.0.0.7", "--share", "--user", "me", "--password-stdin")
-    device = run("device", "add", *words).strip()
-    _, row = run("device", "list").splitlines()
-    shown = rf"{device} +anna +Attic +True +False +- +ftp://10.0.0.7"
-    assert re.fullmatch(shown, row)
-    assert refused("device", "add", "Attic", "lan://10.0.0.8").endswith("already.")
-    assert "must be ftp://" in refused("device", "add", "Den", "10.0.0.8")
-    why = refused("device", "add", "Den", "lan://10.0.0.8", "--for", "no")
-    assert why == "There is no account no."
-    with typed(monkeypatch, b"\xff\n"):
-        why = refused("device", "add", "Den", "lan://10.0.0.8", "--password-stdin")
-    assert why == "The password has a character that is not text."
-
-
-def test_a_console_needs_an_account(refused: Run) -> None:
-    why = refused("device", "add", "Attic", "lan://10.0.0.7")
-    assert why.startswith("There is no account yet.")
-
-
 def test_a_bundled_program_is_the_client_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(send_to_switch, "run_by_server", lambda: 3)
     assert catalogd.main(["send_to_switch"]) == 3
-
-
-def test_a_device_is_listed_renamed_shared_and_paused(
-    anna: str, run: Run, refused: Run, data: pathlib.Path
-) -> None:
-    assert run("device", "list") == "There is no device yet. Add one on the page.\n"
-    run("key", "add", "anna", "a script's")
-    with opened(data) as store:
-        account = store.accounts.id_of("anna")
-        device = store.accounts.add_key(account, "attic", b"1")
-        store.accounts.uses.set_target_state(device, "ready")
-    assert run("device", "rename", device, "den") == f"Renamed the device {device}.\n"
-    for words, whose, shared in (
-        ((), "every account", True),
-        (("--off",), "only its owner", False),
-    ):
-        told = f"Now {whose} may send to the device {device}.\n"
-        assert run("device", "share", device, *words) == told
-        _, row = run("device", "list").splitlines()
-        assert re.fullmatch(rf"{device} +anna +den +{shared} +False +- +a client", row)
-    for words, what, paused in (
-        ((), "is paused", True),
-        (("--off",), "goes on", False),
-    ):
-        told = f"Now the device {device} {what}.\n"
-        assert run("device", "pause", device, *words) == told
-        _, row = run("device", "list").splitlines()
-        assert re.fullmatch(rf"{device} +anna +den +False +{paused} +- +a client", row)
-    assert refused("device", "share", "no") == "There is no device no."
-    assert refused("device", "rename", device, "") == "The field name is empty."
-
-
-# Links
-
-
-def test_a_link_is_added_and_its_id_is_printed(
-    anna: str, run: Run, data: pathlib.Path
-) -> None:
-    words = "--name Alpha --size 7 --file-type .NSP --description words --version 2"
-    identity = run("link", "add", "http://host/é?x=%20#y", *words.split()).strip()
-    with opened(data) as store:
-        entry = store.entries.get(identity, catalogd.EVERYTHING)
-    del entry["created_at"]
-    assert entry == {
-        "id": identity,
-        "name": "Alpha",
-        "source": "http://host/%C3%A9?x=%20#y",
-        "type": "url",
-        "file_type": "nsp",
-        "size": 7,
-        "created_by": "anna",
-        "metadata": {"description": "words", "version": "2"},
-    }
-
-
-def test_the_defaults_of_a_link_come_from_its_address(
-    run: Run, data: pathlib.Path
-) -> None:
-    identity = run("link", "add", "https://host/a.XCI?b.c", "--name", "A").strip()
-    with opened(data) as store:
-        entry = store.entries.get(identity, catalogd.EVERYTHING)
-    assert (entry["file_type"], entry["size"]) == ("xci", 0)
-    assert entry["created_by"] == "scanner"  # as long as there is no admin
-    assert entry["metadata"] == {"description": "", "version": ""}
-
-
-@pytest.mark.parametrize(
-    ("file_type", "stored"),
-    [("nsp/../../../x", "nsp_.._.._.._x"), ("..", ""), ("a\nb", "a_b")],
-)
-def test_the_file_type_of_a_link_can_end_a_file_name(
-    run: Run, data: pathlib.Path, file_type: str, stored: str
-) -> None:
-    words = ["--name", "A", "--size", "7", "--file-type", file_type]
-    identity = run("link", "add", "https://host/a", *words).strip()
-    with opened(data) as store:
-        assert store.entries.get(identity, catalogd.EVERYTHING)["file_type"] == stored
-
-
-@pytest.mark.parametrize(
-    ("url", "name", "message"),
-    [
-        ("ftp://host/a", "A", "'ftp://host/a' is not an http or https address."),
-        ("http://", "A", "'http://' is not an http or https address."),
-        ("http://[", "A", "'http://[' is not an http or https address."),
-        ("http://h/\n", "A", r"'http://h/\n' is not an http or https address."),
-        ("http://host/a", "", "The field name is empty."),
-        ("http://host/a", "\udcff", "The field name has a character that is not text."),
-    ],
-)
-def test_a_link_that_cannot_be_added_is_one_line(
-    refused: Run, url: str, name: str, message: str
-) -> None:
-    assert refused("link", "add", url, "--name", name) == message
-
-
-@pytest.mark.parametrize(
-    ("url", "stored"),
-    [
-        ("http://host/My Game.nsp", "http://host/My%20Game.nsp"),
-        (" http://host/a?b c ", "http://host/a?b%20c"),
-    ],
-)
-def test_a_blank_in_a_link_is_encoded(
-    run: Run, data: pathlib.Path, url: str, stored: str
-) -> None:
-    identity = run("link", "add", url, "--name", "A").strip()
-    with opened(data) as store:
-        assert store.entries.get(identity, catalogd.EVERYTHING)["source"] == stored
-
-
-def test_a_link_to_a_host_with_a_blank_is_refused(refused: Run) -> None:
-    message = "'http://my host/a' is not an http or https address."
-    assert refused("link", "add", "http://my host/a", "--name", "A") == message
-
-
-def test_a_link_is_removed(run: Run, refused: Run) -> None:
-    identity = run("link", "add", "http://host/", "--name", "A").strip()
-    assert run("link", "remove", identity) == f"Removed the link {identity}.\n"
-    assert refused("link", "remove", identity) == f"There is no link {identity}."
 
 
 # Backup
@@ -1160,6 +1010,7 @@ def test_a_second_server_on_the_same_data_is_refused(
 
 
 def test_commands_work_while_it_serves(
+    anna: str,
     serving: Callable[..., Serving],
     library: Library,
     run: Run,
@@ -1168,7 +1019,7 @@ def test_commands_work_while_it_serves(
     library.add("a.nsp")
     server = serving(str(library.folder), "--port", "0")
     server.wait_until_ready()
-    run("link", "add", "http://host/", "--name", "A")
+    run("key", "add", "anna", "a script's")
     run("backup", str(tmp_path / "copy"))
 
 

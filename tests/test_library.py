@@ -127,6 +127,29 @@ def test_an_admin_adds_and_removes_a_link(
 
 
 @pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({"url": "https://host/a.XCI?b.c"}, {"file_type": "xci", "size": 0}),
+        ({"file_type": ".NSP"}, {"file_type": "nsp"}),
+        ({"file_type": "nsp/../../../x"}, {"file_type": "nsp_.._.._.._x"}),
+        ({"file_type": ".."}, {"file_type": ""}),
+        ({"file_type": "a\nb"}, {"file_type": "a_b"}),
+        ({"url": " http://host/a?b c "}, {"source": "http://host/a?b%20c"}),
+        ({"url": "http://host/é?x=%20#y"}, {"source": "http://host/%C3%A9?x=%20#y"}),
+    ],
+)
+def test_a_link_is_stored_as_consoles_take_it(
+    signed_in: webtest.TestApp,
+    store: catalogd.Store,
+    given: dict[str, Any],
+    stored: dict[str, Any],
+) -> None:
+    signed_in.post_json("/web/links", {"url": "https://host/a", "name": "A", **given})
+    (entry,) = entries(store)
+    assert {name: entry[name] for name in stored} == stored
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "ftp://example.org/a.nsp",
