@@ -45,7 +45,6 @@ import hashlib
 import hmac
 import html
 import http.client
-import importlib.metadata
 import importlib.util
 import io
 import ipaddress
@@ -635,7 +634,7 @@ class Problem(Exception):
     status, code = 400, "bad_request"
     headers: Mapping[str, str] = {}
     facts: Mapping[str, Any] = {}  # that the answer has too
-    is_guess = False  # it may be a try to get in: see Guesses in section Web
+    is_guess = False  # it may be a try to get in: see Web._log
     logged = ""  # what the log has beside the sentence
     exit_code = 2
 
@@ -6545,15 +6544,15 @@ class Fault(NamedTuple):
     message: str  # empty where all is well
 
 
-class Faults:
-    """What is wrong with folders, scans and backups. The service has a Health, `check`
-    without a service has this. Any thread may call."""
+class Health:
+    """What the service has, and what is wrong with it: notices, `check`, the page and
+    GET /api/status tell this. Any thread may call."""
 
     wait_seconds = 1.0  # for disks
     languages: Mapping[str, str] = {}  # why translations are left out, by their paths
 
-    def __init__(self, state: ScanState, inbox: str, backups: Backups) -> None:
-        self.scan, self.inbox, self.backups = state, inbox, backups
+    def __init__(self, scanner: Scanner, backups: Backups) -> None:
+        self.scanner, self.backups = scanner, backups
         self.data, self.copies = os.path.dirname(backups.path), backups.folder
         self._askers = Askers()
         self._full: set[str] = set()  # folders on full disks
@@ -6564,7 +6563,7 @@ class Faults:
         paths = {self.data, self.copies, *folders}
         calls: dict[str, Callable[[], Any]]
         calls = {path: functools.partial(space, path) for path in paths}
-        calls["inbox"] = functools.partial(inbox_fault, self.inbox)
+        calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
         calls["last"] = self.backups.last
         return self._askers.ask(calls, self.wait_seconds)
 
@@ -6574,7 +6573,7 @@ class Faults:
         return [{**fault._asdict(), **coded(fault.message)} for fault in faults]
 
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
-        state, backups = self.scan, self.backups
+        state, backups = self.scanner.state, self.backups
         for path, problem in state.problems().items():
             yield Fault("folders", path, problem)
         for disk in state.disks:
@@ -6583,11 +6582,16 @@ class Faults:
         for path, problem in self.languages.items():
             yield Fault("languages", path, problem)
         yield Fault("data", "", self._space_fault(self.data, found))
-        yield Fault("inbox", self.inbox, str(found["inbox"]))
+        yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
         if backups.problem:
             yield Fault("backup", "", say("backup_failed", backups.problem))
         elif backups.count and backups.folder != backups.own_folder:
             yield Fault("backup", "", self._space_fault(self.copies, found))
+        try:
+            for file in self.scanner.entries.damaged():
+                yield Fault("files", file["id"], say("file_damaged", file["name"]))
+        except StorageFailed as problem:
+            yield Fault("database", "", str(problem))
 
     def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
         """Return what is wrong there. A disk that was full needs more room than others,
@@ -6596,15 +6600,6 @@ class Faults:
         fault = space_fault(folder, found[folder], min_free)
         self._full = self._full - {folder} | ({folder} if fault else set())
         return fault
-
-
-class Health(Faults):
-    """What the service has, and what is wrong with it: notices, `check`, the page and
-    GET /api/status tell this. Any thread may call."""
-
-    def __init__(self, scanner: Scanner, backups: Backups) -> None:
-        super().__init__(scanner.state, scanner.disks.inbox.path, backups)
-        self.scanner = scanner
 
     def state(self) -> Row:
         found = self.ask(self.scanner.folders)
@@ -6626,14 +6621,6 @@ class Health(Faults):
             "backup": {"kept": self.backups.count, **made},
             "faults": self.faults(found),
         }
-
-    def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
-        yield from super()._faults(found)
-        try:
-            for file in self.scanner.entries.damaged():
-                yield Fault("files", file["id"], say("file_damaged", file["name"]))
-        except StorageFailed as problem:
-            yield Fault("database", "", str(problem))
 
 
 class Upkeep:
@@ -7521,6 +7508,8 @@ COOKIE = "session"
 COOKIE_SECONDS = 400 * 86400  # the most of browsers; sessions end before, see Accounts
 ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
+GUESS_SECONDS = 60  # between two lines of the log about guesses from an address
+MAX_GUESS_ADDRESSES = 1000
 MAX_OFFERED = 50  # queue items at once
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
@@ -7664,43 +7653,6 @@ class Latest(Generic[T]):
             return known[1]
 
 
-class Guesses:
-    """The log lines about wrong passwords, keys and codes: an address has at most one a
-    minute, which tells how many there were since the one before. Any thread may call.
-    """
-
-    min_seconds = 60.0
-    max_addresses = 1000  # others share a line
-
-    def __init__(self, clock: Now = time.monotonic) -> None:
-        self.clock = clock
-        # By address: time of its last line, tries since then, what the latest would say
-        self._since: dict[str, tuple[float, int, str]] = {}
-        self._lock = threading.Lock()
-
-    def note(self, address: str, line: str) -> None:
-        with self._lock:
-            has_room = len(self._since) < self.max_addresses
-            address = address if has_room or address in self._since else "others"
-            logged_at, count, _ = self._since.get(address, (-math.inf, 0, ""))
-            self._since[address] = (logged_at, count + 1, line)
-        self.write()
-
-    def write(self) -> None:
-        """Write the lines that are due: the service calls it once a minute."""
-        with self._lock:
-            now = self.clock()
-            for address, (logged_at, count, line) in [*self._since.items()]:
-                if now - logged_at < self.min_seconds:
-                    continue
-                del self._since[address]
-                if count > 1:
-                    line += f" {count} such calls in the last minute."
-                if count:
-                    log.info("%s", line)
-                    self._since[address] = (now, 0, "")
-
-
 # Web: the application ---
 
 
@@ -7719,7 +7671,8 @@ class Web:
         for line in self.health.languages.values():
             log.warning("%s", line)
         self.consoles = Consoles(store)
-        self.guesses, self.passwords = Guesses(), Passwords(store.accounts)
+        self.guessed_at = Recent[float](MAX_GUESS_ADDRESSES)  # what the log tells
+        self.passwords = Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
         # Gives the addresses of the page: see page_addresses in section Commands.
         self.page_addresses: Callable[[], Iterable[str]] = tuple
@@ -7773,11 +7726,12 @@ class Web:
         return json_answer(json_body(True, **(answer or {})))
 
     def _log(self, problem: Problem) -> None:
-        text = f"{problem}{problem.logged}"
-        if problem.is_guess:
-            self.guesses.note(caller_address(), call_line(text, problem.status))
-        else:
-            log_call(text, problem.status)
+        if problem.is_guess:  # an address has a line a minute
+            now, address = self.store.database.clock.monotonic(), caller_address()
+            if now - self.guessed_at.get(address, -math.inf) < GUESS_SECONDS:
+                return
+            self.guessed_at[address] = now
+        log_call(f"{problem}{problem.logged}", problem.status)
 
     def _admit(self, access: str) -> Caller:
         """Return who calls. :raises BadKey, BadAddress, SignedOut, Forbidden:"""
@@ -16828,7 +16782,6 @@ NOTICES = {
     "problem": "{name}",
     "solved": "Solved: {name}",
 }
-RESTORED = "restored.txt"  # in the data folder, from a restore to the next start
 SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
@@ -17071,7 +17024,6 @@ def serve(args: argparse.Namespace) -> None:
         if fault := inbox_fault(settings.inbox):
             log.warning("%s", fault)
         with exclusive(args.data_dir, "serve"):
-            log_restored(args.data_dir)
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
             server = listen(web, args.also)
@@ -17206,14 +17158,6 @@ def check_data_folder(path: str, folders: Iterable[str]) -> None:
         raise Problem(f"{path}: cannot be used: {why}. {advice}")
 
 
-def log_restored(folder: str) -> None:
-    """Log who restored a backup before this start: a command has no log."""
-    path = pathlib.Path(folder, RESTORED)
-    if path.exists():
-        log.info("%s", path.read_text(encoding="utf-8"))
-        path.unlink()
-
-
 def check_folders_exist(folders: Iterable[str], store: Store) -> None:
     """Find mistyped folders. One that was served before is on a disk that is not
     connected now. :raises Problem: a folder does not exist, and never had an entry."""
@@ -17323,7 +17267,6 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         signal.signal(number, lambda number, frame: server.stop())
     threads = [Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS)]
     threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
-    threads += [Repeated("guesses", web.guesses.write, Guesses.min_seconds)]
     update, written = web.consoles.update, web.store.database.written
     threads += [Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written)]
     own = own_address(web.settings.host, server.effective_port)
@@ -17941,10 +17884,6 @@ def restore_backup(args: argparse.Namespace) -> None:
         with open(path, "rb") as file:  # perhaps only root can
             become_owner(args.data_dir)
             kept = restore(args.data_dir, file)
-        names = map(os.environ.get, ("SUDO_USER", "LOGNAME", "USERNAME"))
-        user = next(filter(None, names), "somebody")
-        line = printable(f"{user} restored {path} at {stamp(time.time())} UTC.")
-        pathlib.Path(args.data_dir, RESTORED).write_text(line, encoding="utf-8")
     except OSError as error:
         raise Problem(f"{error.filename or path}: {reason(error)}") from error
     print(f"Restored {path}." + (f" The old database is {kept}." if kept else ""))
@@ -17971,8 +17910,23 @@ def notify_test(args: argparse.Namespace) -> int:
 
 @command("check", FOLDERS)
 def check_up(args: argparse.Namespace) -> int:
-    """Check settings, folders, database and network, and print what to do."""
-    return 0 if all([*CheckUp(args).results()]) else 1
+    """Check settings, folders, database and port, and print what to do."""
+    found = CheckUp(args, read_settings(args), running_service(args.data_dir))
+    tests = (found.settings, found.folders, found.database, found.address)
+    return 0 if all([is_well(t) for t in (*tests, found.clock, found.version)]) else 1
+
+
+def is_well(test: Callable[[], str]) -> bool:
+    """Print what a test tells, and return whether all is well."""
+    is_fault = True
+    try:
+        text, is_fault = f"ok: {test()}", False
+    except Problem as problem:
+        text = str(problem)
+    except OSError as error:
+        text = f"{error.filename}: {reason(error)}"
+    print(f"{test.__name__:10}{printable(text)}")
+    return not is_fault
 
 
 class Service(NamedTuple):
@@ -18025,123 +17979,65 @@ def running_service(folder: str) -> Service | None:
     return service._replace(state=state) if "faults" in state else None
 
 
-@dataclasses.dataclass
-class CheckUp:
+class CheckUp(NamedTuple):
     """The tests of the command `check`. Each returns what is well, and creates nothing.
     :raises Problem, OSError: what is wrong."""
 
     args: argparse.Namespace
+    ini: Settings
+    service: Service | None  # tells what only it knows
 
-    def results(self) -> Iterator[bool]:
-        """Print a line for each test, and yield whether all is well."""
-        tests = (self.settings, self.folders, self.data, self.database, self.address)
-        told = set()
-        for test in (*tests, self.clock, self.versions, self.features):
-            is_well = False
-            try:
-                text, is_well = f"ok: {test()}", True
-            except Problem as problem:
-                text = str(problem)
-            except OSError as error:
-                text = f"{error.filename or self.found.base_url}: {reason(error)}"
-            shown = "as above" if text in told else printable(text)
-            print(f"{test.__name__:10}{shown}")
-            told.add(text)
-            yield is_well
-
-    @functools.cached_property
-    def found(self) -> Settings:
-        return read_settings(self.args)
-
-    @functools.cached_property
-    def service(self) -> Service | None:
-        return running_service(self.args.data_dir)
-
-    @functools.cached_property
-    def faults(self) -> list[Row]:
-        """What the service has found, or is found here, where none runs."""
-        if self.service:
-            return list(self.service.state["faults"])
-        settings, data = self.found, self.args.data_dir
-        become_owner(data)
-        calls = {path: functools.partial(os.listdir, path) for path in settings.folders}
-        answers = Askers().ask(calls, MAX_ANSWER_SECONDS).items()
-        errors = [answer for answer in answers if isinstance(answer[1], OSError)]
-        problems = [(path, why_offline(path, error, False)) for path, error in errors]
-        state = ScanState(folders={path: {"problem": why} for path, why in problems})
-        backups = Backups(database_path(data), Clock(), settings)
-        known = Faults(state, settings.inbox, backups)
-        _, known.languages = read_translations(data)
-        return known.faults(known.ask())
-
-    def raise_faults(self, *about: str) -> None:
-        """:raises Problem: something is wrong with these."""
-        faults = [fault for fault in self.faults if fault["about"] in about]
-        if faults:
-            raise Problem(" ".join(fault["message"] for fault in faults))
+    def _raise_faults(self, *about: str) -> None:
+        faults = self.service.state["faults"] if self.service else ()
+        messages = [fault["message"] for fault in faults if fault["about"] in about]
+        if messages:
+            raise Problem(" ".join(messages))
 
     def settings(self) -> str:
         path = self.args.config
-        text = path if os.path.exists(path) else f"the defaults, without {path}"
-        hosts = [urllib.parse.urlsplit(one).hostname for one in self.found.notify]
-        notified = f"; notifies {', '.join(map(str, hosts))}" if hosts else ""
         if self.service and self.service.settings != ini_digest(self.args):
-            why = f"The service has read other settings than {text} has"
-            raise Problem(f"{why}: restart it.")
-        return f"{text}{notified}"
+            raise Problem(
+                f"The service has read other settings than {path}: restart it."
+            )
+        return path if os.path.exists(path) else f"the defaults, without {path}"
 
     def folders(self) -> str:
-        paths: Sequence[str] = self.found.folders
-        if not (paths or self.service):
-            raise no_folder(self.args.config)
-        self.raise_faults("folders", "files", "inbox", "scan")
+        paths: Sequence[str] = self.ini.folders
+        self._raise_faults("folders", "files", "inbox", "scan")
         if self.service:
             paths = [folder["path"] for folder in self.service.state["folders"]]
             for path in map(absolute, self.args.folders):
                 if not any(is_below(path, served) for served in paths):
                     raise Problem(f"{path}: the service that runs does not serve it.")
-        inbox = self.found.inbox
-        return ", ".join(paths) + (f"; files may be added to {inbox}" if inbox else "")
-
-    def data(self) -> str:
-        folder = self.args.data_dir
-        if not os.path.exists(folder):
-            return f"{folder} does not exist yet. '{PROGRAM} serve' creates it."
-        self.raise_faults("data", "languages")
-        return f"{folder}, {shutil.disk_usage(folder).free / 1e9:.1f} GB free"
+            return ", ".join(paths)
+        if not paths:
+            raise no_folder(self.args.config)
+        become_owner(self.args.data_dir)
+        calls = {path: functools.partial(os.listdir, path) for path in paths}
+        found = Askers().ask(calls, MAX_ANSWER_SECONDS).items()
+        errors = [(path, each) for path, each in found if isinstance(each, OSError)]
+        if errors:
+            raise Problem(" ".join(why_offline(*each, False) for each in errors))
+        return ", ".join(paths)
 
     def database(self) -> str:
+        self._raise_faults("data", "backup", "database", "languages")
         path = database_path(self.args.data_dir)
         try:
             os.stat(path)
         except FileNotFoundError:
-            self.raise_faults("backup")
             return f"none yet. '{PROGRAM} serve' creates it."
-        with open_store(self.args, self.found), connected(path) as db:
+        with open_store(self.args, self.ini), connected(path) as db:
             check_content(db)
-        self.raise_faults("backup", "database")
-        last = Backups(path, Clock(), self.found).last()
+        last = Backups(path, Clock(), self.ini).last()
         copied = os.path.basename(last.path) if last else "none yet"
-        backups = copied if self.found.backup_copies else "off"
-        return f"{path}, {os.path.getsize(path) / 1e6:.1f} MB, backups: {backups}"
+        return f"{path}, backups: {copied if self.ini.backup_copies else 'off'}"
 
     def address(self) -> str:
-        port, public = self.found.port, self.found.base_url
         if self.service:
-            state = f"answers at port {' and '.join(self.service.ports)}"
-        else:
-            state = f"port {port} is free"
-            open_socket(self.found.host, port).close()
-        if public:
-            page = f"{public}/healthz"
-            try:
-                urllib.request.urlopen(page, timeout=MAX_ANSWER_SECONDS).close()
-            except http.client.HTTPException as error:
-                raise Problem(f"{public} does not answer as HTTP does.") from error
-            except UnicodeError as error:
-                message = f"{public} cannot be called. Check base_url in the INI."
-                raise Problem(message) from error
-        return f"{state} {public}".rstrip()
+            return f"answers at port {' and '.join(self.service.ports)}"
+        open_socket(self.ini.host, self.ini.port).close()
+        return f"port {self.ini.port} is free"
 
     def clock(self) -> str:
         now = stamp(time.time())
@@ -18149,21 +18045,9 @@ class CheckUp:
             raise Problem(f"it is not {now}. Run 'sudo timedatectl set-ntp true'.")
         return f"{now} UTC"
 
-    def versions(self) -> str:
-        age = datetime.date.today() - datetime.date.fromisoformat(RELEASED)
-        words = [f"catalogd {__version__} is {max(age.days, 0)} days old"]
-        words += [f"releases: {RELEASES}"] * bool(RELEASES)
-        words += [f"Python {platform.python_version()}", f"SQLite {SQLITE_VERSION}"]
-        for package in ("bottle", "waitress"):  # a bundle does not tell
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                words.append(f"{package} {importlib.metadata.version(package)}")
-        return ", ".join(words)
-
-    def features(self) -> str:
-        lacks = [] if importlib.util.find_spec(CLIENT) else [f"{CLIENT}.py for devices"]
-        if sys.platform == "linux" and not local_name():  # others have it built in
-            lacks.append("avahi-daemon for a name in .local")
-        return f"all but {' and '.join(lacks)}" if lacks else "all"
+    def version(self) -> str:
+        ours = f"catalogd {__version__} of {RELEASED}"
+        return f"{ours}, Python {platform.python_version()}, SQLite {SQLITE_VERSION}"
 
 
 @command("example")

@@ -508,34 +508,6 @@ def test_a_backup_of_an_earlier_release_is_restored_as_it_is(
     assert accounts(folder)
 
 
-def test_the_next_start_logs_who_restored_what(
-    restored: pathlib.Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    caplog.set_level("INFO")
-    monkeypatch.setenv("SUDO_USER", "robin")
-    path = restored / "backups" / NIGHT
-    assert run(restored, path) == 0
-    for _ in range(2):
-        catalogd.log_restored(str(restored))
-    [line] = caplog.messages
-    assert re.fullmatch(rf"robin restored {re.escape(str(path))} at .* UTC\.", line)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="names are text there")
-def test_a_restore_from_a_name_that_is_no_text_is_logged_too(
-    restored: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    path = restored / "backups" / os.fsdecode(b"fr\xfch\n.db")
-    (restored / "backups" / NIGHT).rename(path)
-    assert run(restored, path) == 0
-    catalogd.log_restored(str(restored))
-    [line] = caplog.messages
-    assert r"backups/fr\udcfch\n.db at " in line
-
-
 def test_a_damaged_backup_is_refused(
     restored: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -650,7 +622,7 @@ def test_check_names_the_last_backup(
     for text, found in [("", NIGHT), ("[store]\nbackups = 0", "off")]:
         ini.write_text(text)
         catalogd.main(["check", "--config", str(ini), "--data-dir", str(restored)])
-        assert f" MB, backups: {found}\n" in capsys.readouterr().out
+        assert f"catalogd.db, backups: {found}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("has_backup", [True, False])

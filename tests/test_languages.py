@@ -198,7 +198,7 @@ def test_a_broken_file_is_english_with_a_line_in_the_log(
 
 
 def test_a_broken_file_is_a_fault_that_the_page_and_check_tell(
-    write: Write, store: Any, library: Any, capsys: Any, request: Any
+    write: Write, request: Any
 ) -> None:
     path = write("pl", "[]")
     [fault] = request.getfixturevalue("service").health.state()["faults"]
@@ -207,9 +207,6 @@ def test_a_broken_file_is_a_fault_that_the_page_and_check_tell(
     assert fault["message"].startswith(
         f"A translation is left out. Mend it, and restart: {path}: "
     )
-    folder = store.database.folder
-    assert catalogd.main(["check", str(library.folder), "--data-dir", folder]) == 1
-    assert f"data      {fault['message']}\n" in capsys.readouterr().out
 
 
 def test_a_file_in_the_encoding_of_a_windows_shell_is_served_in_utf_8(

@@ -149,14 +149,9 @@ def test_a_wrong_password_is_logged_with_the_name_of_an_account_only(
     ]
 
 
-def test_an_address_that_guesses_has_a_line_a_minute_with_a_count(
-    service: catalogd.Web,
-    browser: webtest.TestApp,
-    key: str,
-    clock: Clock,
-    caplog: pytest.LogCaptureFixture,
+def test_an_address_that_guesses_has_a_line_a_minute(
+    browser: webtest.TestApp, key: str, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service.guesses.clock = clock
     for _ in range(12):
         guess(browser, "anna")
     browser.get("/api/list", headers={"Authorization": "Bearer x"}, status=401)
@@ -167,26 +162,19 @@ def test_an_address_that_guesses_has_a_line_a_minute_with_a_count(
         "192.168.1.9:",
         "192.168.1.10",
     ]
-    clock.now += service.guesses.min_seconds
-    service.guesses.write()
+    clock.now += 60
+    browser.post_json("/api/pair", {"code": "000000", "name": "x"}, status=403)
     [line] = lines(caplog)
     assert line.startswith("403 POST /api/pair from 192.168.1.9: The pairing code")
-    assert line.endswith(" 14 such calls in the last minute.")
-    clock.now += service.guesses.min_seconds
-    service.guesses.write()
-    assert service.guesses._since == {}
 
 
-def test_many_addresses_that_guess_share_a_line(
-    service: catalogd.Web,
-    browser: webtest.TestApp,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_the_addresses_that_guess_and_are_remembered_are_limited(
+    service: catalogd.Web, browser: webtest.TestApp, key: str
 ) -> None:
-    monkeypatch.setattr(catalogd.Guesses, "max_addresses", 3)
+    service.guessed_at.most = 3
     for number in range(9):
         guess(browser, "anna", address=f"10.0.0.{number}")
-    assert len(lines(caplog)) == 4
+    assert [*service.guessed_at] == ["10.0.0.6", "10.0.0.7", "10.0.0.8"]
 
 
 def test_the_log_of_a_household_has_no_secret(

@@ -385,18 +385,6 @@ def test_a_mistyped_address_is_named_by_its_option_without_the_secret(
     assert str(problem.value) == f"{path}: {why}"
 
 
-def test_check_names_the_hosts(
-    store: catalogd.Store, tmp_path: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ini = tmp_path / "catalogd.ini"
-    ini.write_text("[queue]\nnotify =\n  ntfy+https://ntfy.sh/secret\n  http://ha:81/x")
-    folder = store.database.folder
-    catalogd.main(["check", "--config", str(ini), "--data-dir", folder])
-    printed = capsys.readouterr().out
-    assert f"ok: {ini}; notifies ntfy.sh, ha\n" in printed
-    assert "secret" not in printed
-
-
 def test_a_test_message_tells_what_each_address_answered(
     address: str,
     tmp_path: Any,
