@@ -1885,6 +1885,7 @@ UPGRADES = {
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     6: ("DROP TABLE IF EXISTS scan_request",),
+    8: ("DELETE FROM icons WHERE NOT is_picture(image)",),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
@@ -2506,6 +2507,7 @@ def change_schema(db: sqlite3.Connection, version: int) -> None:
     """Make a database of an earlier version one of this version."""
     db.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
     db.execute("PRAGMA legacy_alter_table = ON")  # and only them
+    db.create_function("is_picture", 1, is_picture)
     db.execute("BEGIN IMMEDIATE")
     for step in range(version, SCHEMA_VERSION):
         for statement in UPGRADES.get(step, ()):
@@ -3577,12 +3579,10 @@ class Entries:
             json.dumps([*samples]),
         )
 
-    def outdated(self, after: str, limit: int) -> list[KnownFile]:
-        """Return the files here whose facts an older program read, by id, from the one
-        after this id."""
+    def outdated(self) -> list[KnownFile]:
+        """Return the files here whose facts an older program read."""
         sql = "SELECT * FROM known_files WHERE state = 'here' AND facts_version < ?"
-        sql += " AND id > ? ORDER BY id LIMIT ?"
-        return self._known_files(sql, FACTS_VERSION, after, limit)
+        return self._known_files(sql, FACTS_VERSION)
 
     def add_files(
         self, found: Iterable[tuple[FoundFile, FileContent]], listed: bool
@@ -3754,23 +3754,6 @@ class Icons:
         """
         with self.entries.changing(listed) as db:
             db.execute(sql)
-
-    def check(self, entries: Iterable[str]) -> None:
-        """Drop the images beside these entries' files, and of their titles, that are no
-        pictures: an older program has read them."""
-        sql = """
-            WITH known AS (SELECT cover, title FROM entries
-                WHERE id IN (SELECT value FROM json_each(?)))
-            SELECT digest, image FROM icons
-            WHERE digest IN (SELECT cover FROM known) OR digest IN (
-                SELECT cover FROM title_images WHERE title IN (SELECT title FROM known))
-        """
-        with self.database.reading() as db:
-            rows = db.execute(sql, (json.dumps([*entries]),))
-            digests = [(row["digest"],) for row in rows if not is_picture(row["image"])]
-        if digests:
-            with self.entries.changing() as db:
-                db.executemany("DELETE FROM icons WHERE digest = ?", digests)
 
     def of_titles(self) -> dict[str, TitleImage]:
         """Return the images that have a title id in their names, by path."""
@@ -6185,8 +6168,6 @@ class Scanner:
 
     list_seconds = 5  # between two changes of the list in one scan
     compare_seconds = 3600  # after which it compares even if the folders look the same
-    outdated_batch = 100  # files that are read again at once, and
-    outdated_seconds = 60  # between two batches
     check_seconds = 0.5  # between checks for events of the system
     retry_seconds = 60.0  # at most, after a scan that failed, or a folder that did
 
@@ -6204,8 +6185,6 @@ class Scanner:
         self._compared: Any = None  # what the last scan has compared
         self._scan_due = time.monotonic() + settings.scan_interval
         self._retry_due = time.monotonic() + self.retry_seconds
-        self._outdated_due = 0.0
-        self._outdated_after = ""  # the last entry that was read again
         self._checks = 0  # for events of the system, that have begun
         self._caught_up = 0  # the last of them that found none
         self._has_caught_up = threading.Condition()
@@ -6285,6 +6264,9 @@ class Scanner:
         has_images = self._write_images(trees)
         if has_images or any(changes):
             self.entries.icons.drop(listed=has_images)
+        if tops == self.folders:
+            updated = [*changes.updated, *self._read_outdated()]
+            changes = changes._replace(updated=updated)
         if not self.disks.has_skipped:
             self._compared = (*facts, self.entries.version())
         return changes
@@ -6312,6 +6294,17 @@ class Scanner:
             if is_due:
                 self._listed = time.monotonic()
         return changes._replace(added=added)
+
+    def _read_outdated(self) -> Iterator[tuple[KnownFile, FoundFile, FileContent]]:
+        """Read the files again whose facts an older program read, and yield those that
+        could be. What is read stays so, also where the scan is stopped."""
+        for batch in batches(self.entries.outdated()):
+            contents = self.disks.read(item.file for item in batch)
+            self.disks.images.write()
+            found = [(item, contents.get(item.file.path)) for item in batch]
+            read = [(item, item.file, content) for item, content in found if content]
+            self.entries.apply(Changes(updated=read))
+            yield from read
 
     def _write_images(self, trees: Trees) -> bool:
         """Write which images have a title id, and read those of titles that are here,
@@ -6408,7 +6401,7 @@ class Scanner:
 
     def _wait(self) -> Sequence[str]:
         """Return the folders below which to scan, once something is to be read there or
-        a scan is asked for. Meanwhile read outdated files. :raises Stopped:"""
+        a scan is asked for. :raises Stopped:"""
         while True:
             self._count()
             self._checks += 1
@@ -6423,30 +6416,11 @@ class Scanner:
             with self._has_caught_up:
                 self._caught_up = self._checks
                 self._has_caught_up.notify_all()
-            now = time.monotonic()
-            if now >= self._outdated_due:
-                with logged_problems("Files could not be read again"):
-                    self._read_outdated()
-            elif self._wake.wait(min(max(self._scan_due - now, 0), self.check_seconds)):
+            left = max(self._scan_due - time.monotonic(), 0)
+            if self._wake.wait(min(left, self.check_seconds)):
                 self._is_answering = True
                 self._wake.clear()
                 return self.folders
-
-    def _read_outdated(self) -> None:
-        """Read some of the files again whose facts an older program read. Each is read
-        once after a start, so that one that cannot be read holds up no others."""
-        self._outdated_due = time.monotonic() + self.outdated_seconds
-        with exclusive(self.database.folder, "scan", wait=60):
-            known = self.entries.outdated(self._outdated_after, self.outdated_batch)
-            if not known:
-                self._outdated_due = math.inf
-                return
-            contents = self.disks.read(item.file for item in known)
-            self.disks.images.write()
-            read = [(item, item.file, contents.get(item.file.path)) for item in known]
-            self.entries.icons.check(item.id for item in known)
-            self.entries.apply(Changes(updated=[row for row in read if row[2]]))
-        self._outdated_after = known[-1].id
 
 
 # Scanner: what is told of it ---

@@ -5,9 +5,9 @@ import ctypes
 import dataclasses
 import json
 import logging
-import math
 import os
 import pathlib
+import sqlite3
 import stat
 import struct
 import sys
@@ -1451,7 +1451,7 @@ def test_an_image_whose_sides_are_sure_is_a_cover(
     assert icon(store, "a.nsp") == image
 
 
-def test_covers_that_an_older_program_took_are_looked_at_again_once(
+def test_covers_that_an_older_program_took_are_looked_at_by_the_upgrade(
     library: Library,
     scanner: catalogd.Scanner,
     store: catalogd.Store,
@@ -1464,18 +1464,17 @@ def test_covers_that_an_older_program_took_are_looked_at_again_once(
     library.add("c [0100ABCD00010000].nsp")
     library.add("images/[0100ABCD00010000].png", PNG[:-12])
     with monkeypatch.context() as older:
-        older.setattr(catalogd, "is_picture", lambda image: True)
-        older.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION - 1)
+        older.setattr(catalogd, "is_picture", bool)
         scanner.scan()
     names = ("a.nsp", "b.nsp", "c [0100ABCD00010000].nsp")
     assert None not in [icon(store, name) for name in names]
-    scanner._read_outdated()
-    assert [icon(store, name) for name in names] == [None, JPEG, None]
-    scanner.scan()
-    assert [icon(store, name) for name in names] == [None, JPEG, None]
-    version = store.entries.version()
-    scanner._read_outdated()
-    assert store.entries.version() == version
+    with contextlib.closing(sqlite3.connect(store.database.path)) as db:
+        db.execute("PRAGMA user_version = 8")
+    catalogd.upgrade(store.database.folder)
+    with contextlib.closing(catalogd.Store(store.database.folder)) as upgraded:
+        for _ in range(2):
+            assert [icon(upgraded, name) for name in names] == [None, JPEG, None]
+            catalogd.Scanner(upgraded, scanner.settings).scan()
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg"])
@@ -2049,17 +2048,15 @@ def newer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> catalogd.Scanner:
     """The scanner of a program that reads one more fact, and knows five files that an
-    older one has read. It reads two of them again at once."""
+    older one has read. It writes two at once."""
     for number in range(5):
         library.add(f"{number}.nsp")
     scanner.scan()
     read = {"nsp": lambda window: {"newer": True}}
     monkeypatch.setattr(catalogd, "HEADERS", read)
     monkeypatch.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION + 1)
-    newer = catalogd.Scanner(store, scanner.settings)
-    newer.outdated_batch = 2
-    newer.outdated_seconds = 0.2
-    return newer
+    monkeypatch.setattr(catalogd, "BATCH", 2)
+    return catalogd.Scanner(store, scanner.settings)
 
 
 def with_newer_fact(store: catalogd.Store) -> set[str]:
@@ -2067,35 +2064,40 @@ def with_newer_fact(store: catalogd.Store) -> set[str]:
     return {entry["name"] for entry in entries if "newer" in entry["metadata"]}
 
 
-def test_files_that_are_known_are_read_again_by_a_newer_reader_at_its_pace(
-    newer: catalogd.Scanner,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
+def test_files_that_are_known_are_read_again_by_a_newer_reader(
+    newer: catalogd.Scanner, store: catalogd.Store
 ) -> None:
-    store.entries.edit(ids_by_name(store)["3.nsp"], {"description": "mine"})
-    batches: list[int] = []
-    pauses: list[float] = []
-    apply, read_outdated = store.entries.apply, newer._read_outdated
-
-    def counted(changes: catalogd.Changes) -> None:
-        batches.append(len(changes.updated))
-        apply(changes)
-
-    def read() -> None:
-        began = time.monotonic()
-        read_outdated()
-        pauses.append(newer._outdated_due - began)
-
-    monkeypatch.setattr(store.entries, "apply", counted)
-    monkeypatch.setattr(newer, "_read_outdated", read)
-    newer.start()
-    wait_for(lambda: newer._outdated_due == math.inf)
-    newer.stop()
-    assert batches == [2, 2, 1]
-    assert min(pauses) >= newer.outdated_seconds
-    assert len(with_newer_fact(store)) == 5
-    edited = store.entries.get(ids_by_name(store)["3.nsp"], catalogd.EVERYTHING)
+    ids = ids_by_name(store)
+    store.entries.edit(ids["3.nsp"], {"description": "mine"})
+    newer.scan()
+    assert (newer.state.result, newer.state.read) == ("5 updated", 5)
+    assert with_newer_fact(store) == {"0", "1", "2", "3", "4"}
+    edited = store.entries.get(ids["3.nsp"], catalogd.EVERYTHING)
     assert edited["metadata"]["description"] == "mine"
+    version = store.entries.version()
+    newer.scan()
+    assert (newer.state.result, newer.state.read) == ("nothing changed", 0)
+    assert store.entries.version() == version
+
+
+def test_reading_again_goes_on_where_it_was_stopped(
+    newer: catalogd.Scanner, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = store.entries.apply
+
+    def stop(changes: catalogd.Changes) -> None:
+        apply(changes)
+        newer._stopping = True
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.entries, "apply", stop)
+        with pytest.raises(catalogd.Stopped):
+            newer.scan()
+    assert len(with_newer_fact(store)) == 2
+    again = catalogd.Scanner(store, newer.settings)
+    again.scan()
+    assert again.state.read == 3
+    assert len(with_newer_fact(store)) == 5
 
 
 def test_a_file_that_cannot_be_read_again_holds_up_no_other(
@@ -2110,30 +2112,10 @@ def test_a_file_that_cannot_be_read_again_holds_up_no_other(
 
     with monkeypatch.context() as patch:
         patch.setattr(catalogd, "open_file", broken)
-        for _ in range(4):
-            newer._read_outdated()
+        newer.scan()
     assert with_newer_fact(store) == {"0", "2", "3", "4"}
-    again = catalogd.Scanner(store, newer.settings)  # as after a start
-    again._read_outdated()
+    newer.scan()
     assert len(with_newer_fact(store)) == 5
-
-
-def test_what_goes_wrong_with_reading_again_is_in_the_log(
-    newer: catalogd.Scanner,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def full(after: str, limit: int) -> Any:
-        raise catalogd.StorageFull("The disk is full.")
-
-    monkeypatch.setattr(store.entries, "outdated", full)
-    newer.start()
-    try:
-        message = "Files could not be read again: The disk is full."
-        wait_for(lambda: message in caplog.messages)
-    finally:
-        newer.stop()
 
 
 def test_a_scan_stops_when_it_is_told_to(

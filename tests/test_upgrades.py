@@ -26,7 +26,7 @@ def note(event, args):
         print("opened", args[0], flush=True)
 sys.addaudithook(note)
 import catalogd
-catalogd.FACTS_VERSION = 1  # else the files are read again, by and by, for other facts
+catalogd.FACTS_VERSION = 1  # else the first scan reads the files again
 options = ["--host", "127.0.0.1", "--port", "0", "--data-dir", *sys.argv[1:]]
 sys.exit(catalogd.main(["serve", *options]))
 """
