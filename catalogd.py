@@ -790,8 +790,9 @@ TYPE_PROBLEMS |= {list: "field_list", str: "field_str"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
-AGES = (3, 7, 12, 16)  # that an account may have, and a title
-NOT_FOR_CHILDREN = 18  # that a title may have besides
+AGES = (3, 7, 12, 16)  # that an account may have
+TITLE_AGES = (*AGES, 18)  # that a title may have; 18: not for children
+AGE_FORM = f"{', '.join(map(str, AGES))} or none"
 
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
@@ -840,10 +841,10 @@ INVITATION = {**AGE, **OWN_PASSWORD, "admin": Field(bool)}
 INVITATION |= {"account": Field(int)}  # id of the one that gets a new password
 INVITED = {"token": Field(str, required=True)}
 ACCEPTANCE = {**INVITED, "username": Field(str), "password": LOGIN["password"]}
-TITLE_AGES = {
+SET_AGES = {
     "titles": Field(list, required=True),  # base ids, or ids of entries without one
     # null: undecided
-    "age": AGE["age"]._replace(required=True, choices=(*AGES, NOT_FOR_CHILDREN)),
+    "age": AGE["age"]._replace(required=True, choices=TITLE_AGES),
 }
 ENTRY_TEXTS = {
     "name": Field(str, min_length=1, max_length=500),
@@ -989,8 +990,19 @@ def checked_head(head: bytes) -> bytes:
 
 
 # The address of a console, as the client reads it too: see Targets there.
-TARGET_FORMS = "ftp://HOST[:PORT][/FOLDER] or lan://HOST[:PORT]"
-CONSOLE_PORTS = {"ftp": 5000, "lan": 2000}  # of a target without one
+class TargetKind(NamedTuple):
+    """What targets with this scheme are."""
+
+    form: str
+    port: int  # of a target without one
+    is_installer: bool  # has no folder and no user, and is called when there is a file
+
+
+TARGETS = {
+    "ftp": TargetKind("ftp://HOST[:PORT][/FOLDER]", 5000, is_installer=False),
+    "lan": TargetKind("lan://HOST[:PORT]", 2000, is_installer=True),
+}
+TARGET_FORMS = " or ".join(kind.form for kind in TARGETS.values())
 
 
 def is_host(text: str) -> bool:
@@ -1010,12 +1022,12 @@ def check_console(values: dict[str, Any]) -> dict[str, Any]:
     parts = address_parts(target)
     if target.startswith("folder:"):
         raise Problem("target_is_folder")
-    is_known = target.startswith(("ftp://", "lan://"))
-    if parts is None or not is_known or not is_host(str(parts.hostname)):
+    kind = TARGETS.get(target.partition("://")[0])
+    if parts is None or kind is None or not is_host(str(parts.hostname)):
         raise Problem("bad_target", TARGET_FORMS)
     if "@" in parts.netloc:
         raise Problem("target_has_user")
-    has_folder = parts.scheme == "lan" and parts.path.strip("/")
+    has_folder = kind.is_installer and parts.path.strip("/")
     if parts.query or parts.fragment or has_folder:
         raise Problem("long_target", TARGET_FORMS)
     texts = [str(values.get(name, "")) for name in CONSOLE]
@@ -1028,7 +1040,7 @@ def console_place(target: str) -> tuple[object, ...]:
     """Return what two spellings of a console's address have in common: scheme, host,
     port, and the folder as it is written, "" where the client chooses one."""
     parts = urllib.parse.urlsplit(target)
-    port = parts.port or CONSOLE_PORTS[parts.scheme]
+    port = parts.port or TARGETS[parts.scheme].port
     return parts.scheme, parts.hostname, port, parts.path.strip("/")
 
 
@@ -1050,6 +1062,8 @@ TITLE_ID = re.compile(r"\[([0-9A-Fa-f]{16})\]")
 VERSION = re.compile(r"\[v(\d{1,10})\]", re.IGNORECASE)
 TAG = re.compile(r"\[[^\[\]]*\]")
 GAME_IDS = range(0x0100_0000_0001_0000, 0x0200_0000_0000_0000)  # of base games
+ID_ENDINGS = {"base": "000", "update": "800"}  # of title ids; others are of add-ons
+PART_NAMES = {"update": "Update", "add-on": "Add-on"}  # after a title's, see part_name
 UPDATE_WORDS = re.compile(r"(?i)(?<=\S)[\s-]*\(?\b(?:update|upd|patch)\b[\s\d.v]*\)?$")
 ADD_ON_WORDS = re.compile(  # what stands before an add-on's own name, and that in tags
     r"(?i)(?<=\S)[\s-]*(?:[\[(]?\b(?:DLC|add-?ons?)[\s#]*(\d*)\b[\s:-]*([^\[\]()]*)[\])]?"
@@ -1164,10 +1178,11 @@ def name_facts(path: str) -> dict[str, Any]:
 
 def title_facts(title_id: str) -> dict[str, str]:
     """Return kind and base_id of the part that has this title id, nothing for one that
-    is no game's. The last three digits are 000 for a base, 800 for an update, and else
-    the number of an add-on. Source: "Title list" on switchbrew.org."""
+    is no game's. The last three digits tell the kind, and else are the number of an
+    add-on. Source: "Title list" on switchbrew.org."""
     base = int(title_id, 16) & ~0xFFF
-    kind = {"000": "base", "800": "update"}.get(title_id[-3:], "add-on")
+    ends = (kind for kind, end in ID_ENDINGS.items() if title_id.endswith(end))
+    kind = next(ends, "add-on")
     base -= 0x1000 if kind == "add-on" else 0
     return {"kind": kind, "base_id": f"{base:016X}"} if base in GAME_IDS else {}
 
@@ -1192,7 +1207,7 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     name, kind = str(metadata["name"]), metadata.get("kind")
     if kind == "update":
         name = UPDATE_WORDS.sub("", name)
-        return f"{name} - Update {metadata.get('patch', '')}".rstrip()
+        return f"{name} - {PART_NAMES[kind]} {metadata.get('patch', '')}".rstrip()
     if kind != "add-on":
         return name
     stem = os.path.splitext(os.path.basename(path))[0]
@@ -1203,7 +1218,7 @@ def part_name(path: str, metadata: Mapping[str, Any]) -> str:
     if not own and not any(found[:1]):  # nor a number
         game, _, own = game.partition(" - ")
     number = int(metadata.get("title_id", "0")[-3:], 16) or ""
-    return f"{game or name} - {own or f'Add-on {number}'}".rstrip()
+    return f"{game or name} - {own or f'{PART_NAMES[kind]} {number}'}".rstrip()
 
 
 def distinct_entry_names(rows: Iterable[Any]) -> dict[str, str]:
@@ -1608,7 +1623,7 @@ CREATE TABLE accounts (
     password TEXT NOT NULL,            -- see hash_password
     admin INTEGER NOT NULL,            -- 0 or 1
     created_at TEXT NOT NULL,          -- UTC, YYYY-MM-DDTHH:MM:SS, as all times here
-    age INTEGER CHECK (age IN (3, 7, 12, 16)) -- NULL: it sees every title
+    age INTEGER CHECK (age IN {AGES}) -- NULL: it sees every title
 ) STRICT;
 
 -- What each account sees: titles that are seen from an age up to its own. 99 stands for
@@ -1618,7 +1633,7 @@ CREATE VIEW viewers AS SELECT id AS account, name, admin,
 
 CREATE TABLE ages (                    -- what admins decided; outlives the entries
     title TEXT PRIMARY KEY,            -- as in `entries`
-    age INTEGER NOT NULL CHECK (age IN (3, 7, 12, 16, 18)) -- 18: not for children
+    age INTEGER NOT NULL CHECK (age IN {TITLE_AGES}) -- 18: not for children
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE keys (
@@ -1859,6 +1874,8 @@ CREATE TABLE counters (
     value INTEGER NOT NULL
 ) STRICT;
 """
+for name, ages in {"AGES": AGES, "TITLE_AGES": TITLE_AGES}.items():
+    SCHEMA = SCHEMA.replace(f"{{{name}}}", f"{ages}")
 SQLITE_VERSION = sqlite3.sqlite_version
 SCHEMA_VERSION = 15  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
@@ -1998,7 +2015,8 @@ size AS downloadSize, file_type AS downloadExtension, base_id AS titleId,
 number AS appVersion, iif(version GLOB '*[^0-9]*', version, NULL) AS displayVersion,
 CASE kind WHEN 'update' THEN 'UPDATE' WHEN 'add-on' THEN 'DLC' ELSE 'BASE' END
 AS appType, iif(base_id IS NULL, NULL, CASE kind WHEN 'base' THEN base_id
-WHEN 'update' THEN substr(base_id, 1, 13) || '800' ELSE title_id END) AS appId
+WHEN 'update' THEN substr(base_id, 1, 13) || '{ID_ENDINGS["update"]}' ELSE title_id END)
+AS appId
 FROM parts WHERE state = 'here' AND {SEEN} ORDER BY surplus IS 'copy', sort_name, id
 """
 
@@ -7477,6 +7495,13 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
 SENTENCES |= dict(HTTP_ERRORS.values())
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
+PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
+KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
+    "ages": AGES,
+    "packages": PACKAGES,
+    "parts": PART_NAMES,
+    "installers": [scheme for scheme in TARGETS if TARGETS[scheme].is_installer],
+}
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
 COOKIE_SECONDS = 400 * 86400  # the most of browsers; sessions end before, see Accounts
@@ -7484,7 +7509,6 @@ ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 GUESS_SECONDS = 60  # between two lines of the log about guesses from an address
 MAX_GUESS_ADDRESSES = 1000
-MAX_OFFERED = 50  # queue items at once
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
 MAX_INDEXES = 10  # console addresses whose index.json is kept
@@ -7957,6 +7981,7 @@ class SignInCalls(Calls):
         needs_setup = not caller and not self.accounts.exist()
         client = importlib.util.find_spec(CLIENT) is not None
         me = {"account": account, "needs_setup": needs_setup, "client": client}
+        me["known"] = KNOWN_TO_PAGE
         found = self.web.translations.items()
         me["languages"] = {code: one.about["language"] for code, one in found}
         # The page asks at each load, so that the browser keeps the cookie.
@@ -8317,7 +8342,7 @@ class LibraryCalls(Calls):
             raise Forbidden("admins_only")
         return {"ages": self.entries.ages()}
 
-    @route("POST /web/ages", access="admin", fields=TITLE_AGES)
+    @route("POST /web/ages", access="admin", fields=SET_AGES)
     def set_ages(self, caller: Caller, body: dict[str, Any]) -> None:
         self.entries.set_ages(body["titles"], body["age"])
 
@@ -8546,8 +8571,6 @@ class ConsoleCalls(Calls):
     @route("POST /api/send-queue/addresses", access="key", fields=OFFER)
     def offer(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
         """Answer null for an entry that is a link, or whose file is gone."""
-        if len(body["queue_item_ids"]) > MAX_OFFERED:
-            raise Problem(f"queue_item_ids has more than {MAX_OFFERED} ids.")
         tokens = {item: new_token() for item in body["queue_item_ids"]}
         report = {**body, "key": caller.credential}
         offered = self.addresses.offer(caller.account, tokens, report)
@@ -8643,9 +8666,6 @@ class ConsoleCalls(Calls):
                 files.append({"url": url, "size": row["size"]})
         index = {"files": files, "success": f"{len(files)} files"}
         return json.dumps(index).encode() + b"\n"
-
-
-PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
 
 
 def quoted_name(name: str) -> str:
@@ -10913,6 +10933,13 @@ let isByMachine = false; // and nobody who speaks the language has read it
 /** The languages of the browser, but for such as "en-US@posix". */
 const BROWSER_LANGUAGES = navigator.languages.filter(name => /^[\w-]+$/.test(name));
 /** @type {Record<string, string>} */
+/** What the server tells at first: see KNOWN_TO_PAGE there. */
+const KNOWN = {
+  ages: /** @type {number[]} */ ([]),
+  packages: /** @type {string[]} */ ([]),
+  parts: {update: "", "add-on": ""},
+  installers: /** @type {string[]} */ ([]), // how their addresses begin
+};
 const LANGUAGES = {"en-GB": "English"}; // by code; the server names its others
 
 /** Show the page in the language of a translation, and what that lacks in English.
@@ -11010,9 +11037,10 @@ function joinSentences(...sentences) {
 /** The name of an entry with "Update 3" and "Add-on 3", which the server makes up, in
  * the words of the page. */
 function entryName(name) {
-  return name.replace(
-    /(?<= - )(Update|Add-on)(?: (\d+))?(?= \(|$)/,
-    (_, kind, number) => (kind === "Update" ? patchText(number) : addOnText(number)),
+  const {update, "add-on": addOn} = KNOWN.parts;
+  const part = new RegExp(`(?<= - )(${update}|${addOn})(?: (\\d+))?(?= \\(|$)`);
+  return name.replace(part, (_, kind, number) =>
+    kind === update ? patchText(number) : addOnText(number),
   );
 }
 
@@ -11801,6 +11829,7 @@ async function start() {
     const me = await call("GET", "web/me");
     await speakBest(me.languages);
     update({hasClient: me.client});
+    Object.assign(KNOWN, me.known);
     if (me.account) enter(me.account);
     else update({phase: me.needs_setup ? "setup" : "sign-in"});
     loadInvitation();
@@ -15072,7 +15101,8 @@ function renderOwner({id, name, account}) {
 }
 
 /** @param {Device} device */
-function renderAddressForm({id, address = ""}) {
+function renderAddressForm(device) {
+  const {id, address = ""} = device;
   const save = ({target, user, password}) =>
     changeRow("POST", `devices/${id}`, {
       target: /\//.test(target) ? target.trim() : atHost(address, target.trim()),
@@ -15082,7 +15112,7 @@ function renderAddressForm({id, address = ""}) {
     `address-${id}`,
     save,
     field(WORDS.consoleHost, "target", {...TYPED, ...OPENED, defaultValue: address}),
-    address.startsWith("ftp://") && renderFtpAccount(),
+    !isInstaller(device) && renderFtpAccount(),
   );
 }
 
@@ -15386,7 +15416,7 @@ function renderConsoleFields(program, help) {
 /** Whether its console is not called before there is something to send.
  * @param {Device} device */
 function isInstaller({address = ""}) {
-  return address.startsWith("lan://");
+  return KNOWN.installers.includes(address.split(":")[0]);
 }
 
 /** @param {Device} device */
@@ -15807,8 +15837,6 @@ function renderConsoleAddress({token}) {
   );
 }
 
-const PACKAGES = ["nsp", "nsz", "xci", "xcz"]; // file types that consoles install
-
 /** What to type into the programs that have a menu for the library.
  * @param {URL} address */
 function renderMenus({href, protocol, hostname, port, pathname}) {
@@ -15818,7 +15846,7 @@ function renderMenus({href, protocol, hostname, port, pathname}) {
   const file = `[catalogd]\nname=catalogd\nlocal_address=${href}`;
   const left = (state.entries || NO_ENTRIES).filter(
     ({type, file_type: ending, base_id: base}) =>
-      type === "filepath" && PACKAGES.includes(ending || "") && !base,
+      type === "filepath" && KNOWN.packages.includes(ending || "") && !base,
   );
   return h.details(
     {class: "menus", key: "menus"},
@@ -16117,7 +16145,7 @@ function renderAddAccount() {
 
 /** What an account may see, as choices. */
 function accountAges() {
-  const ages = ["3", "7", "12", "16"].map(age => [age, WORDS.seesFor(age)]);
+  const ages = KNOWN.ages.map(String).map(age => [age, WORDS.seesFor(age)]);
   return [["", WORDS.seesAll], ...ages];
 }
 
@@ -17685,7 +17713,7 @@ AGE_NAMES = {**{str(age): age for age in AGES}, "none": None}
     argument("--admin", "make it an admin (default: only the first is one)", **FLAG),
     argument(
         "--age",
-        "it sees what is for this age: 3, 7, 12 or 16 (default: none, every title)",
+        f"it sees what is for this age: {AGE_FORM} (default: none, every title)",
         metavar="AGE",
         choices=AGE_NAMES,
         default="none",
@@ -17714,9 +17742,7 @@ def role(user: Row) -> str:
     return "admin" if user["admin"] else "member"
 
 
-@store_command(
-    "user age", NAME, argument("age", "3, 7, 12, 16 or none", choices=AGE_NAMES)
-)
+@store_command("user age", NAME, argument("age", AGE_FORM, choices=AGE_NAMES))
 def user_age(args: argparse.Namespace, store: Store) -> None:
     """Let an account see what is for an age, or with none every title."""
     age = AGE_NAMES[args.age]

@@ -348,7 +348,7 @@ def test_two_children_of_different_ages_see_different_titles(world: World) -> No
     store.accounts.add("teen", "", age=12)
     for age, count in ((3, 0), (7, 2), (12, 4), (16, 4), (EVERYTHING, 6)):
         assert len(json.loads(store.entries.list_json(age))) == count
-    store.entries.set_ages(["0100CCCCDDDD0000"], catalogd.NOT_FOR_CHILDREN)
+    store.entries.set_ages(["0100CCCCDDDD0000"], catalogd.TITLE_AGES[-1])
     assert len(json.loads(store.entries.list_json(16))) == 2
 
 

@@ -234,7 +234,6 @@ def test_what_is_no_file_gets_no_address_when_it_is_offered(
     assert living.post(path, **body)["addresses"] == {item: None}
     living.report(item, "failed")
     assert living.post(path, **body)["addresses"] == {}
-    living.post(path, expect=400, queue_item_ids=[item] * 51)
 
 
 def test_who_may_not_send_to_a_device_is_told_that_there_is_none(
