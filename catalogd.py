@@ -498,27 +498,11 @@ SENTENCES = {
     "field_text": "The field {field} has a character that is not text.",
     "field_empty": "The field {field} is empty.",
     # what is wrong with the service
-    "translation_left_out": "A translation is left out. Mend it, and restart: {why}",
-    "scan_failed": "The last scan failed: {why}",
-    "folder_missing": "{folder} does not exist yet. Create it, or connect its disk.",
-    "folder_silent": "{folder} does not answer. Its entries are kept.",
-    "folder_unread": "{folder} is offline: {why}. Let the service read it; below /home,"
-    " see the drop-in home.conf.",
-    "folder_empty": "{folder} is offline: it is empty. Its entries are kept.",
-    "folder_offline": "{folder} is offline: {why}. Its entries are kept.",
-    "disk_offline": "{folder} is offline since {time} UTC. Entries that wait for it:"
-    " {number}.",
     "refused_container": "{why} for the container's user {user}",
     "refused_user": "{why} for the user {user}",
-    "disk_silent": "{folder}: it does not answer.",
-    "folder_read_only": "{folder}: the service cannot write there. Allow it.",
-    "little_space": "{folder}: only {size} MB are free. Make room.",
-    "inbox_read_only": "{folder}: The inbox cannot be written: {why}.",
     "no_backup": "There is no backup yet.",
-    "backup_failed": "No backup was made: {why}",
     "not_written": "{path}: cannot be written: {why}.",
     "no_room": "{path}: The disk is full: {size} MB are wanted, {free} free.",
-    "file_damaged": "{path} is damaged: its content has changed.",
     "disk_full": "The disk is full.",
     "database_busy": "The database is busy. Try again.",
     "database_failed_at": "{path}: The database cannot be used: {why}.",
@@ -575,6 +559,58 @@ SENTENCES = {
     "lan_idle": "The console has fetched nothing. Open its LAN install.",
     "lan_no_file": "It is a link, or its file is gone: a console cannot fetch it.",
 }
+
+
+class FaultKind(NamedTuple):
+    """What is told of something that is wrong until it is mended."""
+
+    text: str
+    advice: str = ""  # what to do
+    tab: str = (
+        ""  # of the settings, with what can be pressed: one of TABS in the script
+    )
+
+
+FAULTS = {  # by the codes of their sentences
+    "translation_left_out": FaultKind(
+        "A translation is left out.", "Mend it, and restart: {why}"
+    ),
+    "scan_failed": FaultKind("The last scan failed: {why}", tab="library"),
+    "folder_missing": FaultKind(
+        "{folder} does not exist yet.", "Create it, or connect its disk.", "library"
+    ),
+    "folder_silent": FaultKind(
+        "{folder} does not answer.", "Its entries are kept.", "library"
+    ),
+    "folder_unread": FaultKind(
+        "{folder} is offline: {why}.",
+        "Let the service read it; below /home, see the drop-in home.conf.",
+        "library",
+    ),
+    "folder_empty": FaultKind(
+        "{folder} is offline: it is empty.", "Its entries are kept.", "library"
+    ),
+    "folder_offline": FaultKind(
+        "{folder} is offline: {why}.", "Its entries are kept.", "library"
+    ),
+    "disk_offline": FaultKind(
+        "{folder} is offline since {time} UTC.",
+        "Entries that wait for it: {number}.",
+        "library",
+    ),
+    "file_damaged": FaultKind(
+        "{path} is damaged: its content has changed.", tab="library"
+    ),
+    "disk_silent": FaultKind("{folder}: it does not answer."),
+    "folder_read_only": FaultKind(
+        "{folder}: the service cannot write there.", "Allow it."
+    ),
+    "little_space": FaultKind("{folder}: only {size} MB are free.", "Make room."),
+    "inbox_read_only": FaultKind("{folder}: The inbox cannot be written: {why}."),
+    "backup_failed": FaultKind("No backup was made: {why}"),
+}
+FAULT_TEXTS = {code: f"{row.text} {row.advice}".strip() for code, row in FAULTS.items()}
+SENTENCES = FAULT_TEXTS | SENTENCES  # in this order: others are parts of faults
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 MAX_CODED = 1000  # characters of a sentence; longer ones have no code
 
@@ -7500,6 +7536,7 @@ KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
     "ages": AGES,
     "packages": PACKAGES,
     "parts": PART_NAMES,
+    "fault_tabs": {code: kind.tab for code, kind in FAULTS.items() if kind.tab},
     "installers": [scheme for scheme in TARGETS if TARGETS[scheme].is_installer],
 }
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
@@ -10644,7 +10681,6 @@ WORDS = {
         "one": "{count} entry waits for it, since {time}",
         "other": "{count} entries wait for it, since {time}",
     },
-    "foldersOffline": "Not all of the library folders are there.",
     "filesKept": "Its files are listed still, and can be sent when it is back.",
     "lastScan": "Last scan {time}.",
     "nextScan": "The next one is at {time}.",
@@ -10843,7 +10879,7 @@ JS = r""""use strict";
  * how many are kept */
 /** @typedef {{
  *   version: string, released: string, releases: string, folders: Folder[],
- *   backup: Backup, faults: (Sentence & {about: string})[],
+ *   backup: Backup, faults: Sentence[],
  * }} Health of the server */
 /** @typedef {{path: string, since: string, entries: number}} DiskAway a disk below a
  * library folder that is away, since when, and how many entries wait for it */
@@ -10938,6 +10974,7 @@ const KNOWN = {
   ages: /** @type {number[]} */ ([]),
   packages: /** @type {string[]} */ ([]),
   parts: {update: "", "add-on": ""},
+  fault_tabs: /** @type {Record<string, string>} */ ({}), // by the codes of faults
   installers: /** @type {string[]} */ ([]), // how their addresses begin
 };
 const LANGUAGES = {"en-GB": "English"}; // by code; the server names its others
@@ -15962,21 +15999,19 @@ function renderHealth() {
   return panel(WORDS.health, renderLoaded("status", state.status, renderFaults));
 }
 
-/** What is wrong, but for folders: their tab tells that.
+/** What is wrong, each with a link to the tab in which something can be done.
  * @param {Health} health */
 function renderFaults({faults}) {
   if (!faults.length) return h.p("meta", WORDS.healthy);
-  const others = faults.filter(({about}) => about !== "folders");
-  return [
-    others.map(fault =>
-      h.p({class: "problem", role: "alert", key: fault.message}, sentence(fault)),
-    ),
-    others.length < faults.length &&
-      h.p(
-        {class: "problem", role: "alert", key: "folders"},
-        h.a({href: "#settings/library", class: "button"}, WORDS.foldersOffline),
-      ),
-  ];
+  return faults.map(fault => {
+    const tab = KNOWN.fault_tabs[fault.reason || ""];
+    return h.p(
+      {class: "problem", role: "alert", key: fault.message},
+      sentence(fault),
+      tab && " ",
+      tab && h.a({href: `#settings/${tab}`, class: "button"}, WORDS.tabs[tab]),
+    );
+  });
 }
 
 function renderDisks() {
@@ -17979,6 +18014,9 @@ def running_service(folder: str) -> Service | None:
     return service._replace(state=state) if "faults" in state else None
 
 
+OF_DATA_FOLDER = ("data", "backup", "database", "languages")  # what faults are about
+
+
 class CheckUp(NamedTuple):
     """The tests of the command `check`. Each returns what is well, and creates nothing.
     :raises Problem, OSError: what is wrong."""
@@ -17987,11 +18025,12 @@ class CheckUp(NamedTuple):
     ini: Settings
     service: Service | None  # tells what only it knows
 
-    def _raise_faults(self, *about: str) -> None:
+    def _raise_faults(self, of_data: bool) -> None:
+        """:raises Problem: something is wrong with that folder, or with the rest."""
         faults = self.service.state["faults"] if self.service else ()
-        messages = [fault["message"] for fault in faults if fault["about"] in about]
-        if messages:
-            raise Problem(" ".join(messages))
+        found = [row for row in faults if (row["about"] in OF_DATA_FOLDER) == of_data]
+        if found:
+            raise Problem(" ".join(row["message"] for row in found))
 
     def settings(self) -> str:
         path = self.args.config
@@ -18003,7 +18042,7 @@ class CheckUp(NamedTuple):
 
     def folders(self) -> str:
         paths: Sequence[str] = self.ini.folders
-        self._raise_faults("folders", "files", "inbox", "scan")
+        self._raise_faults(False)
         if self.service:
             paths = [folder["path"] for folder in self.service.state["folders"]]
             for path in map(absolute, self.args.folders):
@@ -18021,7 +18060,7 @@ class CheckUp(NamedTuple):
         return ", ".join(paths)
 
     def database(self) -> str:
-        self._raise_faults("data", "backup", "database", "languages")
+        self._raise_faults(True)
         path = database_path(self.args.data_dir)
         try:
             os.stat(path)

@@ -315,7 +315,7 @@ def view_faults(page: Any, address: str) -> None:
     faults = [
         sentence("message", "backup_failed", full),
         sentence("message", "file_damaged", "Night Ferry"),
-        sentence("message", "folder_missing", "/games") | {"about": "folders"},
+        sentence("message", "folder_missing", "/games"),
     ]
     change_answers(page, lambda body: body.update(faults=faults), "status")
     settings(page, address, "server")
