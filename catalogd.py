@@ -1938,7 +1938,10 @@ UPGRADES = {
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     6: ("DROP TABLE IF EXISTS scan_request",),
-    8: ("DELETE FROM icons WHERE NOT is_picture(image)",),
+    8: (  # images beside files that an older program took for pictures
+        "DELETE FROM icons WHERE NOT is_picture(image) AND digest NOT IN"
+        " (SELECT facts ->> 'icon' FROM entries WHERE facts ->> 'icon' NOT NULL)",
+    ),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
