@@ -1286,9 +1286,8 @@ def file_facts(path: str, file: io.FileIO, size: int) -> dict[str, Any]:
     """Return the facts of name and header: the name and metadata of an Entry, and as
     "icon" a JPEG. The header wins."""
     header: dict[str, Any] = {} if size else {"complete": False}
-    if reader := HEADERS.get(file_type(path)):
-        with contextlib.suppress(EOFError):
-            header = reader(Window(file, size))
+    with contextlib.suppress(EOFError):
+        header |= FORMATS.get(file_type(path), Format()).read(Window(file, size))
     return {**name_facts(path), **header}
 
 
@@ -1393,7 +1392,21 @@ def xci_facts(window: Window) -> dict[str, Any]:
     return {}
 
 
-HEADERS = {"nro": nro_facts, "nsp": nsp_facts, "nsz": nsp_facts, "xci": xci_facts}
+class Format(NamedTuple):
+    """What is known of files with an extension."""
+
+    read: Callable[[Window], dict[str, Any]] = lambda window: {}  # the facts of headers
+    is_package: bool = True  # consoles install it
+
+
+FORMATS = {
+    "nsp": Format(nsp_facts),
+    "nsz": Format(nsp_facts),
+    "xci": Format(xci_facts),
+    "xcz": Format(),
+    "nro": Format(nro_facts, is_package=False),
+}
+PACKAGES = [extension for extension, row in FORMATS.items() if row.is_package]
 
 
 # Names: safe names ---
@@ -1825,11 +1838,10 @@ CREATE VIEW answers AS SELECT id, state, sort_name, seen_from,
             json_object('name', NULL, 'icon', icon, 'kind', kind, 'base_id', base_id,
                 'sha256', checksum))
     ) AS entry_json,
-    json_patch('{}', json_object(
+    json_patch(json_remove(facts, '$.description'), json_object(
         'id', id, 'name', name, 'type', type, 'file_type', nullif(file_type, ''),
         'size', size, 'created_at', created_at, 'state', state, 'kind', kind,
         'base_id', base_id, 'title_id', title_id, 'version', nullif(version, ''),
-        'patch', facts -> 'patch', 'author', nullif(facts ->> 'author', ''),
         'icon', icon, 'complete', iif(facts ->> 'complete', NULL, facts -> 'complete'),
         'part', surplus)
     ) AS page_json
@@ -1913,7 +1925,7 @@ CREATE TABLE counters (
 for name, ages in {"AGES": AGES, "TITLE_AGES": TITLE_AGES}.items():
     SCHEMA = SCHEMA.replace(f"{{{name}}}", f"{ages}")
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 15  # also goes up when `derived` changes
+SCHEMA_VERSION = 16  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -7534,7 +7546,6 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
 SENTENCES |= dict(HTTP_ERRORS.values())
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
-PACKAGES = ("nsp", "nsz", "xci", "xcz")  # file types that consoles install
 KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
     "ages": AGES,
     "packages": PACKAGES,
@@ -10360,7 +10371,7 @@ WORDS = {
         "sent": "Sent",
         "age": "For children",
         "size": "Size",
-        "title": "Title ID",
+        "title_id": "Title ID",
         "author": "Author",
         "added": "Added",
         "by": "Added by",
@@ -14156,19 +14167,18 @@ function downloadIfThere(event, name) {
 }
 
 /** @param {Entry} part */
-function renderFileDetails({id, title_id: title, author}) {
+function renderFileDetails({id}) {
   const {entry} = state.details.facts[id] || {};
   if (!entry) return renderLoading();
   const facts = {
     size: entry.size ? WORDS.units.B(entry.size) : WORDS.unknownSize,
-    title,
-    author,
+    ...entry.metadata,
     added: formatTime(entry.created_at),
     by: entry.created_by === "scanner" ? WORDS.scanner : entry.created_by,
     id,
     source: entry.source,
   };
-  const known = Object.entries(facts).filter(([, value]) => value);
+  const known = Object.entries(facts).filter(([name]) => name in WORDS.fields);
   return h.dl({key: "facts"}, known.map(renderFact));
 }
 

@@ -2052,8 +2052,8 @@ def newer(
     for number in range(5):
         library.add(f"{number}.nsp")
     scanner.scan()
-    read = {"nsp": lambda window: {"newer": True}}
-    monkeypatch.setattr(catalogd, "HEADERS", read)
+    newer = catalogd.Format(lambda window: {"newer": True})
+    monkeypatch.setattr(catalogd, "FORMATS", {"nsp": newer})
     monkeypatch.setattr(catalogd, "FACTS_VERSION", catalogd.FACTS_VERSION + 1)
     monkeypatch.setattr(catalogd, "BATCH", 2)
     return catalogd.Scanner(store, scanner.settings)
