@@ -1009,7 +1009,8 @@ def checked_head(head: bytes) -> bytes:
         pairs.append((b"Connection", b"close"))
     is_http_1_1 = line.endswith(b" HTTP/1.1")
     hosts = [value for name, value in pairs if name.lower() == b"host"]
-    has_host = all(map(HOST.fullmatch, hosts)) and len(hosts) in (is_http_1_1, 1)
+    # HTTP/1.1 has one Host, an earlier version one or none.
+    has_host = all(map(HOST.fullmatch, hosts)) and is_http_1_1 <= len(hosts) <= 1
     # Those of Host, and of a proxy's X-Forwarded-Host.
     named = [value for name, value in pairs if name.lower().endswith(b"host")]
     is_short = max(map(len, named), default=0) <= MAX_HOST_BYTES
@@ -1813,8 +1814,10 @@ CREATE VIEW parts AS SELECT *,
         AND other.kind = entries.kind AND other.title_id = entries.title_id
         AND (other.kind != 'update' OR other.number = entries.number)
         AND other.state != 'gone'
-        AND (entries.state, other.number, other.size, entries.created_at, entries.id)
-        > (other.state, entries.number, entries.size, other.created_at, other.id)
+        -- The other is here and not offline, or else has the higher number, or else is
+        -- larger, or else older: version 3 of 9 MB is surplus beside version 4 of 8 MB.
+        AND (other.state, -other.number, -other.size, other.created_at, other.id) <
+        (entries.state, -entries.number, -entries.size, entries.created_at, entries.id)
     ) THEN 'copy' END AS surplus
 FROM entries;
 
@@ -2027,7 +2030,9 @@ CLEARED_DAYS = 1 / 24  # for which clearing can be undone
 
 # Who sees an entry: each statement that answers a caller by entries has one of these.
 # The age is the caller's, as `viewers` has it. An account with an age also sees what
-# others have waiting for its own device.
+# others have waiting for its own device. The page's queue shows (SHOWN_ITEM) what the
+# account sent itself, and what others sent to a shared device: to its owner, and to an
+# account that sees everything.
 EVERYTHING = 99
 SEEN = f"(:age = {EVERYTHING} OR seen_from <= :age)"
 VIEWER = "(SELECT age FROM viewers WHERE viewers.account = :account)"
@@ -3282,8 +3287,9 @@ class Accounts:
             if db.execute(sql, (account,)).fetchone()["count"] >= MAX_KEYS:
                 if "by_login" not in more:
                     raise Conflict("many_keys", MAX_KEYS)
-                # The first that is still there.
-                any(remove_keys(db, "id = :id", key) for key in logins)
+                for key in logins:  # the one that was unused longest
+                    if remove_keys(db, "id = :id", key):  # another thread may have
+                        break
             if "is_device" in more:
                 check_others(db, label, more.get("address", ""))
             sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
@@ -4245,16 +4251,16 @@ class Queue:
                 (account, device, self.database.time(), json.dumps(here), action),
             )
             added = {row["entry"] for row in done}
-        why = {"offline": "disk_away", "empty": "file_empty"}
+        why = {"offline": "disk_away", "empty": "file_empty"}  # by state
         missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
+        reasons = {one: why.get(states.get(one, ""), "no_entry") for one in missing}
         return {
             "undo": action,
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
             "failed": [
                 {"entry_id": one, "message": say(code), "reason": code}
-                for one in missing
-                for code in [why.get(states.get(one, ""), "no_entry")]
+                for one, code in reasons.items()
             ],
         }
 
@@ -6639,9 +6645,10 @@ class Health:
     def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
         """Return what is wrong there. A disk that was full needs more room than others,
         so that it is not full again at once."""
-        min_free = MIN_FREE_BYTES * (1 + (folder in self._full))
+        was_full = folder in self._full
+        min_free = 2 * MIN_FREE_BYTES if was_full else MIN_FREE_BYTES
         fault = space_fault(folder, found[folder], min_free)
-        self._full = self._full - {folder} | ({folder} if fault else set())
+        (self._full.add if fault else self._full.discard)(folder)
         return fault
 
     def state(self) -> Row:
@@ -6980,7 +6987,8 @@ class Channel(waitress.channel.HTTPChannel):
     def handle_close(self) -> None:
         """Close the socket. After a refusal wait for the client to close it first: to
         close it with unread data resets it, and the client would not get the answer."""
-        if not self.is_refused or self.is_draining or not self.connected:
+        has_answer = self.is_refused and self.connected  # that the client may not have
+        if not has_answer or self.is_draining:
             return self.close()
         self.is_draining, self.will_close, self.request = True, False, None
         return self.hang_up(socket.SHUT_WR)
@@ -7730,6 +7738,7 @@ class Web:
         self.app = bottle.Bottle()
         self.app.default_error_handler = http_error
         for rule in reversed(ROUTES):  # of several that match, the last one answers
+            # "QueueCalls.progress" is called with that object, a function with Web.
             owner = self.calls.get(rule.answer.__qualname__.partition(".")[0], self)
             answer = functools.partial(self._answer, rule, owner)
             self.app.route(rule.path, rule.method, answer, runs=rule.runs)
