@@ -4211,10 +4211,6 @@ class Queue:
         self.clients, self.progress = clients, clients.progress
         self.database = clients.database
 
-    def count(self) -> int:
-        """Return how many items have not ended."""
-        return int(self.database.value("SELECT count(*) FROM queue WHERE is_open"))
-
     def send(self, account: int, entry: str, device: str | None = None) -> bool:
         """Queue an entry; return False where it is pending or processing already.
 
@@ -17342,7 +17338,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         if open:
             webbrowser.open(page)
         if os.environ.get("NOTIFY_SOCKET"):
-            threads.append(start_heartbeat(web, own))
+            threads.append(start_heartbeat(own))
         has_ended = server.run()
     finally:
         notify("STOPPING=1")
@@ -17353,7 +17349,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     return has_ended and has_sent and has_scanned and has_copied
 
 
-def start_heartbeat(web: Web, address: str) -> "Repeated":
+def start_heartbeat(address: str) -> "Repeated":
     """Start a thread that calls the service and tells systemd when it answers: so
     systemd's watchdog restarts a service that hangs. Return it."""
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
@@ -17361,7 +17357,7 @@ def start_heartbeat(web: Web, address: str) -> "Repeated":
 
     def beat() -> None:
         if answers(address, min(interval, MAX_ANSWER_SECONDS)):
-            notify("READY=1", "WATCHDOG=1", f"STATUS={status(web)}")
+            notify("READY=1", "WATCHDOG=1")
 
     thread = Repeated("heartbeat", beat, interval)
     thread.start()
@@ -17518,14 +17514,6 @@ class Notices:
 
 
 # Commands: calls ---
-
-
-def status(web: Web) -> str:
-    try:
-        entries, queued = web.store.entries.count(EVERYTHING), web.store.queue.count()
-    except Problem as problem:  # the next beat may find the database well again
-        return str(problem)
-    return f"{entries} entries to download, {queued} items queued"
 
 
 def answers(address: str, timeout: float) -> bool:
@@ -17787,16 +17775,13 @@ def user_add(args: argparse.Namespace, store: Store) -> None:
 @store_command("user list")
 def user_list(args: argparse.Namespace, store: Store) -> None:
     """List the accounts."""
+    roles = {True: "admin", False: "member"}
     rows = [
-        (user["name"], role(user), user["age"] or "", user["created_at"])
+        (user["name"], roles[user["admin"]], user["age"] or "", user["created_at"])
         for user in store.accounts.all()
     ]
     head = ("NAME", "ROLE", "AGE", "CREATED (UTC)")
     print_table(head, rows, "There is no account yet.")
-
-
-def role(user: Row) -> str:
-    return "admin" if user["admin"] else "member"
 
 
 @store_command("user age", NAME, argument("age", AGE_FORM, choices=AGE_NAMES))
@@ -17910,10 +17895,8 @@ def backup(args: argparse.Namespace) -> None:
     if args.file == "-":
         print_backup(database)
         return
-    is_there = os.path.exists(path)
     copy_database(database, path)
-    earlier = ", in place of the earlier copy" if is_there else ""
-    print(f"Copied the database to {path}{earlier}.")
+    print(f"Copied the database to {path}.")
 
 
 def print_backup(database: str) -> None:

@@ -309,10 +309,6 @@ def test_a_wrong_setting_is_an_error_in_the_journal_and_not_tried_again(
     machine.run("systemctl", "restart", "catalogd")
 
 
-def test_the_status_line_has_the_numbers_of_entries_and_items(machine: Machine) -> None:
-    assert machine.unit("StatusText") == "0 entries to download, 0 items queued"
-
-
 def test_the_page_is_announced_on_the_network(machine: Machine) -> None:
     journal = ["journalctl", "--unit=avahi-daemon"]
     said = "/services/catalogd.service) successfully established"

@@ -657,15 +657,6 @@ def test_the_database_is_copied(anna: str, run: Run, tmp_path: pathlib.Path) -> 
         assert copy.execute("SELECT name FROM accounts").fetchall() == [("anna",)]
 
 
-def test_a_backup_tells_that_it_replaced_another(
-    anna: str, run: Run, tmp_path: pathlib.Path
-) -> None:
-    path = tmp_path / "copy.db"
-    run("backup", str(path))
-    message = f"Copied the database to {path}, in place of the earlier copy.\n"
-    assert run("backup", str(path)) == message
-
-
 def test_a_backup_that_cannot_be_written_is_one_line(
     anna: str, refused: Run, tmp_path: pathlib.Path
 ) -> None:

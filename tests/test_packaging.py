@@ -370,7 +370,7 @@ def test_a_library_is_scanned_without_the_functions_that_windows_lacks(
     assert catalogd.main(["key", "list", "--data-dir", data]) == 0
     catalogd.notify("READY=1")
     store = catalogd.Store(data)
-    assert (store.entries.count(catalogd.EVERYTHING), store.queue.count()) == (1, 0)
+    assert store.entries.count(catalogd.EVERYTHING) == 1
     store.close()
 
 
@@ -461,8 +461,8 @@ def systemd(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @contextlib.contextmanager
-def beating(service: catalogd.Web, url: str) -> Iterator[None]:
-    thread = catalogd.start_heartbeat(service, f"{url}/")
+def beating(url: str) -> Iterator[None]:
+    thread = catalogd.start_heartbeat(f"{url}/")
     try:
         yield
     finally:
@@ -481,39 +481,14 @@ class Server:
         return True
 
 
-def test_systemd_is_notified_with_the_numbers_of_entries_and_items(
+def test_systemd_is_notified_while_the_service_answers(
     systemd: Systemd,
     service: catalogd.Web,
-    library: Any,
     serve: Callable[[catalogd.Web], str],
 ) -> None:
-    library.add("Celeste.nsp")
-    service.scanner.scan()
-    with beating(service, serve(service)):
+    with beating(serve(service)):
         beats = [systemd.receive(), systemd.receive()]
-    status = "STATUS=1 entries to download, 0 items queued"
-    assert beats == [["READY=1", "WATCHDOG=1", status]] * 2
-
-
-def test_an_error_of_the_database_does_not_end_the_heartbeat(
-    systemd: Systemd,
-    service: catalogd.Web,
-    serve: Callable[[catalogd.Web], str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail() -> int:
-        raise catalogd.StorageFailed("The database cannot be used.")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(service.store.queue, "count", fail)
-        with beating(service, serve(service)):
-            assert systemd.receive()[2] == "STATUS=The database cannot be used."
-            broken.undo()
-            monkeypatch.setenv("NOTIFY_SOCKET", str(systemd.link.getsockname()))
-            while (
-                systemd.receive()[2] != "STATUS=0 entries to download, 0 items queued"
-            ):
-                continue
+    assert beats == [["READY=1", "WATCHDOG=1"]] * 2
 
 
 def test_systemd_is_notified_when_the_service_stops(
@@ -546,7 +521,7 @@ def test_a_service_that_hangs_does_not_notify_systemd(
         return 0
 
     monkeypatch.setattr(service.store.entries, "version", version)
-    with beating(service, serve(service)):
+    with beating(serve(service)):
         asked.wait(30)
         systemd.link.settimeout(1)
         with pytest.raises(TimeoutError):

@@ -2173,7 +2173,10 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
             [known.id, known.path, known.size, known.mtime, known.sha256]
             for known in entries.served_files()
         ],
-        "counts": [entries.count(catalogd.EVERYTHING), queue.count()],
+        "counts": [
+            entries.count(catalogd.EVERYTHING),
+            store.database.value("SELECT count(*) FROM queue WHERE is_open"),
+        ],
         "icon": len(entries.icons.of(menu["id"], catalogd.EVERYTHING)),
         "items": {str(account): whole_items(store, account) for account in (anna, ben)},
         "pending": {
