@@ -578,7 +578,9 @@ def test_a_database_is_copied_where_there_are_no_links(
 
 KILLED = """
 import catalogd, os, signal, sys
-left = int(sys.argv[3])
+steps = left = int(sys.argv[3])
+# The old database is kept under the second in which the command begins.
+catalogd.time.time = lambda: 1.8e9 + steps
 def count(event, *_):
     global left
     if event in ("os.link", "os.rename", "os.remove", "open", "sqlite3.connect"):
@@ -604,6 +606,25 @@ def test_no_crash_leaves_a_folder_without_a_database(restored: pathlib.Path) -> 
             break
         assert code == -signal.SIGKILL and seen <= {"anna ben", "anna"}
     assert steps > 5 and seen == {"anna ben", "anna"}
+
+
+def test_a_second_restore_in_the_same_second_is_refused_and_loses_nothing(
+    restored: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first may have been killed, so that both names are of one database."""
+    monkeypatch.setattr(catalogd.time, "time", lambda: 1.8e9)
+    backup = restored / "backups" / NIGHT
+    kept = restored / "catalogd.db.2027-01-15T080000"
+    os.link(restored / "catalogd.db", kept)
+    assert run(restored, backup) == 2
+    assert f"{kept}: File exists" in capsys.readouterr().err
+    assert accounts(restored) == ["anna", "ben"]
+    kept.unlink()
+    assert run(restored, backup) == 0
+    assert run(restored, backup) == 2
+    assert accounts(restored) == ["anna"]
 
 
 def test_nothing_is_restored_while_the_service_runs(
