@@ -38,6 +38,35 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+LEFT_OUT = pytest.StashKey[int]()
+ADVICE = """
+{} tests with the mark ci were left out, which .ci/run runs. All of them run here by
+    pipx run tox -e newest -- -m "not soak"
+"""
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count the tests that only CI runs, also those of a process of xdist."""
+    marks = [{mark.name for mark in item.iter_markers()} for item in items]
+    config = items[0].config
+    if config.option.keyword:  # others were asked for
+        return
+    config.stash[LEFT_OUT] = sum("ci" in each and "soak" not in each for each in marks)
+    getattr(config, "workeroutput", {})["left_out"] = config.stash[LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a process of xdist has counted, as each of them has."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Tell how many tests were left out, and how to run them."""
+    if count := config.stash.get(LEFT_OUT, 0):
+        terminalreporter.write(ADVICE.format(count))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
     """List the skipped tests of a file in one line for each reason."""

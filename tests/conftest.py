@@ -74,6 +74,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave what only root can do, such as to mount a disk, to the runs of root."""
+    if item.get_closest_marker("root") and not is_root():
+        skip("needs root")
+
+
+def is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
 def skip(reason: str) -> NoReturn:
     """Skip a test, or fail it where `CI` is set: nothing is missing there.
 
@@ -92,9 +102,7 @@ def need(tool: str, package: str) -> None:
 
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path, size: int) -> Iterator[None]:
-    """Mount a file system of so many bytes."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        skip("needs root")
+    """Mount a file system of so many bytes, in a test with the mark `root`."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
     if subprocess.run(command, capture_output=True).returncode:
         skip("needs the right to mount")

@@ -593,6 +593,7 @@ with open(sys.argv[2], "rb") as file:
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_no_crash_leaves_a_folder_without_a_database(restored: pathlib.Path) -> None:
     backup, seen = restored / "backups" / NIGHT, set()

@@ -1363,9 +1363,6 @@ def test_another_port_is_served_too_and_is_the_one_that_is_shown(
 
 # Root
 
-needs_root = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root"
-)
 OWNER = 65534  # nobody, on most systems
 
 
@@ -1377,7 +1374,7 @@ def theirs() -> Iterator[pathlib.Path]:
         yield pathlib.Path(folder)
 
 
-@needs_root
+@pytest.mark.root
 def test_root_leaves_no_file_that_the_owner_cannot_open(
     data: pathlib.Path, theirs: pathlib.Path
 ) -> None:

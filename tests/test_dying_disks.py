@@ -159,6 +159,8 @@ def serve(
         yield start
 
 
+@pytest.mark.ci
+@pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["fails", "does not answer"])
 @short_and_long(silence=(2.0, catalogd.Asker.max_silence))
@@ -193,6 +195,8 @@ def test_a_disk_that_dies_while_it_is_read_is_told_and_its_item_waits(
         wait_for(lambda: not served.faults())
 
 
+@pytest.mark.ci
+@pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["fails", "does not answer"])
 def test_a_disk_that_dies_while_it_is_written_is_told_and_the_upload_goes_on(

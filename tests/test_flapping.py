@@ -288,6 +288,7 @@ def sending(home: Home, place: Place) -> Iterator[None]:
         sender.server.close()
 
 
+@pytest.mark.ci
 @short_and_long(count=(6, 100), breaks=(20, 4000))
 @pytest.mark.usefixtures("hurry")
 def test_each_file_arrives_once_and_whole_and_the_page_is_true(

@@ -255,6 +255,7 @@ def serving(
     serving.kill()
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [FTPProcess, LANThread])
 @short_and_long(rounds=(1, 20), kills=(3, 20))
@@ -291,6 +292,7 @@ def test_each_file_arrives_once_and_whole_whatever_is_killed(
         console.check(contents)
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_console_that_hangs_holds_up_nothing_and_goes_on_at_its_byte(
     serving: Serving, scanner: catalogd.Scanner, tmp_path: pathlib.Path

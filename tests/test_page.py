@@ -492,3 +492,36 @@ def test_language_direction_and_sentences_come_from_the_table_of_words(
     assert cover["x"] > text["x"]
     sides = r"(?<!-)\b(left|right)\s*:|(margin|padding|border)-(left|right)\b"
     assert re.search(sides, catalogd.CSS) is None
+
+
+# Settings
+
+
+def test_an_account_is_added_made_admin_and_removed(
+    anna: Any, store: catalogd.Store
+) -> None:
+    def roles() -> list[bool]:
+        return [row["admin"] for row in store.accounts.all()]
+
+    def answer(yes: str, password: str = PASSWORD) -> None:
+        dialog.get_by_label("Your password").fill(password)
+        button(dialog, yes).click()
+
+    dialog = anna.get_by_role("dialog")
+    anna.goto("#settings/people")
+    form = anna.get_by_role("region", name="Add an account")
+    form.get_by_label("I choose the name and the password").check()
+    form.get_by_label("Name", exact=True).fill("ben")
+    form.get_by_label("Password", exact=True).fill(PASSWORD)
+    form.get_by_role("button", name="Add").click()
+    button(anna, "Make admin ben").click()
+    answer("Make admin", "a guess")
+    see(dialog, "The current password is wrong.")
+    assert roles() == [True, False]
+    answer("Make admin")
+    button(anna, "Make member ben").wait_for()
+    assert roles() == [True, True]
+    button(anna, "Remove ben").click()
+    assert dialog.get_by_label("Your password").input_value() == ""
+    answer("Remove")
+    until(lambda: len(store.accounts.all()) == 1)

@@ -57,7 +57,13 @@ def fill_library(store: catalogd.Store) -> None:
     add_files(store, (f"Game {n}" for n in range(32)))
 
 
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(DESK, marks=pytest.mark.ci, id="desk"),
+        pytest.param(PHONE, id="phone"),
+    ],
+)
 @pytest.mark.parametrize(
     ("address", "fill", "max_draws"),
     [("#queue", fill_queue, 0), ("#library", fill_library, 32)],

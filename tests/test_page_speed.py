@@ -119,6 +119,7 @@ def test_ten_thousand_titles_need_few_bytes_calls_and_nodes(ten_thousand: Any) -
     assert devtools.send("Runtime.getHeapUsage")["usedSize"] < 30_000_000
 
 
+@pytest.mark.ci
 def test_a_key_of_a_search_draws_once_and_makes_no_titles_anew(
     ten_thousand: Any,
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_key_of_a_search_draws_once_and_makes_no_titles_anew(
     assert statistics.median(costs) < making / 2
 
 
+@pytest.mark.ci
 def test_ten_thousand_titles_are_scrolled_through_with_few_in_the_document(
     ten_thousand: Any,
 ) -> None:
@@ -144,6 +146,7 @@ def test_ten_thousand_titles_are_scrolled_through_with_few_in_the_document(
     assert ten_thousand.locator(".entry").count() < 100
 
 
+@pytest.mark.ci
 def test_a_poll_goes_through_the_rows_of_a_long_queue_that_have_changed(
     anna: Any, store: catalogd.Store
 ) -> None:
@@ -165,6 +168,7 @@ def test_a_poll_goes_through_the_rows_of_a_long_queue_that_have_changed(
     assert {*anna.evaluate(TOUCHED)} == {sent, *rows}, "and the one below them"
 
 
+@pytest.mark.ci
 def test_the_benchmark_of_the_page_prints_its_table(chromium: Any) -> None:
     root = pathlib.Path(__file__).parents[1]
     script = root / "tests" / "benchmarks" / "page.py"

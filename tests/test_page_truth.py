@@ -205,6 +205,7 @@ def stalled(house: House) -> Iterator[FTPConsole]:
         yield console
 
 
+@pytest.mark.ci
 def test_a_console_that_is_off_in_mid_send(house: House, enter: Enter) -> None:
     for name in ("Glass Heron", "Paper Harbor"):
         house.add(name, BIG)
@@ -233,6 +234,7 @@ def hold_second(route: Any, held: list[Any]) -> None:
         held.append(route)
 
 
+@pytest.mark.ci
 def test_a_server_that_is_killed_in_mid_send_and_in_mid_upload(
     house: House, enter: Enter
 ) -> None:
@@ -265,6 +267,7 @@ def test_a_server_that_is_killed_in_mid_send_and_in_mid_upload(
     button(anna, "Send Glass Heron").wait_for()
 
 
+@pytest.mark.ci
 def test_a_device_that_is_removed_with_a_queue(house: House, enter: Enter) -> None:
     for name in ("Glass Heron", "Paper Harbor"):
         house.add(name, BIG)
@@ -285,6 +288,7 @@ def test_a_device_that_is_removed_with_a_queue(house: House, enter: Enter) -> No
         see(page, "Attic")  # where it was for
 
 
+@pytest.mark.ci
 def test_a_failed_item_is_retried_and_replaces_a_file(
     house: House, enter: Enter
 ) -> None:
@@ -332,6 +336,7 @@ def test_two_tabs_and_an_undo(house: House, enter: Enter) -> None:
     assert "APPE" in console.commands or "REST" in console.commands
 
 
+@pytest.mark.ci
 def test_a_session_that_ends_while_a_form_is_filled(house: House, enter: Enter) -> None:
     anna, other = enter("anna"), enter("anna")
     anna.goto("#settings/library")
@@ -349,6 +354,7 @@ def test_a_session_that_ends_while_a_form_is_filled(house: House, enter: Enter) 
     assert link.get_by_label("Name").input_value() == "Yonder Isles"
 
 
+@pytest.mark.ci
 @short_and_long(size=(BIG, 2 << 30))
 def test_a_file_of_many_bytes(house: House, enter: Enter, size: int) -> None:
     house.add("Paper Harbor", SMALL)

@@ -166,7 +166,20 @@ SHOWN: dict[str, tuple[dict[str, int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("view", VIEWS)
+# What a visitor sees first, and a view of each kind: CI has them all.
+MAIN = {
+    *("library", "queue", "details", "filters", "add_device_ftp", "settings_people"),
+    *("signing_in", "reconnecting", "invitation"),
+}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        pytest.param(view, marks=() if view in MAIN else pytest.mark.ci)
+        for view in VIEWS
+    ],
+)
 def test_a_view_is_accessible_translated_and_fits_in_all_modes(
     visit: Visit, demo: Demo, view: str
 ) -> None:

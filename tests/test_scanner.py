@@ -1253,6 +1253,7 @@ def test_a_growing_file_that_is_removed_waits_no_longer(
     assert told == {str(library.folder)}
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("year", [1600, 1676, 1678, 2262, 2400])
 def test_a_file_of_any_age_is_an_entry_beside_others(
     year: int, library: Library, scanner: catalogd.Scanner, store: catalogd.Store

@@ -31,7 +31,7 @@ import waitress
 import waitress.adjustments
 
 import catalogd
-from conftest import Games, Library, cost, short_and_long, wait_for
+from conftest import Games, Library, cost, short_and_long, skip, wait_for
 
 ADJUSTMENTS = waitress.adjustments.Adjustments(
     max_request_header_size=catalogd.MAX_HEAD_BYTES,
@@ -324,6 +324,9 @@ def is_alive(client: socket.socket) -> bool:
 
 @pytest.fixture
 def strangers(games: Games, monkeypatch: pytest.MonkeyPatch) -> Iterator[Strangers]:
+    """Their ends of the connections are in the process of the server too."""
+    if catalogd.connection_limit(2000) < 2000:
+        skip("needs a higher limit of open files ('ulimit -Hn')")
     strangers = Strangers(games, monkeypatch)
     yield strangers
     for client in strangers.open:
@@ -417,6 +420,7 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.ci
 def test_unfinished_posts_hold_little_memory(
     strangers: Strangers, games: Games
 ) -> None:
@@ -538,6 +542,7 @@ class Client(threading.Thread):
                 self.got[-1] += part
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @short_and_long(stops=(2, 150), clients=(6, 32))
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])

@@ -136,6 +136,7 @@ def test_a_service_that_only_answers_polls_writes_nothing(
     assert written() == before
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @short_and_long(count=(30, 1000), kills=(10, 300))
 def test_each_file_arrives_once_and_whole_whatever_is_killed(

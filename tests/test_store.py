@@ -2665,6 +2665,7 @@ def disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
         yield folder
 
 
+@pytest.mark.root
 def test_a_full_disk_refuses_writes_and_nothing_else(disk: pathlib.Path) -> None:
     with opened(str(disk / "data")) as store:
         account = store.accounts.add("anna", "hash")
@@ -2687,6 +2688,7 @@ def test_a_full_disk_refuses_writes_and_nothing_else(disk: pathlib.Path) -> None
     assert is_whole(store.database.path)
 
 
+@pytest.mark.root
 def test_a_backup_to_a_full_disk_names_the_copy_and_the_room_that_it_wants(
     store: catalogd.Store, disk: pathlib.Path
 ) -> None:
@@ -2723,6 +2725,7 @@ def test_a_backup_that_may_take_no_more_names_the_copy(
     assert os.listdir(tmp_path) == ["data"]
 
 
+@pytest.mark.root
 def test_a_full_disk_is_called_that_at_the_start(disk: pathlib.Path) -> None:
     folder = str(disk / "data")
     opened(folder).thing.close()

@@ -440,6 +440,7 @@ def test_a_folder_that_keeps_a_part_is_asked_again(
     assert files(card) == []
 
 
+@pytest.mark.root
 def test_a_part_of_an_older_version_takes_no_room_from_the_file(
     home: Home, card: pathlib.Path
 ) -> None:
@@ -721,6 +722,7 @@ def test_an_item_is_put_back_when_the_server_can_be_reached_again(
     assert home.item(item)["status"] == "pending"
 
 
+@pytest.mark.root
 def test_a_real_card_that_is_pulled_out_is_missed(
     home: Home, card: pathlib.Path
 ) -> None:
@@ -745,6 +747,7 @@ def test_a_read_only_folder_is_offline(
         home.sender(f"folder:{card}").send_next()
 
 
+@pytest.mark.root
 def test_a_file_that_does_not_fit_fails_before_it_starts(
     home: Home, card: pathlib.Path
 ) -> None:
@@ -758,6 +761,7 @@ def test_a_file_that_does_not_fit_fails_before_it_starts(
     assert "3.0 MB" in row["error"]
 
 
+@pytest.mark.root
 def test_a_disk_that_fills_up_in_mid_transfer_fails_the_item_and_keeps_no_part(
     home: Home, card: pathlib.Path
 ) -> None:
@@ -1233,6 +1237,7 @@ def test_homebrew_that_does_not_fit_leaves_no_part(
     assert files(console.folder) == []
 
 
+@pytest.mark.root
 def test_a_console_with_a_full_card_fails_the_item(
     home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -657,6 +657,7 @@ def test_what_cannot_be_written_whole_is_taken_back(
     assert begin(signed_in, "a.nsp", 9)["offset"] == 3
 
 
+@pytest.mark.root
 def test_a_full_disk_takes_back_what_it_could_not_write(
     signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
