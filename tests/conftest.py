@@ -641,3 +641,34 @@ def kim(visit: Visit, house: Demo) -> Iterator[Any]:
 def demo() -> Iterator[Demo]:
     with example.demo() as running:
         yield running
+
+
+# A browser without a server
+
+
+@pytest.fixture(scope="session")
+def speaking(chromium: Any) -> Iterator[Callable[[str], Any]]:
+    """Return a page that has the script in a language, and no server."""
+    answers = {"web/me": '{"account": null, "needs_setup": false, "client": true}'}
+    with contextlib.ExitStack() as opened:
+
+        @functools.cache
+        def speak(language: str) -> Any:
+            page = opened.enter_context(chromium.new_page())
+            page.route(
+                "**/*",
+                lambda route: route.fulfill(
+                    body=answers.get(route.request.url[24:], '<div id="app"></div>')
+                ),
+            )
+            page.goto("http://page.example.org/")
+            page.add_script_tag(content=catalogd.SCRIPT)
+            page.evaluate("language => speak(language, ENGLISH)", language)
+            return page
+
+        yield speak
+
+
+@pytest.fixture
+def script(speaking: Callable[[str], Any]) -> Any:
+    return speaking("en-GB")

@@ -70,25 +70,29 @@ def device_of(store: catalogd.Store) -> Any:
     return row["device"]
 
 
+LINES = """system => {
+  Object.defineProperty(navigator, "userAgent", {value: system, configurable: true});
+  const device = {kind: "folder", folder: "/card", name: "TV", code: "1"};
+  const lines = commandLines({...device, isFirst: true, system: guessSystem()});
+  delete navigator.userAgent;
+  return lines;
+}"""
+
+
 @pytest.mark.parametrize(
     ("system", "line", "text"),
     [
-        ("Windows NT 10.0", "Get the program", 'python -c "import urllib'),
-        ("Windows NT 10.0", "Connect it", "python send_to_switch.py pair http://"),
-        ("Macintosh; Intel Mac OS X", "Get the program", 'python3 -c "import urllib'),
-        ("X11; Linux x86_64", "Start it", "python3 send_to_switch.py"),
+        ("Windows NT 10.0", "fetch", 'python -c "import urllib'),
+        ("Windows NT 10.0", "pair", "python send_to_switch.py pair http://"),
+        ("Macintosh; Intel Mac OS X", "fetch", 'python3 -c "import urllib'),
+        ("X11; Linux x86_64", "start", "python3 send_to_switch.py"),
     ],
 )
 def test_the_lines_are_those_of_the_computer_that_shows_the_page(
-    anna: Any, system: str, line: str, text: str
+    script: Any, system: str, line: str, text: str
 ) -> None:
-    agent = f"Mozilla/5.0 ({system})"
-    anna.add_init_script(
-        f"Object.defineProperty(navigator, 'userAgent', {{value: '{agent}'}})"
-    )
-    open_sheet(anna)
-    fill_folder(anna, "/card")
-    assert line_of(anna, line).startswith(text)
+    lines = script.evaluate(LINES, f"Mozilla/5.0 ({system})")
+    assert lines[line].startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +107,9 @@ def test_the_lines_are_those_of_the_computer_that_shows_the_page(
     ],
 )
 def test_a_text_is_quoted_for_the_shell_of_the_computer(
-    anna: Any, system: str, text: str, quoted: str
+    script: Any, system: str, text: str, quoted: str
 ) -> None:
-    anna.goto("")
-    assert anna.evaluate("given => quote(...given)", [text, system]) == quoted
+    assert script.evaluate("given => quote(...given)", [text, system]) == quoted
 
 
 def test_the_line_that_gets_the_program_needs_python_alone(
@@ -131,22 +134,36 @@ def test_the_sheet_copies_without_https_and_says_so(anna: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "host", "target"),
+    ("program", "host", "target"),
     [
-        (["A console"], "192.168.1.20", "ftp://192.168.1.20"),
-        (["A console", "DBI"], "10.0.0.7", "ftp://10.0.0.7:6000/"),
-        (["A console", "DBI"], "10.0.0.7:21", "ftp://10.0.0.7:21/"),
-        (["A console", "sys-ftpd"], "a:b@10.0.0.7", "ftp://a:b@10.0.0.7/games"),
-        (["A console", "Awoo"], "ftp://10.0.0.7/", "lan://10.0.0.7"),
+        ("sphaira", "192.168.1.20", "ftp://192.168.1.20"),
+        ("dbi", "10.0.0.7", "ftp://10.0.0.7:6000/"),
+        ("dbi", "10.0.0.7:21", "ftp://10.0.0.7:21/"),
+        ("sysftpd", "a:b@10.0.0.7", "ftp://a:b@10.0.0.7/games"),
+        ("awoo", "ftp://10.0.0.7/", "lan://10.0.0.7"),
     ],
 )
 def test_the_target_is_that_of_the_program_on_the_console(
-    anna: Any, chosen: list[str], host: str, target: str
+    script: Any, program: str, host: str, target: str
+) -> None:
+    device = {"kind": "console", "program": program, "host": host}
+    assert script.evaluate("device => targetOf(device)", device) == target
+
+
+@pytest.mark.parametrize(
+    ("chosen", "target"),
+    [
+        (["A console"], "ftp://10.0.0.7"),
+        (["A console", "Awoo"], "lan://10.0.0.7"),
+    ],
+)
+def test_the_sheet_asks_for_the_program_and_the_address_of_a_console(
+    anna: Any, chosen: list[str], target: str
 ) -> None:
     open_sheet(anna)
     for name in chosen:
         anna.get_by_role("radio", name=name, exact=name != "A console").check()
-    anna.get_by_label("Address of the console").fill(host)
+    anna.get_by_label("Address of the console").fill("10.0.0.7")
     button(anna, "Next").click()
     assert shlex.split(line_of(anna, "Connect it"))[-1] == target
 

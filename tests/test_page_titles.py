@@ -1,14 +1,10 @@
 """What the page works out of titles, in functions that need no server: their status on
 the device that it sends to, and which of them a search finds."""
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-import catalogd
 
 STATUS = """([ids, away, sent, items, queueing]) => {
   const kinds = {game: "base", update: "update", older: "update", dlc: "add-on"};
@@ -29,34 +25,6 @@ STATUS = """([ids, away, sent, items, queueing]) => {
     ...names.map(name => (name === "away" ? status.away : name)),
   ];
 }"""
-
-
-@pytest.fixture(scope="module")
-def speaking(chromium: Any) -> Iterator[Callable[[str], Any]]:
-    """Return a page that has the script in a language, and no server."""
-    answers = {"web/me": '{"account": null, "needs_setup": false, "client": true}'}
-    with contextlib.ExitStack() as opened:
-
-        @functools.cache
-        def speak(language: str) -> Any:
-            page = opened.enter_context(chromium.new_page())
-            page.route(
-                "**/*",
-                lambda route: route.fulfill(
-                    body=answers.get(route.request.url[24:], '<div id="app"></div>')
-                ),
-            )
-            page.goto("http://page.example.org/")
-            page.add_script_tag(content=catalogd.SCRIPT)
-            page.evaluate("language => speak(language, ENGLISH)", language)
-            return page
-
-        yield speak
-
-
-@pytest.fixture
-def script(speaking: Callable[[str], Any]) -> Any:
-    return speaking("en-GB")
 
 
 def sent(entry: str, version: str = "1", device: str | None = "tv") -> dict[str, Any]:
