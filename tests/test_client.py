@@ -1625,6 +1625,9 @@ def test_the_help_has_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("send-to-switch.ini", "key"):
         assert f"(default:{send_to_switch.config_path(name)})" in text
     assert f"(default:{send_to_switch.own_folder('state')})" in text
+    helps = {one.dest: str(one.help) for one in send_to_switch.parser()._actions}
+    assert helps["on_done"].endswith("(default: none)")
+    assert helps["verify"].endswith("(default: no)")
 
 
 def test_the_man_page_has_every_option() -> None:

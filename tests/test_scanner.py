@@ -1288,6 +1288,18 @@ def test_icons_are_kept_and_dropped_with_their_entries(
     assert not store.database.rows("SELECT * FROM icons")
 
 
+def test_images_are_written_together_until_they_take_much_memory(
+    scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    images = scanner.disks.images
+    images.max_bytes = 2 * len(containers.JPEG)
+    counts = []
+    for digest in ("a", "b", "c", "d"):
+        images.add(containers.JPEG, digest)
+        counts.append(store.database.value("SELECT count(*) FROM icons"))
+    assert counts == [0, 0, 3, 3]
+
+
 def test_an_icon_is_kept_that_comes_in_a_scan_which_misses_another_file(
     library: Library, scanner: catalogd.Scanner, store: catalogd.Store
 ) -> None:
@@ -1809,6 +1821,7 @@ def test_a_scan_that_is_due_comes_by_itself(
 ) -> None:
     often = dataclasses.replace(settings, scan_interval=0.1)
     scanner = catalogd.Scanner(store, often)
+    scanner.check_seconds = 3600  # so that nothing else ends the wait
     scanner.start()
     try:
         wait_for(lambda: scanner.state.finished)

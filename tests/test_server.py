@@ -265,6 +265,32 @@ def test_a_connection_without_requests_is_closed(games: Games) -> None:
         assert until_closed(client) == b""
 
 
+def test_who_does_not_read_an_answer_has_the_time_that_a_pause_may_take(
+    games: Games, store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"name": "A", "description": "", "version": ""}
+    for number in range(20):  # more than the system takes at once
+        url = f"https://example.org/{number}/{'x' * 400_000}"
+        store.entries.add_link(url, 1, "nsp", facts, "anna")
+    channels: list[catalogd.Channel] = []
+    make_room = catalogd.Server.make_room
+
+    def note(server: catalogd.Server, newcomer: catalogd.Channel) -> None:
+        channels.append(newcomer)
+        make_room(server, newcomer)
+
+    monkeypatch.setattr(catalogd.Server, "make_room", note)
+    with games.connect() as client:
+        client.sendall(games.request("/api/list"))
+        wait_for(lambda: channels and channels[0].total_outbufs_len)
+        [channel] = channels
+        timeout = channel.adj.channel_timeout
+        channel.check_deadlines(channel.sent_at + timeout - 1)
+        assert not channel.has_hung_up
+        channel.check_deadlines(channel.sent_at + timeout + 60)
+        assert channel.has_hung_up
+
+
 # Limits
 
 

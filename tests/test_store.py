@@ -1931,6 +1931,15 @@ def test_how_far_an_item_is_outlives_its_release_and_the_service(
         assert (row["percent"], row["bytes"]) == (5, 7)
 
 
+def test_a_writer_leaves_sqlite_no_more_time_to_wait_than_it_has(
+    store: catalogd.Store,
+) -> None:
+    for seconds in (0, 7, 3600):
+        with store.database.writing(seconds) as db:
+            [milliseconds] = db.execute("PRAGMA busy_timeout").fetchone()
+        assert (seconds - 5) * 1000 < milliseconds <= seconds * 1000
+
+
 @pytest.mark.parametrize("report", [{"status": "completed"}, {"release": True}])
 def test_a_report_with_a_status_waits_for_a_writer_and_is_then_refused(
     store: catalogd.Store,

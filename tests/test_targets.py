@@ -5,6 +5,7 @@ import contextlib
 import errno
 import hashlib
 import io
+import json
 import math
 import ntpath
 import os
@@ -15,6 +16,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,6 +26,7 @@ from conftest import Home, free_port, small_disk, wait_for
 from consoles import FTPConsole, Installer, Origin, Request, when_sent
 from example import by_age
 from ftpsrv import Ftpsrv
+from test_client import writing_environment
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
 
@@ -270,6 +273,16 @@ def cancel_when_sent(home: Home, sender: send_to_switch.Sender, item: str) -> st
     sender.screen.show = show  # type: ignore[method-assign, assignment]
     sender.send_next()
     return actions[0]
+
+
+def test_the_command_of_on_done_runs_after_a_cancel(
+    home: Home, card: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    output = tmp_path / "output"
+    item = home.queue("game.nsp", GAME)
+    sender = home.sender(f"folder:{card}", on_done=writing_environment(output))
+    cancel_when_sent(home, sender, item)
+    assert json.loads(output.read_text())["SEND_TO_SWITCH_STATUS"] == "failed"
 
 
 @pytest.fixture(params=["folder", "ftp"])
@@ -1037,6 +1050,22 @@ def test_a_folder_that_cannot_be_created_fails_the_item(
     console.refuses = {"MKD": "550 Read-only file system."}
     home.sender(console.url(folder)).send_next()
     assert f"The console refuses the folder {folder}: 550" in home.item(item)["error"]
+    # What is on no disk is not to be created.
+    assert ("MKD" in console.commands) == (not folder.endswith(":"))
+
+
+def test_a_connection_that_breaks_is_an_error_whatever_the_console_replies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = send_to_switch.FTP(send_to_switch.Settings(to="ftp://console"))
+    data, other_end = socket.socketpair()
+    other_end.close()
+    monkeypatch.setattr(target, "_open", lambda name, start: data)
+    monkeypatch.setattr(target, "_read_end", lambda seconds: None)  # as after a 226
+    download = Mock(**{"progress.start": 0, "chunks.return_value": [GAME]})
+    download.progress.cancels.return_value = contextlib.nullcontext()
+    with pytest.raises(BrokenPipeError):
+        target.write("game.nsp", download)
 
 
 def test_a_missing_folder_is_created_with_those_that_it_is_in(

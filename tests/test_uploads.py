@@ -124,6 +124,17 @@ def test_nobody_adds_files_without_a_session_or_from_another_site(
     begin(signed_in, "a.nsp", 1, headers={"Origin": "https://evil.example"}, status=403)
 
 
+def test_who_may_no_longer_add_files_drops_none(
+    member: webtest.TestApp, inbox: catalogd.Inbox
+) -> None:
+    settings = inbox.settings
+    inbox.settings = dataclasses.replace(settings, inbox_for="everyone")
+    upload = begin(member, "a.nsp", 2)["id"]
+    inbox.settings = settings
+    member.delete(f"/web/uploads/{upload}", status=403)
+    assert len(inbox.uploads.all()) == 1
+
+
 def test_an_upload_of_another_account_is_not_to_be_had(
     signed_in: webtest.TestApp, member: webtest.TestApp, inbox: catalogd.Inbox
 ) -> None:
