@@ -49,8 +49,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
     """Count the tests that only CI runs, also those of a process of xdist."""
     marks = [{mark.name for mark in item.iter_markers()} for item in items]
     config = items[0].config
-    if config.option.keyword:  # others were asked for
-        return
+    if config.option.keyword or "not ci" not in config.option.markexpr:
+        return  # others were asked for
     config.stash[LEFT_OUT] = sum("ci" in each and "soak" not in each for each in marks)
     getattr(config, "workeroutput", {})["left_out"] = config.stash[LEFT_OUT]
 
