@@ -2731,6 +2731,16 @@ def test_a_backup_that_may_take_no_more_names_the_copy(
     with pytest.raises(catalogd.StorageFull) as caught:
         catalogd.copy_database(store.database.path, str(copy))
     assert str(caught.value) == f"{copy}: The disk is full."
+    usage = type("Usage", (), {"free": 0})
+    monkeypatch.setattr(catalogd.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(catalogd.StorageFull, match=r"MB are wanted, 0\.0 free"):
+        catalogd.copy_database(store.database.path, str(copy))
+    monkeypatch.setattr(catalogd.sqlite3, "connect", real)
+    with (
+        pytest.raises(catalogd.StorageFull, match=r"MB are wanted, 0\.0 free"),
+        catalogd.named_problems(str(copy)),
+    ):
+        raise catalogd.StorageFull("disk_full")
     assert os.listdir(tmp_path) == ["data"]
 
 
