@@ -6813,10 +6813,30 @@ class Served:
                 self.line = ""
 
 
-MAX_PIECE_BYTES = 4 * 1024 * 1024  # that one call of sendfile sends
+MIN_PIECE_BYTES = 256 * 1024  # that one call of sendfile is to send
+MAX_PIECE_BYTES = 4 * 1024 * 1024
+PIECE_SECONDS = 0.5  # what has left of a file is known to about this time
 
 
 WatchUse = Callable[[], contextlib.AbstractContextManager[None]]  # see FileUses
+
+
+def next_piece(sent: int, seconds: float) -> int:
+    """Return the number of bytes to send next, after so many took so long. Since the
+    first ones only fill buffers, it grows by a quarter at most."""
+    pace = sent / max(seconds, PIECE_SECONDS / 1.25)
+    return min(max(int(pace * PIECE_SECONDS), MIN_PIECE_BYTES), MAX_PIECE_BYTES)
+
+
+def let_kernel_wait(sock: socket.socket, seconds: float) -> None:
+    """On Linux, have each call that sends wait for the client in the kernel, which
+    raises BlockingIOError after this time. Python would run for every few KiB."""
+    if sys.platform == "linux":
+        limit = struct.pack("@ll", *divmod(int(seconds * 1e6), 1_000_000))
+        # It fails on a 32-bit system with times of 64 bits, where Python waits on.
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+            sock.settimeout(None)
 
 
 class Content(io.FileIO):
@@ -6825,30 +6845,48 @@ class Content(io.FileIO):
     served: Served | None = None
     watch: WatchUse = contextlib.nullcontext  # each read
 
-    def send(self, sock: socket.socket, size: int) -> None:
+    def send(self, sock: socket.socket, size: int, timeout: float) -> None:
         """Send the next bytes, and count them as they leave.
-        :raises OSError: the client is gone or takes nothing for the socket's time-out,
-            or the file cannot be read or ends before, which is logged."""
-        start = self.tell()
+        :raises OSError: the client is gone or takes nothing for this time, or the file
+            cannot be read or ends before, which is logged."""
+        start, piece = self.tell(), MIN_PIECE_BYTES
         stop = start + size
         try:
             while start < stop:
-                with self.watch():
-                    sent = self._send_piece(sock, start, stop - start)
+                began = time.monotonic()
+                limit, end = min(piece, stop - start), began + timeout
+                sent = self._send_some(sock, start, limit, end)
                 if not sent:
                     raise OSError(f"the file ends at byte {start}")
                 if self.served is not None:
                     self.served.add(start, start + sent)
                 start += sent
+                piece = next_piece(sent, time.monotonic() - began)
         except OSError as error:
             if not isinstance(error, ConnectionError | TimeoutError):
                 log.warning("A download was cut off: %s.", error.strerror or error)
             raise
 
+    def _send_some(self, sock: socket.socket, start: int, size: int, end: float) -> int:
+        """Wait until the client takes bytes, and return their number."""
+        while time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError), self.watch():
+                return self._send_piece(sock, start, size)
+        raise TimeoutError("The client takes nothing.")
+
     def _send_piece(self, sock: socket.socket, start: int, size: int) -> int:
-        """Return the number of bytes that were sent."""
-        if hasattr(os, "sendfile"):  # else Python would send 8 KiB at once
-            return sock.sendfile(self, start, min(size, MAX_PIECE_BYTES))
+        if not hasattr(os, "sendfile"):  # Python's would send 8 KiB at once
+            return self._send_read(sock, start, size)
+        if sock.gettimeout():
+            return sock.sendfile(self, start, size)
+        try:
+            return os.sendfile(sock.fileno(), self.fileno(), start, size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOSYS):  # a file system's
+                raise
+            return self._send_read(sock, start, size)
+
+    def _send_read(self, sock: socket.socket, start: int, size: int) -> int:
         self.seek(start)
         return sock.send(self.read(min(size, MAX_READ_BYTES)))
 
@@ -7045,12 +7083,14 @@ class Channel(waitress.channel.HTTPChannel):
         file = getattr(data, "file", None)
         if not isinstance(file, Content):
             return int(super().write_soon(data))
-        self.socket.settimeout(self.adj.channel_timeout)
+        timeout = self.adj.channel_timeout
+        self.socket.settimeout(timeout)
         try:
             with self.outbuf_lock:
                 self._flush_some(do_close=False)  # the head
+            let_kernel_wait(self.socket, timeout / 8)  # several times a call
             with file:
-                file.send(self.socket, len(data))
+                file.send(self.socket, len(data), timeout)
         except OSError as error:
             self.hang_up()
             raise waitress.channel.ClientDisconnected from error

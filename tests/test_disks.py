@@ -242,7 +242,7 @@ def download(scanner: catalogd.Scanner, path: str) -> None:
     known = catalogd.ServedFile("id", path, folder, 0, 0, None)
     one, two = socket.socketpair()
     with one, two, catalogd.open_content(known, scanner.disks.uses) as file:
-        file.send(one, 1)
+        file.send(one, 1, timeout=10)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import resource
+import socket
 import sys
 import threading
 import time
@@ -582,13 +583,19 @@ def refuse(error: int) -> Callable[..., int]:
     [getattr(os, "sendfile", None), None, refuse(errno.EINVAL), refuse(errno.ENOSYS)],
     ids=["sendfile", "none", "EINVAL", "ENOSYS"],
 )
+@pytest.mark.parametrize("waits", ["the kernel", "no such option", "another system"])
 def test_a_file_arrives_whole_and_what_has_left_is_known(
     library: Library,
     settings: catalogd.Settings,
     serve: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
     sendfile: Callable[..., int] | None,
+    waits: str,
 ) -> None:
+    if waits == "no such option":  # nor its struct, on some systems of 32 bits
+        monkeypatch.setattr(socket, "SO_SNDTIMEO", 9999)
+    elif waits == "another system":
+        monkeypatch.setattr(sys, "platform", "freebsd")
     if sendfile:
         monkeypatch.setattr(os, "sendfile", sendfile)
     else:
@@ -607,6 +614,40 @@ def test_a_file_arrives_whole_and_what_has_left_is_known(
         assert games.ask("/file").body == content
         wait_for(lambda: hidden.served.bytes == len(content))
         assert games.ask("/file", Range="bytes=-7").body == content[-7:]
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds", "size"),
+    [
+        (2**20, 0.0, 2**20 * 5 // 4),  # into a buffer
+        (2**20, 0.1, 2**20 * 5 // 4),
+        (10**6, 1.0, 500_000),
+        (4 * 2**20, 0.04, catalogd.MAX_PIECE_BYTES),  # 1 Gbit/s
+        (10_000, 1.0, catalogd.MIN_PIECE_BYTES),
+        (0, 0.0, catalogd.MIN_PIECE_BYTES),
+    ],
+)
+def test_the_next_piece_follows_from_the_pace(
+    sent: int, seconds: float, size: int
+) -> None:
+    assert catalogd.next_piece(sent, seconds) == size
+
+
+@pytest.mark.parametrize("buffer", [80_000, 2_500_000, 4_500_000])
+def test_what_has_left_at_1_mb_a_second_is_known_every_two_seconds(buffer: int) -> None:
+    """The system takes as much as its buffer has room for, and waits until a third of
+    it is free."""
+    room, piece, took = buffer, catalogd.MIN_PIECE_BYTES, []
+    for _ in range(100):
+        seconds, left = 0.0, piece
+        while left > room:
+            left, room = left - room, buffer // 3
+            seconds += room / 1e6
+        room -= left
+        took.append(seconds)
+        piece = catalogd.next_piece(piece, seconds)
+    assert max(took) < 2
+    assert sum(took) > 10
 
 
 # Limits

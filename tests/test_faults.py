@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import hashlib
 import http.client
+import itertools
 import os
 import pathlib
 import re
@@ -348,6 +349,92 @@ def test_a_client_that_stops_reading_is_let_go(games: Games, large: bytes) -> No
         body = download.rest()
     assert body == large[: len(body)]
     assert len(body) < LARGE
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Python waits")
+
+
+@on_linux
+@pytest.mark.parametrize("settings", [{"timeout": 2}], indirect=True)
+def test_the_kernel_waits_as_long_as_a_client_may_take_nothing(
+    games: Games,
+    large: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is the time since the last byte, however many calls wait meanwhile."""
+    sendfile, taken = os.sendfile, []
+
+    def noted(*given: int) -> int:
+        taken.append(0)
+        taken[-1] = sendfile(*given)
+        return taken[-1]
+
+    monkeypatch.setattr(os, "sendfile", noted)
+    path = games.add("a.nsp", large)
+    with stalled(games, path):
+        wait_for(lambda: not downloads())
+    waits = [*itertools.takewhile(lambda sent: not sent, reversed(taken))]
+    assert 1 <= len(waits) <= 9  # each an eighth of the time
+    assert "cut off" not in caplog.text
+
+
+@on_linux
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"timeout": 2}], indirect=True)
+def test_a_client_that_reads_10_kb_a_second_is_kept(
+    games: Games, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect() -> socket.socket:
+        client = socket.socket()
+        client.settimeout(30)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((games.host, games.port))
+        return client
+
+    path = games.add("a.nsp", large)
+    monkeypatch.setattr(games, "connect", connect)
+    with stalled(games, path) as download:
+        for _ in range(60):
+            assert len(download.read(1000)) == 1000
+            time.sleep(0.1)
+        assert len(downloads()) == 1
+
+
+@pytest.fixture
+def channels(monkeypatch: pytest.MonkeyPatch) -> list[catalogd.Channel]:
+    """The connections over which something was sent."""
+    noted, write_soon = [], catalogd.Channel.write_soon
+
+    def write(channel: catalogd.Channel, data: Any) -> int:
+        noted.append(channel)
+        return write_soon(channel, data)
+
+    monkeypatch.setattr(catalogd.Channel, "write_soon", write)
+    return noted
+
+
+@on_linux
+def test_a_thread_that_the_kernel_holds_ends_when_it_is_hung_up(
+    games: Games, large: bytes, channels: list[catalogd.Channel]
+) -> None:
+    with stalled(games, games.add("a.nsp", large)):
+        wait_for(lambda: os.get_blocking(channels[-1].socket.fileno()))
+        (thread,) = downloads()
+        channels[-1].hang_up()
+        thread.join(10)  # the time that a client has is 120 seconds
+        assert not thread.is_alive()
+
+
+def test_a_connection_does_not_block_after_a_file(
+    games: Games, channels: list[catalogd.Channel]
+) -> None:
+    """The main loop would wait for it, and for no other one."""
+    path = games.add("a.nsp", b"content")
+    for _ in range(2):
+        assert games.ask(path).body == b"content"
+        wait_for(lambda: not downloads())
+        assert not os.get_blocking(channels[-1].socket.fileno())
 
 
 @pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
