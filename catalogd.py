@@ -17373,10 +17373,11 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     scanner.start()
     for thread in threads:
         thread.start()
+    # It may take seconds to resolve the name of this machine.
+    args = server, scanner, web, open
+    greeting = threading.Thread(target=greet, args=args, name="greeting", daemon=True)
+    greeting.start()
     try:
-        page = welcome(server, scanner, web)
-        if open:
-            webbrowser.open(page)
         if os.environ.get("NOTIFY_SOCKET"):
             threads.append(start_heartbeat(own))
         has_ended = server.run()
@@ -17385,6 +17386,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         has_sent = web.consoles.end()
         has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
         has_copied, *_ = [thread.stop(MAX_SCAN_STOP_SECONDS) for thread in threads]
+        greeting.join(MAX_SCAN_STOP_SECONDS)
         end_line()
     return has_ended and has_sent and has_scanned and has_copied
 
@@ -17596,6 +17598,14 @@ def notify(*states: str) -> None:
 
 
 # Commands: addresses ---
+
+
+def greet(server: Server, scanner: Scanner, web: Web, open: bool) -> None:
+    """Print what is served, and show it in a browser."""
+    with logged_problems("The addresses could not be printed"):
+        page = welcome(server, scanner, web)
+        if open:
+            webbrowser.open(page)
 
 
 def welcome(server: Server, scanner: Scanner, web: Web) -> str:

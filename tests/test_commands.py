@@ -1314,6 +1314,36 @@ def test_a_name_that_does_not_resolve_is_not_shown(
     assert ".local" not in "".join(addresses)
 
 
+def test_a_name_server_that_does_not_answer_delays_no_call(
+    service: catalogd.Web,
+    monkeypatch: pytest.MonkeyPatch,
+    no_handlers: None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As after a power cut, when the router starts too."""
+    service.settings = catalogd.Settings(host="", port=0)
+    server, router = catalogd.listen(service), threading.Event()
+    monkeypatch.setattr(catalogd, "local_name", lambda: router.wait(30) and "pi.local")
+    monkeypatch.setattr(catalogd, "MAX_SCAN_STOP_SECONDS", 30)
+    answers: list[bytes] = []
+
+    def call() -> None:
+        try:
+            answers.append(get(f"http://127.0.0.1:{server.effective_port}/healthz"))
+            answers.append(capsys.readouterr().out.encode())
+        finally:
+            server.stop()
+            router.set()
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert catalogd.run(server, service.scanner, service)
+    caller.join()
+    assert b'"success": true' in answers[0]
+    assert not answers[1]
+    assert f"http://pi.local:{server.effective_port}/" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("base_url", ["", "https://example.org/games"])
 def test_a_container_prints_its_base_url_or_says_to_set_it(
     service: catalogd.Web,
