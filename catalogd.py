@@ -2063,7 +2063,9 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
 """
 COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
-MENU_LIST = f"""
+# What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
+# of a part is not known. And the ids of a page of a list that has each part once.
+MENU_PARTS = f"""
 SELECT id, name, plain_name, file_name, iif(type = 'url', source, NULL) AS link,
 icon, facts ->> 'icon' AS own_icon, facts ->> 'author' AS publisher, created_at,
 coalesce(overrides ->> 'description', facts ->> 'description') AS description,
@@ -2072,8 +2074,49 @@ number AS appVersion, iif(version GLOB '*[^0-9]*', version, NULL) AS displayVers
 CASE kind WHEN 'update' THEN 'UPDATE' WHEN 'add-on' THEN 'DLC' ELSE 'BASE' END
 AS appType, iif(base_id IS NULL, NULL, CASE kind WHEN 'base' THEN base_id
 WHEN 'update' THEN substr(base_id, 1, 13) || '{ID_ENDINGS["update"]}' ELSE title_id END)
-AS appId
-FROM parts WHERE state = 'here' AND {SEEN} ORDER BY surplus IS 'copy', sort_name, id
+AS appId, sort_name, surplus FROM parts WHERE +state = 'here' AND {SEEN}
+AND file_type IN ({", ".join(map(repr, PACKAGES))})
+"""
+MENU_ORDER = "surplus IS 'copy', sort_name, id"
+# The items of CyberFoil's list, without null, which it may reject. It tells the type of
+# a link by the name, and has updates without a number for new ones.
+MENU_SECTION = f"""
+WITH types AS MATERIALIZED (SELECT key, value FROM json_each(:types) WHERE value != '')
+SELECT CAST(group_concat(item) AS BLOB) FROM (
+    SELECT json_patch('{{}}', json_object(
+        'name', iif(link IS NULL, name, file_name), 'url',
+        coalesce(link || '#', :prefix || '/') || :mark || file_name || :mark,
+        'size', downloadSize, 'title_id', iif(appId IS NULL, NULL, titleId),
+        'app_id', appId, 'app_version',
+        iif(appType = 'UPDATE', nullif(appVersion, 0), appVersion),
+        'app_type', appType, 'icon_url', :prefix || '/api/icons/' || id || '/'
+        || coalesce(one.key || '.' || one.value, own.key || '.' || own.value)
+    )) AS item FROM ({MENU_PARTS})
+    LEFT JOIN types AS one ON one.key = icon
+    LEFT JOIN types AS own ON own.key = own_icon
+    WHERE :has_links OR link IS NULL ORDER BY {MENU_ORDER}
+)
+"""
+MENU_PAGE = f"""
+WITH listed AS (
+    SELECT titleId, appId, max(appVersion), created_at, coalesce((
+        SELECT sort_name FROM entries WHERE title = titleId AND appType = 'UPDATE'
+        AND kind = 'base' AND state = 'here'
+    ), sort_name) AS sort_name FROM ({MENU_PARTS})
+    WHERE appType = :type AND appId NOT NULL AND link IS NULL
+    AND (:appId_in IS NULL OR appId IN (SELECT value FROM json_each(:appId_in)))
+    AND appId NOT IN (SELECT value FROM json_each(:appId_notIn))
+    AND (:titleId_in IS NULL OR titleId IN (SELECT value FROM json_each(:titleId_in)))
+    AND titleId NOT IN (SELECT value FROM json_each(:titleId_notIn))
+    GROUP BY appId
+), found AS MATERIALIZED (
+    SELECT * FROM listed
+    WHERE instr(sort_name || lower(' ' || appId || ' ' || titleId), :search ->> '$')
+) SELECT count(*) AS total, (
+    SELECT json_group_array(json_array(titleId, appId)) FROM (
+        SELECT * FROM found ORDER BY {{}}, appId LIMIT :size OFFSET :start
+    )
+) AS ids FROM found
 """
 
 
@@ -3571,10 +3614,35 @@ class Entries:
         values = {"age": age, "entry": entry, "key": name.casefold()}
         return self.database.rows(sql, values)
 
-    def in_menus(self, age: int) -> list[Row]:
-        """Return what the menus on a console may have, by Sphaira's names: by name, but
-        copies last. `appId` is NULL where a part's id is not known."""
-        return self.database.rows(MENU_LIST, {"age": age})
+    def in_menus(self, age: int, titles: Sequence[str]) -> list[Row]:
+        """Return the parts of titles as MENU_PARTS has them: by name, copies last."""
+        sql = f"{MENU_PARTS} AND title IN (SELECT value FROM json_each(:titles))"
+        sql += f" AND type = 'filepath' AND appId NOT NULL ORDER BY {MENU_ORDER}"
+        return self.database.rows(sql, {"age": age, "titles": json.dumps(titles)})
+
+    def section_json(self, age: int, prefix: str, has_links: bool, mark: str) -> bytes:
+        """Return what MENU_SECTION has, as a JSON array.
+        :param mark: what is put around each name in an address."""
+        icons = self.database.rows("SELECT digest FROM icons")
+        types = self.icons.types_in_menus(row["digest"] for row in icons)
+        values = {"age": age, "prefix": prefix, "has_links": has_links, "mark": mark}
+        values["types"] = json.dumps(types)
+        return b"[%b]" % (self.database.value(MENU_SECTION, values) or b"")
+
+    def menu_page(
+        self, age: int, order: str, values: Mapping[str, Any]
+    ) -> tuple[int, list[list[str]]]:
+        """Return how many parts a menu's list has, and title and id of each of a page.
+        :param values: those of MENU_PAGE."""
+        row = self.database.row(MENU_PAGE.format(order), {"age": age, **values}) or {}
+        return row["total"], json.loads(row["ids"])
+
+    def titles_with(self, add_on: str, age: int) -> list[str]:
+        """Return the titles that have an add-on with this id."""
+        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN} AND title_id ="
+        sql += " (SELECT value FROM json_each(:ids))"
+        rows = self.database.rows(sql, {"age": age, "ids": json.dumps([add_on])})
+        return [row["title"] for row in rows]
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -3800,13 +3868,14 @@ class Icons:
         image: bytes | None = self.database.value(f"{sql} AND {SEEN}", values)
         return existing(image, "The entry has no icon.")
 
-    def types_in_menus(self) -> Mapping[str, str]:
+    def types_in_menus(self, digests: Iterable[str]) -> Mapping[str, str]:
         """Return "jpeg" or "png" by digest, "" for an image too large for a console.
-        Only those that are new since the last call are read."""
+        Only those that were not asked for before are read."""
         sql = "SELECT digest, image FROM icons"
-        sql += " WHERE digest NOT IN (SELECT value FROM json_each(?))"
+        sql += " WHERE digest IN (SELECT value FROM json_each(?))"
+        new = json.dumps([*{*digests} - self._types.keys()])
         with self.database.reading() as db:
-            for digest, image in db.execute(sql, (json.dumps([*self._types]),)):
+            for digest, image in db.execute(sql, (new,)):
                 is_small = is_picture(image, MAX_MENU_SIDE)
                 self._types[digest] = image_type(image)[6:] if is_small else ""
         return self._types
@@ -8929,7 +8998,7 @@ FEATURES = dict.fromkeys(("shop", "resumable_download"), True)
 FEATURES |= dict.fromkeys(("resumable_upload", "dumps_upload", "save_backup"), False)
 GREETING = {"motd": "", "remote": "", "public": False, "features": FEATURES}
 GREETING |= {"version": __version__, "protocol_version": 1}
-MAX_PAGE_SIZE = 1000
+MAX_PAGE_SIZE, MAX_PAGES = 1000, 1_000_000
 Part = dict[str, Any]  # of a title, by GraphQL's names of fields
 # Sphaira's documents, as plain_query writes them: a title's page, a page of a list.
 TITLE_QUERY = re.compile(r"\{title\(titleId:\$(\w+)\)\{")
@@ -8937,8 +9006,10 @@ APPS_QUERY = re.compile(r"\{apps\(([^()]*)\)\{total items\{")
 APP_TYPE = re.compile(r"\bappType:\[(BASE|UPDATE|DLC)\]")
 ORDER = re.compile(r"\borderBy:\{field:(\w+) direction:(\w+)\}")
 CONDITION = re.compile(r"\b(appId|titleId):\{(in|notIn):\$(\w+)\}")
+CONDITIONS = ("appId_in", "appId_notIn", "titleId_in", "titleId_notIn")
 VARIABLE = re.compile(r"\b(page|pageSize|search):\$(\w+)")
 LISTS = {"base": "BASE", "updates": "UPDATE", "dlc": "DLC"}  # of the page of a title
+NO_FILES: dict[str, list[Any]] = {name: [] for name in LISTS}
 PART_FIELDS = (
     *("appId", "titleId", "appVersion", "displayVersion"),
     *("downloadUrl", "downloadExtension", "downloadSize"),
@@ -8953,7 +9024,6 @@ class MenuCalls(Calls):
         super().__init__(web)
         version = self.entries.version
         self._sections = Latest(version, self._make_sections, MAX_INDEXES)
-        self._shelves = Latest(version, self._make_shelf, MAX_INDEXES)
 
     def _prefix(self, caller: Caller, base: str) -> str:
         """Return what comes before a path below /dir, where a program joins it to its
@@ -8981,9 +9051,10 @@ class MenuCalls(Calls):
     @route(f"POST {MENU}/api/graphql", "menu", runs="lists")
     def query(self, caller: Caller, base: str) -> bottle.HTTPResponse:
         """Answer a query of Sphaira, which shows the first message of `errors`."""
-        shelf = self._shelves(caller.age, self._prefix(caller, base))
+        prefix = self._prefix(caller, base)
         try:
-            answer: Row = {"data": shelf.answer(json_object(request_body()))}
+            body = json_object(request_body())
+            answer: Row = {"data": self._answer(caller.age, prefix, body)}
         except Problem as problem:
             answer = {"errors": [{"message": str(problem)}]}
         return json_answer(json.dumps(answer).encode() + b"\n")
@@ -8994,48 +9065,49 @@ class MenuCalls(Calls):
         image = self.entries.icons.of(icon["entry_id"], caller.age, icon["digest"])
         return image_answer(image)
 
-    def _packages(self, age: int, prefix: str) -> Iterator[Part]:
-        """Yield what can be installed, with the addresses of the file and of an icon
+    def _answer(self, age: int, prefix: str, body: Mapping[str, Any]) -> Part:
+        """:raises Problem: the query is none of Sphaira's."""
+        query = plain_query(given(body, "query", str))
+        variables = given(body, "variables", dict)
+        if title := TITLE_QUERY.search(query):
+            id = given(variables, title[1], str)
+            shelf = self._shelf(age, prefix, [id, *self.entries.titles_with(id, age)])
+            return {"title": shelf.titles.get(id)}
+        apps = APPS_QUERY.search(query)
+        if not (apps and APP_TYPE.search(apps[1])):
+            raise Problem("The query asks for what this server does not have.")
+        order, values = list_order(apps[1]), list_values(apps[1], variables)
+        total, ids = self.entries.menu_page(age, order, values)
+        shelf = self._shelf(age, prefix, [title for title, _ in ids])
+        items = [shelf.parts.get((title, part)) for title, part in ids]
+        return {"apps": {"total": total, "items": [*filter(None, items)]}}
+
+    def _shelf(self, age: int, prefix: str, titles: Sequence[str]) -> "Shelf":
+        """Return the parts of titles, with the addresses of the file and of an icon
         that a console can decode."""
-        types = self.entries.icons.types_in_menus()
-        for row in self.entries.in_menus(age):
-            name = urllib.parse.quote(row["file_name"], safe="")
-            url = f"{row['link']}#{name}" if row["link"] else f"{prefix}/{name}"
+        rows: list[Part] = self.entries.in_menus(age, titles)
+        digests = [row[name] for row in rows for name in ("icon", "own_icon")]
+        types = self.entries.icons.types_in_menus(digests)
+        for row in rows:
             icons = (i for i in (row["icon"], row["own_icon"]) if types.get(i))
             if icon := next(icons, None):
                 icon = f"{prefix}/api/icons/{row['id']}/{icon}.{types[icon]}"
-            if row["downloadExtension"] in PACKAGES:
-                yield {**row, "icon": icon, "downloadUrl": url}
+            url = f"{prefix}/{urllib.parse.quote(row['file_name'], safe='')}"
+            row |= {"icon": icon, "downloadUrl": url}
+        return Shelf(rows)
 
     def _make_sections(self, age: int, prefix: str, has_links: bool) -> bytes:
         """Return the one section from which CyberFoil makes its others. It rejects an
         answer in which there is "<html"."""
-        packages = self._packages(age, prefix)
-        items = [section_item(row) for row in packages if has_links or not row["link"]]
-        sections = [{"id": "all", "title": "All", "items": items}]
-        text = json.dumps({"sections": sections}).replace("<", "\\u003c")
-        return text.encode() + b"\n"
-
-    def _make_shelf(self, age: int, prefix: str) -> "Shelf":
-        rows = self._packages(age, prefix)
-        return Shelf(row for row in rows if row["appId"] and not row["link"])
-
-
-def section_item(row: Part) -> Row:
-    """Return an item of CyberFoil's list, without null, which it may reject. It tells a
-    link's type by the name, and has updates without a number for new ones."""
-    has_number = row["appVersion"] or row["appType"] != "UPDATE"
-    item = {
-        "name": row["file_name"] if row["link"] else row["name"],
-        "url": row["downloadUrl"],
-        "size": row["downloadSize"],
-        "title_id": row["appId"] and row["titleId"],
-        "app_id": row["appId"],
-        "app_version": row["appVersion"] if has_number else None,
-        "app_type": row["appType"],
-        "icon_url": row["icon"],
-    }
-    return {name: value for name, value in item.items() if value is not None}
+        mark = secrets.token_hex(8)  # around names, which SQLite cannot quote
+        items = self.entries.section_json(age, prefix, has_links, mark)
+        parts = items.replace(b"<", b"\\u003c").split(mark.encode())
+        parts[1::2] = [
+            urllib.parse.quote(name, safe="").encode() for name in parts[1::2]
+        ]
+        return b'{"sections": [{"id": "all", "title": "All", "items": %b}]}\n' % (
+            b"".join(parts)
+        )
 
 
 def given(values: Mapping[str, Any], name: str, kind: type[T]) -> T:
@@ -9054,13 +9126,37 @@ def plain_query(text: str) -> str:
     return re.sub(r" ?([^\w ]) ?", r"\1", words)
 
 
+def list_order(arguments: str) -> str:
+    """Return how MENU_PAGE is to be sorted."""
+    field, direction = (ORDER.findall(arguments) or [("NAME", "ASC")])[0]
+    field = "created_at" if field == "ADDED_AT" else "sort_name"
+    return f"{field} {'DESC' if direction == 'DESC' else 'ASC'}"
+
+
+def list_values(arguments: str, variables: Mapping[str, Any]) -> Row:
+    """Return the values of MENU_PAGE. An empty list is no condition.
+    :raises Problem: a variable is of another type."""
+    named = dict(VARIABLE.findall(arguments))
+    values = {name: variables.get(variable) for name, variable in named.items()}
+    search = normalized(given(values, "search", str)).casefold()
+    size = given(values, "pageSize", int) or MAX_PAGE_SIZE
+    size = min(max(size, 1), MAX_PAGE_SIZE)
+    start = (min(max(given(values, "page", int), 1), MAX_PAGES) - 1) * size
+    found: Row = {"size": size, "start": start, "search": json.dumps(search)}
+    found |= {"type": APP_TYPE.findall(arguments)[0], **dict.fromkeys(CONDITIONS)}
+    for name, way, variable in CONDITION.findall(arguments):
+        ids = [*map(str, given(variables, variable, list))]
+        found[f"{name}_{way}"] = json.dumps(ids) if ids else None
+    return found
+
+
 class Shelf:
-    """The parts that have ids, by title, as Sphaira's menu lists them. Of several files
+    """The parts that have ids, by title, as Sphaira's menu shows them. Of several files
     of one part, it takes the first."""
 
     def __init__(self, rows: Iterable[Part]) -> None:
         self.titles: dict[str, Part] = {}  # by the ids of games, and of add-ons
-        self.parts: list[Part] = []  # of each the newest version
+        self.parts: dict[tuple[str, str], Part] = {}  # of each the newest version
         by_title = operator.itemgetter("titleId")
         for title_id, found in itertools.groupby(sorted(rows, key=by_title), by_title):
             self._add(title_id, [*found])
@@ -9074,59 +9170,16 @@ class Shelf:
         latest = max(rows, key=lambda row: (row["appType"] != "DLC", row["appVersion"]))
         held = {"version": latest["appVersion"]}
         held["displayVersion"] = latest["displayVersion"]
-        parts = [menu_part(row, texts, held) for row in rows]
-        lists = {name: told(parts, kind) for name, kind in LISTS.items()}
+        parts = {row["id"]: menu_part(row, texts, held) for row in rows}
+        lists = {
+            name: [parts[row["id"]] for row in rows if row["appType"] == kind]
+            for name, kind in LISTS.items()
+        }
         self.titles[title_id] = {**texts, **lists}
-        by_version = sorted(parts[::-1], key=operator.itemgetter("appVersion"))
-        newest = {part["appId"]: part for part in by_version}
-        self.parts += newest.values()
-        for app_id, part in newest.items():
-            if part["appType"] == "DLC":  # its page has no files of its own
-                own = part["told"]["titledb"]
-                self.titles[app_id] = {**own, **dict.fromkeys(LISTS, [])}
-
-    def answer(self, body: Mapping[str, Any]) -> Part:
-        """:raises Problem: the query is none of Sphaira's."""
-        query = plain_query(given(body, "query", str))
-        variables = given(body, "variables", dict)
-        if title := TITLE_QUERY.search(query):
-            return {"title": self.titles.get(given(variables, title[1], str))}
-        apps = APPS_QUERY.search(query)
-        if not (apps and APP_TYPE.search(apps[1])):
-            raise Problem("The query asks for what this server does not have.")
-        return {"apps": self._page(apps[1], variables)}
-
-    def _page(self, arguments: str, variables: Mapping[str, Any]) -> Part:
-        named = dict(VARIABLE.findall(arguments))
-        values = {name: variables.get(variable) for name, variable in named.items()}
-        found = self._matching(arguments, variables, given(values, "search", str))
-        found.sort(key=operator.itemgetter("appId"))
-        field, direction = (ORDER.findall(arguments) or [("NAME", "ASC")])[0]
-        field = "created_at" if field == "ADDED_AT" else "sort_name"
-        found.sort(key=operator.itemgetter(field), reverse=direction == "DESC")
-        size = given(values, "pageSize", int) or MAX_PAGE_SIZE
-        size = min(max(size, 1), MAX_PAGE_SIZE)
-        start = (max(given(values, "page", int), 1) - 1) * size
-        items = [part["told"] for part in found[start : start + size]]
-        return {"total": len(found), "items": items}
-
-    def _matching(
-        self, arguments: str, variables: Mapping[str, Any], search: str
-    ) -> list[Part]:
-        """Return the parts that all conditions hold for; an empty list is none."""
-        kinds = APP_TYPE.findall(arguments)
-        found = [part for part in self.parts if part["appType"] in kinds]
-        for name, way, variable in CONDITION.findall(arguments):
-            ids = {*map(str, given(variables, variable, list))}
-            if ids:
-                found = [p for p in found if (p[name] in ids) == (way == "in")]
-        search = normalized(search).casefold()
-        return [part for part in found if search in part["search"]] if search else found
-
-
-def told(parts: Iterable[Part], kind: str) -> list[Part]:
-    """Return what the menu is told of the parts of a type."""
-    return [part["told"] for part in parts if part["appType"] == kind]
+        for row in sorted(rows[::-1], key=operator.itemgetter("appVersion")):
+            part = self.parts[title_id, row["appId"]] = parts[row["id"]]
+            if row["appType"] == "DLC":  # its page has no files of its own
+                self.titles[row["appId"]] = {**part["titledb"], **NO_FILES}
 
 
 def menu_texts(row: Part, name: str) -> Part:
@@ -9139,16 +9192,12 @@ def menu_texts(row: Part, name: str) -> Part:
 
 
 def menu_part(row: Part, texts: Part, held: Part) -> Part:
-    """Return a part: what the menu is told of it, with the texts of its game and the
-    version of what is held, and what it is found and sorted by."""
+    """Return what the menu is told of a part, with the texts of its game and the
+    version of what is held."""
     own = menu_texts(row, row["name"]) if row["appType"] == "DLC" else texts
-    name = own["name"].casefold()
-    search = "\n".join([name, row["appId"], row["titleId"]]).casefold()
-    found = {**row, "sort_name": name, "search": search}
     told = {name: row[name] for name in PART_FIELDS}
     told |= {"title": texts, "latestOwnedVersion": held}
-    told["titledb"] = None if row["appType"] == "UPDATE" else own
-    return {**found, "told": told}
+    return told | {"titledb": None if row["appType"] == "UPDATE" else own}
 
 
 # Page -------------------------------------------------------------------------

@@ -675,6 +675,7 @@ UNASKED = {
     "SELECT *, (SELECT state FROM entries": "item_of: whether its disk is away",
     "SELECT id, device, status": "how many items wait, for the state of a device",
     "SELECT digest, image FROM icons": "how large images are, by their digests",
+    "SELECT digest FROM icons": "those whose sizes CyberFoil's list asks for",
 }
 READ = re.compile(
     r"\b(FROM|JOIN) (entries|parts|answers|items|known_files|served_files|icons)\b"

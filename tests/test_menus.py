@@ -209,13 +209,13 @@ def test_sections_are_made_once_for_each_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = []
-    rows = catalogd.Entries.in_menus
+    section_json = catalogd.Entries.section_json
 
-    def counted(entries: catalogd.Entries, age: int) -> list[Any]:
-        made.append(age)
-        return rows(entries, age)
+    def counted(*given: Any) -> bytes:
+        made.append(given)
+        return section_json(*given)
 
-    monkeypatch.setattr(catalogd.Entries, "in_menus", counted)
+    monkeypatch.setattr(catalogd.Entries, "section_json", counted)
     path = f"/dir/{token}/api/remote/sections"
     tag = browser.get(path).headers["ETag"]
     browser.get(path, headers={"If-None-Match": tag}, status=304)
@@ -723,17 +723,40 @@ def test_the_menu_over_three_hundred_titles(
     assert sorted(menu.show("New")) == games[41:]
 
 
-def test_a_page_costs_little_beside_the_list_of_all(
+def test_a_page_after_a_change_costs_as_the_next_one(
     browser: webtest.TestApp, store: catalogd.Store, key: str
 ) -> None:
-    """The titles are put together once for each version of the list."""
+    """No list of all is made for it."""
     games = add_titles(store, 2000)
     basic(browser, key)
     menu = Menu(browser, "/dir")
+    entry = next(iter(store.entries.files())).id
 
     def page() -> None:
         more = {"page": 2, "pageSize": 24, "appIds": games[:1000]}
         assert menu.ask(document("New"), **more)["apps"]["items"]
 
-    first = cost(page)
-    assert min(cost(page) for _ in range(5)) < first / 2
+    def first() -> float:
+        store.entries.edit(entry, {"name": "Changed"})
+        return cost(page)
+
+    page()
+    assert min(first() for _ in range(5)) < 2 * min(cost(page) for _ in range(5))
+
+
+def test_a_page_is_the_same_whichever_copy_of_a_part_is_taken(
+    menu: Menu, library: Library, scanner: catalogd.Scanner
+) -> None:
+    """Each part is once in a list, and again with all its files on its title's page."""
+    library.add(f"more/Lemon Kart [{GAME}][v0].nsz", b"more than before")
+    library.add(f"more/Lemon Kart DLC Cherries [{ADD_ON}][v0].nsp", b"again")
+    scanner.scan()
+    for category in ("All", "DLC"):
+        found = menu.pages(category, appIds=[], titleIds=[GAME])
+        assert len([item for item in found if item["titleId"] == GAME]) == 1
+    title = menu.title(GAME)
+    assert (len(title["base"]), len(title["dlc"])) == (3, 2)
+    menu.size = 1
+    assert sorted(menu.show("All", "NAME DESC")) == [GAME, OTHER]
+    data = menu.ask(document("All"), page=10**30, pageSize=0)["apps"]
+    assert data == {"total": 2, "items": []}
