@@ -3531,9 +3531,12 @@ class Entries:
                 db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
 
-    def list_json(self, age: int, for_page: bool = False) -> bytes:
-        """Return the entries that can be downloaded now, by name, as a JSON array.
-        SQLite makes all of it, while other threads go on.
+    def list_json(
+        self, age: int, for_page: bool = False, around: bytes = b"[%b]"
+    ) -> bytes:
+        """Return the entries that can be downloaded now, by name, as a JSON array, or
+        with other text around. SQLite makes all of it, while other threads go on: they
+        wait only for Python to copy it, which it does twice.
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
@@ -3546,7 +3549,7 @@ class Entries:
                 ORDER BY sort_name, id
             )
         """
-        return b"[%b]" % (self.database.value(sql, {"age": age}) or b"")
+        return around % (self.database.value(sql, {"age": age}) or b"")
 
     def get(self, entry: str, age: int, credential: str = "") -> dict[str, Any]:
         """Return the Entry of the interface, also a hidden one that is to be sent to
@@ -7851,7 +7854,8 @@ class Web:
     def _read_list(self, age: int, for_page: bool) -> "Body":
         # The version first: a change that comes between has another one, and is sent.
         tag = f"{PROCESS}-{self.store.entries.version():x}"
-        content = b'{"entries": %b}\n' % self.store.entries.list_json(age, for_page)
+        around = b'{"entries": [%b]}\n'
+        content = self.store.entries.list_json(age, for_page, around)
         if age != EVERYTHING:  # a version tells of changes of what is hidden
             tag = f"{age}-{content_digest(content)}"
         return Body(content, tag, level=1)

@@ -359,9 +359,11 @@ def test_lists_are_kept_for_each_kind_of_view(
     made = []
     plain = catalogd.Entries.list_json
 
-    def counted(entries: catalogd.Entries, age: int, for_page: bool = False) -> bytes:
+    def counted(
+        entries: catalogd.Entries, age: int, for_page: bool, *more: bytes
+    ) -> bytes:
         made.append((age, for_page))
-        return plain(entries, age, for_page)
+        return plain(entries, age, for_page, *more)
 
     monkeypatch.setattr(catalogd.Entries, "list_json", counted)
     for _ in range(3):
