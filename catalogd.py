@@ -3513,7 +3513,7 @@ class Entries:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.folders = LibraryFolders(database)
-        self.icons = Icons(self)
+        self.icons, self.menus = Icons(self), MenuParts(self)
 
     def version(self, age: int = EVERYTHING) -> int:
         """Return a number that goes up with every change of the list, also of the ages
@@ -3616,36 +3616,6 @@ class Entries:
         sql += (" AND file_key = :key" if name else "") + " ORDER BY file_key"
         values = {"age": age, "entry": entry, "key": name.casefold()}
         return self.database.rows(sql, values)
-
-    def in_menus(self, age: int, titles: Sequence[str]) -> list[Row]:
-        """Return the parts of titles as MENU_PARTS has them: by name, copies last."""
-        sql = f"{MENU_PARTS} AND title IN (SELECT value FROM json_each(:titles))"
-        sql += f" AND type = 'filepath' AND appId NOT NULL ORDER BY {MENU_ORDER}"
-        return self.database.rows(sql, {"age": age, "titles": json.dumps(titles)})
-
-    def section_json(self, age: int, prefix: str, has_links: bool, mark: str) -> bytes:
-        """Return what MENU_SECTION has, as a JSON array.
-        :param mark: what is put around each name in an address."""
-        icons = self.database.rows("SELECT digest FROM icons")
-        types = self.icons.types_in_menus(row["digest"] for row in icons)
-        values = {"age": age, "prefix": prefix, "has_links": has_links, "mark": mark}
-        values["types"] = json.dumps(types)
-        return b"[%b]" % (self.database.value(MENU_SECTION, values) or b"")
-
-    def menu_page(
-        self, age: int, order: str, values: Mapping[str, Any]
-    ) -> tuple[int, list[list[str]]]:
-        """Return how many parts a menu's list has, and title and id of each of a page.
-        :param values: those of MENU_PAGE."""
-        row = self.database.row(MENU_PAGE.format(order), {"age": age, **values}) or {}
-        return row["total"], json.loads(row["ids"])
-
-    def titles_with(self, add_on: str, age: int) -> list[str]:
-        """Return the titles that have an add-on with this id."""
-        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN} AND title_id ="
-        sql += " (SELECT value FROM json_each(:ids))"
-        rows = self.database.rows(sql, {"age": age, "ids": json.dumps([add_on])})
-        return [row["title"] for row in rows]
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -3926,6 +3896,43 @@ class Icons:
         sql += " AND title IN (SELECT title FROM entries WHERE state = 'here')"
         images = [TitleImage(**row) for row in self.database.rows(sql)]
         return files + [image for image in images if image.cover in covers]
+
+
+class MenuParts:
+    """What the menus of programs on a console are told, as MENU_PARTS has it."""
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries, self.database = entries, entries.database
+
+    def of_titles(self, age: int, titles: Sequence[str]) -> list[Row]:
+        """Return the parts of titles as MENU_PARTS has them: by name, copies last."""
+        sql = f"{MENU_PARTS} AND title IN (SELECT value FROM json_each(:titles))"
+        sql += f" AND type = 'filepath' AND appId NOT NULL ORDER BY {MENU_ORDER}"
+        return self.database.rows(sql, {"age": age, "titles": json.dumps(titles)})
+
+    def section_json(self, age: int, prefix: str, has_links: bool, mark: str) -> bytes:
+        """Return what MENU_SECTION has, as a JSON array.
+        :param mark: what is put around each name in an address."""
+        icons = self.database.rows("SELECT digest FROM icons")
+        types = self.entries.icons.types_in_menus(row["digest"] for row in icons)
+        values = {"age": age, "prefix": prefix, "has_links": has_links, "mark": mark}
+        values["types"] = json.dumps(types)
+        return b"[%b]" % (self.database.value(MENU_SECTION, values) or b"")
+
+    def page(
+        self, age: int, order: str, values: Mapping[str, Any]
+    ) -> tuple[int, list[list[str]]]:
+        """Return how many parts a menu's list has, and title and id of each of a page.
+        :param values: those of MENU_PAGE."""
+        row = self.database.row(MENU_PAGE.format(order), {"age": age, **values}) or {}
+        return row["total"], json.loads(row["ids"])
+
+    def titles_with(self, add_on: str, age: int) -> list[str]:
+        """Return the titles that have an add-on with this id."""
+        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN} AND title_id ="
+        sql += " (SELECT value FROM json_each(:ids))"
+        rows = self.database.rows(sql, {"age": age, "ids": json.dumps([add_on])})
+        return [row["title"] for row in rows]
 
 
 # Store: devices ---
@@ -9075,13 +9082,14 @@ class MenuCalls(Calls):
         variables = given(body, "variables", dict)
         if title := TITLE_QUERY.search(query):
             id = given(variables, title[1], str)
-            shelf = self._shelf(age, prefix, [id, *self.entries.titles_with(id, age)])
+            titles = [id, *self.entries.menus.titles_with(id, age)]
+            shelf = self._shelf(age, prefix, titles)
             return {"title": shelf.titles.get(id)}
         apps = APPS_QUERY.search(query)
         if not (apps and APP_TYPE.search(apps[1])):
             raise Problem("The query asks for what this server does not have.")
         order, values = list_order(apps[1]), list_values(apps[1], variables)
-        total, ids = self.entries.menu_page(age, order, values)
+        total, ids = self.entries.menus.page(age, order, values)
         shelf = self._shelf(age, prefix, [title for title, _ in ids])
         items = [shelf.parts.get((title, part)) for title, part in ids]
         return {"apps": {"total": total, "items": [*filter(None, items)]}}
@@ -9089,7 +9097,7 @@ class MenuCalls(Calls):
     def _shelf(self, age: int, prefix: str, titles: Sequence[str]) -> "Shelf":
         """Return the parts of titles, with the addresses of the file and of an icon
         that a console can decode."""
-        rows: list[Part] = self.entries.in_menus(age, titles)
+        rows: list[Part] = self.entries.menus.of_titles(age, titles)
         digests = [row[name] for row in rows for name in ("icon", "own_icon")]
         types = self.entries.icons.types_in_menus(digests)
         for row in rows:
@@ -9104,7 +9112,7 @@ class MenuCalls(Calls):
         """Return the one section from which CyberFoil makes its others. It rejects an
         answer in which there is "<html"."""
         mark = secrets.token_hex(8)  # around names, which SQLite cannot quote
-        items = self.entries.section_json(age, prefix, has_links, mark)
+        items = self.entries.menus.section_json(age, prefix, has_links, mark)
         parts = items.replace(b"<", b"\\u003c").split(mark.encode())
         parts[1::2] = [
             urllib.parse.quote(name, safe="").encode() for name in parts[1::2]

@@ -209,13 +209,13 @@ def test_sections_are_made_once_for_each_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = []
-    section_json = catalogd.Entries.section_json
+    section_json = catalogd.MenuParts.section_json
 
     def counted(*given: Any) -> bytes:
         made.append(given)
         return section_json(*given)
 
-    monkeypatch.setattr(catalogd.Entries, "section_json", counted)
+    monkeypatch.setattr(catalogd.MenuParts, "section_json", counted)
     path = f"/dir/{token}/api/remote/sections"
     tag = browser.get(path).headers["ETag"]
     browser.get(path, headers={"If-None-Match": tag}, status=304)
