@@ -832,7 +832,7 @@ AGE_FORM = f"{', '.join(map(str, AGES))} or none"
 
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
-SEND_MANY = {"entries": Field(list), "title": Field(str), **TO_DEVICE}
+SEND_MANY = {"entries": Field(list, required=True), **TO_DEVICE}
 UNDO = {"undo": Field(str, required=True)}
 CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
@@ -4338,27 +4338,6 @@ class Queue:
                 for one, code in reasons.items()
             ],
         }
-
-    def send_title(self, account: int, title: str, device: str | None = None) -> Row:
-        """Queue what a title offers and this device, or without one the account, was
-        not sent yet; all that it offers, if all was. Return what `send_all` does.
-
-        :param title: base id or, of an entry without one, the entry's id.
-        :raises NotFound: there is no such title.
-        """
-        rows = self.database.rows(
-            "SELECT id, EXISTS (SELECT 1 FROM sent WHERE entry = id"
-            " AND (device = :device OR sent.account = :account"
-            " AND device IN (coalesce(:device, device), ''))"
-            " AND sent.version = parts.version) AS is_sent FROM parts"
-            " WHERE title = :title AND state != 'gone' AND surplus IS NULL"
-            f" AND {SEEN_BY}",
-            {"account": account, "title": title, "device": device},
-        )
-        if not rows:
-            raise NotFound("no_title")
-        unsent = [row["id"] for row in rows if not row["is_sent"]]
-        return self.send_all(account, unsent or [row["id"] for row in rows], device)
 
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
         """Return the account's items, and what others have waiting for, sent by, or
@@ -8603,12 +8582,7 @@ class QueueCalls(Calls):
 
     @route("POST /web/send", access="session", fields=SEND_MANY)
     def send_many(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        if ("title" in body) == ("entries" in body):
-            raise Problem("The body must have either entries or a title.")
-        device = body.get("device")
-        if "title" in body:
-            return self.queue.send_title(caller.account, body["title"], device)
-        return self.queue.send_all(caller.account, body["entries"], device)
+        return self.queue.send_all(caller.account, body["entries"], body.get("device"))
 
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:

@@ -240,15 +240,15 @@ def test_what_is_seen_is_not_missing(world: World) -> None:
     assert key.get("/api/status").json["entries"] == 2
 
 
-def test_a_hidden_title_is_not_sent(world: World) -> None:
+def test_a_hidden_entry_is_not_sent(world: World) -> None:
     page = world.app("session")
-    hidden, missing = (
-        page.post_json("/web/send", {"title": title}, status=404)
-        for title in world.named["title"][1:]
-    )
-    assert hidden.body == missing.body
-    sent = page.post_json("/web/send", {"title": world.named["title"][SEEN]}).json
-    assert sent["added"] or sent["already"]
+    sent = [
+        page.post_json("/web/send", {"entries": [entry]}).json
+        for entry in (world.ids["Seen"], world.ids["Secret"], "none")
+    ]
+    assert sent[0]["added"] or sent[0]["already"]
+    told = [[row["reason"] for row in one["failed"]] for one in sent]
+    assert told == [[], ["no_entry"], ["no_entry"]]
 
 
 READS = [

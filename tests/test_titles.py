@@ -312,30 +312,16 @@ def test_a_title_is_sent_in_order(
         f"A [{BASE}].nsp",
         "B.nsp",
     )
-    done = signed_in.post_json("/web/send", {"title": BASE}).json
-    assert titles.sent(done) == ["A", "A - Update 2", "A - Add-on 1", "A - Add-on 2"]
+    names = ["A", "A - Update 2", "A - Add-on 1", "A - Add-on 2"]
+    body = {"entries": [titles.id(name) for name in names[::-1]]}
+    done = signed_in.post_json("/web/send", body).json
+    assert titles.sent(done) == names
     assert [row["name"] for row in titles.store.clients.pending(anna)] == titles.sent(
         done
     )
     assert (done["already"], done["failed"]) == ([], [])
-    again = signed_in.post_json("/web/send", {"title": BASE}).json
+    again = signed_in.post_json("/web/send", body).json
     assert (again["already"], again["added"]) == (done["added"], [])
-
-
-def test_of_a_title_only_what_was_not_sent_yet_is_sent(
-    titles: Titles, anna: int, signed_in: webtest.TestApp, store: catalogd.Store
-) -> None:
-    titles.add(f"A [{BASE}].nsp", f"A [{ADD_ON}].nsp")
-    signed_in.post_json("/web/send", {"entries": [titles.id("A")]})
-    titles.finish(anna)
-    done = signed_in.post_json("/web/send", {"title": BASE}).json
-    assert titles.sent(done) == ["A - Add-on 1"]
-    titles.finish(anna)
-    done = signed_in.post_json("/web/send", {"title": BASE}).json
-    assert titles.sent(done) == ["A", "A - Add-on 1"]
-    store.queue.clear(anna, "9999", ())
-    other = store.accounts.add("ben", "hash")
-    assert len(store.queue.send_title(other, BASE)["added"]) == 2
 
 
 def test_what_was_sent_is_told_a_part_and_a_version(
@@ -358,8 +344,7 @@ def test_what_was_sent_is_told_a_part_and_a_version(
         titles.library.folder / f"A [{UPDATE}][v131072].nsp",
     )
     titles.scanner.scan()
-    done = titles.store.queue.send_title(anna, BASE)
-    assert done["added"] == [entry]  # a version that was not sent
+    assert titles.store.queue.send(anna, entry)
     titles.finish(anna)
     rows = signed_in.get("/web/changes").json["sent"]
     assert [row["version"] for row in rows] == ["131072", "65536"]
@@ -399,30 +384,12 @@ def test_a_title_whose_base_is_offline_is_sent_without_it(
     titles.add(f"A [{UPDATE}][v65536].nsp")
     other.folder.rename(tmp_path / "unplugged")
     titles.scanner.scan()
-    done = signed_in.post_json("/web/send", {"title": BASE}).json
+    body = {"entries": [titles.id("A"), titles.id("A - Update 1")]}
+    done = signed_in.post_json("/web/send", body).json
     assert titles.sent(done) == ["A - Update 1"]
     why = {"message": "Its disk is not connected.", "reason": "disk_away"}
     failed = {"entry_id": titles.id("A"), **why}
     assert done["failed"] == [failed]
-
-
-def test_a_title_whose_base_is_gone_is_sent_without_it(
-    titles: Titles, anna: int
-) -> None:
-    titles.add(f"A [{BASE}].nsp", f"A [{UPDATE}][v65536].nsp")
-    os.remove(titles.library.folder / f"A [{BASE}].nsp")
-    titles.scanner.scan()
-    done = titles.store.queue.send_title(anna, BASE)
-    assert titles.sent(done) == ["A - Update 1"] and not done["failed"]
-
-
-def test_an_entry_without_an_id_is_a_title_of_its_own(
-    titles: Titles, anna: int
-) -> None:
-    titles.add("A.nsp", "B.nro")
-    for name in ("A", "B"):
-        done = titles.store.queue.send_title(anna, titles.id(name))
-        assert titles.sent(done) == [name]
 
 
 def test_what_cannot_be_sent_does_not_hold_up_the_rest(
@@ -435,12 +402,11 @@ def test_what_cannot_be_sent_does_not_hold_up_the_rest(
     why = {"message": "There is no such entry.", "reason": "no_entry"}
     failed = {"entry_id": "none", **why}
     assert done["failed"] == [failed]
-    signed_in.post_json("/web/send", {"title": "none"}, status=404)
 
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"title": "a", "entries": ["a"]}, {"entries": "a"}, {"entries": [1]}],
+    [{}, {"entries": "a"}, {"entries": [1]}],
 )
 def test_a_malformed_send_is_refused(
     body: dict[str, Any], signed_in: webtest.TestApp
@@ -501,21 +467,6 @@ def test_a_send_is_not_undone_once_its_file_was_sent(
         answer = signed_in.post_json("/web/queue/undo", undo, status=409).json
         assert answer["reason"] == "changed_since"
     assert titles.store.queue.items(anna)[0]["status"] == "completed"
-
-
-def test_what_anybody_sent_to_a_device_is_on_it(titles: Titles, anna: int) -> None:
-    titles.add(f"A [{BASE}].nsp", f"A [{UPDATE}][v65536].nsp")
-    store = titles.store
-    device = store.accounts.add_key(anna, "TV", catalogd.hash_token("TV"))
-    store.accounts.uses.set_target_state(device, "ready")
-    store.devices.change(device, {"shared": True})
-    ben = store.accounts.add("ben", "none")
-    game, update = titles.id("A"), titles.id("A - Update 1")
-    store.queue.send(anna, game, device)
-    (item,) = store.queue.items(anna)
-    store.clients.report(anna, item["id"], {"status": "completed", "key": device})
-    assert store.queue.send_title(ben, BASE, device)["added"] == [update]
-    assert store.queue.send_title(ben, BASE)["added"] == [game, update]
 
 
 def test_all_that_waits_is_cancelled(
@@ -670,8 +621,9 @@ def test_every_part_of_a_household_has_a_name_of_its_own(
     reasons = {reason for reason, _ in tidied(signed_in)}
     assert reasons == {"equal", "incomplete", "no base", "superseded"}
     (garden,) = [row for row in titles.page() if row["name"] == "Star Garden"]
-    done = signed_in.post_json("/web/send", {"title": garden["base_id"]}).json
-    sent = titles.sent(done)
+    parts = [row for row in titles.page() if row.get("base_id") == garden["base_id"]]
+    offered = [row["id"] for row in parts if "part" not in row]
+    sent = titles.sent(signed_in.post_json("/web/send", {"entries": offered}).json)
     assert sent[0] == "Star Garden" and len(sent) == len(set(sent)) > 14
 
 
@@ -695,7 +647,8 @@ def test_the_cost_of_add_ons_of_a_title_grows_no_faster_than_their_number(
         shown = [name for name in titles.names() if name.startswith(letter)]
         assert len({*shown}) == count
         assert shown[0] == f"{letter} - Add-on 1"
-        assert len(store.queue.send_title(anna, base)["added"]) == count
+        ids = [row["id"] for row in titles.page() if row["name"] in {*shown}]
+        assert len(store.queue.send_all(anna, ids, None)["added"]) == count
 
     few = steps(store, lambda: add_and_send("A", BASE, 100))
     many = steps(store, lambda: add_and_send("B", OTHER_BASE, 1000))
