@@ -25,6 +25,76 @@ Web        the routes: who may call them, what they answer
 Menus      the library by title, for the menus of programs on a console
 Page       HTML, CSS and JavaScript of the browser's page
 Commands   the command line
+
+A file becomes a title on the page
+ 1. Watcher.changed() or the scan interval makes Scanner._wait() return the folders.
+ 2. Scanner.scan() keeps other processes away by exclusive(); Disks.trees() has a thread
+    of each disk walk() below them, which gives a Tree of each library folder.
+ 3. Scanner._compare() has compare() pair the trees with what Entries.files() knows,
+    open a file where it must, and return Changes.
+ 4. Disks.read() opens what is new, once GrowingFiles has seen it quiet: file_facts()
+    joins what name_facts() and the reader of its format in FORMATS tell.
+ 5. Scanner._write() passes batches to Entries.add_files(), the rest to Entries.apply().
+ 6. write_entries() adds the columns that derived() works out, such as name and title.
+ 7. Entries.changing() raises the number that Entries.version() returns.
+ 8. The script asks QueueCalls.changes() every few seconds, and sees another number.
+ 9. Then LibraryCalls.entry_list() answers what Web.list has made once for that number.
+10. takeEntries() takes the entries, makeTitle() makes titles, renderTitle() shows one.
+
+A tap on Send becomes bytes on a card
+ 1. send() of the script calls QueueCalls.send_many() with the ids of the parts.
+ 2. Queue.send_all() adds items, in the order of titles, and Database.written is set.
+ 3. The thread of Consoles.update() waits for that, and starts a Console for a device.
+ 4. Console.run() starts the client, whose run_by_server() runs Sender.run().
+ 5. Its Server.queue() calls QueueCalls.pending_items(), which asks Clients.pending().
+ 6. Sender._claim() reports an item; Clients.report() and next_status() let one have it.
+ 7. Download.begin() calls LibraryCalls.download(), whose file_answer() opens the file.
+ 8. Content.send() sends it in a thread of its own: see Server._start_thread().
+ 9. Storage.save() has Folder.write() or FTP.write() write a part, checks it, and gives
+    it its name. LAN.push() tells an installer console addresses instead, to fetch from.
+10. Sender._complete() reports it: Clients.report() notes for good what was sent.
+
+A request becomes an answer
+ 1. The main loop accepts in Server.handle_accept() and reads in Channel.received().
+ 2. checked_head() checks what the parser of waitress is given.
+ 3. Server.add_task() asks Web.runs() which threads answer the call, as its route says.
+ 4. Channel.service() calls bottle, which finds the route and calls Web._answer().
+ 5. Web._admit() finds the caller, by a key, the cookie, or the token in the path.
+ 6. parse() checks the body by the fields of the route, which check() one by one.
+ 7. A method of a class of Calls asks the Store: one method of it is one transaction.
+ 8. Database.reading() lends a connection; Database.writing() lets writers take turns.
+ 9. error_answer() tells a Problem, json_answer() what the method returned.
+10. Channel.write_soon() keeps that for the main loop, but sends a file by itself.
+
+Threads: who starts them, and what they may touch
+main loop    Server.run()            sockets and channels; it waits for no thread
+lists, passwords, writes, workers    Server.__init__(): the store, caches, no socket
+own thread   Server._start_thread()  a download or a slow call: also its own socket
+scanner      Scanner.start()         library folders, ScanState, the store's entries
+asker        Asker.ask()             one call to a disk, and nothing else
+upkeep, uses, consoles, notices      run(): backups and what is old; counts; clients of
+                                     devices; addresses of `notify`: each with the store
+greeting     run()                   resolves names, and prints where the service is
+heartbeat    start_heartbeat()       a call to this service, and systemd's socket
+console      Consoles.update()       one client: its process, and its pipe
+log          LogThread.__init__()    standard error
+search       find_consoles()         a pool: a connection to a host each, for a second
+
+Locks: a thread that holds several has taken them from the top to the bottom
+Passwords._lock, DeviceCalls._lock   one check of a password, one pairing code
+Latest._lock                         to make what a version has
+Consoles._searching                  a search; others do not wait, but are refused
+Consoles._lock, Console._lock        which clients run; the pipe of one
+Inbox._lock, Askers._lock            which uploads are written; which disks were asked
+Uses._listing_lock                   uses move to the file
+Database._lock                       from BEGIN to COMMIT
+Uses._lock, Accounts._lending        uses that wait, keys that are lent: no other below
+Served._lock                         bytes that have left: no other below
+Channel.requests_lock, Server._lock  the next request, own threads; then a group's
+Channel.outbuf_lock                  what waits to be sent: no other below
+
+Scale: one process, one writer and one scan serve a household; 100,000 entries and 500
+open downloads were measured (packaging/performance.md, and packaging/scaling.md).
 """
 
 import argparse
@@ -2793,14 +2863,9 @@ class Clock:
 # Store: connections and transactions ---
 
 
-# A thread that holds several locks has taken them in this order: one of the sections
-# below, Uses._listing_lock, Database._lock, and Uses._lock, under which it takes none.
-# A writer holds Database._lock from the BEGIN of its transaction to the COMMIT.
-
-
 class Database:
     """The SQLite file of one data folder. Any thread may call. Readers never wait for
-    writers, which take turns."""
+    writers, which take turns. The order of locks is at the top of this file."""
 
     def __init__(self, folder: str, clock: Clock | None = None) -> None:
         """:raises Problem: the folder or its database cannot be used."""
@@ -6980,9 +7045,7 @@ PROXY_HEADERS = "x-forwarded-for x-forwarded-host x-forwarded-proto x-forwarded-
 # The thread that calls `Server.run` is the main loop. It accepts connections, reads
 # requests, closes sockets, and alone calls the methods below, but for these: a thread
 # that answers calls `service`, `write_soon` and `send` of its Channel, and `add_task`
-# for the request after it. Any thread may call `hang_up` and `stop`. One that holds
-# several locks has taken them in this order: Channel.requests_lock, Server._lock, that
-# of a group of threads. With Channel.outbuf_lock it takes no other.
+# for the request after it. Any thread may call `hang_up` and `stop`.
 
 
 # Server: requests ---

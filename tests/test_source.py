@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import inspect
 import pathlib
 import re
 from collections.abc import Iterator
@@ -9,11 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 import catalogd
+import send_to_switch
 
 PATH = pathlib.Path(catalogd.__file__)
 SOURCE = PATH.read_text(encoding="utf-8")
 BANNER = re.compile(r"^# (\w+) -+$", re.MULTILINE)
 SIGN = re.compile(r"^# (\w+): \S.* ---$", re.MULTILINE)  # of a subject in a section
+DOCSTRING = catalogd.__doc__ or ""
+NAMES = re.findall(r"(\w+(?:\.\w+)?)\(\)|\b([A-Z]\w+\.\w+)", DOCSTRING)
 LONGEST = 40  # lines of a function, without its docstring
 
 
@@ -24,8 +28,42 @@ def sections() -> dict[str, str]:
 
 
 def test_the_docstring_lists_the_sections_in_their_order() -> None:
-    rows = re.findall(r"^(\w+) {2,}\S", catalogd.__doc__ or "", re.MULTILINE)
+    first = DOCSTRING.partition("\nA file becomes")[0]
+    rows = re.findall(r"^(\w+) {2,}\S", first, re.MULTILINE)
     assert rows == list(sections())
+
+
+@pytest.mark.parametrize("name", sorted({one or other for one, other in NAMES}))
+def test_the_functions_of_the_journeys_are_there(name: str) -> None:
+    first, _, attribute = name.partition(".")
+    for module in (catalogd, send_to_switch):
+        found = getattr(module, first, None)
+        if found and (not attribute or attribute in source_of(found)):
+            return
+    assert f"\nfunction {name}(" in SOURCE or f"\nasync function {name}(" in SOURCE
+
+
+def source_of(kind: type) -> str:
+    """The text of a class and of those that it is made of."""
+    kinds = [
+        each for each in kind.__mro__ if each.__module__ not in ("builtins", "_io")
+    ]
+    return "".join(map(inspect.getsource, kinds))
+
+
+def test_the_tables_have_all_threads_and_locks() -> None:
+    pattern = r"(?m)^class (\w+)|self\.(\w+) = threading\.R?Lock\(\)"
+    kind, locks = "", set()
+    for name, lock in re.findall(pattern, SOURCE):
+        kind = name or kind
+        locks |= {f"{kind}.{lock}"} if lock else set()
+    assert len(locks) > 10
+    assert [lock for lock in sorted(locks) if lock not in DOCSTRING] == []
+    started = r"threading\.Thread\([^()]*name=\"(\w+)\"|Repeated\(\"(\w+)\""
+    threads = {one or other for one, other in re.findall(started, SOURCE)}
+    assert threads >= {"asker", "upkeep"}
+    table = DOCSTRING.partition("\nThreads: ")[2].partition("\nLocks: ")[0]
+    assert [name for name in sorted(threads) if name not in table] == []
 
 
 def test_every_banner_ends_in_column_80() -> None:
