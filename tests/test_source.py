@@ -3,6 +3,7 @@
 import ast
 import configparser
 import inspect
+import operator
 import pathlib
 import re
 from collections.abc import Iterator
@@ -41,6 +42,14 @@ def test_the_functions_of_the_journeys_are_there(name: str) -> None:
         if found and (not attribute or attribute in source_of(found)):
             return
     assert f"\nfunction {name}(" in SOURCE or f"\nasync function {name}(" in SOURCE
+
+
+def test_what_a_change_touches_is_there() -> None:
+    text = (PATH.parent / "packaging" / "contributing.md").read_text(encoding="utf-8")
+    table = text.partition("| Change | Places |")[2].partition("\n## ")[0]
+    names = set(re.findall(r"`([A-Za-z_]{5,}(?:\.\w+)?)`", table)) - {"extensions"}
+    found = [operator.attrgetter(name)(catalogd) for name in names]
+    assert len(found) > 8
 
 
 def source_of(kind: type) -> str:
