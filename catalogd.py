@@ -3395,9 +3395,9 @@ class Accounts:
             if db.execute(sql, (account,)).fetchone()["count"] >= MAX_KEYS:
                 if "by_login" not in more:
                     raise Conflict("many_keys", MAX_KEYS)
-                for key in logins:  # the one that was unused longest
-                    if remove_keys(db, "id = :id", key):  # another thread may have
-                        break
+                # The one that was unused longest: if another thread has removed that,
+                # the next, and so on.
+                any(remove_keys(db, "id = :id", key) for key in logins)
             if "is_device" in more:
                 check_others(db, label, more.get("address", ""))
             sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
@@ -18106,15 +18106,14 @@ def check_up(args: argparse.Namespace) -> int:
 
 def is_well(test: Callable[[], str]) -> bool:
     """Print what a test tells, and return whether all is well."""
-    is_fault = True
     try:
-        text, is_fault = f"ok: {test()}", False
+        text = f"ok: {test()}"
     except Problem as problem:
         text = str(problem)
     except OSError as error:
         text = f"{error.filename}: {reason(error)}"
     print(f"{test.__name__:10}{printable(text)}")
-    return not is_fault
+    return text.startswith("ok: ")
 
 
 class Service(NamedTuple):
