@@ -8783,8 +8783,9 @@ class ConsoleCalls(Calls):
 
     @route("POST /api/send-queue/addresses", access="key", fields=OFFER)
     def offer(self, caller: Caller, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer null for an entry that is a link, or whose file is gone."""
-        tokens = {item: new_token() for item in body["queue_item_ids"]}
+        """Answer null for an entry that is a link, or whose file is gone. Of more items
+        than fit into a batch, the first are taken."""
+        tokens = {item: new_token() for item in body["queue_item_ids"][:BATCH]}
         report = {**body, "key": caller.credential}
         offered = self.addresses.offer(caller.account, tokens, report)
         addresses = {

@@ -240,6 +240,10 @@ def test_what_is_seen_is_not_missing(world: World) -> None:
     assert key.get("/api/status").json["entries"] == 2
 
 
+def test_the_page_has_a_word_for_each_age() -> None:
+    assert [*catalogd.WORDS["ages"]] == [*map(str, catalogd.TITLE_AGES), "none"]
+
+
 def test_a_hidden_entry_is_not_sent(world: World) -> None:
     page = world.app("session")
     sent = [

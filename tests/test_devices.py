@@ -236,6 +236,14 @@ def test_what_is_no_file_gets_no_address_when_it_is_offered(
     assert living.post(path, **body)["addresses"] == {}
 
 
+def test_of_many_items_the_first_are_offered(
+    offered: list[str], living: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "BATCH", 2)
+    answer = living.post("/api/send-queue/addresses", queue_item_ids=offered)
+    assert [*answer["addresses"]] == offered[:2]
+
+
 def test_who_may_not_send_to_a_device_is_told_that_there_is_none(
     house: Household, living: Caller
 ) -> None:
