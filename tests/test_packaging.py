@@ -111,6 +111,18 @@ def test_the_man_page_has_every_command_and_its_options(words: str) -> None:
         assert not name.startswith("-") or name in named[0]
 
 
+def test_the_man_page_and_the_reference_have_no_other_command() -> None:
+    known = {row.path for row in catalogd.COMMANDS}
+    page = (TOP / "packaging/debian/catalogd.1").read_text()
+    page = page.partition(".SH COMMANDS")[2].partition(".SH OPTIONS")[0]
+    found = re.findall(r'(?m)^\.TP\n\.BR? "?([a-z]+(?: [a-z]+)?)', page)
+    assert {*found} == known
+    text = (TOP / "packaging/reference.md").read_text(encoding="utf-8")
+    table = text.partition("| --- | --- |")[2].partition("\n\n")[0]
+    rows = re.findall(r"(?m)^\| `([a-z]+(?: [a-z]+)?)", table)
+    assert {*rows} == known
+
+
 @pytest.mark.parametrize(
     ("name", "pattern"),
     [
