@@ -2009,6 +2009,16 @@ def test_a_damaged_database_is_told(
     assert re.search(rf": row 1 missing. {advice}$", rows["database"])
 
 
+def test_a_database_that_cannot_be_read_is_told(
+    check: Check, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(data / "catalogd.db")
+    fault = Mock(side_effect=PermissionError(errno.EPERM, "Not permitted", path))
+    monkeypatch.setattr(catalogd, "check_content", fault)
+    code, rows = check()
+    assert (code, rows["database"]) == (1, f"{path}: Not permitted.")
+
+
 def test_a_port_that_another_program_uses_is_told(unserved: Check) -> None:
     code, rows = unserved()
     assert (code, rows["address"]) == (0, "ok: port 0 is free")
