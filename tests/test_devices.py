@@ -254,7 +254,7 @@ def test_who_may_not_send_to_a_device_is_told_that_there_is_none(
         house.kim.post("/web/send", expect=404, entries=[entry], device=device)
         body = {"entry_id": entry, "device": device}
         house.kim.post("/api/send-to-switch", expect=404, **body)
-    house.kim.post("/web/send", expect=404, title=entry, device=attic.id)
+    house.kim.post("/web/send", expect=404, entries=[entry], device=attic.id)
     house.kim.post("/api/send-to-switch", entry_id=entry, device=living.id)
     assert house.kim.queue()[0]["device"] == living.id
 
@@ -263,8 +263,8 @@ def test_an_entry_waits_once_for_a_device_and_once_without_one(
     house: Household, living: Caller
 ) -> None:
     entry = house.entries[0]
-    assert house.kim.post("/web/send", title=entry, device=living.id)["added"]
-    assert house.robin.post("/web/send", title=entry, device=living.id)["already"]
+    assert house.kim.post("/web/send", entries=[entry], device=living.id)["added"]
+    assert house.robin.post("/web/send", entries=[entry], device=living.id)["already"]
     body = {"entry_id": entry, "device": living.id}
     message = house.robin.post("/api/send-to-switch", **body)["message"]
     assert message == "Already in the queue."
@@ -278,7 +278,7 @@ def test_a_title_is_sent_again_to_another_device(
 ) -> None:
     kims = house.kim.pair("Kim's")
     for device in (living, kims):
-        house.kim.post("/web/send", title=house.entries[0], device=device.id)
+        house.kim.post("/web/send", entries=house.entries[:1], device=device.id)
         [item] = device.poll()
         device.report(item, "completed")
     devices = [row["device"] for row in house.kim.get("/web/changes")["sent"]]
