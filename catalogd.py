@@ -111,6 +111,7 @@ import email.utils
 import errno
 import functools
 import getpass
+import glob
 import hashlib
 import hmac
 import html
@@ -667,6 +668,15 @@ FAULTS = {  # by the codes of their sentences
         "{folder} is offline since {time} UTC.",
         "Entries that wait for it: {number}.",
         "library",
+    ),
+    "files_missing": FaultKind(
+        "{folder}: files that are missing since {time} UTC: {number}.",
+        "They come back when the files do.",
+        "library",
+    ),
+    "thread_failed": FaultKind(
+        "A part of the service failed, and is tried again: {name}.",
+        "The log tells why.",
     ),
     "file_damaged": FaultKind(
         "{path} is damaged: its content has changed.", tab="library"
@@ -1808,7 +1818,7 @@ CREATE TABLE entries (
     folder TEXT,                       -- library folder that the file is in
     mtime INTEGER,                     -- nanoseconds
     inode INTEGER,
-    volume TEXT,                       -- file system that the file is on
+    volume TEXT,                       -- file system that the file is on; see LOST
     cover TEXT,                        -- digest of path, size, mtime of its cover
     sample TEXT,                       -- digest of size, first and last 64 KiB
     sha256 TEXT,                       -- of the content, once somebody asked for it
@@ -1837,6 +1847,7 @@ CREATE TABLE entries (
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
 CREATE INDEX entries_source ON entries (source);
+CREATE INDEX entries_sample ON entries (sample);
 CREATE INDEX entries_folder ON entries (folder, state);
 CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
@@ -1891,9 +1902,13 @@ CREATE VIEW parts AS SELECT *,
     ) THEN 'copy' END AS surplus
 FROM entries;
 
--- What the scanner knows of files, and those that can be read whole.
+-- What the scanner knows of files, and those that can be read whole. Somebody touched
+-- what was edited, has an age of its own, waits in a queue or was sent.
 CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode,
-    volume, cover, sample, state, gone_at, rowid AS serial, overrides, facts_version
+    volume, cover, sample, state, gone_at, rowid AS serial, facts_version,
+    overrides != '{}' OR id IN (SELECT title FROM ages)
+    OR id IN (SELECT entry FROM queue WHERE is_open)
+    OR id IN (SELECT entry FROM sent) AS is_touched
 FROM entries WHERE type = 'filepath';
 
 CREATE VIEW served_files AS
@@ -2044,6 +2059,7 @@ MAX_WRITE_WAIT_SECONDS = 10
 MIN_START_BYTES = 1_000_000  # free, for SQLite's files beside the database
 MAX_CLOSE_WAIT_SECONDS = 0.9
 BATCH = 250  # entries that are written at once
+LOST = "lost:"  # begins a volume's name of files that were missed at once, on none
 SPARE_COPIES = 7  # of the database, while the clock is not believed
 
 
@@ -2130,6 +2146,14 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
     number, key, min(key) OVER (PARTITION BY title) AS title_key
     FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
+"""
+# Of entries that have lost their files, by their contents: the ages that were given to
+# them go on with those of the same content that have a file still.
+INHERIT_AGES = """
+INSERT INTO ages SELECT heir.id, max(age) FROM json_each(?)
+JOIN ages ON ages.title = key JOIN entries AS heir ON sample = value
+WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
+ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
 """
 COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
@@ -2249,6 +2273,7 @@ class KnownFile(NamedTuple):
     state: str
     gone_at: str | None
     serial: int  # higher than those of entries that were made before
+    is_touched: int = 0  # 1: it goes before others of its content, and is kept
 
 
 class ServedFile(NamedTuple):
@@ -2265,13 +2290,15 @@ class ServedFile(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The files that a scan adds, updates, marks as gone or offline, and forgets."""
+    """The files that a scan adds, updates, marks as gone or offline, and forgets, and
+    the entries whose rows end, each after the one that has its file now."""
 
     added: Sequence[tuple[FoundFile, FileContent | None]] = ()  # None: not read yet
     updated: Sequence[tuple[KnownFile, FoundFile, FileContent | None]] = ()
     gone: Sequence[KnownFile] = ()
     offline: Sequence[KnownFile] = ()
     forgotten: Sequence[KnownFile] = ()
+    merged: Sequence[tuple[KnownFile, KnownFile]] = ()
 
 
 T = TypeVar("T")
@@ -2437,6 +2464,14 @@ def known_file(row: Any) -> KnownFile:
     return KnownFile(file=file, **more)
 
 
+def end_contents(db: sqlite3.Connection, entries: Sequence[str]) -> None:
+    """End what was given to the contents that these entries have had: each has another
+    one now, at the same path."""
+    for sql in ("DELETE FROM ages WHERE title", "DELETE FROM sent WHERE entry"):
+        values = json.dumps(entries)
+        db.execute(f"{sql} IN (SELECT value FROM json_each(?))", (values,))
+
+
 # Store: changes of queue items ---
 
 
@@ -2547,17 +2582,20 @@ def caller(row: Row | None) -> Caller | None:
 
 
 class Recent(collections.OrderedDict[Any, T]):
-    """A dictionary that has at most so many items: those that were set last."""
+    """A dictionary that has at most so many items: those that were set last. Any thread
+    may set and get them."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most
+        self._lock = threading.Lock()
 
     def __setitem__(self, key: Any, value: T) -> None:
-        super().__setitem__(key, value)
-        self.move_to_end(key)  # in place: another thread may look for it
-        while len(self) > self.most:
-            self.popitem(last=False)
+        with self._lock:
+            super().__setitem__(key, value)
+            self.move_to_end(key)  # in place: another thread may look for it
+            while len(self) > self.most:
+                self.popitem(last=False)
 
 
 def existing(found: T | None, *problem: str) -> T:
@@ -2630,6 +2668,12 @@ def adopt_schema(db: sqlite3.Connection) -> None:
             db.execute(sql)
 
 
+def has_schema(db: sqlite3.Connection) -> bool:
+    """Return whether the database has all that SCHEMA has, as it is there."""
+    found = {row["sql"] for row in db.execute("SELECT sql FROM sqlite_schema")}
+    return all(sql in found for _, _, sql in schema_parts())
+
+
 def check_content(db: sqlite3.Connection) -> None:
     """:raises Damaged: SQLite finds a fault in the file."""
     fault = db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -2680,11 +2724,17 @@ def upgrade(folder: str) -> None:
         return
     with connected(path) as db:
         version = check_version(db, path)
-        if version in (0, SCHEMA_VERSION):
+        if version == 0 or (version == SCHEMA_VERSION and has_schema(db)):
             return
         with exclusive(folder, "serve"):
             copy = copy_path(path, version)
             os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+            for part in glob.glob(
+                f"{glob.escape(copy)}.*.part"
+            ):  # of one that was killed
+                os.unlink(part)
+            # The copy, and what SQLite writes before it changes the database.
+            check_room(path, 2 * os.path.getsize(path) + MIN_START_BYTES)
             copy_database(path, copy)
             change_schema(db, version)
     log.info("Upgraded the database. A copy of the earlier one is %s.", copy)
@@ -2711,8 +2761,8 @@ def remake_table(db: sqlite3.Connection, name: str, sql: str) -> None:
     old = {row["name"] for row in db.execute(select, ("replaced",))}
     new = [row["name"] for row in db.execute(f"{select} WHERE hidden = 0", (name,))]
     columns = ", ".join(column for column in new if column in old)
-    select = f"SELECT {columns} FROM replaced ORDER BY rowid"
-    db.execute(f"INSERT INTO {name} ({columns}) {select}")
+    order = "" if "WITHOUT ROWID" in sql else "ORDER BY rowid"
+    db.execute(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM replaced {order}")
     db.execute("DROP TABLE replaced")  # with its indexes
 
 
@@ -3091,6 +3141,8 @@ def restore(folder: str, backup: IO[bytes]) -> str:
     os.makedirs(part, mode=0o700)
     try:
         with exclusive(folder, "serve"), exclusive(folder, "scan"):
+            check_room(path, backup.seek(0, os.SEEK_END))
+            backup.seek(0)
             write_private(copy, backup)
             check_backup(copy, backup.name)
             if is_there := os.path.exists(path):
@@ -3732,14 +3784,13 @@ class Entries:
     def files(self, folders: Sequence[str] | None = None) -> Iterator[KnownFile]:
         """Yield what is known of all files, also of those that are gone or offline.
 
-        :param folders: yield only files below these, and all that are gone.
+        :param folders: yield only files below these.
         """
         sql = "SELECT * FROM known_files"
         if folders is not None:
             sql = (
                 "SELECT file.* FROM json_each(:ends) AS top JOIN known_files AS file"
                 " ON file.path > top.key AND file.path < top.value"
-                " UNION SELECT * FROM known_files WHERE state = 'gone'"
             )
         tops = [os.path.join(folder, "") for folder in folders or ()]
         ends = {top: f"{top[:-1]}{chr(ord(os.sep) + 1)}" for top in tops}
@@ -3749,16 +3800,16 @@ class Entries:
     def _known_files(self, sql: str, *values: Any) -> list[KnownFile]:
         return [*map(known_file, self.database.rows(sql, values))]
 
-    def copies(self, samples: Iterable[str | None]) -> list[KnownFile]:
-        """Return the files here that have one of these samples, and that nobody has
-        edited or queued, the oldest first."""
-        return self._known_files(
-            "SELECT * FROM known_files WHERE state = 'here' AND overrides = '{}'"
-            " AND sample IN (SELECT value FROM json_each(?))"
-            " AND id NOT IN (SELECT entry FROM queue UNION SELECT entry FROM sent)"
-            " ORDER BY serial",
-            json.dumps([*samples]),
-        )
+    def equal(self, samples: Iterable[str | None]) -> list[KnownFile]:
+        """Return the entries of these contents, wherever they are, the oldest first."""
+        sql = "SELECT * FROM known_files WHERE sample IN (SELECT value FROM"
+        sql += " json_each(?)) ORDER BY serial"
+        return self._known_files(sql, json.dumps([*samples]))
+
+    def are_lost(self) -> bool:
+        """Return whether there are entries without a file, which may find one."""
+        lost = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
+        return bool(self.database.value(f"SELECT EXISTS ({lost})"))
 
     def outdated(self) -> list[KnownFile]:
         """Return the files here whose facts an older program read."""
@@ -3788,11 +3839,31 @@ class Entries:
                 states.append((item, file, "here"))
         states += [(item, item.file, "gone") for item in changes.gone]
         states += [(item, item.file, "offline") for item in changes.offline]
+        merged = [(item.id, twin.id) for item, twin in changes.merged]
+        ended = [item.id for item in changes.forgotten] + [twin for _, twin in merged]
+        found = changes.updated
+        other = [item.id for item, _, new in found if new and new.sample != item.sample]
+        missed = (
+            row for row in (*changes.gone, *changes.offline) if row.state == "here"
+        )
+        lost = {row.id: row.sample for row in missed}
         with self.changing() as db:
+            db.executemany("UPDATE queue SET entry = ? WHERE entry = ?", merged)
+            db.executemany("DELETE FROM entries WHERE id = ?", [(id,) for id in ended])
             change_entries(db, read)
             set_states(db, states, self.database.time())
-            sql = "DELETE FROM entries WHERE id = ?"
-            db.executemany(sql, [(item.id,) for item in changes.forgotten])
+            db.execute(INHERIT_AGES, (json.dumps(lost),))
+            end_contents(db, other)
+            if lost or other:
+                db.execute(COUNT_AGES)
+
+    def give_up(self, volume: str) -> None:
+        """Wait no more for the files of a volume: they are gone as of now. Those that
+        are missing, as if on one, are not told any more."""
+        sql = "SELECT * FROM known_files WHERE volume = ? AND state != 'here'"
+        known = self._known_files(sql, volume)
+        rows = [row._replace(file=row.file._replace(volume="")) for row in known]
+        self.apply(Changes(gone=rows))
 
     def served_files(self, entries: Sequence[str] = ()) -> list[ServedFile]:
         """Return the files of these entries, or all that are here.
@@ -3858,36 +3929,23 @@ class LibraryFolders:
 
     def file_counts(self) -> dict[str, int]:
         """Return how many files are here, by library folder; also 0 for one whose files
-        are all offline or gone."""
-        sql = "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files"
-        sql += " FROM entries WHERE folder NOT NULL GROUP BY folder"
+        are all offline."""
+        sql = "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files FROM"
+        sql += " entries WHERE folder NOT NULL AND state != 'gone' GROUP BY folder"
         return {row["folder"]: row["files"] for row in self.database.rows(sql)}
 
     def offline_disks(self) -> list[Row]:
-        """Return of each file system that is offline: its library folder, how many
-        entries wait for it since when, the first and last of their paths, and whether
-        others on it are here."""
+        """Return of each file system that is offline, the last one first: since when
+        how many entries wait for it, its id, a library folder, the first and last of
+        their paths, and whether others on it are here. Also what is LOST."""
         return self.database.rows(
-            "SELECT folder, count(*) AS entries, min(gone_at) AS since,"
-            " min(source) AS first, max(source) AS last,"
-            " (folder, volume) IN (SELECT folder, volume FROM entries"
-            " WHERE state = 'here') AS has_others FROM entries"
-            " WHERE state = 'offline' GROUP BY folder, volume"
+            "SELECT min(coalesce(gone_at, created_at)) AS since, count(*) AS entries,"
+            " volume AS id, min(folder) AS folder, min(source) AS first,"
+            " max(source) AS last, volume IN (SELECT volume FROM entries"
+            " WHERE state = 'here') AS has_others FROM entries WHERE state = 'offline'"
+            f" OR state = 'gone' AND volume GLOB '{LOST}*'"
+            " GROUP BY volume ORDER BY since DESC"
         )
-
-    def volumes(self, folder: str) -> set[str]:
-        """Return the names of the file systems that a library folder's files are on."""
-        sql = "SELECT DISTINCT volume FROM entries WHERE folder = ?"
-        return {row["volume"] for row in self.database.rows(sql, (folder,))}
-
-    def rename_volumes(self, folder: str, names: Mapping[str, str]) -> None:
-        """Write the new names of file systems, by the old ones."""
-        renames = (
-            "SET volume = value FROM json_each(?) WHERE volume = key AND folder = ?"
-        )
-        with self.database.writing() as db:
-            for table in ("entries", "title_images"):
-                db.execute(f"UPDATE {table} {renames}", (json.dumps(names), folder))
 
 
 class Icons:
@@ -4733,7 +4791,8 @@ class Store:
 SAMPLE_BYTES = 64 * 1024  # at both ends of a file
 JUNCTION = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT
 UDEV_RECORDS = "/run/udev/data"  # a file for each device, which all may read
-UNIDENTIFIED = "device:"  # begins names of volumes that another may have after a boot
+SURE_IDS = ("uuid:", "fsid:")  # begin names of volumes that only clones share
+UNIDENTIFIED = "mount:"  # begins names of volumes that others may have too
 COVERS = (".jpg", ".jpeg", ".png")  # the first that is there counts
 TITLE_IMAGE = re.compile(r"(?:^|\[)([0-9a-f]{13}000)(?:\]|\.\w+$)")  # in lower case
 FOLDER_COVERS = ("cover", "folder")  # the names of images for a title's whole folder
@@ -4741,10 +4800,11 @@ MAX_COVER_BYTES = 512 * 1024
 MAX_USE_SECONDS = 3  # of a file for a client, before its disk is asked
 MAX_DELAY_SECONDS = 2  # that a disk without an answer delays the others
 DISK_ERRORS = {errno.EIO, errno.ENODEV, errno.ENOTCONN, getattr(errno, "ESTALE", 0)}
+MIN_MISSING = 30  # files of a folder, and a quarter: when they are missed, it is told
 MIN_FREE_BYTES = 100_000_000  # for the database and its copies; less is a fault
 
 ReadFiles = Callable[[Iterable[FoundFile]], dict[str, FileContent]]
-FindCopies = Callable[[Iterable[str | None]], Iterable[KnownFile]]
+FindEqual = Callable[[Iterable[str | None]], Iterable[KnownFile]]
 Count = Callable[..., None]
 
 
@@ -4758,9 +4818,10 @@ class Tree:
     library_folder: str
     tops: Sequence[str]  # the folders that were read with all that is below them
     files: list[FoundFile] = dataclasses.field(default_factory=list)
-    volumes: dict[int, str] = dataclasses.field(default_factory=dict)  # names by device
+    # Names of volumes, by the paths of the folders where they begin, and by device.
+    volumes: dict[str, str] = dataclasses.field(default_factory=dict)
+    devices: dict[int, str] = dataclasses.field(default_factory=dict)
     unreadable: set[str] = dataclasses.field(default_factory=set)  # paths
-    has_strangers: bool = False  # a volume may be a known one that was emptied
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
     covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
     title_images: list[TitleImage] = dataclasses.field(default_factory=list)
@@ -4768,22 +4829,17 @@ class Tree:
 
     def contents_hash(self) -> int:
         """Return a number that changes, within one process, if anything here does."""
-        facts = (*self.volumes.values(), *sorted(self.unreadable), *self.tops)
+        facts = (*self.volumes.items(), *sorted(self.unreadable), *self.tops)
         return hash((*self.files, *self.title_images, *facts))
 
     def is_whole(self) -> bool:
         return self.library_folder in self.tops
 
-    def rename_volumes(self, names: Mapping[str, str]) -> None:
-        """Give the volumes with these names new ones."""
-
-        def renamed(row: Any) -> Any:
-            return row._replace(volume=names.get(row.volume, row.volume))
-
-        own = self.volumes.items()
-        self.volumes = {device: names.get(name, name) for device, name in own}
-        self.files = [*map(renamed, self.files)]
-        self.title_images = [*map(renamed, self.title_images)]
+    def volume_at(self, path: str) -> str:
+        """Return the volume of the nearest folder above a path that is there."""
+        while path not in self.volumes:
+            path = os.path.dirname(path)
+        return self.volumes[path]
 
     def read_folder(self, path: str, endings: tuple[str, ...]) -> list[str]:
         """Add the files of one folder, and return the paths of the folders in it.
@@ -4796,21 +4852,27 @@ class Tree:
         except OSError as error:
             if is_top:
                 raise
-            if not self._was_removed(path, error):
+            if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                self._note_above(path)
+            else:
                 self.unreadable.add(path)
             return []
 
-    def _was_removed(self, path: str, error: OSError) -> bool:
-        """Return whether a folder is gone, and not its disk with it: what is there
-        above it is on a file system that was found in this walk."""
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-            return False
-        while not os.path.lexists(path) and path != self.library_folder:
-            path = os.path.dirname(path)
-        return os.stat(path).st_dev in self.volumes
+    def _note_above(self, path: str) -> None:
+        """Note on which volume the folder above one is that was removed: its disk may
+        have been pulled, also in the middle of this walk."""
+        above = os.path.dirname(path)
+        try:
+            self.volumes[above] = volume_name(above, self.devices)
+        except OSError:
+            if above == self.library_folder:
+                raise
+            self._note_above(above)
 
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
-        volume = volume_name(path, self.volumes)
+        volume = volume_name(path, self.devices)
+        if volume != self.volume_at(path):
+            self.volumes[path] = volume
         with os.scandir(path) as found:
             shown = [row for row in found if not is_hidden(row.name)]
         folders, first = [], len(self.files)
@@ -4915,7 +4977,7 @@ def walk(
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
     tree = Tree(folder, tops or [folder], tick=tick)
-    volume_name(folder, tree.volumes)
+    tree.volumes[folder] = volume_name(folder, tree.devices)
     waiting = [*tree.tops]
     while waiting:
         path = waiting.pop()
@@ -4931,12 +4993,26 @@ def walk(
 
 
 def volume_name(folder: str, names: dict[int, str]) -> str:
-    """Return the name of a folder's file system.
+    """Return the name of a folder's file system: an id that is surely its own, or else
+    a digest of what is known of it.
     :param names: those found so far, by device number."""
     device = os.stat(folder).st_dev
     if device not in names:
-        names[device] = file_system_id(folder, device) or f"{UNIDENTIFIED}{device:x}"
+        own = file_system_id(folder, device)
+        names[device] = own or UNIDENTIFIED + mount_digest(folder, device)
     return names[device]
+
+
+def mount_digest(folder: str, device: int) -> str:
+    """Return a digest of where a file system is mounted and, if it is a disk, its kind
+    and size, else its source. On Windows, the device is the disk's serial number."""
+    try:
+        mount = mounts(os.path.realpath(folder))[0]
+    except (OSError, IndexError):
+        return content_digest(str(device).encode())
+    size = str(shutil.disk_usage(folder).total)
+    facts = mount.kind, size if mount.kind in LOCAL_FILE_SYSTEMS else mount.source
+    return content_digest("\0".join((mount.point, *facts)).encode(errors=SURROGATES))
 
 
 def file_system_id(folder: str, device: int) -> str:
@@ -4953,56 +5029,10 @@ def file_system_id(folder: str, device: int) -> str:
     return f"fsid:{own:x}" if own not in (0, device) else ""
 
 
-def recognise(tree: Tree, known: Iterable[FoundFile]) -> dict[str, str]:
-    """Recognise the volumes of a whole library folder by their files: by those that are
-    where they were, with the same sizes and times. Return the new names of volumes: an
-    id in the place of a name that was known; for one that was found without an id, the
-    name that is known, or a new one."""
-    found = {file[:4]: file.volume for file in tree.files}
-    pairs = collections.Counter((found.get(file[:4]), file.volume) for file in known)
-    taken, names = {*tree.volumes.values()}, dict[str, str]()
-    for (name, before), _ in pairs.most_common():
-        # Of two ids of one kind, each is that of a disk of its own.
-        if name and before not in taken and kind_of_name(name) != kind_of_name(before):
-            has_no_id = name.startswith(UNIDENTIFIED)
-            old, new = (name, before) if has_no_id else (before, name)
-            if names.setdefault(old, new) == new:
-                taken.add(before)
-    strangers = {name for name in taken - names.keys() if name.startswith(UNIDENTIFIED)}
-    tree.has_strangers = bool(strangers)
-    return names | {name: new_id() for name in strangers & {*found.values()}}
-
-
-def kind_of_name(volume: str) -> str:
-    return volume.partition(":")[0]
-
-
-class Volumes:
-    """Gives volumes the names by which the store knows them."""
-
-    def __init__(self, entries: Entries) -> None:
-        self.entries = entries
-        self._names: dict[str, dict[str, str]] = {}  # see recognise; by library folder
-
-    def name(self, tree: Tree) -> None:
-        folder = tree.library_folder
-        if tree.is_whole():
-            self._names[folder] = self._recognise(tree)
-        else:
-            self._names[folder] = recognise(tree, ()) | self._names.get(folder, {})
-        tree.rename_volumes(self._names[folder])
-
-    def _recognise(self, tree: Tree) -> dict[str, str]:
-        """Return new names by the old ones, and write those that are in the store."""
-        folder = tree.library_folder
-        stored = self.entries.folders.volumes(folder)
-        if stored == {*tree.volumes.values()}:
-            return {}
-        files = (item.file for item in self.entries.files([folder]))
-        names = recognise(tree, (file for file in files if file.folder == folder))
-        if not stored.isdisjoint(names):
-            self.entries.folders.rename_volumes(folder, names)
-        return names
+def may_be_same(one: str, two: str) -> bool:
+    """Return whether two names may be those of one volume: of two ids of one kind, each
+    is that of a disk of its own."""
+    return one == two or one.partition(":")[0] != two.partition(":")[0]
 
 
 # Scanner: compare ---
@@ -5015,55 +5045,50 @@ def compare(
     trees: Trees,
     read: ReadFiles,
     forget_before: str,
-    copies: FindCopies = lambda samples: (),
+    equal: FindEqual = lambda samples: (),
+    are_lost: bool = False,
 ) -> Changes:
     """Return what a scan means for the known files.
 
     :param trees: by library folder; None for a folder that cannot be read.
     :param read: reads files, by path, but for those that still grow or cannot be read.
     :param forget_before: files gone since before this time are forgotten.
-    :param copies: gives the known files with one of these samples that may be taken
-        for copies.
+    :param equal: gives the entries of contents, wherever they are, the oldest first.
+    :param are_lost: whether there are other entries that may be those of new files.
     """
     comparison = Comparison(trees, read)
     comparison.pair_unchanged(known)
-    if comparison.unpaired:  # otherwise the rest is new, and is read later in batches
+    if comparison.unpaired or are_lost:  # otherwise the rest is read later in batches
         comparison.read_the_rest()
-        comparison.pair_by(lambda file, sample: (file.path, sample))
-        comparison.pair_by(
-            lambda file, sample: (file.volume, file.inode, file.mtime, sample)
-        )
-        comparison.set_offline_aside()
-        comparison.pair_by(lambda file, sample: (file.inode, file.mtime, sample))
-        comparison.pair_by(lambda file, sample: (os.path.basename(file.path), sample))
-        comparison.pair_by(lambda file, sample: sample)
-        comparison.set_offline_aside(is_last=True)
-        comparison.pair_by(lambda file, sample: file.path)
-        comparison.move_to_copies(copies)
+        comparison.add_equal(equal)
+        comparison.pair_by(lambda file: (file.path, file.volume))
+        comparison.pair_by(lambda file: sure_volume(file) or file.path)
+        comparison.pair_by(lambda file: file.path)
+        comparison.pair_by(lambda file: "")
+        comparison.take_twins()
+        comparison.pair_in_place()
     return comparison.changes(forget_before)
 
 
-def is_unchanged(item: KnownFile, file: FoundFile) -> bool:
-    """Return whether a known file was found as it was. Its cover may be another."""
-    return item.state == "here" and file._replace(cover=item.file.cover) == item.file
+def sure_volume(file: FoundFile) -> str:
+    return file.volume if file.volume.startswith(SURE_IDS) else ""
 
 
-def is_away(path: str, volume: str, tree: Tree | None, is_last: bool = True) -> bool:
+def is_unchanged(old: FoundFile, new: FoundFile) -> bool:
+    """Return whether a file is as it was. Its cover may be another."""
+    return old[:5] == new[:5] and may_be_same(old.volume, new.volume)
+
+
+def is_away(path: str, volume: str, tree: Tree | None) -> bool:
     """Return whether a file that was not found is on a disk that is not connected, or
-    cannot be read.
-
-    :param volume: that it was on.
-    :param is_last: whether that holds for a volume that may be here, and emptied.
-    """
+    cannot be read. :param volume: that it was on."""
     if tree is None:
         return True
     if not tree.files and tree.is_whole():  # perhaps its disk is not mounted
         return True
-    may_be_here = tree.has_strangers and ":" not in volume
-    if volume not in tree.volumes.values() and (is_last or not may_be_here):
-        return True
     above = map(str, pathlib.PurePath(path).parents)
-    return not tree.unreadable.isdisjoint([path, *above])
+    is_there = volume == tree.volume_at(path)
+    return not is_there or not tree.unreadable.isdisjoint([path, *above])
 
 
 def is_lost(image: TitleImage, tree: Tree | None) -> bool:
@@ -5073,53 +5098,54 @@ def is_lost(image: TitleImage, tree: Tree | None) -> bool:
 
 
 class Comparison:
-    """Pairs known files with found ones, by one likeness after another: in the end the
-    known files that are `unpaired` are lost, and the found ones are new."""
+    """Pairs entries with found files: what has not changed, then by content, then what
+    has changed in its place. In the end the entries that are `unpaired` have no file,
+    and the found files are new."""
 
     min_renumbered = 16  # files: fewer are read rather than believed to be renumbered
 
     def __init__(self, trees: Trees, read: ReadFiles) -> None:
         self.trees = trees
         self.read = read
-        self.unpaired: dict[str, KnownFile] = {}  # by id
         found = [tree for tree in trees.values() if tree]
+        self.whole = {tree.library_folder for tree in found if tree.is_whole()}
         self.new = {file.path: file for tree in found for file in tree.files}
         self.contents: dict[str, FileContent] = {}  # by path
-        self.updated: list[tuple[KnownFile, FoundFile, FileContent | None]] = []
-        self.offline: list[KnownFile] = []
+        self.names: dict[str, str] = {}  # of volumes with known files, by former names
+        self.stable: set[str] = set()  # volumes where a file has kept its inode
+        self.counts = collections.Counter[str]()  # of files that were here, by folder
+        # Entries, by their ids.
+        self.unpaired: dict[str, KnownFile] = {}
+        self.missed: set[str] = set()  # of them: those that this scan has looked for
+        self.here: dict[str, KnownFile] = {}  # with an equal file elsewhere
+        self.updated: dict[str, tuple[KnownFile, FoundFile, FileContent | None]] = {}
+        self.merged: list[tuple[KnownFile, KnownFile]] = []
 
     def pair_unchanged(self, known: Iterable[KnownFile]) -> None:
         """Pair the files that have not changed, without opening them."""
-        stable = set()  # volumes where a file has kept its inode
-        changed = []
         for item in known:
-            file = self.new.get(item.file.path)
-            if file and is_unchanged(item, file):
-                del self.new[file.path]
-                stable.add(file.volume)
-                if file.cover != item.file.cover:
-                    self.updated.append((item, file, None))
+            is_here, file = item.state == "here", self.new.get(item.file.path)
+            self.counts[item.file.folder] += is_here
+            if file and is_here and is_unchanged(item.file, file):
+                self.stable.add(file.volume)
+                self._pair(item, file, None)
             else:
-                changed.append(item)
-        # Files that were here come first: those that are gone get what they leave. Of
-        # two entries of one file, the younger was made where it was moved to.
-        changed.sort(key=lambda item: (item.state != "here", item.serial))
-        self.unpaired = {item.id: item for item in changed}
-        self._pair_renumbered(stable)
+                self.unpaired[item.id] = item
+        self._pair_renumbered()
+        self.missed = {*self.unpaired}
 
-    def _pair_renumbered(self, stable: set[str]) -> None:
+    def _pair_renumbered(self) -> None:
         """Ignore the inodes of network drives that number all of them anew, at times
         or even always, so that not all files are opened. Those drives are not watched,
         so they are read whole."""
         alike: dict[str, dict[str, KnownFile]] = {}  # by volume and path
         for item in self.unpaired.values():
             old, new = item.file, self.new.get(item.file.path)
-            tree = self.trees.get(old.folder)
-            is_whole = tree is not None and tree.is_whole()
-            if new and is_whole and (old.size, old.mtime) == (new.size, new.mtime):
-                alike.setdefault(new.volume, {}).setdefault(new.path, item)
+            is_here = item.state == "here" and old.folder in self.whole
+            if new and is_here and is_unchanged(old._replace(inode=new.inode), new):
+                alike.setdefault(new.volume, {})[new.path] = item
         for volume, items in alike.items():
-            if volume not in stable and len(items) >= self.min_renumbered:
+            if volume not in self.stable and len(items) >= self.min_renumbered:
                 for path, item in items.items():
                     self._pair(item, self.new[path], None)
 
@@ -5132,71 +5158,128 @@ class Comparison:
             if item.file.path in found and item.file.path not in self.new:
                 del self.unpaired[item.id]
 
-    def pair_by(self, likeness: Callable[[FoundFile, str | None], Any]) -> None:
-        """Pair files that are alike, the oldest entry with the first path."""
+    def add_equal(self, equal: FindEqual) -> None:
+        """Add the entries elsewhere of the contents that were found or are missed, and
+        put first what gets a file first: what somebody touched, has just lost its own,
+        or is older."""
+        rows = self.unpaired.values()
+        missed = {row.sample for row in rows if row.is_touched or row.state == "here"}
+        found = {content.sample for content in self.contents.values()}
+        for item in equal(found | missed):
+            if item.state != "here":
+                self.unpaired[item.id] = item
+            elif item.id not in self.unpaired:
+                self.here[item.id] = item
+        first = [(not row.is_touched, row.state != "here", row.serial) for row in rows]
+        self.unpaired = {
+            row.id: row for _, row in sorted(zip(first, rows, strict=True))
+        }
+
+    def pair_by(self, likeness: Callable[[FoundFile], Any]) -> None:
+        """Pair equal files that are alike, the first entry with the first path."""
         waiting: dict[Any, list[FoundFile]] = {}
         for file in sorted(self.new.values(), reverse=True):
-            key = likeness(file, self.contents[file.path].sample)
+            key = self.contents[file.path].sample, likeness(file)
             waiting.setdefault(key, []).append(file)
         for item in [*self.unpaired.values()]:
-            if files := waiting.get(likeness(item.file, item.sample)):
+            if files := waiting.get((item.sample, likeness(item.file))):
                 file = files.pop()
                 self._pair(item, file, self.contents[file.path])
 
     def _pair(
         self, item: KnownFile, file: FoundFile, content: FileContent | None
     ) -> None:
-        del self.unpaired[item.id], self.new[file.path]
-        self.updated.append((item, file, content))
+        self.unpaired.pop(item.id, None)
+        del self.new[file.path]
+        if not content:
+            self.names[item.file.volume] = file.volume
+        if content or file != item.file:
+            self.updated[item.id] = item, file, content
 
-    def set_offline_aside(self, is_last: bool = False) -> None:
-        """Keep the files of a disk that is offline: they cannot have moved.
-        :param is_last: also those of one that may be here, and emptied."""
-        for item in [*self.unpaired.values()]:
-            if self._is_offline(item, is_last):
-                del self.unpaired[item.id]
-                # Releases before 0.3.0 did not write since when it is offline.
-                if item.state == "here" or not item.gone_at:
-                    self.offline.append(item)
-
-    def _is_offline(self, item: KnownFile, is_last: bool) -> bool:
-        file = item.file
-        if file.folder not in self.trees:  # it is no library folder any more
-            return False
-        tree = self.trees[file.folder]
-        if tree and item.state == "gone" and (is_last or not tree.is_whole()):
-            return False  # perhaps from elsewhere
-        return is_away(file.path, file.volume, tree, is_last)
-
-    def move_to_copies(self, copies: FindCopies) -> None:
-        """Let an entry whose file is lost go on with a younger copy of the file, and
-        drop the copy's entry. A move to another disk is a copy and a delete; a scan
-        may run in between and make an entry of the copy, without notes and queue."""
-        touched = {*self.unpaired, *(item.id for item in self.offline)}
-        touched.update(item.id for item, _, _ in self.updated)
-        here = [item for item in self.unpaired.values() if item.state != "gone"]
+    def take_twins(self) -> None:
+        """Let an entry without a file have that of an equal one that nobody touched: a
+        touched entry any, and one that has just lost its file that of a younger entry.
+        A move to another disk is a copy and a delete; a scan may run in between."""
+        rows = (row for row in self.updated.values() if row[2])
+        self.here |= {item.id: item._replace(file=file) for item, file, _ in rows}
         twins: dict[str | None, list[KnownFile]] = {}
-        for twin in copies([item.sample for item in here]):
-            if twin.id not in touched:
-                twins.setdefault(twin.sample, []).append(twin)
-        for item in here:
-            for twin in twins.get(item.sample, []):
-                if twin.serial > item.serial and (contents := self.read([twin.file])):
+        for twin in (row for row in self.here.values() if not row.is_touched):
+            twins.setdefault(twin.sample, []).append(twin)
+        for item in [*self.unpaired.values()]:
+            for twin in [*twins.get(item.sample, ())]:
+                is_older = item.state == "here" and item.serial < twin.serial
+                if (item.is_touched or is_older) and self._take(item, twin):
                     twins[item.sample].remove(twin)
-                    self.updated.append((item, twin.file, contents[twin.file.path]))
-                    del self.unpaired[item.id]
-                    self.unpaired[twin.id] = twin
                     break
 
+    def _take(self, item: KnownFile, twin: KnownFile) -> bool:
+        """Return whether an entry got the file of its twin, which is read again: where
+        not all folders were read, it may be another one by now."""
+        content = self.read([twin.file]).get(twin.file.path)
+        if content is None or content.sample != item.sample:
+            return False
+        self.updated.pop(twin.id, None)
+        self.updated[item.id] = item, twin.file, content
+        self.merged.append((item, twin))
+        del self.unpaired[item.id]
+        return True
+
+    def pair_in_place(self) -> None:
+        """Let an entry go along with its path where the file has a new content, if it
+        is surely on the same disk."""
+        known = {item.sample for item in self.here.values()}
+        for item in [*self.unpaired.values()]:
+            file = self.new.get(item.file.path)
+            if file and item.state != "gone" and self._is_surely_on(item, file):
+                content = self.contents[file.path]
+                if content.sample not in known:
+                    self._pair(item, file, content)
+
+    def _is_surely_on(self, item: KnownFile, file: FoundFile) -> bool:
+        """Return whether an entry's disk is surely that of the file at its path. One is
+        read in part only while it is watched, and stays mounted."""
+        old, volume = item.file.volume, file.volume
+        is_sure = sure_volume(file) or volume in self.stable
+        is_same = self.names.get(old, old) == volume
+        return is_same and bool(is_sure or file.folder not in self.whole)
+
     def changes(self, forget_before: str) -> Changes:
-        gone = [item for item in self.unpaired.values() if item.state == "gone"]
+        lost = [row for row in self.unpaired.values() if row.id in self.missed]
+        states = {row.id: self._state(row) for row in lost}
+        changed = [row for row in lost if states[row.id] != row.state]
+        gone = [row for row in changed if states[row.id] == "gone"]
+        old = [row for row in lost if row.state == "gone" and not row.is_touched]
         return Changes(
             added=[(file, self.contents.get(path)) for path, file in self.new.items()],
-            updated=self.updated,
-            gone=[item for item in self.unpaired.values() if item.state != "gone"],
-            offline=self.offline,
-            forgotten=[item for item in gone if (item.gone_at or "~") < forget_before],
+            updated=[*self.updated.values()],
+            gone=[*self._with_losses(gone)],
+            offline=[row for row in changed if states[row.id] == "offline"],
+            forgotten=[row for row in old if (row.gone_at or "~") < forget_before],
+            merged=self.merged,
         )
+
+    def _state(self, item: KnownFile) -> str:
+        """Return the state of an entry without a file."""
+        folder, volume = item.file.folder, item.file.volume
+        if item.state == "gone" or folder not in self.trees:  # of the settings
+            return "gone"
+        volume = self.names.get(volume, volume)
+        is_offline = is_away(item.file.path, volume, self.trees[folder])
+        return "offline" if is_offline else "gone"
+
+    def _with_losses(self, gone: Sequence[KnownFile]) -> Iterator[KnownFile]:
+        """Yield what is gone, all that a folder misses at once with a volume's name of
+        its own: perhaps it was not deleted, though its disk is there."""
+        lost = collections.Counter(row.file.folder for row in gone)
+        great = {
+            folder: LOST + new_id()
+            for folder, count in lost.items()
+            if count >= max(MIN_MISSING, self.counts[folder] / 4)
+        }
+        for row in gone:
+            file = row.file
+            volume = great.get(file.folder) if file.folder in self.whole else None
+            yield row._replace(file=file._replace(volume=volume or file.volume))
 
 
 # Scanner: paths ---
@@ -5715,6 +5798,7 @@ LOCAL_FILE_SYSTEMS = {
     *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
     "fuseblk",  # ntfs-3g and its like: they have a disk to themselves
 }
+SURROGATES = "surrogateescape"  # as Python reads paths that are no UTF-8
 EVENT = struct.Struct("iIII")  # watch descriptor, flags, cookie, length of the name
 IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
 IN_MOVE_SELF, IN_UNMOUNT, IN_Q_OVERFLOW, IN_IGNORED = 0x800, 0x2000, 0x4000, 0x8000
@@ -5723,19 +5807,28 @@ REREAD_SECONDS = 86400  # after which all of a watched folder is read again
 MAX_CATCH_UP_SECONDS = 5
 
 
-def mounts(folder: str) -> dict[str, str]:
-    """Return the types of the file systems that a folder is on, or that are mounted
-    below it, by their lines in /proc/self/mountinfo; see proc_pid_mountinfo(5).
-    :raises OSError: the system has no such file."""
-    found = {}
-    with open("/proc/self/mountinfo", errors="surrogateescape") as file:
+class Mount(NamedTuple):
+    """A line of /proc/self/mountinfo; see proc_pid_mountinfo(5)."""
+
+    line: str
+    point: str
+    kind: str  # of the file system, such as "ext4"
+    source: str  # such as "/dev/sda1" or "nas:/games"
+
+
+def mounts(folder: str) -> list[Mount]:
+    """Return the mount that a folder is on, and those below it.
+    :raises OSError: the system does not tell them."""
+    found: dict[str, Mount] = {}
+    with open("/proc/self/mountinfo", errors=SURROGATES) as file:
         for line in file:
             fields = line.split()
-            kind = fields[fields.index("-") + 1]
+            kind, source = fields[fields.index("-") + 1 :][:2]
             path = re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            found[path] = (line, kind)  # the last one hides those before
+            found[path] = Mount(line, path, kind, source)  # it hides those before
     top = max((path for path in found if is_below(folder, path)), key=len, default="")
-    return dict(found[path] for path in found if path == top or is_below(path, folder))
+    paths = (path for path in found if path == top or is_below(path, folder))
+    return [found[path] for path in sorted(paths, key=len)]
 
 
 class MountTable:
@@ -5784,7 +5877,7 @@ class Watcher:
         self._is_awaiting = False  # whether it is the parent
         self._paths: dict[int, str] = {}  # by watch descriptor
         self._real_path = self._problem = ""
-        self._mounts: dict[str, str] = {}
+        self._mounts: list[Mount] = []
         self._began = 0.0  # monotonic seconds
 
     def is_watching(self) -> bool:
@@ -5803,7 +5896,7 @@ class Watcher:
             self.start()
             self.add(os.path.dirname(self.folder))
             self._is_awaiting = self.is_watching()
-        self._mounts = {}  # a disk that is back at once has the same line in the table
+        self._mounts = []  # a disk that is back at once has the same line in the table
 
     def start(self) -> None:
         """Watch the folder, if that is possible: each that is given to `add`."""
@@ -5815,7 +5908,7 @@ class Watcher:
             self._mounts = mounts(self._real_path)
         except OSError as error:
             return self.stop(f"there is no {error.filename}")
-        if remote := {*self._mounts.values()} - LOCAL_FILE_SYSTEMS:
+        if remote := {mount.kind for mount in self._mounts} - LOCAL_FILE_SYSTEMS:
             return self.stop(f"a file system there is {min(remote)}")
         self._began = time.monotonic()
         self._library = ctypes.CDLL(None, use_errno=True)
@@ -5903,7 +5996,8 @@ class ScanState:
     # number of files, scanned_at (when it, or a part of it, was read last), and watched
     # (whether the system reports its changes).
     folders: dict[str, Row] = dataclasses.field(default_factory=dict)
-    # Disks that are offline below library folders: path, since when, how many entries.
+    # Disks that are offline below library folders: path, since when, how many entries,
+    # id of the volume. Or files that are missing though their disk is there.
     disks: list[Row] = dataclasses.field(default_factory=list)
 
     def problems(self) -> dict[str, str]:
@@ -6018,7 +6112,8 @@ class Asker:
         self._ticked = time.monotonic()
 
     def ask(self, read: Callable[[], Any]) -> Future[Any]:
-        """Begin to read, unless the last call has not returned."""
+        """Begin to read, unless the last call has not returned.
+        :raises RuntimeError: the system starts no more threads."""
         answer = Future[Any]()
         self._is_silent = not self._last.done()
         if self._is_silent:
@@ -6031,9 +6126,9 @@ class Asker:
             except BaseException as error:
                 answer.set_exception(error)
 
-        self._last = answer
         self.tick()
         threading.Thread(target=run, name="asker", daemon=True).start()
+        self._last = answer
         return answer
 
     def wait(
@@ -6111,7 +6206,6 @@ class Disks:
         self.uses = FileUses()
         self.inbox = Inbox(entries, settings, state, self.uses)
         state.folders = {path: {"path": path, **UNREAD} for path in self.folders}
-        self.volumes = Volumes(entries)
         # By library folder.
         self.askers: dict[str, Asker] = collections.defaultdict(Asker)
         self._failed: dict[str, str] = {}  # library folders by path of what fails
@@ -6183,7 +6277,7 @@ class Disks:
             else:
                 tree.files = [file for file in tree.files if file.volume != volume]
                 names = tree.volumes.items()
-                tree.volumes = {key: name for key, name in names if name != volume}
+                tree.volumes = {path: name for path, name in names if name != volume}
 
     def _failing(self, is_due: bool) -> set[str]:
         """Return the library folders with files that clients could not use, and that
@@ -6419,15 +6513,23 @@ class Scanner:
 
     def _offline_disks(self) -> list[Row]:
         """Return the disks, or folders, below library folders that are offline."""
-        found = {}
+        found = []
         for row in self.entries.folders.offline_disks():
-            ends = [row["first"], row["last"]]
-            if not row["has_others"]:  # all of the disk is away, not only a file
+            ends = [row.pop("first"), row.pop("last")]
+            if not row.pop("has_others"):  # all of the disk is away, not only a file
                 ends = [os.path.dirname(path) for path in ends]
-            path = os.path.commonpath(ends)
-            if row["folder"] not in self.state.problems():
-                found[path] = {name: row[name] for name in ("since", "entries")}
-        return [{"path": path, **disk} for path, disk in found.items()]
+            path, folder = os.path.commonpath(ends), row.pop("folder")
+            is_missing = row["id"].startswith(LOST)
+            if is_missing or not is_below(path, folder):
+                path = folder
+            found.append({"path": path, **row, "missing": is_missing})
+        return found
+
+    def give_up(self, volume: str) -> None:
+        """Wait no more for a disk that is offline."""
+        self.entries.give_up(volume)
+        self.state.disks = self._offline_disks()
+        self.rescan()
 
     def _count(self, found: int = 0, read: int = 0) -> None:
         """Count files. :raises Stopped: the scan should end."""
@@ -6450,11 +6552,10 @@ class Scanner:
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
             self.disks.images.covers |= tree.covers
-            self.disks.volumes.name(tree)
         known = self.entries.files(None if tops == self.folders else tops)
-        copies = self.entries.copies
-        read = self.disks.read
-        changes = self._write(compare(known, trees, read, forget_before, copies))
+        given = self.disks.read, forget_before, self.entries.equal
+        changes = compare(known, trees, *given, self.entries.are_lost())
+        changes = self._write(changes)
         has_images = self._write_images(trees)
         if has_images or any(changes):
             self.entries.icons.drop(listed=has_images)
@@ -6567,8 +6668,21 @@ class Scanner:
                 due = stamp(self.database.clock() + wait)
                 self.state.next = None if self._is_all_watched() else due
                 spare_memory()
-                tops = self._wait()
+                tops = self._wait_or_retry()
         self.disks.unwatch()
+
+    def _wait_or_retry(self) -> Sequence[str]:
+        """Return the folders below which to scan: all, a minute after the waiting has
+        failed. :raises Stopped:"""
+        try:
+            return self._wait()
+        except Stopped:
+            raise
+        except Exception as error:
+            log.exception("The scanner failed.")
+            self.state.problem = str(error) or type(error).__name__
+        self._wake.wait(self.retry_seconds)
+        return self.folders
 
     def _is_all_watched(self) -> bool:
         return all(row["watched"] for row in self.state.folders.values())
@@ -6706,9 +6820,12 @@ def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
 class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
-    # "folders", "files", "scan", "data", "inbox", "backup", "database" or "languages".
+    # "folders", "files", "scan", "data", "inbox", "backup", "database", "languages"
+    # or "threads".
     about: str
-    id: str  # the path of a folder or translation, or a file's id, "" for the others
+    # Of a file or of the volume of a disk, the path of a folder or translation, or the
+    # name of a thread; "" for the others.
+    id: str
     message: str  # empty where all is well
 
 
@@ -6717,6 +6834,7 @@ class Health:
     GET /api/status tell this. Any thread may call."""
 
     wait_seconds = 1.0  # for disks
+    threads: Sequence[Any] = ()  # that work again and again
     languages: Mapping[str, str] = {}  # why translations are left out, by their paths
 
     def __init__(self, scanner: Scanner, backups: Backups) -> None:
@@ -6742,10 +6860,7 @@ class Health:
 
     def _faults(self, found: Mapping[str, Any]) -> Iterator[Fault]:
         state, backups = self.scanner.state, self.backups
-        for path, problem in state.problems().items():
-            yield Fault("folders", path, problem)
-        for disk in state.disks:
-            yield Fault("folders", disk["path"], say("disk_offline", *disk.values()))
+        yield from self._folder_faults()
         yield Fault("scan", "", state.problem and say("scan_failed", state.problem))
         for path, problem in self.languages.items():
             yield Fault("languages", path, problem)
@@ -6755,11 +6870,27 @@ class Health:
             yield Fault("backup", "", say("backup_failed", backups.problem))
         elif backups.count and backups.folder != backups.own_folder:
             yield Fault("backup", "", self._space_fault(self.copies, found))
+        for thread in (thread for thread in self.threads if thread.has_failed):
+            yield Fault("threads", thread.name, say("thread_failed", thread.name))
         try:
             for file in self.scanner.entries.damaged():
                 yield Fault("files", file["id"], say("file_damaged", file["name"]))
         except StorageFailed as problem:
             yield Fault("database", "", str(problem))
+
+    def _folder_faults(self) -> Iterator[Fault]:
+        """Yield a fault of each volume that is away, and of folders without one: the
+        disk that was here last is that of a folder which cannot be read."""
+        problems = self.scanner.state.problems()
+        for disk in self.scanner.state.disks:
+            path, *of, id, is_missing = disk.values()
+            told = say("files_missing" if is_missing else "disk_offline", path, *of)
+            folder = next((at for at in problems if is_below(path, at)), "")
+            if folder and not is_missing:
+                told = problems.pop(folder)
+            yield Fault("folders", id, told)
+        for path, problem in problems.items():
+            yield Fault("folders", path, problem)
 
     def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
         """Return what is wrong there. A disk that was full needs more room than others,
@@ -8548,6 +8679,11 @@ class LibraryCalls(Calls):
     @route("GET /web/check/scan", access="token")
     def scan_state(self, caller: Caller) -> dict[str, Any]:
         return scan_state(self.scanner, caller.age)
+
+    @route("DELETE /web/disks/<volume>", access="admin")
+    def give_up(self, caller: Caller, volume: str) -> None:
+        self.scanner.give_up(volume)
+        note(caller.name, f"waits no more for the disk {volume}")
 
     @route("POST /web/scan", access="admin")
     @route("POST /web/check/scan", access="token")
@@ -10839,6 +10975,21 @@ WORDS = {
         "one": "{count} entry waits for it, since {time}",
         "other": "{count} entries wait for it, since {time}",
     },
+    "filesMissing": {
+        "one": "{count} file is missing since {time}. It comes back when the file"
+        " does.",
+        "other": "{count} files are missing since {time}. They come back when the files"
+        " do.",
+    },
+    "giveUp": "It will not return",
+    "giveUpQuestion": {
+        "one": "Wait no more for {count} entry of {name}? Its history is forgotten by"
+        " and by; what you edited, or gave an age, comes back with its file.",
+        "other": "Wait no more for {count} entries of {name}? Their history is"
+        " forgotten by and by; what you edited, or gave an age, comes back with its"
+        " file.",
+    },
+    "allRight": "All right",
     "filesKept": "Its files are listed still, and can be sent when it is back.",
     "lastScan": "Last scan {time}.",
     "nextScan": "The next one is at {time}.",
@@ -11039,8 +11190,10 @@ JS = r""""use strict";
  *   version: string, released: string, releases: string, folders: Folder[],
  *   backup: Backup, faults: Sentence[],
  * }} Health of the server */
-/** @typedef {{path: string, since: string, entries: number}} DiskAway a disk below a
- * library folder that is away, since when, and how many entries wait for it */
+/** @typedef {{
+ *   path: string, since: string, entries: number, id: string, missing: boolean,
+ * }} DiskAway a disk below a library folder that is away, since when, and how many
+ * entries wait for it; or files that are missing there */
 /** @typedef {Coded & {
  *   scanning: boolean, files: number, read: number, folders: Folder[] | null,
  *   disks: DiskAway[],
@@ -16106,15 +16259,28 @@ function renderFolder({path, state: place, files, problem, ...why}) {
   });
 }
 
-/** A disk below a library folder that is away, as a folder that is.
+/** A disk below a library folder that is away, as a folder that is, or missing files.
  * @param {DiskAway} disk */
-function renderDiskAway({path, since, entries}) {
+function renderDiskAway(disk) {
+  const {path, since, entries, missing} = disk;
+  const told = missing ? WORDS.filesMissing : WORDS.offlineSince;
   return renderRow({
-    id: path,
+    id: disk.id,
     title: path,
-    mark: ["mark offline", WORDS.folderStates.offline],
-    facts: [WORDS.offlineSince(entries, formatTime(since))],
+    mark: missing ? undefined : ["mark offline", WORDS.folderStates.offline],
+    facts: [told(entries, formatTime(since))],
+    actions: state.account.admin ? [renderGiveUp(disk)] : [],
   });
+}
+
+/** @param {DiskAway} disk */
+function renderGiveUp({path, entries, id, missing}) {
+  const act = async () => {
+    await call("DELETE", `web/disks/${encodeURIComponent(id)}`);
+    await poll("scan");
+  };
+  if (missing) return rowButton(WORDS.allRight, path, act);
+  return askingButton(WORDS.giveUp, path, WORDS.giveUpQuestion(entries, path), act);
 }
 
 async function startScan() {
@@ -16979,6 +17145,7 @@ NOTICES = {
 SERVICE_FILE = "service.json"  # in the data folder, while the service runs
 LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 MAX_LOG_LINES = 1000  # that wait to be written
+UPGRADE_SECONDS = 20  # between messages to systemd that an upgrade goes on
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
 MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself, or of a notice
 MAX_ANSWER_BYTES = 1_000_000
@@ -17118,7 +17285,13 @@ def open_store(args: argparse.Namespace, settings: Settings) -> Iterator[Store]:
     path = find_database(args)
     try:
         if args.run is serve:
-            upgrade(args.data_dir)
+            longer = f"EXTEND_TIMEOUT_USEC={3 * UPGRADE_SECONDS}000000"
+            going_on = Repeated("upgrade", lambda: notify(longer), UPGRADE_SECONDS)
+            going_on.start()
+            try:
+                upgrade(args.data_dir)
+            finally:
+                going_on.stop()
         store = Store(args.data_dir, settings.stale_after)
         with contextlib.closing(store):
             yield store
@@ -17469,6 +17642,7 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    web.health.threads = threads
     scanner.start()
     for thread in threads:
         thread.start()
@@ -17519,11 +17693,15 @@ class Repeated(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._work, self._pause, self._wake = work, pause, wake or threading.Event()
         self._is_stopping = False
+        self.has_failed = False  # the last time
 
     def run(self) -> None:
         while not self._is_stopping:
+            failed = True
             with logged_problems(f"The thread {self.name} failed"):
                 self._work()
+                failed = False
+            self.has_failed = failed
             self._wake.wait(self._pause)
             self._wake.clear()
 

@@ -63,10 +63,13 @@ SCAN = {
     "finished": Maybe(str),
     "next": Maybe(str),
     "problem": str,
-    "disks": [{"path": str, "since": str, "entries": int}],
+    "disks": [{"path": str, "since": str, "entries": int, "id": str, "missing": bool}],
     **CODED,
 }
-ABOUT = ("folders", "files", "scan", "data", "inbox", "backup", "database", "languages")
+ABOUT = (
+    *("folders", "files", "scan", "data", "inbox", "backup", "database", "languages"),
+    "threads",
+)
 FAULT = {
     "about": Field(str, required=True, choices=ABOUT),
     "id": str,

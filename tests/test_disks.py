@@ -12,6 +12,7 @@ import io
 import os
 import pathlib
 import random
+import shutil
 import socket
 import subprocess
 import threading
@@ -45,7 +46,7 @@ class FileSystem(NamedTuple):
 
 FILE_SYSTEMS = {
     "ext4": FileSystem(["mkfs.ext4", "-q"], ["mount"], 8),
-    "xfs": FileSystem(["mkfs.xfs", "-q"], ["mount"], 320),
+    "xfs": FileSystem(["mkfs.xfs", "-q"], ["mount", "-o", "nouuid"], 320),
     "exfat": FileSystem(["mkfs.exfat"], ["mount.exfat-fuse"], 8),
     "ntfs": FileSystem(["mkfs.ntfs", "-Q", "-F", "-q"], ["ntfs-3g"], 8),
 }
@@ -175,6 +176,7 @@ def test_a_disk_is_known_wherever_it_is_plugged_in(
 ) -> None:
     a = machine.make(tmp_path / "a", "one.nsp", "two.nsp")
     b = machine.make(tmp_path / "b", "one.nsp", "three.nsp")
+    machine.megabytes += 8  # where it has no id, its size tells it from the others
     c = machine.make(tmp_path / "c", "one.nsp", "four.nsp")
 
     def scan(**disks: pathlib.Path) -> dict[str, tuple[str, str]]:
@@ -201,6 +203,38 @@ def test_a_disk_is_known_wherever_it_is_plugged_in(
     waiting = dict.fromkeys(others, ("a", "offline"))
     assert scan(a=a, b=b) == {**both, **waiting}
     assert scan(b=b, a=c) == {**only_b, **others}
+
+
+@pytest.mark.root
+def test_clones_in_any_order_lose_nothing_that_somebody_edited(
+    machine: Machine,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    tmp_path: pathlib.Path,
+) -> None:
+    """Disks of one size and one id, each pulled and plugged in, over restarts."""
+    a = machine.make(tmp_path / "a", "one.nsp", "two.nsp")
+    clone = tmp_path / "clone" / a.name  # udev tells the id by the image's name
+    clone.parent.mkdir()
+    machine.boot({})
+    shutil.copyfile(a, clone)
+    visitor = machine.make(tmp_path / "v", "one.nsp", "three.nsp")
+    machine.boot({"a": a})
+    scanner.scan()
+    edited = {row.id for row in store.entries.files()}
+    for entry in edited:
+        store.entries.edit(entry, {"name": entry})
+    slots: list[dict[str, pathlib.Path]] = [
+        *({"a": clone}, {"a": a, "b": clone}, {"b": clone}, {"b": a}, {"a": visitor}),
+        *({"a": visitor, "b": clone}, {"b": a, "a": clone}, {"a": clone}, {}, {"b": a}),
+    ]
+    for disks in slots:
+        machine.boot(disks)
+        catalogd.Scanner(store, scanner.settings).scan()
+        here = {row.id for row in store.entries.files() if row.state == "here"}
+        is_there = {a, clone} & {*disks.values()}
+        assert edited & here == (edited if is_there else set())
+        assert len(here) == 2 * len(disks)
 
 
 # A disk that dies, and is still mounted
@@ -290,9 +324,9 @@ def test_a_disk_that_died_below_a_library_folder_is_left_out(
     games: list[str], scanner: catalogd.Scanner, library: Library
 ) -> None:
     folder = str(library.folder)
-    volumes = {1: "uuid:top", 2: "uuid:disk"}
+    volumes = {folder: "uuid:top", games[0]: "uuid:disk"}
     files = [
-        catalogd.FoundFile(path, folder, 1, 1, 1, volumes[1 + (path == games[0])])
+        catalogd.FoundFile(path, folder, 1, 1, 1, volumes.get(path, "uuid:top"))
         for path in games
     ]
     tree = catalogd.Tree(folder, [folder], files, volumes)
@@ -300,7 +334,7 @@ def test_a_disk_that_died_below_a_library_folder_is_left_out(
     with broken("a.nsp"):
         scanner.disks._leave_out_failed(tree)
     assert [file.path for file in tree.files] == games[1:]
-    assert tree.volumes == {1: "uuid:top"}
+    assert tree.volumes == {folder: "uuid:top"}
 
 
 def test_a_read_that_does_not_end_makes_the_scanner_look_at_the_disk(

@@ -13,7 +13,7 @@ import pytest
 import webtest
 
 import catalogd
-from conftest import Library, add_folder
+from conftest import Clock, Library, add_folder, wait_for
 
 ROOM = shutil._ntuple_diskusage(10**12, 7 * 10**11, 3 * 10**11)
 
@@ -138,19 +138,114 @@ def test_a_disk_that_is_away_below_a_library_folder_is_one_line(
     scanner.scan()
     (fault,) = status_of(browser, key)["faults"]
     since = "2027-01-15T08:00:00"
-    assert (fault["about"], fault["id"]) == ("folders", disk)
+    assert (fault["about"], fault["id"]) == ("folders", "uuid:a")
     told = (
         f"{disk} is offline since {since} UTC. Entries that wait for it: {len(names)}."
     )
     assert (fault["message"], fault["reason"]) == (told, "disk_offline")
     of = [disk, since, str(len(names))]
     assert [part["message"] for part in fault["of"]] == of
-    rows = [{"path": disk, "since": since, "entries": len(names)}]
-    assert status_of(browser, key)["scan"]["disks"] == rows
-    os.rename(library.folder, library.folder.with_name("away"))
+    row = {"path": disk, "since": since, "entries": len(names), "id": "uuid:a"}
+    assert status_of(browser, key)["scan"]["disks"] == [{**row, "missing": False}]
+
+
+def faults_by_id(browser: webtest.TestApp, key: str) -> dict[str, str]:
+    return {row["id"]: row["reason"] for row in status_of(browser, key)["faults"]}
+
+
+def test_each_disk_that_is_away_is_a_fault_also_where_a_folder_is(
+    browser: webtest.TestApp,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    library: Library,
+    clock: Clock,
+    key: str,
+) -> None:
+    """Two that were at one mount point are two. The last one tells why."""
+    path = library.add("a.nsp")
+    library.add("b.nsp")
     scanner.scan()
-    (fault,) = status_of(browser, key)["faults"]
-    assert fault["id"] == str(library.folder), "one line is enough"
+    with store.database.writing() as db:
+        db.execute("UPDATE entries SET volume = 'uuid:a' WHERE source = ?", (path,))
+    os.remove(path)
+    scanner.scan()
+    assert faults_by_id(browser, key) == {"uuid:a": "disk_offline"}
+    clock.now += 60
+    os.remove(library.folder / "b.nsp")
+    scanner.scan()
+    told = faults_by_id(browser, key)
+    (other,) = told.keys() - {"uuid:a"}
+    assert told == {other: "folder_empty", "uuid:a": "disk_offline"}
+    browser.post_json("/web/login", {"username": "anna", "password": "correct horse"})
+    for volume, left in ((other, ["uuid:a"]), ("uuid:a", [])):
+        browser.delete(f"/web/disks/{volume}")
+        scanner.scan()
+        assert [*faults_by_id(browser, key)] == left
+    assert {row.state for row in store.entries.files()} == {"gone"}
+
+
+def test_a_disk_of_two_library_folders_is_one_fault(
+    scanner: catalogd.Scanner, store: catalogd.Store, tmp_path: pathlib.Path
+) -> None:
+    found = [
+        catalogd.FoundFile(
+            f"{tmp_path}/{name}/1.nsp", f"{tmp_path}/{name}", 1, 1, 1, "v"
+        )
+        for name in "ab"
+    ]
+    facts = {"name": "name"}
+    rows = [(row, catalogd.FileContent(row.path, facts)) for row in found]
+    store.entries.add_files(rows, listed=True)
+    store.entries.apply(catalogd.Changes(offline=[*store.entries.files()]))
+    (disk,) = scanner._offline_disks()
+    assert (disk["path"], disk["entries"], disk["id"]) == (f"{tmp_path}/a", 2, "v")
+
+
+def test_work_that_fails_is_told_while_it_fails(health: catalogd.Health) -> None:
+    def fail() -> None:
+        raise catalogd.Busy("Later.")
+
+    thread = catalogd.Repeated("trial", fail, 600)
+    health.threads = [thread]
+    assert not health.state()["faults"]
+    thread.start()
+    try:
+        wait_for(lambda: thread.has_failed)
+        (fault,) = health.state()["faults"]
+        assert (fault["about"], fault["id"]) == ("threads", "trial")
+        assert fault["reason"] == "thread_failed"
+    finally:
+        assert thread.stop(60)
+
+
+def test_files_that_are_missed_at_once_are_told_until_they_are_back(
+    browser: webtest.TestApp,
+    scanner: catalogd.Scanner,
+    store: catalogd.Store,
+    library: Library,
+    key: str,
+) -> None:
+    folder = library.folder
+    for number in range(40):
+        library.add(f"deep/{number}.nsp")
+    library.add("a.nsp")
+    browser.post_json("/web/login", {"username": "anna", "password": "correct horse"})
+    for is_back in (True, False):
+        scanner.scan()
+        os.rename(folder / "deep", folder.with_name("deep"))
+        scanner.scan()
+        scanner.scan()
+        (fault,) = status_of(browser, key)["faults"]
+        of = [str(folder), "2027-01-15T08:00:00", "40"]
+        assert [part["message"] for part in fault["of"]] == of
+        assert (fault["about"], fault["reason"]) == ("folders", "files_missing")
+        if is_back:
+            os.rename(folder.with_name("deep"), folder / "deep")
+        else:
+            browser.delete(f"/web/disks/{fault['id']}")
+        scanner.scan()
+        assert faults_by_id(browser, key) == {}
+    assert sum(row.state == "gone" for row in store.entries.files()) == 40
 
 
 def test_a_folder_is_unread_before_its_first_scan(health: catalogd.Health) -> None:

@@ -48,13 +48,14 @@ class World:
         self.count = itertools.count(1)
         self.disks: dict[str, dict[str, Content]] = {"1": {}, "2": {}, "3": {}}
         self.folders = self
-        self.volume_names = catalogd.Volumes(self)  # type: ignore[arg-type]
         self.kind = "fsid"  # of the id that disk 1 has; the others have none
         self.mounted: dict[str, str | None] = {"/a": "1", "/b": "2"}
         self.broken: str | None = None  # a folder that cannot be read
         self.now = 1_000_000_000.0
         self.known: dict[str, KnownFile] = {}
         self.owner: dict[str, str] = {}  # the first id that a sample had
+        self.given: set[str] = set()  # ids of entries that somebody touched
+        self.merged: set[str] = set()  # ids of entries that ended for an equal one
         self.copied: set[str] = set()  # samples that more than one file has had
 
     # What people do; each takes two numbers that say to what
@@ -122,6 +123,13 @@ class World:
     def break_folder(self, one: int, two: int) -> None:
         self.broken = (None, "/a/deep", "/b/deep")[one % 3]
 
+    def give(self, one: int, two: int) -> None:
+        """Somebody edits an entry, or gives it an age."""
+        here = [item for item in self.known.values() if item.state == "here"]
+        for item in here[one : one + 1]:
+            self.known[item.id] = item._replace(is_touched=1)
+            self.given.add(item.id)
+
     def wait(self, one: int, two: int) -> None:
         self.now += (one % 40) * DAY
 
@@ -130,11 +138,11 @@ class World:
     def tree(self, root: str, empty: bool) -> catalogd.Tree | None:
         disk = self.mounted[root]
         if disk is None:
-            volumes = {0: "the empty mount point's"}
+            volumes = {root: "the empty mount point's"}
             return catalogd.Tree(root, [root], volumes=volumes) if empty else None
-        # Without an id, it has the number of the slot that it is plugged into.
-        volume = f"{self.kind}:1" if disk == "1" else f"device:{root}"
-        tree = catalogd.Tree(root, [root], volumes={0: volume})
+        # Without an id, it is named by its kind and size, which others have too.
+        volume = f"{self.kind}:1" if disk == "1" else f"mount:{root}"
+        tree = catalogd.Tree(root, [root], volumes={root: volume})
         if self.broken and self.broken.startswith(root):
             tree.unreadable.add(self.broken)
         for name, content in self.disks[disk].items():
@@ -155,22 +163,8 @@ class World:
     def read_all(self, files: Iterable[FoundFile]) -> dict[str, FileContent]:
         return {file.path: self.read(file) for file in files}
 
-    def copies(self, samples: Any) -> list[KnownFile]:
-        wanted = set(samples)
-        here = [item for item in self.known.values() if item.state == "here"]
-        return [item for item in here if item.sample in wanted]
-
-    def volumes(self, root: str) -> set[str]:
-        return {item.file.volume for item in self.files([root])}
-
-    def files(self, roots: list[str]) -> list[KnownFile]:
-        return [item for item in self.known.values() if item.file.folder in roots]
-
-    def rename_volumes(self, root: str, names: dict[str, str]) -> None:
-        for item in self.files([root]):
-            volume = names.get(item.file.volume, item.file.volume)
-            file = item.file._replace(volume=volume)
-            self.known[item.id] = item._replace(file=file)
+    def equal(self, samples: Any) -> list[KnownFile]:
+        return [item for item in self.known.values() if item.sample in samples]
 
     def scan(self, one: int, two: int) -> None:
         self.now += 60
@@ -179,11 +173,10 @@ class World:
         forget_before = catalogd.stamp(self.now - FORGET_AFTER)
         read = {root: self.changed(root, trees[root]) for root in ROOTS}
         read = {root: tree and dataclasses.replace(tree) for root, tree in read.items()}
-        for tree in filter(None, read.values()):
-            self.volume_names.name(tree)
         known = [item for item in self.known.values() if self.concerns(item, read)]
+        are_lost = any(item.state != "here" for item in self.known.values())
         changes = catalogd.compare(
-            known, read, self.read_all, forget_before, self.copies
+            known, read, self.read_all, forget_before, self.equal, are_lost
         )
         self.before = {root: (tree, self.mounted[root]) for root, tree in trees.items()}
         self.apply(changes)
@@ -192,6 +185,7 @@ class World:
         self.check_nothing_vanished_early(before)
         self.check_what_is_unplugged_waits()
         self.check_ids_stay_with_their_files(before, files)
+        self.check_what_was_touched_lives()
 
     def changed(self, root: str, now: catalogd.Tree | None) -> catalogd.Tree | None:
         """The part of a tree that is read: where it is watched, and neither mounted
@@ -213,7 +207,7 @@ class World:
     @staticmethod
     def concerns(item: KnownFile, read: dict[str, catalogd.Tree | None]) -> bool:
         tree = read[item.file.folder]
-        return tree is None or is_read(tree, item.file.path) or item.state == "gone"
+        return tree is None or is_read(tree, item.file.path)
 
     def apply(self, changes: catalogd.Changes) -> None:
         """As the store does."""
@@ -232,7 +226,9 @@ class World:
         for item in changes.offline:
             now = catalogd.stamp(self.now)
             self.known[item.id] = item._replace(state="offline", gone_at=now)
-        for item in changes.forgotten:
+        ended = [twin for _, twin in changes.merged]
+        self.merged |= {item.id for item in ended}
+        for item in (*changes.forgotten, *ended):
             del self.known[item.id]
 
     def check_every_file_has_one_id(self, files: set[FoundFile]) -> None:
@@ -242,7 +238,7 @@ class World:
             assert item.sample == str(self.content(item.file).token)
 
     def check_nothing_vanished_early(self, before: dict[str, KnownFile]) -> None:
-        for id in before.keys() - self.known.keys():
+        for id in before.keys() - self.known.keys() - self.merged:
             assert before[id].state == "gone"
             gone_at = before[id].gone_at
             assert gone_at and gone_at < catalogd.stamp(self.now - FORGET_AFTER)
@@ -252,6 +248,16 @@ class World:
             disk = self.mounted[item.file.folder]
             if disk is None or item.file.path.rpartition("/")[0] == self.broken:
                 assert item.state == "offline"
+
+    def check_what_was_touched_lives(self) -> None:
+        """It has its id, and a file if one with its content is not that of another
+        entry which was touched."""
+        assert self.given <= self.known.keys()
+        here = [item for item in self.known.values() if item.state == "here"]
+        untouched = {item.sample for item in here if not item.is_touched}
+        for id in self.given:
+            item = self.known[id]
+            assert item.state == "here" or item.sample not in untouched
 
     def check_ids_stay_with_their_files(
         self, before: dict[str, KnownFile], files: set[FoundFile]
@@ -275,6 +281,7 @@ class World:
 DEEDS = (
     *("create", "create", "delete", "move", "move", "swap", "copy", "rewrite"),
     *("touch", "renumber", "reboot", "mount", "mount", "break_folder", "wait"),
+    *("give", "give"),
     *("scan", "scan", "scan", "scan"),
 )
 NUMBER = st.integers(0, 11)

@@ -104,7 +104,32 @@ def test_a_disk_that_is_away_is_told_where_library_folders_are(
     health.get_by_role("link", name="Files").click()
     row = anna.get_by_role("listitem").filter(has_text=str(disk))
     see(row, "offline · 2 entries wait for it, since Jan")
+    name = f"It will not return {disk}"
+    row.get_by_role("button", name=name).click()
+    dialog = anna.get_by_role("dialog")
+    see(dialog, f"Wait no more for 2 entries of {disk}?")
+    with anna.expect_response("**/web/disks/*") as answer:
+        button(dialog, "It will not return").click()
+    assert answer.value.ok
+    row.wait_for(state="detached")
+    assert sum(item.state == "gone" for item in store.entries.files()) == 2
     shutil.copytree(library.folder / "b", disk)
+
+
+def test_files_that_are_missing_are_told_until_that_is_all_right(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for number in range(40):
+        library.add(f"deep/{number}.nsp")
+    library.add("a.nsp")
+    scanner.scan()
+    shutil.rmtree(library.folder / "deep")
+    scanner.scan()
+    anna.goto("#settings/library")
+    row = anna.get_by_role("listitem").filter(has_text="files are missing")
+    see(row, "40 files are missing since Jan")
+    row.get_by_role("button", name=f"All right {library.folder}").click()
+    row.wait_for(state="detached")
 
 
 def test_an_admin_sees_the_last_backup_and_downloads_it(

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pathlib
+import shutil
 import sqlite3
 import stat
 import struct
@@ -34,13 +35,13 @@ from conftest import (
     wait_for,
 )
 
-ROOT = "/games"
+ROOT, DISK = "/games", "uuid:disk"
 
 
 def file(path: str, content: str = "", **facts: Any) -> FoundFile:
     """A file of a disk that is made up; files of the same content are alike."""
     row = {"size": len(content or path), "mtime": LONG_AGO, "inode": hash(path)}
-    return FoundFile(path, **{"folder": ROOT, **row, "volume": "disk", **facts})
+    return FoundFile(path, **{"folder": ROOT, **row, "volume": DISK, **facts})
 
 
 def known(id: str, found: FoundFile, content: str = "", **facts: Any) -> KnownFile:
@@ -51,11 +52,11 @@ def known(id: str, found: FoundFile, content: str = "", **facts: Any) -> KnownFi
 
 
 def tree(
-    *files: FoundFile, root: str = ROOT, volume: str = "disk", unreadable: Any = ()
+    *files: FoundFile, root: str = ROOT, volume: str = DISK, unreadable: Any = ()
 ) -> catalogd.Tree:
     """A snapshot that has these files; a folder is there even if it is empty."""
-    volumes = dict(enumerate({volume, *(file.volume for file in files)}))
-    return catalogd.Tree(root, [root], [*files], volumes, {*unreadable})
+    volumes = {root: volume, **{file.path: file.volume for file in files}}
+    return catalogd.Tree(root, [root], [*files], volumes, unreadable={*unreadable})
 
 
 def compare(
@@ -83,6 +84,7 @@ def compare(
     )
     told = {found.path: "new" for found, _ in changes.added}
     told |= {item.id: found.path for item, found, _ in changes.updated}
+    told |= {twin.id: f"merged into {item.id}" for item, twin in changes.merged}
     for kind in ("gone", "offline", "forgotten"):
         told |= {item.id: kind for item in getattr(changes, kind)}
     return told
@@ -211,7 +213,7 @@ MOVES = [
         "one that came back unchanged",
         [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
         [A],
-        {},
+        {A.path: "one"},
         {"1": A.path},
     ),
     (
@@ -223,6 +225,38 @@ MOVES = [
         [A._replace(size=99)],
         {A.path: "three"},
         {"2": A.path},
+    ),
+    (
+        "what somebody touched goes before what is here, and what is older",
+        [
+            known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00"),
+            known("2", B, "one"),
+            known("3", C, "one", state="offline", is_touched=1),
+        ],
+        [file("/games/new.nsp")],
+        {"/games/new.nsp": "one"},
+        {"3": "/games/new.nsp", "2": "gone"},
+    ),
+    (
+        "one that waits does not go along with its path",
+        [known("1", A, "one", state="gone", gone_at="2026-01-01T00:00:00")],
+        [A],
+        {A.path: "two"},
+        {A.path: "new"},
+    ),
+    (
+        "a disk that is mounted elsewhere, and a copy in its place",
+        [known("1", A, "one", is_touched=1), known("2", B, "two")],
+        [file("/games/x/a.nsp"), A._replace(volume="uuid:other", inode=1)],
+        {"/games/x/a.nsp": "one", A.path: "one"},
+        {"1": "/games/x/a.nsp", "2": "gone", A.path: "new"},
+    ),
+    (
+        "a copy of another file over it is no change of it",
+        [known("1", A, "one"), known("2", B, "two")],
+        [A._replace(size=9), B],
+        {A.path: "two"},
+        {"1": "gone", A.path: "new"},
     ),
 ]
 
@@ -238,7 +272,12 @@ def test_an_id_follows_its_file(
     contents: dict[str, str | None],
     expected: dict[str, str],
 ) -> None:
-    assert compare(items, tree(*files), contents=contents) == expected
+
+    def equal(samples: Iterable[str]) -> list[KnownFile]:
+        return [item for item in items if item.sample in samples]
+
+    told = compare(items, tree(*files), contents=contents, equal=equal)
+    assert told == expected
 
 
 def test_where_all_inodes_are_numbered_anew_nothing_is_opened() -> None:
@@ -280,12 +319,12 @@ def test_the_files_of_a_folder_that_is_suddenly_empty_are_offline() -> None:
 
 @pytest.mark.parametrize(
     "found",
-    [None, tree(), tree(B._replace(volume="other"), volume="other")],
+    [None, tree(), tree(B._replace(volume="uuid:other"), volume="uuid:other")],
     ids=["cannot be read", "empty", "another disk"],
 )
 def test_what_was_gone_before_its_disk_is_gone(found: catalogd.Tree | None) -> None:
-    """It is neither offline, nor forgotten while it could be there."""
-    items = [known("1", A, state="gone", gone_at="2001-01-01T00:00:00")]
+    """It is not offline: nothing waits for that disk."""
+    items = [known("1", A, state="gone", gone_at="2021-01-01T00:00:00")]
     told = compare(items, roots={ROOT: found})
     assert told.pop(B.path, "new") == "new"
     assert told == {}
@@ -294,7 +333,6 @@ def test_what_was_gone_before_its_disk_is_gone(found: catalogd.Tree | None) -> N
 def test_what_is_offline_stays_so() -> None:
     offline = known("1", A, state="offline", gone_at="2026-01-01T00:00:00")
     assert compare([offline], tree()) == {}
-    assert compare([offline._replace(gone_at=None)], tree()) == {"1": "offline"}
 
 
 def test_what_is_offline_is_gone_when_its_disk_is_back_without_it() -> None:
@@ -316,75 +354,42 @@ def test_a_file_that_cannot_be_measured_is_offline() -> None:
 
 
 def test_the_files_of_another_disk_at_the_same_place_get_ids_of_their_own() -> None:
-    other = A._replace(volume="other", size=99)
-    found = tree(other, volume="other")
+    other = A._replace(volume="uuid:other", size=99)
+    found = tree(other, volume="uuid:other")
     told = compare([known("1", A, "one")], found, contents={A.path: "two"})
     assert told == {"1": "offline", A.path: "new"}
 
 
-def renamed(*names: str, known: dict[str, FoundFile] | None = None) -> dict[str, str]:
-    """The new names of the volumes with these, each with a file, by files that were
-    known by their volumes."""
-    files = [file(f"/games/{name}.nsp", volume=name) for name in names]
-    rows = [row._replace(volume=name) for name, row in (known or {}).items()]
-    return catalogd.recognise(tree(*files, volume=names[0]), rows)
+@pytest.mark.parametrize("volume", ["mount:1", "811"])
+def test_on_a_disk_that_is_not_surely_the_same_a_change_is_a_new_file(
+    volume: str,
+) -> None:
+    """Unless another file there has kept its path and inode."""
+    old, other = (row._replace(volume=volume) for row in (A, B))
+    new = A._replace(volume="mount:1", size=99)
+    items, contents = [known("1", old, "one")], {A.path: "two"}
+    told = compare(items, tree(new, volume="mount:1"), contents=contents)
+    assert told.pop("1") in ("gone", "offline")
+    assert told == {A.path: "new"}
+    items.append(known("2", other))
+    found = tree(new, B._replace(volume="mount:1"), volume="mount:1")
+    told = compare(items, found, contents=contents)
+    assert told.pop("2", B.path) == B.path
+    assert told == {"1": A.path}
 
 
-X, Y = file("/games/device:1.nsp"), file("/games/uuid:y.nsp")
-
-
-def test_a_disk_without_an_id_is_recognised_by_its_files() -> None:
-    assert renamed("device:1", known={"b6c1": X}) == {"device:1": "b6c1"}
-    assert renamed("device:1", known={"uuid:x": X}) == {"device:1": "uuid:x"}
-    (name,) = renamed("device:1", known={"device:1": X}).values()
-    assert name != "device:1", "another disk may have been device 1 before"
-    (name,) = renamed("device:1", known={"b6c1": X._replace(mtime=1)}).values()
-    assert name not in ("device:1", "b6c1")
-
-
-def test_a_disk_gets_the_id_that_it_turns_out_to_have() -> None:
-    assert renamed("uuid:y", known={"b6c1": Y}) == {"b6c1": "uuid:y"}
-    assert renamed("uuid:y", known={"fsid:1": Y}) == {"fsid:1": "uuid:y"}
-    assert renamed("uuid:y", known={"uuid:x": Y}) == {}, "one is a copy of the other"
-    both = renamed("uuid:y", "device:1", known={"fsid:1": Y, "uuid:y": X})
-    assert [*both] == ["fsid:1", "device:1"]
-    assert both["device:1"] != "uuid:y", "that is another disk, which is here"
-
-
-def test_the_name_of_a_disk_is_that_of_most_of_its_files() -> None:
-    one, two, three = (file(f"/games/{number}.nsp") for number in range(3))
-    found = [row._replace(volume="device:1") for row in (one, two, three)]
-    known = [
-        one._replace(volume="a"),
-        two._replace(volume="b"),
-        three._replace(volume="b"),
+def test_a_disk_that_gets_another_name_is_not_read() -> None:
+    items = [
+        known(str(n), row._replace(volume="fsid:1")) for n, row in enumerate((A, B))
     ]
-    assert catalogd.recognise(tree(*found, volume="device:1"), known) == {
-        "device:1": "b"
-    }
+    contents: dict[str, str | None] = {A.path: None, B.path: None}
+    assert compare(items, tree(A, B), contents=contents) == {"0": A.path, "1": B.path}
+    items.append(known("3", C._replace(volume="fsid:1")))
+    assert compare(items, tree(A, B), contents=contents)["3"] == "gone"
 
 
-def strange(*files: FoundFile) -> catalogd.Tree:
-    """A tree with a volume that has none of the known files."""
-    return dataclasses.replace(tree(*files, volume="new"), has_strangers=True)
-
-
-def test_where_no_known_file_is_on_a_disk_without_an_id_it_is_another_one() -> None:
-    gone = known("2", C, state="gone", gone_at="2026-01-01T00:00:00")
-    found = strange(B._replace(volume="new"))
-    assert compare([known("1", A), gone], found) == {"1": "offline", B.path: "new"}
-    found = strange(A._replace(volume="new", size=99, inode=1))
-    told = compare([known("1", A, "one")], found, contents={A.path: "two"})
-    assert told == {"1": "offline", A.path: "new"}
-
-
-def test_files_that_all_moved_within_a_disk_without_an_id_keep_their_ids() -> None:
-    moved = file("/games/deep/a.nsp", volume="new", inode=A.inode)
-    told = compare([known("1", A, "one")], strange(moved), contents={moved.path: "one"})
-    assert told == {"1": moved.path}
-
-
-def test_a_file_of_an_offline_disk_has_not_moved() -> None:
+def test_an_entry_goes_on_with_a_copy_when_its_disk_is_away() -> None:
+    """And it is new when the disk is back."""
     copy = file("/other/a.nsp", folder="/other")
     told = compare(
         [known("1", A, "one")],
@@ -392,7 +397,7 @@ def test_a_file_of_an_offline_disk_has_not_moved() -> None:
         contents={copy.path: "one"},
         roots={ROOT: None},
     )
-    assert told == {"1": "offline", copy.path: "new"}
+    assert told == {"1": copy.path}
 
 
 @pytest.mark.parametrize("state", ["here", "gone"])
@@ -411,27 +416,64 @@ def test_a_copy_is_taken_once() -> None:
     told = compare(
         [known("1", A, "one"), known("2", B, "one"), twin],
         tree(C),
-        copies=lambda samples: [twin],
+        contents={C.path: "one"},
+        equal=lambda samples: [twin] if "one" in samples else [],
     )
-    assert told == {"1": C.path, "2": "gone", "3": "gone"}
+    assert told == {"1": C.path, "2": "gone", "3": "merged into 1"}
 
 
-def test_a_copy_that_cannot_be_opened_now_is_left_alone() -> None:
+@pytest.mark.parametrize("content", [None, "two"])
+def test_a_copy_that_is_another_file_by_now_is_left_alone(content: str | None) -> None:
     twin = known("2", C, "one")
     told = compare(
         [known("1", A, "one"), twin],
         tree(C),
-        contents={C.path: None},
-        copies=lambda samples: [twin],
+        contents={C.path: content},
+        equal=lambda samples: [twin],
     )
     assert told == {"1": "gone"}
+
+
+@pytest.mark.parametrize(
+    ("twin", "expected"),
+    [
+        ({"is_touched": 1}, {"2": "gone"}),
+        ({"serial": 0}, {"2": "/games/c.nsp", "1": "merged into 2"}),
+    ],
+)
+def test_what_somebody_touched_takes_the_place_of_what_nobody_did(
+    twin: Any, expected: dict[str, str]
+) -> None:
+    """Also when it has waited, and is younger."""
+    older = known("1", C, "one", **twin)
+    waiting = known("2", A, "one", state="offline", gone_at="2026", is_touched=1)
+    told = compare(
+        [waiting, older],
+        tree(C),
+        contents={C.path: "one"},
+        equal=lambda samples: [older, waiting],
+    )
+    assert told == expected
+
+
+@pytest.mark.parametrize(("count", "missing"), [(29, 40), (30, 121), (30, 120)])
+def test_many_files_that_are_missed_at_once_are_marked(
+    count: int, missing: int
+) -> None:
+    files = [file(f"/games/{number}.nsp") for number in range(missing)]
+    items = [known(str(number), row) for number, row in enumerate(files)]
+    for found in (tree(*files[count:]), part("/games", *files[count:])):
+        read = Mock(return_value={})
+        (*_, last) = catalogd.compare(items, {ROOT: found}, read, "").gone
+        is_marked = last.file.volume.startswith(catalogd.LOST)
+        assert is_marked == (count >= 30 and missing == 120)
 
 
 # Some of the folders in a library folder
 
 
 def part(top: str, *files: FoundFile) -> catalogd.Tree:
-    return catalogd.Tree(ROOT, [top], [*files], {0: "disk"})
+    return catalogd.Tree(ROOT, [top], [*files], {ROOT: DISK})
 
 
 def test_what_was_gone_from_folders_that_are_not_read_stays_gone() -> None:
@@ -465,6 +507,72 @@ def test_a_walk_below_some_folders_reads_nothing_else(library: Library) -> None:
 
 
 # walk: the disk
+
+
+def remove_in_walk(
+    library: Library, paths: list[pathlib.Path], remaining: int = 0
+) -> catalogd.Tree:
+    """What a walk finds where folders are removed when the first file is found."""
+
+    def tick(count: int) -> None:
+        for path in paths if count > remaining else ():
+            shutil.rmtree(path, ignore_errors=True)
+
+    return catalogd.walk(str(library.folder), ["nsp"], tick)
+
+
+def test_folders_that_are_removed_in_a_walk_are_not_away(library: Library) -> None:
+    library.add("a.nsp")
+    for name in ("b/c/d/1.nsp", "b/c/e/1.nsp", "f/2.nsp"):
+        library.add(name)
+    tree = remove_in_walk(library, [library.folder / "b", library.folder / "f"])
+    assert not tree.unreadable
+    assert {*tree.volumes} == {str(library.folder)}
+    item = known("1", file(f"{library.folder}/b/c/d/1.nsp"), state="here")
+    volume = tree.volumes[str(library.folder)]
+    assert not catalogd.is_away(item.file.path, volume, tree)
+
+
+def test_a_library_folder_that_is_removed_in_a_walk_cannot_be_read(
+    library: Library,
+) -> None:
+    library.add("a.nsp")
+    library.add("b/c/1.nsp")
+    with pytest.raises(OSError, match="No such file"):
+        remove_in_walk(library, [library.folder])
+
+
+def test_a_disk_that_is_pulled_in_a_walk_is_away(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is below its mount point was listed before."""
+    point = library.folder / "disk"
+    for name in ("a/1.nsp", "b/2.nsp"):
+        library.add(f"disk/{name}")
+
+    def volume_name(folder: str, names: dict[int, str]) -> str:
+        os.stat(folder)
+        is_there = os.path.exists(point / "a") and folder.startswith(str(point))
+        return "uuid:disk" if is_there else "uuid:system"
+
+    monkeypatch.setattr(catalogd, "volume_name", volume_name)
+    library.add("always.nsp")
+    read = os.scandir
+
+    def scandir(path: Any) -> Any:
+        found = read(path)
+        if str(path) == str(point):
+            listed = [*found]
+            found.close()
+            os.rename(point, library.folder.with_name("pulled"))
+            os.mkdir(point)
+            return contextlib.nullcontext(listed)
+        return found
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    tree = catalogd.walk(str(library.folder), ["nsp"])
+    assert [os.path.basename(row.path) for row in tree.files] == ["always.nsp"]
+    assert catalogd.is_away(f"{point}/a/1.nsp", "uuid:disk", tree)
 
 
 def names(library: Library, *types: str) -> list[str]:
@@ -653,13 +761,44 @@ def test_a_volume_is_named_by_the_id_that_is_known(
     )
     assert catalogd.volume_name(folder, {}) == "uuid:1234-ABCD"
     record.write_text("E:ID_BUS=usb\n")
-    told = Mock(f_fsid=0xABC)
+    sizes = dict.fromkeys(("f_frsize", "f_blocks", "f_bfree", "f_bavail"), 1)
+    told = Mock(f_fsid=0xABC, **sizes)
     monkeypatch.setattr(os, "statvfs", lambda path: told)
     assert catalogd.volume_name(folder, {}) == "fsid:abc"
     for told.f_fsid in (0, device):  # as FUSE's, and as XFS's
-        assert catalogd.volume_name(folder, {}) == f"device:{device:x}"
+        assert catalogd.volume_name(folder, {}).startswith("mount:")
     monkeypatch.delattr(os, "statvfs")  # as on Windows
-    assert catalogd.volume_name(folder, {}) == f"device:{device:x}"
+    monkeypatch.setattr(catalogd, "mounts", Mock(side_effect=FileNotFoundError))
+    assert catalogd.volume_name(folder, {}).startswith("mount:")
+
+
+def test_a_disk_without_an_id_is_named_by_its_mount(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk by kind, size and mount point, others by source and mount point."""
+    folder, names = str(library.folder), set()
+    monkeypatch.setattr(catalogd, "file_system_id", lambda folder, device: "")
+    mount = catalogd.Mount("line", "/games", "xfs", "/dev/sda1")
+    usage = Mock(total=1)
+    monkeypatch.setattr(catalogd.shutil, "disk_usage", lambda folder: usage)
+    for other in (
+        mount,
+        mount._replace(point="/mnt"),
+        mount._replace(kind="ext4"),
+        mount._replace(kind="nfs4", source="nas:/a"),
+        mount._replace(kind="nfs4", source="nas:/b"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(catalogd, "mounts", lambda path, other=other: [other])
+            names.add(catalogd.volume_name(folder, {}))
+            patch.setattr(usage, "total", 2)
+            names.add(catalogd.volume_name(folder, {}))
+    assert len(names) == 3 * 2 + 2, "the size of a share may change"
+    with monkeypatch.context() as patch:  # as on Windows, or in a container
+        patch.setattr(catalogd, "mounts", lambda path: [])
+        names.add(catalogd.volume_name(folder, {}))
+        assert len({catalogd.volume_name(folder, {})} - names) == 0
+    assert len(names) == 9
 
 
 def test_nested_and_doubled_library_folders_are_walked_once(
@@ -738,7 +877,8 @@ def test_ids_outlive_rescans_restarts_renames_and_moves(
 
 def volumes(store: catalogd.Store) -> set[str]:
     rows = store.database.rows(
-        "SELECT volume FROM entries UNION ALL SELECT volume FROM title_images"
+        "SELECT volume FROM entries WHERE state = 'here'"
+        " UNION ALL SELECT volume FROM title_images"
     )
     return {row["volume"] for row in rows}
 
@@ -765,7 +905,7 @@ def test_an_upgrade_renames_volumes_without_opening_a_file(
     record = tmp_path / f"b{os.major(device)}:{os.minor(device)}"
     record.write_text("E:ID_FS_UUID=1234-ABCD\n")
     started = catalogd.Scanner(store, scanner.settings)
-    assert not any(started.scan())
+    assert not any(started.scan()._replace(updated=()))
     assert started.state.read == 0
     assert volumes(store) == {"uuid:1234-ABCD"}
     assert [(item.id, item.state) for item in store.entries.files()] == before
@@ -782,7 +922,6 @@ def test_a_folder_on_a_disk_without_an_id_is_scanned_in_parts(
     library.add("deep/b.nsp")
     scanner.scan()
     (name,) = volumes(store)
-    assert not name.startswith("device:")
     for tops in ([f"{library.folder}/deep"], []):
         library.add(f"deep/{len(tops)}.nsp")
         os.remove(library.folder / "deep" / "b.nsp") if tops else None
@@ -1865,6 +2004,41 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
         wait_for(lambda: ids_by_name(store) and not scanner.state.problem)
     finally:
         scanner.stop()
+
+
+def test_the_thread_goes_on_after_its_waiting_failed(
+    library: Library,
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And tells it meanwhile."""
+    with monkeypatch.context() as patch:
+        fail = Mock(side_effect=[OSError("a broken disk"), []])
+        patch.setattr(scanner.disks, "changed", fail)
+        scanner.start()
+        wait_for(lambda: scanner.state.problem)
+    try:
+        assert scanner.state.problem == "a broken disk"
+        assert "The scanner failed." in caplog.messages
+        library.add("a.nsp")
+        scanner.rescan()
+        wait_for(lambda: ids_by_name(store) and not scanner.state.problem)
+    finally:
+        assert scanner.stop(60)
+
+
+def test_a_disk_that_could_not_be_asked_for_want_of_threads_is_asked_again(
+    library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.add("a.nsp")
+    with monkeypatch.context() as patch:
+        fail = Mock(side_effect=RuntimeError("can't start new thread"))
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            scanner.scan()
+    assert len(scanner.scan().added) == 1
 
 
 # Disks that do not answer

@@ -224,6 +224,7 @@ POST   /web/queue/undo                   session
 POST   /web/send                         session
 GET    /web/scan                         session
 POST   /web/scan                         admin
+DELETE /web/disks/<volume>               admin
 POST   /web/links                        admin
 DELETE /web/links/<entry_id>             admin
 GET    /web/tidy                         admin

@@ -17,6 +17,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -508,7 +509,7 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
     kept, gone, offline, dropped = (
         add_file(store, name) for name in ("kept", "gone", "offline", "dropped")
     )
-    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, 1)
+    assert kept == (kept.id, file("/games/kept.NSP"), "sample", "here", None, 1, 0)
     moved = file("/games/moved.xci", inode=9)
     store.entries.apply(
         catalogd.Changes(
@@ -519,14 +520,71 @@ def test_what_a_scan_found_is_written(store: catalogd.Store) -> None:
         )
     )
     assert list(store.entries.files()) == [
-        (kept.id, moved, "new", "here", None, 1),
-        (gone.id, gone.file, "sample", "gone", NOW, 2),
-        (offline.id, offline.file, "sample", "offline", NOW, 3),
+        (kept.id, moved, "new", "here", None, 1, 0),
+        (gone.id, gone.file, "sample", "gone", NOW, 2, 0),
+        (offline.id, offline.file, "sample", "offline", NOW, 3, 0),
     ]
     assert listed(store) == ["Moved"]
     assert store.entries.get(kept.id, catalogd.EVERYTHING)["file_type"] == "xci"
     with pytest.raises(catalogd.NotFound):
         store.entries.get(gone.id, catalogd.EVERYTHING)
+
+
+def test_an_entry_that_takes_the_file_of_another_gets_what_hangs_on_it(
+    store: catalogd.Store, anna: int
+) -> None:
+    winner, twin = add_file(store, "A"), add_file(store, "B")
+    make(store, anna, twin.id, "failed")
+    taken = (winner, twin.file, content("B"))
+    store.entries.apply(catalogd.Changes(updated=[taken], merged=[(winner, twin)]))
+    (known,) = store.entries.files()
+    assert (known.id, known.file) == (winner.id, twin.file)
+    assert [item["entry"] for item in store.queue.items(anna)] == [winner.id]
+    assert listed(store) == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("ages", "lost", "expected"),
+    [
+        ({0: 7, 1: 18}, [1], {0: 18, 1: 18, 2: 18}),
+        ({0: 7, 1: 18}, [0], {0: 7, 1: 18, 2: 7}),
+        ({0: 3, 1: 7, 2: 12}, [0, 1], {0: 3, 1: 7, 2: 12}),
+        ({1: 7}, [1], {0: 7, 1: 7, 2: 7}),
+        ({}, [1], {}),
+    ],
+)
+def test_the_strictest_age_of_those_that_lost_their_file_goes_on(
+    ages: dict[int, int],
+    lost: list[int],
+    expected: dict[int, int],
+    store: catalogd.Store,
+) -> None:
+    """With those of the same content that have one, but to no new entry."""
+    rows = [add_file(store, name) for name in "ABC"]
+    for number, age in ages.items():
+        store.entries.set_ages([rows[number].id], age)
+    store.entries.apply(catalogd.Changes(gone=[rows[number] for number in lost]))
+    add_file(store, "new")
+    wanted = {rows[number].id: age for number, age in expected.items()}
+    assert store.entries.ages() == wanted
+
+
+def test_what_was_given_to_a_content_ends_with_it(
+    store: catalogd.Store, anna: int
+) -> None:
+    known, other = add_file(store, "A"), add_file(store, "B")
+    store.entries.set_ages([known.id], 7)
+    make(store, anna, known.id, "completed")
+    store.entries.apply(catalogd.Changes(updated=[(known, known.file, content("A"))]))
+    assert store.entries.ages() == {known.id: 7}
+    (now, _) = store.entries.files()
+    assert now.is_touched
+    changed = (known, known.file, content("A", "new sample"))
+    store.entries.apply(catalogd.Changes(updated=[changed]))
+    assert store.entries.ages() == {}
+    assert not store.database.rows("SELECT * FROM sent")
+    assert [row.is_touched for row in store.entries.equal(["new sample"])] == [0]
+    assert other.sample == "sample"
 
 
 def test_a_file_that_is_back_keeps_its_facts(store: catalogd.Store) -> None:
@@ -1561,7 +1619,8 @@ def test_a_copy_that_was_sent_keeps_its_own_entry(
     sent, free = add_file(store, "A"), add_file(store, "B")
     make(store, anna, sent.id, "completed")
     store.queue.clear(anna, "9999", ())
-    assert store.entries.copies(["sample"]) == [free]
+    known = store.entries.equal(["sample"])
+    assert [(row.id, row.is_touched) for row in known] == [(sent.id, 1), (free.id, 0)]
 
 
 def test_an_item_runs_on_over_a_restart_until_its_client_is_silent(
@@ -2169,7 +2228,7 @@ def answers(store: catalogd.Store) -> dict[str, Any]:
             for row in json.loads(entries.list_json(catalogd.EVERYTHING, for_page=True))
         ],
         "downloadable": [row for row in by_age(store) if row.pop("state") == "here"],
-        "files": [[row.id, *row.file[:6], *row[2:]] for row in entries.files()],
+        "files": [[row.id, *row.file[:6], *row[2:6]] for row in entries.files()],
         "accounts": accounts.all(),
         "credentials": accounts.credentials("ANNA"),
         "keys": accounts.keys(),
@@ -2742,6 +2801,70 @@ def test_a_backup_that_may_take_no_more_names_the_copy(
     ):
         raise catalogd.StorageFull("disk_full")
     assert os.listdir(tmp_path) == ["data"]
+
+
+def test_an_upgrade_names_the_room_that_it_wants(
+    released: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = Mock(free=1_100_000)
+    monkeypatch.setattr(catalogd.shutil, "disk_usage", lambda folder: usage)
+    size = 2 * os.path.getsize(released / "catalogd.db") / 1e6 + 1
+    with pytest.raises(catalogd.StorageFull, match=f"full: {size:.1f} MB are wanted"):
+        catalogd.upgrade(str(released))
+    assert not os.listdir(released / "backups")
+
+
+def test_an_upgrade_removes_what_one_left_that_was_killed(
+    released: pathlib.Path,
+) -> None:
+    (released / "backups").mkdir()
+    part = released / "backups" / "before-upgrade-4.db.0123.part"
+    other = released / "backups" / "other.part"
+    with contextlib.closing(sqlite3.connect(released / "catalogd.db")) as db:
+        ((version,),) = db.execute("PRAGMA user_version")
+    part = part.with_name(part.name.replace("-4", f"-{version}"))
+    for path in (part, other):
+        path.write_bytes(b"")
+    catalogd.upgrade(str(released))
+    assert (part.exists(), other.exists()) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "old", ["CREATE VIEW viewers AS SELECT 1", "CREATE TABLE x (y)"]
+)
+def test_a_database_of_this_version_with_another_view_or_table_gets_ours(
+    old: str, store: catalogd.Store
+) -> None:
+    folder = store.database.folder
+    store.accounts.add("anna", "hash")
+    store.entries.add_files([(file("/games/a.nsp"), content("a"))], listed=True)
+    (known,) = store.entries.files()
+    store.entries.set_ages([known.id], 7)
+    store.close()
+    with contextlib.closing(sqlite3.connect(catalogd.database_path(folder))) as db, db:
+        if "VIEW" in old:
+            db.execute("DROP VIEW viewers")
+            db.execute(old)
+        else:  # one without rowid
+            db.execute("ALTER TABLE ages ADD COLUMN other TEXT")
+    catalogd.upgrade(folder)
+    with opened(folder) as again:
+        assert again.entries.ages() == {known.id: 7}
+        with again.database.reading() as db:
+            assert catalogd.has_schema(db)
+
+
+def test_a_restore_to_a_full_disk_names_that_disk(
+    store: catalogd.Store, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, folder = tmp_path / "copy.db", tmp_path / "data"
+    catalogd.copy_database(store.database.path, str(copy))
+    monkeypatch.setattr(catalogd.shutil, "disk_usage", lambda folder: Mock(free=9))
+    full = pytest.raises(catalogd.StorageFull, match="The disk is full")
+    with copy.open("rb") as backup, full as caught:
+        catalogd.restore(str(folder), backup)
+    assert str(caught.value).startswith(store.database.path)
+    assert not [name for name in os.listdir(folder) if len(name) == 16]
 
 
 @pytest.mark.root

@@ -128,6 +128,7 @@ def test_ten_thousand_entries_are_upgraded_without_a_file_being_opened(
     on_disk = [
         {**row, "source": str(away / os.path.basename(row["source"]))}
         | {"folder": str(away), "volume": "another disk"}
+        | {"sample": row["sample"][::-1]}  # of another content
         for row in games
     ]
     with contextlib.closing(sqlite3.connect(data / "catalogd.db")) as db, db:

@@ -410,7 +410,11 @@ class FullProcess(FullSystem):
 REAL_LIBRARY = ctypes.CDLL
 
 
-def no_mounts(folder: str) -> dict[str, str]:
+def mount(kind: str) -> catalogd.Mount:
+    return catalogd.Mount("line", "/", kind, "source")
+
+
+def no_mounts(folder: str) -> list[catalogd.Mount]:
     raise FileNotFoundError(errno.ENOENT, "No such file", "/proc/self/mountinfo")
 
 
@@ -419,7 +423,7 @@ def no_mounts(folder: str) -> dict[str, str]:
     [
         ("platform", "win32", "this system is not Linux"),
         ("mounts", no_mounts, "there is no /proc/self/mountinfo"),
-        ("mounts", lambda folder: {"": "nfs4"}, "a file system there is nfs4"),
+        ("mounts", lambda folder: [mount("nfs4")], "a file system there is nfs4"),
         ("ctypes", FullSystem, "it has more folders than fs.inotify.max_user_watches"),
         ("ctypes", FullProcess, "fs.inotify.max_user_instances is reached"),
     ],
@@ -463,7 +467,7 @@ def test_a_table_of_mounts_that_is_gone_tells_of_no_other_mount(
 def test_a_disk_of_ntfs_3g_is_watched(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd, "mounts", lambda folder: {"": "fuseblk"})
+    monkeypatch.setattr(catalogd, "mounts", lambda folder: [mount("fuseblk")])
     watcher = catalogd.Watcher(str(library.folder), ["nsp"])
     watcher.start()
     assert watcher.is_watching()

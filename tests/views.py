@@ -303,7 +303,14 @@ def view_offline(page: Any, address: str) -> None:
     why = sentence("problem", "folder_offline", "/games", "Input/output error")
     folder = {"path": "/games", "state": "offline", "files": 0, **why}
     disk = {"path": "/nas/Switch", "since": "2026-01-31T18:05:59", "entries": 12}
-    scan = {"scanning": False, "folders": [folder], "disks": [disk], "finished": None}
+    missing = {**disk, "path": "/games", "entries": 40, "id": "lost:1", "missing": True}
+    disk |= {"id": "uuid:1234-ABCD", "missing": False}
+    scan = {
+        "scanning": False,
+        "folders": [folder],
+        "disks": [disk, missing],
+        "finished": None,
+    }
     scan |= sentence("problem", "disk_full")
     change_answers(page, lambda body: body.update(scan=scan))
     settings(page, address, "library")

@@ -1,0 +1,386 @@
+"""No history of files and disks loses what people gave a game.
+
+Files, folders, copies and disks are changed at random in real folders, with a stand-in
+for what the system tells of disks, and scanned now and then: wholly, in parts, after a
+restart, or by a service that is killed meanwhile. An entry that somebody touched keeps
+its id, and is here while a file with its content can be read.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import run_state_machine_as_test as run
+
+import catalogd
+from catalogd import KnownFile
+from conftest import LONG_AGO, Clock, short_and_long
+
+POINTS = ("P0", "P1", "P2")
+FOLDERS = ("x", "y", "x/deep")
+DEEDS = (
+    *("create", "copy", "copy", "overwrite", "write anew", "delete", "move"),
+    *("move", "move over", "swap"),
+)
+SCANS = st.sampled_from(("whole", "whole", "in part", ""))
+DISK_DEEDS = ("plug in", "plug in", "pull", "swap", "clone")
+AGES = st.sampled_from((3, 7, 12, 16, 18))
+NUMBER = st.integers(0, 999)
+
+
+@dataclasses.dataclass
+class Disk:
+    """One that people plug in, with the id that the system knows, or "" where it has
+    none, and where it is mounted."""
+
+    folder: str
+    id: str
+    size: int
+    point: str | None = None
+
+
+class Killed(BaseException):
+    """The service ends here."""
+
+
+class World:
+    """A library on the system's disk, and disks that are mounted in it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.library = folder, os.path.join(folder, "library")
+        self.count = itertools.count(1)
+        self.disks: list[Disk] = []
+        os.mkdir(self.library)
+        for name in FOLDERS:
+            os.mkdir(os.path.join(self.library, name))
+        self.write(os.path.join(self.library, "always.nsp"))
+        folders = [os.path.join(self.library, name) for name in FOLDERS]
+        disks = [self.add_disk(id, n % 3) for n, id in enumerate(("a", "b", "", ""))]
+        for folder in (*folders, *(disk.folder for disk in disks)):
+            for name in "ab":
+                self.write(os.path.join(folder, f"{name}.nsp"))
+        for disk, point in zip(disks[1:3], POINTS, strict=False):
+            shutil.copy2(os.path.join(disk.folder, "a.nsp"), disks[0].folder)
+            self.mount(disk, point)
+
+    def add_disk(self, id: str, size: int) -> Disk:
+        disk = Disk(os.path.join(self.folder, f"disk {next(self.count)}"), id, size)
+        os.mkdir(disk.folder)
+        self.disks.append(disk)
+        return disk
+
+    def place(self, disk: Disk) -> str:
+        return os.path.join(self.library, disk.point) if disk.point else disk.folder
+
+    def mount(self, disk: Disk, point: str) -> None:
+        path = os.path.join(self.library, point)
+        if disk.point or any(other.point == point for other in self.disks):
+            return
+        shutil.rmtree(path, ignore_errors=True)
+        os.rename(disk.folder, path)
+        disk.point = point
+
+    def unmount(self, disk: Disk, leaves_folder: bool) -> None:
+        if disk.point:
+            path = self.place(disk)
+            os.rename(path, disk.folder)
+            disk.point = None
+            if leaves_folder:
+                os.mkdir(path)
+
+    def disk_of(self, path: str) -> Disk | None:
+        first = os.path.relpath(path, self.library).split(os.sep)[0]
+        return next((disk for disk in self.disks if disk.point == first), None)
+
+    def volume_name(self, path: str, names: dict[int, str]) -> str:
+        """In place of the program's: it tells the disks of the model apart."""
+        device, disk = os.stat(path).st_dev, self.disk_of(path)
+        names.setdefault(device, self.name_of(None))
+        if disk:
+            return names.setdefault(self.disks.index(disk), self.name_of(disk))
+        return names[device]
+
+    @staticmethod
+    def name_of(disk: Disk | None) -> str:
+        if disk is None:
+            return "uuid:system"
+        unsure = f"{catalogd.UNIDENTIFIED}{disk.size}:{disk.point}"
+        return f"uuid:{disk.id}" if disk.id else unsure
+
+    def write(self, path: str, content: str = "") -> None:
+        token = next(self.count)
+        with open(path, "w") as file:
+            file.write(content or f"content {token:05}")
+        os.utime(path, (LONG_AGO, LONG_AGO + token))
+
+    def files(self) -> list[str]:
+        return sorted(
+            os.path.join(top, name)
+            for top, _, names in os.walk(self.library)
+            for name in names
+        )
+
+    def folders(self) -> list[str]:
+        return sorted(top for top, _, _ in os.walk(self.library))
+
+    def samples(self) -> dict[str, str]:
+        """The content of each file that can be read, as the program knows it."""
+        found = {}
+        for path in self.files():
+            with open(path, "rb", buffering=0) as file:
+                found[path] = catalogd.sample(file, os.path.getsize(path))
+        return found
+
+
+class Histories(RuleBasedStateMachine):
+    """What people, disks and the service may do, in any order."""
+
+    new_data: pathlib.Path
+    has_faults = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = contextlib.ExitStack()
+        folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+        self.world = World(folder)
+        self.data, self.clock = os.path.join(folder, "data"), Clock()
+        shutil.copytree(self.new_data, self.data)
+        patch = self.stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(catalogd, "volume_name", self.world.volume_name)
+        self.store: Any = None
+        self.touched: set[str] = set()
+        self.items: set[str] = set()
+        self.mounted: Any = None  # at the last scan of all
+        self.start()
+        self.account = self.store.accounts.add("anna", "-")
+        self.scan_whole()
+
+    def teardown(self) -> None:
+        self.store.close()
+        self.stack.close()
+
+    def start(self) -> None:
+        if self.store:
+            self.store.close()
+        clock = catalogd.Clock(self.clock, self.clock)
+        self.store = catalogd.Store(self.data, clock=clock)
+        options = catalogd.Settings(folders=(self.world.library,), settle=0)
+        self.scanner = catalogd.Scanner(self.store, options)
+
+    # Files and folders
+
+    def file(self, number: int) -> str:
+        files = self.world.files()
+        return files[number % len(files)]
+
+    def new_path(self, number: int) -> str:
+        folders = self.world.folders()
+        name = f"{next(self.world.count)}.nsp"
+        return os.path.join(folders[number % len(folders)], name)
+
+    @rule(deed=st.sampled_from(DEEDS), which=NUMBER, to=NUMBER, scan=SCANS)
+    def change_files(self, deed: str, which: int, to: int, scan: str) -> None:
+        self.change_file(deed, which, to)
+        self.scan(scan, which, to)
+
+    def change_file(self, deed: str, which: int, to: int) -> None:
+        path, new = self.file(which), self.new_path(to)
+        if deed == "create":
+            self.world.write(new)
+        elif deed == "copy":
+            shutil.copy2(path, new)
+        elif deed == "overwrite":
+            self.world.write(path)
+        elif deed == "swap":
+            self.swap(path, self.file(to))
+        elif not path.endswith("always.nsp"):  # a library that is emptied is away
+            if deed == "delete":
+                os.remove(path)
+            elif deed == "write anew":
+                os.remove(path)
+                self.world.write(path)
+            else:
+                os.rename(path, new if deed == "move" else self.file(to))
+
+    @staticmethod
+    def swap(one: str, two: str) -> None:
+        if one != two:
+            os.rename(one, one + "~")
+            os.rename(two, one)
+            os.rename(one + "~", two)
+
+    @rule(which=NUMBER, scan=SCANS)
+    def rename_folder(self, which: int, scan: str) -> None:
+        path = os.path.join(self.world.library, FOLDERS[which % len(FOLDERS)])
+        for old, new in ((path, f"{path} away"), (f"{path} away", path)):
+            if os.path.isdir(old) and not os.path.exists(new):
+                os.rename(old, new)
+                break
+        self.scan(scan, which, which + 1)
+
+    # Disks
+
+    @rule(deed=st.sampled_from(DISK_DEEDS), which=NUMBER, point=NUMBER, scan=SCANS)
+    def change_disks(self, deed: str, which: int, point: int, scan: str) -> None:
+        disks, at = self.world.disks, POINTS[point % len(POINTS)]
+        disk = disks[which % len(disks)]
+        if deed == "clone" and len(disks) < 7:
+            twin = self.world.add_disk(disk.id, disk.size)
+            shutil.copytree(self.world.place(disk), twin.folder, dirs_exist_ok=True)
+        elif deed == "pull":
+            self.world.unmount(disk, leaves_folder=bool(point % 2))
+        elif deed == "swap":  # a visitor's disk for another one, between two scans
+            for other in [other for other in disks if other.point == at]:
+                self.world.unmount(other, False)
+        if deed in ("plug in", "swap"):
+            self.world.mount(disk, at)
+        self.scan(scan, which, point)
+
+    # The service
+
+    def scan(self, scan: str, which: int, more: int) -> None:
+        if scan == "in part" and self.mounted == self.mounts():
+            self.scan_in_part(which, more)
+        elif scan:  # a change of the disks has all be read
+            self.scan_whole()
+
+    def scan_whole(self) -> None:
+        self.clock.now += 60
+        before = self.before()
+        self.scanner.scan()
+        self.mounted = self.mounts()
+        self.check(before)
+
+    def scan_in_part(self, which: int, more: int) -> None:
+        folders = self.world.folders()
+        tops = {folders[number % len(folders)] for number in (which, more)}
+        self.clock.now += 60
+        before = self.before()
+        self.scanner.scan(tops=catalogd.outermost(tops))
+        self.check_touched(before)
+
+    @rule(days=st.sampled_from([0, 1, 29, 400]))
+    def restart(self, days: int) -> None:
+        self.start()
+        self.clock.now += days * 86400
+
+    @rule(place=st.sampled_from(["apply", "add_files"]), is_done=st.booleans())
+    def kill(self, place: str, is_done: bool) -> None:
+        """The service is killed in a scan, before or after something is written."""
+        work: Callable[..., None] = getattr(self.store.entries, place)
+
+        def killed(*given: Any, **more: Any) -> None:
+            if is_done:
+                work(*given, **more)
+            raise Killed
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.store.entries, place, killed)
+            with contextlib.suppress(Killed):
+                self.scanner.scan()
+        self.start()
+        self.mounted = None
+
+    # What people give a game
+
+    @rule(gift=st.sampled_from(["edit", "age", "send"]), which=NUMBER, age=AGES)
+    def give(self, gift: str, which: int, age: int) -> None:
+        here = [item for item in self.known() if item.state == "here"]
+        entry = here[which % len(here)].id
+        self.touched.add(entry)
+        if gift == "edit":
+            self.store.entries.edit(entry, {"name": "Mine"})
+        elif gift == "age":
+            self.store.entries.set_ages([entry], age)
+        else:
+            self.store.queue.send(self.account, entry)
+            items = self.store.queue.items(self.account)
+            self.items |= {item["id"] for item in items}
+
+    @rule(which=NUMBER)
+    def give_up(self, which: int) -> None:
+        """An admin says that a disk will not return."""
+        disks = self.scanner.state.disks if self.has_faults else []
+        for disk in disks[which % 3 : which % 3 + 1]:
+            self.scanner.give_up(disk["id"])
+            assert disk["id"] not in {row["id"] for row in self.scanner.state.disks}
+
+    # What holds
+
+    def known(self) -> list[KnownFile]:
+        return [*self.store.entries.files()]
+
+    def before(self) -> tuple[dict[str, KnownFile], dict[str, int]]:
+        known = {item.id: item for item in self.known()}
+        return known, self.store.entries.ages()
+
+    def mounts(self) -> Any:
+        return [disk.point for disk in self.world.disks]
+
+    def check(self, before: Any) -> None:
+        self.check_touched(before)
+        known, samples = self.known(), self.world.samples()
+        here = {item.file.path: item for item in known if item.state == "here"}
+        assert len(here) == sum(item.state == "here" for item in known)
+        assert {path: item.sample for path, item in here.items()} == samples
+        for item in known:
+            if item.id in self.touched and item.state != "here":
+                with_it = [path for path in samples if samples[path] == item.sample]
+                assert all(here[path].id in self.touched for path in with_it)
+        self.check_words(before[0], known)
+
+    def check_touched(self, before: Any) -> None:
+        old, ages = before
+        known, now = {item.id: item for item in self.known()}, self.store.entries.ages()
+        assert self.touched <= known.keys()
+        for id in known:
+            is_same = id in old and old[id].sample == known[id].sample
+            if not is_same:
+                assert id not in now, "of another content, or of none"
+            elif id in ages:
+                assert now.get(id, 0) >= ages[id]
+        items = {item["id"] for item in self.store.queue.items(self.account)}
+        assert self.items <= items
+
+    def check_words(self, old: dict[str, KnownFile], known: list[KnownFile]) -> None:
+        mounted = {self.world.name_of(disk) for disk in self.world.disks if disk.point}
+        for item in known:
+            volume = item.file.volume
+            was_here = item.id in old and old[item.id].state == "here"
+            if was_here and item.state != "here" and "uuid:" in volume:
+                is_there = volume in mounted | {"uuid:system"}
+                assert is_there or item.state == "offline"
+        if self.has_faults:
+            waiting = {item.file.volume for item in known if item.state == "offline"}
+            assert {disk["id"] for disk in self.scanner.state.disks} == waiting
+
+
+@pytest.fixture
+def histories(new_data: pathlib.Path) -> Iterator[type[Histories]]:
+    Histories.new_data = new_data
+    yield Histories
+
+
+@short_and_long(count=(60, 20_000), steps=(40, 60))
+def test_no_history_of_files_and_disks_loses_what_people_gave_a_game(
+    count: int, steps: int, histories: type[Histories]
+) -> None:
+    rules = settings(
+        max_examples=count,
+        stateful_step_count=steps,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[*HealthCheck],
+    )
+    run(histories, settings=rules)
