@@ -534,6 +534,7 @@ SENTENCES = {
     "device_paused": "The device is paused.",
     "item_is_open": "The item is in the queue.",
     "item_is_busy": "The item is being sent, or has ended.",
+    "item_is_hidden": "Its sender, or the device's owner, does not see this title.",
     "item_has_ended": "The item has ended.",
     "changed_since": "What was changed in the meantime stays as it is.",
     "queued_again": "The entry is queued again in another item.",
@@ -1963,18 +1964,22 @@ CREATE INDEX queue_device ON queue (device);
 CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
     WHERE is_open;
 
-CREATE VIEW items AS                   -- of the queue, with what they send
+CREATE VIEW all_items AS               -- of the queue, with what they send
 SELECT queue.id, entry, title, entries.name, type, source, file_type, entries.size,
     state, queue.created_at, percent, bytes, speed, error, ended_at, place, status,
-    is_open, is_marked, device, freed_from, queue.key, client, replaces,
-    queue.account AS sender, accounts.name AS account,
+    is_open, is_marked, device, freed_from, queue.key, client, replaces, action,
+    cleared_at, queue.account AS sender, viewers.name AS account,
+    viewers.age AS sender_age,
     (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
+    coalesce((SELECT age FROM keys JOIN viewers USING (account)
+        WHERE keys.id = device), 99) AS owner_age,
     (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by,
     coalesce((SELECT age FROM ages WHERE ages.title = entries.title), 99) AS seen_from,
-    device IN (SELECT id FROM keys WHERE shared) AND (is_open OR status = 'failed')
-        AS is_shared                   -- 1: every account without an age may see it
+    EXISTS (SELECT 1 FROM keys WHERE keys.id = device AND shared) AS is_shared
 FROM queue JOIN entries ON entries.id = entry
-JOIN accounts ON accounts.id = queue.account WHERE cleared_at IS NULL;
+JOIN viewers ON viewers.account = queue.account;
+
+CREATE VIEW items AS SELECT * FROM all_items WHERE cleared_at IS NULL;
 
 CREATE TABLE sent (                    -- outlives the queue's items
     entry TEXT NOT NULL REFERENCES entries ON DELETE CASCADE,
@@ -2051,6 +2056,7 @@ MAX_KEYS = 100  # of an account, with its devices; accounts of 0.2.0 may have mo
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 MAX_CLIENTS = 1000  # whose calls are numbered
+MAX_UNDONE = 1000  # actions that were undone, which may be asked for again
 CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
 DISK_ERROR = re.compile("SQLITE_(CANTOPEN|CORRUPT|IOERR|NOTADB|PERM|READONLY)")
@@ -2104,8 +2110,7 @@ UNDO_ACTION = (
     " WHERE action = :action AND cleared_at NOT NULL",
     "UPDATE OR IGNORE queue SET action = NULL, status = 'pending', ended_at = NULL,"
     " key = NULL, client = NULL WHERE action = :action AND status = 'cancelled'"
-    " AND id IN (SELECT id FROM items JOIN viewers ON viewers.account = sender"
-    " WHERE seen_from <= viewers.age)",
+    " AND id IN (SELECT id FROM items WHERE seen_from <= min(sender_age, owner_age))",
     "DELETE FROM queue WHERE action = :action AND status = 'pending'",
     "UPDATE queue SET action = NULL, status = 'cancelled', ended_at = :now"
     " WHERE action = :action AND is_open",
@@ -2125,14 +2130,24 @@ VIEWER = "(SELECT age FROM viewers WHERE viewers.account = :account)"
 SEEN_BY = f"seen_from <= {VIEWER}"
 SEEN_ITEM = f"({SEEN_BY} OR owner = :account AND is_open)"
 SHOWN_ITEM = f"""{SEEN_ITEM} AND
-    (sender = :account OR is_shared AND (owner = :account OR {VIEWER} = {EVERYTHING}))
+    (sender = :account OR is_shared AND (is_open OR status = 'failed')
+        AND (owner = :account OR {VIEWER} = {EVERYTHING}))
 """
-CANCEL_UNSEEN = """
+# Whose item it is: its sender's, that of the owner of its device, for an admin also one
+# of a shared device. A client is told to stop what was cancelled, hidden or not.
+OWN_ITEM = "(sender = :account OR owner IS :account OR :admin AND is_shared)"
+CLIENT_ITEM = """
+    (sender != :account OR seen_from <= sender_age OR status = 'cancelled')
+"""
+# An item is open only while its sender sees the title, and an adult has sent it where
+# the owner of the device does not. A report or an undo opens it where both see it, see
+# next_status and UNDO_ACTION; retrying and moving it as `check_open` says.
+MAY_BE_OPEN = f"""
+    (seen_from <= sender_age AND max(seen_from <= owner_age, sender_age = {EVERYTHING}))
+"""
+CANCEL_UNSEEN = f"""
 UPDATE queue SET status = 'cancelled', ended_at = ?, action = NULL
-WHERE is_open AND id IN (
-    SELECT id FROM items JOIN viewers ON viewers.account = sender
-    WHERE is_open AND seen_from > viewers.age
-)
+WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN})
 """
 # An entry that gets the id of a title that no other entry has brings its age along.
 MOVE_AGE = """
@@ -2145,6 +2160,7 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
     SELECT parts.id, parts.type = 'filepath' AS is_file, size, state, kind, title_id,
     number, key, min(key) OVER (PARTITION BY title) AS title_key
     FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
+    AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
 # Of entries that have lost their files, by their contents: the ages that were given to
@@ -2499,10 +2515,12 @@ def next_status(row: Row, report: Mapping[str, Any]) -> str:
     events = QUEUE_STATUSES[status].next
     event = "offered" if report.get("offered") else report.get("status", "figures")
     # What is on a disk that is away was not sent for now: it waits for the disk.
-    is_away = event == "failed" and row.get("entry_state") == "offline"
+    is_away = event == "failed" and row["state"] == "offline"
     if (report.get("release") or is_away) and "release" in events:
         event = "release"
-    if event not in events:
+    opens = not row["is_open"] and QUEUE_STATUSES[events.get(event, status)].is_open
+    is_hidden = row["seen_from"] > min(row["sender_age"], row["owner_age"])
+    if event not in events or (opens and is_hidden):
         raise Conflict(f"The item is {status}.")
     begins = row["key"] is None and QUEUE_STATUSES[events[event]].is_running
     if begins and row["paused_by"] is not None:
@@ -2552,11 +2570,23 @@ def check_others(
             raise Conflict("console_known", label)
 
 
-def check_device(db: sqlite3.Connection, account: int, device: str | None) -> None:
-    """:raises NotFound: the account may not send to this device."""
-    sql = "SELECT 1 FROM keys WHERE id = ? AND is_device AND (account = ? OR shared)"
-    if device is not None and not db.execute(sql, (device, account)).fetchone():
-        raise NotFound("no_device")
+def check_device(db: sqlite3.Connection, account: int, device: str | None) -> int:
+    """Return the age from which on the owner of a device sees titles, EVERYTHING
+    without a device. :raises NotFound: the account may not send to it."""
+    if device is None:
+        return EVERYTHING
+    sql = "SELECT age FROM keys JOIN viewers USING (account)"
+    sql += " WHERE id = ? AND is_device AND (account = ? OR shared)"
+    return int(existing(db.execute(sql, (device, account)).fetchone(), "no_device")[0])
+
+
+def check_open(db: sqlite3.Connection, account: int, item: str) -> None:
+    """:raises Conflict: this item must not be open, or was not opened by this account,
+    which does not see all titles."""
+    sql = f"SELECT 1 FROM items WHERE id = :item AND (NOT {MAY_BE_OPEN}"
+    sql += f" OR seen_from > owner_age AND {VIEWER} < {EVERYTHING})"
+    if db.execute(sql, {"item": item, "account": account}).fetchone():
+        raise Conflict("item_is_hidden")
 
 
 def remove_keys(db: sqlite3.Connection, which: str, values: Values) -> list[str]:
@@ -4151,10 +4181,11 @@ class Devices:
         :raises Conflict: it does not wait, or the entry waits there already.
         """
         with self.clients.changing(account, admin, item) as (db, row):
-            check_device(db, row["account"], device)
+            check_device(db, row["sender"], device)
             if row["status"] != "pending":
                 raise Conflict("item_is_busy")
             update_item(db, row, {**NEW_ITEM, "device": device})
+            check_open(db, account, item)
 
     def move_freed(self, account: int, device: str | None) -> None:
         """Let what lost its device wait for this one, unless its entry does so already.
@@ -4165,6 +4196,7 @@ class Devices:
             check_device(db, account, device)
             db.execute(sql, (device, account))
             db.execute(f"DELETE FROM queue WHERE {freed}", (account,))
+            db.execute(CANCEL_UNSEEN, (self.database.time(),))
 
 
 # Store: reports of clients ---
@@ -4342,7 +4374,7 @@ class Clients:
                 "INSERT OR REPLACE INTO sent SELECT id, ?, version, coalesce("
                 "(SELECT id FROM keys WHERE keys.id = ? AND is_device), ''), ?"
                 " FROM parts WHERE id = ?",
-                (row["account"], report.get("key"), columns["ended_at"], row["entry"]),
+                (row["sender"], report.get("key"), columns["ended_at"], row["entry"]),
             )
         return {**row, **columns}
 
@@ -4373,33 +4405,34 @@ class Clients:
                 for row in self.progress.current(db.execute(sql, (item,)).fetchall()):
                     update_item(db, row, {"speed": 0})
 
-    def item_of(
-        self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
-    ) -> Row:
-        """Return an item of the account, for a device of it or, for an admin, for a
-        shared one, as it is now. :raises NotFound:"""
-        found = db.execute(
-            "SELECT *, (SELECT state FROM entries WHERE id = entry) AS entry_state,"
-            " (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by"
-            " FROM queue WHERE id = :id AND (account = :account OR device IN"
-            " (SELECT id FROM keys WHERE account = :account OR :admin AND shared))",
-            {"id": item, "account": account, "admin": admin},
-        )
-        return existing(next(iter(self.progress.current(found)), None), "no_item")
+    def item_of(self, db: sqlite3.Connection, account: int, item: str) -> Row:
+        """Return an item that a client of the account may report on, as it is now.
+        :raises NotFound: there is none."""
+        return self._items_of(db, CLIENT_ITEM, account, [item])[0]
+
+    def _items_of(
+        self,
+        db: sqlite3.Connection,
+        which: str,
+        account: int,
+        items: Sequence[str],
+        admin: bool = False,
+    ) -> list[Row]:
+        sql = "SELECT * FROM all_items WHERE id IN (SELECT value FROM json_each(:ids))"
+        values = {"ids": json.dumps(items), "account": account, "admin": admin}
+        found = db.execute(f"{sql} AND {OWN_ITEM} AND {which}", values).fetchall()
+        existing(found if len(found) == len({*items}) else None, "no_item")
+        return self.progress.current(found)
 
     @contextlib.contextmanager
     def changing(
         self, account: int, admin: bool, *items: str
     ) -> Iterator[tuple[Any, ...]]:
-        """Run the block as one transaction, with items as `item_of` returns them, if
-        the account sees them. A client gets every item that it asks for, and is told to
-        stop one that was cancelled."""
-        sql = f"SELECT 1 FROM items WHERE id = :id AND {SEEN_ITEM}"
+        """Run the block as one transaction, with items of the account as they are now,
+        if it sees them. :raises NotFound: it has no such item."""
+        which = f"{SEEN_ITEM} AND cleared_at IS NULL"
         with self.database.writing() as db:
-            for item in items:
-                if not db.execute(sql, {"id": item, "account": account}).fetchone():
-                    raise NotFound("no_item")
-            yield db, *[self.item_of(db, account, item, admin) for item in items]
+            yield db, *self._items_of(db, which, account, items, admin)
 
 
 # Store: queue ---
@@ -4412,6 +4445,7 @@ class Queue:
     def __init__(self, clients: Clients) -> None:
         self.clients, self.progress = clients, clients.progress
         self.database = clients.database
+        self._undone = Recent[bool](MAX_UNDONE)
 
     def send(self, account: int, entry: str, device: str | None = None) -> bool:
         """Queue an entry; return False where it is pending or processing already.
@@ -4435,8 +4469,8 @@ class Queue:
         """
         action = new_id()
         with self.database.writing() as db:
-            check_device(db, account, device)
             values = {"entries": json.dumps(entries), "account": account}
+            values["owner_age"] = check_device(db, account, device)
             rows = db.execute(TITLE_ORDER, values)
             states = {row["id"]: row["state"] for row in rows}
             here = [entry for entry in states if states[entry] == "here"]
@@ -4533,6 +4567,7 @@ class Queue:
                 raise Conflict("item_is_open")
             replaces = row["replaces"] or way == "replace"
             update_item(db, row, {**NEW_ITEM, "replaces": replaces})
+            check_open(db, account, item)
 
     def cancel(self, account: int, *items: str, admin: bool = False) -> str:
         """Cancel those that have not ended, and return an id for `undo`.
@@ -4551,10 +4586,10 @@ class Queue:
 
     def retry_failed(self, account: int) -> None:
         """Make the failed items pending again whose entries are not queued again."""
-        sql = "SELECT * FROM queue WHERE id IN (SELECT id FROM items WHERE"
-        sql += f" sender = :account AND status = 'failed' AND {SEEN_BY})"
+        sql = "SELECT * FROM items WHERE sender = ? AND status = 'failed'"
+        sql += f" AND {MAY_BE_OPEN}"
         with self.database.writing() as db:
-            for row in db.execute(sql, {"account": account}).fetchall():
+            for row in db.execute(sql, (account,)).fetchall():
                 with contextlib.suppress(Conflict):
                     update_item(db, dict(row), NEW_ITEM)
 
@@ -4584,8 +4619,9 @@ class Queue:
             start = db.execute(place, (first, to)).fetchone()[0]
             sql = "UPDATE queue SET place = place + ? WHERE place >= ?"
             db.execute(sql, (len(items), start))
-            sql = "UPDATE queue SET place = ? WHERE id = ?"
-            db.executemany(sql, enumerate(items, start))
+            sql = "UPDATE queue SET place = ? + given.key FROM json_each(?) AS given"
+            sql += " WHERE queue.id = given.value"
+            db.execute(sql, (start, json.dumps(items)))
 
     def clear(self, account: int, before: str, items: Sequence[str]) -> str:
         """Hide the items that ended before this time, and these, and return an id for
@@ -4599,20 +4635,27 @@ class Queue:
         )
         return action
 
-    def undo(self, action: str) -> None:
+    def undo(self, account: int, action: str, admin: bool = False) -> None:
         """Undo what returned this id, which nobody else knows: drop what it has sent,
         or cancel it where a client has it; put back into its place what it has
-        cancelled; show what it has cleared.
+        cancelled; show what it has cleared. What was undone stays so.
 
-        :raises Conflict: some of it was changed since then, and stays as it is.
+        :raises Conflict: some of it was changed since then, and stays as it is, or is
+            not the account's any more.
         """
-        values = {"action": action, "now": self.database.time()}
+        values: Row = {"action": action, "account": account, "admin": admin}
+        values |= {"now": self.database.time()}
+        left = "SELECT 1 FROM all_items WHERE action = :action"
         with self.database.writing() as db:
-            count = sum(db.execute(sql, values).rowcount for sql in UNDO_ACTION)
-            left = "SELECT 1 FROM queue WHERE action = :action"
+            if action in self._undone:
+                return
+            others = db.execute(f"{left} AND NOT {OWN_ITEM}", values).fetchone()
+            undoes = () if others else UNDO_ACTION
+            count = sum(db.execute(sql, values).rowcount for sql in undoes)
             is_left = db.execute(left, values).fetchone()
         if is_left or not count:
             raise Conflict("changed_since")
+        self._undone[action] = True
 
 
 # Store: console addresses ---
@@ -8900,7 +8943,7 @@ class QueueCalls(Calls):
 
     @route("POST /web/queue/undo", access="session", fields=UNDO)
     def undo(self, caller: Caller, body: dict[str, Any]) -> None:
-        self.queue.undo(body["undo"])
+        self.queue.undo(caller.account, body["undo"], caller.admin)
 
 
 # Web: calls of programs on consoles ---

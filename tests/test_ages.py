@@ -673,18 +673,98 @@ def test_a_child_s_scan_state_has_neither_folders_nor_counts(world: World) -> No
     assert world.app("session", "anna").get("/web/scan").json["folders"]
 
 
+# Items that open again
+
+
+def failed(world: World, who: str, entry: str, device: str | None) -> dict[str, str]:
+    """Send an entry that fails. Return the field that names its item."""
+    account = {"anna": world.anna, "kid": world.kid}[who]
+    world.store.queue.send(account, world.ids[entry], device)
+    sql = "SELECT id FROM queue ORDER BY rowid DESC"
+    item = {"queue_item_id": world.store.database.value(sql)}
+    for status in ("processing", "failed"):
+        world.app("key").post_json("/api/send-queue/update", {**item, "status": status})
+    return item
+
+
+@pytest.mark.parametrize("is_for_device", [True, False])
+def test_a_child_opens_no_hidden_item_again(is_for_device: bool, world: World) -> None:
+    key, page = world.app("key"), world.app("session")
+    device = world.devices["kid"] if is_for_device else None
+    item = failed(world, "kid", "Seen - Update 1", device)
+    world.store.entries.set_ages([TITLES[SEEN]], 18)
+    for body in ({"status": "processing"}, {"status": "failed"}, {}, {"offered": True}):
+        path = "/api/send-queue/progress"
+        answer = key.post_json(path, item | body, status=404)
+        missing = key.post_json(path, {"queue_item_id": "0" * 16} | body, status=404)
+        assert answer.body == missing.body
+    path = f"/web/queue/{item['queue_item_id']}"
+    page.post_json(f"{path}/retry", {}, status=404)
+    page.post_json("/web/queue/retry", {})
+    offer = {"queue_item_ids": [item["queue_item_id"]]}
+    answer = key.post_json("/api/send-queue/addresses", offer)
+    assert answer.json["addresses"] == {}
+    key.get(f"/api/download/{world.ids['Seen - Update 1']}", status=404)
+    status = 409 if is_for_device else 404  # an admin sees what a shared device failed
+    world.app("session", "anna").post_json(f"{path}/retry", {}, status=status)
+
+
+@pytest.mark.parametrize("is_cleared", [False, True])
+def test_a_child_s_device_opens_nothing_again_that_an_adult_sent(
+    is_cleared: bool, world: World
+) -> None:
+    item = failed(world, "anna", "Secret", world.devices["kid"])
+    if is_cleared:
+        world.store.queue.clear(world.anna, "9999", ())
+    body = item | {"status": "processing"}
+    key = world.app("key")
+    key.post_json("/api/send-queue/progress", body, status=409)
+    body["status"] = "failed"  # the end is repeated where the answer was lost
+    key.post_json("/api/send-queue/progress", body)
+    key.get(f"/api/download/{world.ids['Secret']}", status=404)
+
+
+def test_an_adult_sends_anew_what_failed_on_a_child_s_device(world: World) -> None:
+    item = failed(world, "anna", "Secret", world.devices["kid"])["queue_item_id"]
+    anna, kid = world.app("session", "anna"), world.app("session")
+    kid.post_json(f"/web/queue/{item}/retry", {}, status=404)
+    anna.post_json(f"/web/queue/{item}/retry", {})
+    undo = anna.post_json(f"/web/queue/{item}/cancel", {}).json
+    anna.post_json("/web/queue/undo", undo | {"success": True}, status=409)
+    assert (
+        world.app("key")
+        .get(f"/api/download/{world.ids['Secret']}", expect_errors=True)
+        .status_int
+        == 404
+    )
+
+
+def test_a_child_sends_nothing_to_a_younger_one_s_device(world: World) -> None:
+    store, seen = world.store, world.ids["Seen - Update 1"]
+    baby = store.accounts.add("baby", "", age=3)
+    key = store.accounts.add_key(baby, "Baby", b"1", is_device=True, shared=True)
+    assert store.queue.send_all(world.kid, [seen], key)["added"] == []
+    store.queue.send(world.kid, seen)
+    item = store.queue.items(world.kid)[-1]["id"]
+    page = world.app("session")
+    answer = page.post_json(f"/web/queue/{item}/device", {"device": key}, status=409)
+    assert answer.json["reason"] == "item_is_hidden"
+    assert store.queue.send_all(world.anna, [seen], key)["added"] == [seen]
+
+
 # What may read entries without asking who sees them, in calls of a child.
 UNASKED = {
     "SELECT * FROM served_files": "the file of an entry that Entries.get gave",
     "SELECT * FROM entries WHERE id IN": "Entries.details, after its check",
     "INSERT OR REPLACE INTO sent": "of the item that item_of gave",
-    "SELECT *, (SELECT state FROM entries": "item_of: whether its disk is away",
     "SELECT id, device, status": "how many items wait, for the state of a device",
+    "SELECT 1 FROM all_items WHERE action": "undo, by an id that its maker alone has",
     "SELECT digest, image FROM icons": "how large images are, by their digests",
     "SELECT digest FROM icons": "those whose sizes CyberFoil's list asks for",
 }
 READ = re.compile(
-    r"\b(FROM|JOIN) (entries|parts|answers|items|known_files|served_files|icons)\b"
+    r"\b(FROM|JOIN)"
+    r" (entries|parts|answers|items|all_items|known_files|served_files|icons)\b"
 )
 
 

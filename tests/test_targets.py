@@ -314,7 +314,7 @@ def test_what_was_cancelled_is_resumed_when_that_is_undone(
     assert home.item(other)["status"] == "completed"
     assert files(folder) == ["game.nsp.part", "other.nsp"]
 
-    home.store.queue.undo(cancelled)
+    home.store.queue.undo(home.anna, cancelled)
     if is_restarted:
         sender = home.sender(to, state=same_state(home))
     sender.send_next()
