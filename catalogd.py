@@ -490,6 +490,7 @@ SENTENCES = {
     "reserved_account_name": "The account name {name} is reserved.",
     "bad_account_name": "An account name has 1 to 64 printable characters, without"
     " ':'.",
+    "mixed_account_name": "An account name must not mix Latin, Cyrillic and Greek.",
     "short_password": {"other": "A password has at least {count} characters."},
     "bad_password": "The password has a character that is not text.",
     "no_account": "There is no such account.",
@@ -513,6 +514,7 @@ SENTENCES = {
     "unknown_device": "There is no device {id}.",
     "device_name_taken": "There is a device named {name} already.",
     "served_by_client": "A client serves this device, and has its address.",
+    "pair_anew": "A client serves this device, and has its key. Pair it anew.",
     "console_known": "{name} is at this address already.",
     "target_is_folder": "The target is a folder: pair the computer that has the card.",
     "bad_target": "The target must be {form}.",
@@ -560,6 +562,7 @@ SENTENCES = {
     "field_float": "The field {field} must be a number.",
     "field_bool": "The field {field} must be a boolean.",
     "field_list": "The field {field} must be a list.",
+    "field_doubles": "The field {field} has one value twice.",
     "field_str": "The field {field} must be a string.",
     "field_range": "The field {field} must be from {least} to {most}.",
     "field_choices": "The field {field} must be one of {choices}.",
@@ -885,7 +888,7 @@ MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
 
 class Field(NamedTuple):
     """What the value of a JSON field must be. A `float` may also be a whole number. A
-    `list` is one of texts."""
+    `list` is one of texts, each once."""
 
     type: type
     required: bool = False
@@ -1028,7 +1031,10 @@ def check(name: str, field: Field, value: Any) -> Any:
     if field.type is str:
         return check_text(name, field, value)
     if field.type is list and type(value) is list:
-        return [check_text(name, field, text) for text in value]
+        texts = [check_text(name, field, text) for text in value]
+        if len(texts) > len({*texts}):
+            raise Problem("field_doubles", name)
+        return texts
     types = (int, float) if field.type is float else (field.type,)
     if field.type is int and type(value) is float and value.is_integer():
         value = int(value)  # to JSON 1.0 is a whole number
@@ -1590,6 +1596,9 @@ def check_account_name(name: str) -> str:
         raise Problem("bad_account_name")
     if name.casefold() == SCANNER:
         raise Problem("reserved_account_name", SCANNER)
+    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in name}
+    if len(scripts & {"LATIN", "CYRILLIC", "GREEK"}) > 1:
+        raise Problem("mixed_account_name")
     return name
 
 
@@ -1710,12 +1719,14 @@ class Throttle:
         self.clock = clock
         self.wrong: dict[str, tuple[int, float]] = {}  # subject: count, time of last
 
-    def check(self, subject: str) -> None:
-        """:raises TooManyTries: it has to wait."""
+    def check(self, subject: str, times: int = 1) -> None:
+        """:param times: so many times the tries are free.
+        :raises TooManyTries: it has to wait."""
         count, last = self.wrong.get(subject, (0, 0.0))
-        wait = min(2.0 ** (count - self.free_tries), self.max_seconds)
+        more = count - times * self.free_tries
+        wait = min(2.0**more, self.max_seconds)
         left = last + wait - self.clock()
-        if count >= self.free_tries and left > 0:
+        if more >= 0 and left > 0:
             raise TooManyTries(left)
 
     def record(self, is_right: bool, subject: str) -> None:
@@ -2116,6 +2127,30 @@ UNDO_ACTION = (
     " WHERE action = :action AND is_open",
 )
 CLEARED_DAYS = 1 / 24  # for which clearing can be undone
+# Store: what ends access ---
+
+
+# What ends by what happens to an account: conditions, by tables. An age that is set or
+# lowered ends nothing: lists follow at once. What an account has given out is removed
+# along with it (ON DELETE CASCADE).
+GIVEN = "maker = :account OR account = :account"
+ENDS = {
+    "password": {
+        "sessions": "account = :account AND id != :keep",
+        "invitations": GIVEN,
+    },
+    "signed out": {
+        "sessions": "account = :account",
+        "invitations": GIVEN,
+        "keys": "account = :account AND iif(is_device, :devices, :keys)",
+        "addresses": "account = :account AND :addresses",
+    },
+    "made an admin": {"invitations": "account = :account"},
+    "no longer an admin": {"invitations": "maker = :account"},
+    "restored": {"invitations": "true"},
+}
+
+
 # Store: who sees an entry ---
 
 
@@ -2171,6 +2206,7 @@ JOIN ages ON ages.title = key JOIN entries AS heir ON sample = value
 WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
 ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
 """
+COUNT_LIST = "UPDATE counters SET value = value + 1 WHERE name = 'list'"
 COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
 # What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
@@ -2400,14 +2436,18 @@ def named_files(db: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Row]:
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
     """Give the files with these plain names, where others have the same one, names of
-    their own. What an admin typed stays."""
+    their own. What an admin typed stays. Only those count that whoever sees an entry
+    sees too: no name tells that something is hidden."""
     found = db.execute(
-        "SELECT id, name, plain_name, source AS path,"
-        " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM entries"
+        "SELECT id, name, plain_name, source AS path, seen_from,"
+        " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM parts"
         " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
         (ENCODER.encode([*plain_names]),),
     ).fetchall()
-    names = distinct_entry_names(found)
+    names: dict[str, str] = {}
+    for age in sorted({row["seen_from"] for row in found}):
+        seen = (row for row in found if row["seen_from"] <= age)
+        names = distinct_entry_names(seen) | names
     changed = {
         row["id"]: {"name": name, "sort_name": name.casefold()}
         for row in found
@@ -2418,6 +2458,8 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
         " FROM json_each(?) WHERE entries.id = key",
         (ENCODER.encode(changed),),
     )
+    if changed:
+        db.execute(COUNT_LIST)
 
 
 def content_digest(*parts: bytes) -> str:
@@ -2570,6 +2612,17 @@ def check_others(
             raise Conflict("console_known", label)
 
 
+def check_owner(db: sqlite3.Connection, device: str, changes: Row) -> bool:
+    """Return whether these changes move a device to another account.
+    :raises Conflict: a client serves the device, whose address and key it has."""
+    sql = "SELECT account, address FROM keys WHERE id = ? AND is_device"
+    old = db.execute(sql, (device,)).fetchone()
+    moves = old and changes.get("account", old["account"]) != old["account"]
+    if old and not old["address"] and (moves or CONSOLE.keys() & changes):
+        raise Conflict("pair_anew" if moves else "served_by_client")
+    return bool(moves)
+
+
 def check_device(db: sqlite3.Connection, account: int, device: str | None) -> int:
     """Return the age from which on the owner of a device sees titles, EVERYTHING
     without a device. :raises NotFound: the account may not send to it."""
@@ -2597,6 +2650,15 @@ def remove_keys(db: sqlite3.Connection, which: str, values: Values) -> list[str]
         free_items(db, key["id"])
         db.execute("DELETE FROM keys WHERE id = ?", (key["id"],))
     return [key["label"] for key in keys]
+
+
+def end_access(db: sqlite3.Connection, what: str, **values: Any) -> None:
+    """End what ENDS has for what has happened to the account in `values`."""
+    for table, which in ENDS[what].items():
+        if table == "keys":
+            remove_keys(db, which, values)
+        else:
+            db.execute(f"DELETE FROM {table} WHERE {which}", values)
 
 
 def use_invitation(db: sqlite3.Connection, digest: bytes | None) -> None:
@@ -3162,9 +3224,10 @@ class Backups:
         return None
 
 
-def restore(folder: str, backup: IO[bytes]) -> str:
-    """Put a backup in the place of the database, and return the path of that one, or
-    "" where there was none. :raises Problem: it is no backup, or the service runs."""
+def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
+    """Put a backup in the place of the database. Return the path of that one, or ""
+    where there was none, and how many invitations have ended. :raises Problem: it is no
+    backup, or the service runs."""
     path, part = database_path(folder), os.path.join(folder, new_id())
     kept = f"{path}.{stamp(time.time()).replace(':', '')}"
     copy = database_path(part)
@@ -3175,13 +3238,14 @@ def restore(folder: str, backup: IO[bytes]) -> str:
             backup.seek(0)
             write_private(copy, backup)
             check_backup(copy, backup.name)
+            ended = end_links(copy)
             if is_there := os.path.exists(path):
                 keep(path, kept)
             set_aside(path, kept)
             os.replace(copy, path)
     finally:
         shutil.rmtree(part)
-    return kept if is_there else ""
+    return kept if is_there else "", ended
 
 
 def check_backup(copy: str, name: str) -> None:
@@ -3199,6 +3263,16 @@ def check_backup(copy: str, name: str) -> None:
                 change_schema(db, version)
     except (Damaged, sqlite3.DatabaseError) as problem:
         raise Problem(message) from problem
+
+
+def end_links(copy: str) -> int:
+    """End the invitations in a backup, which may be of a version that had none. Return
+    how many there were."""
+    with connected(copy) as db:
+        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'invitations'"
+        if db.execute(sql).fetchone():
+            end_access(db, "restored")
+        return db.total_changes
 
 
 def has_strange_parts(db: sqlite3.Connection) -> bool:
@@ -3405,11 +3479,12 @@ class Accounts:
         keep: str = "",
         invitation: bytes | None = None,
     ) -> str:
-        """Change an account's "password" (its hash), which ends all sessions but the
-        one with the id `keep`, make it an "admin" or a member, and give it an "age", or
-        with None none. What it queued and no longer sees is cancelled, and so are the
-        invitations of a former admin. Return its name. Raises as `remove` does.
+        """Change an account's "password" (its hash), make it an "admin" or a member,
+        and give it an "age", or with None none. What that ends see ENDS; what the
+        account queued and no longer sees is cancelled. Return its name. Raises as
+        `remove` does.
 
+        :param keep: id of the session that goes on.
         :param invitation: digest of the one that this uses.
         :raises Conflict: also where an admin would get an age.
         """
@@ -3423,11 +3498,10 @@ class Accounts:
             if row["admin"] and values["age"] is not None:
                 raise Conflict("admin_sees_all")
             if values["password"] is not None:
-                sql = "DELETE FROM sessions WHERE account = ? AND id != ?"
-                db.execute(sql, (account, keep))
-                db.execute("DELETE FROM invitations WHERE account = ?", (account,))
-            sql = "DELETE FROM invitations WHERE maker IN"
-            db.execute(f"{sql} (SELECT id FROM accounts WHERE NOT admin)")
+                end_access(db, "password", account=account, keep=keep)
+            if values["admin"] is not None:
+                what = "made an admin" if values["admin"] else "no longer an admin"
+                end_access(db, what, account=account)
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
         return str(row["name"])
 
@@ -3588,15 +3662,11 @@ class Accounts:
         return self.uses.rows(sql, (account, self._expiry()))
 
     def sign_out(self, account: int, ends: Row) -> None:
-        """End all sessions of an account and, by the fields of SIGN_OUT, its keys,
-        those of its devices, and its console addresses."""
-        values = {"account": account, **dict.fromkeys(SIGN_OUT, False), **ends}
+        """End all sessions of an account, its links and, by the fields of SIGN_OUT, its
+        keys, those of its devices, and its console addresses."""
+        values = {**dict.fromkeys(SIGN_OUT, False), **ends}
         with self.database.writing() as db:
-            db.execute("DELETE FROM sessions WHERE account = ?", (account,))
-            which = "account = :account AND iif(is_device, :devices, :keys)"
-            remove_keys(db, which, values)
-            sql = "DELETE FROM addresses WHERE account = :account AND :addresses"
-            db.execute(sql, values)
+            end_access(db, "signed out", account=account, **values)
 
     def end_session(self, session: str, account: int) -> None:
         sql = "DELETE FROM sessions WHERE id = ? AND account = ?"
@@ -3675,7 +3745,7 @@ class Entries:
         with self.database.writing() as db:
             yield db
             if listed:
-                db.execute("UPDATE counters SET value = value + 1 WHERE name = 'list'")
+                db.execute(COUNT_LIST)
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
 
     def list_json(
@@ -3808,6 +3878,9 @@ class Entries:
             sql = f"INSERT INTO ages SELECT DISTINCT value, :age FROM ({sql})"
             db.execute(f"{sql} WHERE :age NOT NULL", values)
             db.execute(COUNT_AGES)
+            sql = "SELECT plain_name FROM entries WHERE title IN"
+            names = db.execute(f"{sql} (SELECT value FROM json_each(:titles))", values)
+            tell_apart(db, [row["plain_name"] for row in names])
 
     # Files
 
@@ -4145,19 +4218,18 @@ class Devices:
         "account" that it belongs to, whether it is "paused" and, of one that this
         server serves, "target", "user" and "password". A new target has neither user
         nor password unless they are given too. What others queued for one that is not
-        shared waits without it. Return its name.
+        shared, or that moves, waits without it. Return its name.
 
         :param by: the name of the account that pauses it, "" for a command.
         :raises NotFound: there is no such device, or no account that is to have it.
-        :raises Conflict: the name is taken, or a client serves the device.
+        :raises Conflict: the name is taken, or a client serves the device: it has the
+            address, and a key that another account must not get.
         """
         values = {name: changes.get(name) for name in DEVICE_CHANGES} | {"by": by}
         with self.database.writing() as db:
             name, target = changes.get("name", ""), changes.get("target", "")
             check_others(db, name, target, device)
-            by_client = "SELECT 1 FROM keys WHERE id = ? AND address = ''"
-            if CONSOLE.keys() & changes and db.execute(by_client, (device,)).fetchone():
-                raise Conflict("served_by_client")
+            moves = check_owner(db, device, changes)
             row = db.execute(
                 "UPDATE keys SET label = coalesce(:name, label),"
                 " shared = coalesce(:shared, shared),"
@@ -4170,8 +4242,9 @@ class Devices:
                 " RETURNING account, label, shared",
                 {**values, "id": device, "owner": account},
             ).fetchone()
-            if not existing(row, "unknown_device", device)["shared"]:
+            if moves or not existing(row, "unknown_device", device)["shared"]:
                 free_items(db, device, keep=row["account"])
+            db.execute(CANCEL_UNSEEN, (self.database.time(),))
         return str(row["label"])
 
     def move(self, account: int, item: str, device: str | None, admin: bool) -> None:
@@ -7892,6 +7965,8 @@ KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
     "fault_tabs": {code: kind.tab for code, kind in FAULTS.items() if kind.tab},
     "installers": [scheme for scheme in TARGETS if TARGETS[scheme].is_installer],
 }
+# A token, or all that follows /dir where somebody has typed it in another way.
+TOKEN_PATH = re.compile(r"(?is)(/dir)(?!/*$)(?:(/+)\w+(?=/|$)(?!.*/dir)|.*)")
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
 COOKIE = "session"
 COOKIE_SECONDS = 400 * 86400  # the most of browsers; sessions end before, see Accounts
@@ -7899,6 +7974,7 @@ ONE_ACCOUNT = "/web/accounts/<account:re:[0-9]{1,18}>"
 MAX_GOOD_ADDRESSES = 1000  # from which an account was signed in
 GUESS_SECONDS = 60  # between two lines of the log about guesses from an address
 MAX_GUESS_ADDRESSES = 1000
+HOUSEHOLD = 10  # times the free tries of one address, for a network
 MAX_SERVED_ITEMS = 1000  # queue items whose served bytes are remembered
 MAX_QUEUES = 20  # accounts whose queue is kept as the page shows it
 MAX_INDEXES = 10  # console addresses whose index.json is kept
@@ -7971,7 +8047,7 @@ def call_line(text: str, status: int) -> str:
     """Return a line of the log: what became of a call, and where it came from. It has
     neither the query, which may contain a key, nor the token of a console address."""
     environ = bottle.request.environ
-    path = re.sub(r"(?i)(/dir/+)[^/]+", r"\1...", environ.get("PATH_INFO", ""))
+    path = TOKEN_PATH.sub(r"\1\2...", environ.get("PATH_INFO", ""), count=1)
     call = f"{bottle.request.method[:20]} {path[:200]}"
     return f"{status} {call} from {environ.get('REMOTE_ADDR')}: {text}"
 
@@ -8210,8 +8286,12 @@ def reject_other_sites(settings: Settings) -> None:
         raise Forbidden("other_site")
 
 
+def remote_address() -> str:
+    return str(bottle.request.environ.get("REMOTE_ADDR", "")).removeprefix("::ffff:")
+
+
 def caller_address() -> str:
-    return address_subject(bottle.request.environ.get("REMOTE_ADDR", ""))
+    return address_subject(remote_address())
 
 
 # Of addresses that lead nowhere on another machine, or, as ADDRESS, anywhere.
@@ -8262,30 +8342,44 @@ class Passwords:
         self._good = Recent[bool](MAX_GOOD_ADDRESSES)  # by account and address
         self._lock = threading.Lock()
 
+    def _places(self) -> list[tuple[Throttle, str, int]]:
+        """Return what a guess counts for by where it comes from: the address and, with
+        room for a household, the network that a single machine may have of IPv6."""
+        places = ((remote_address(), 1), (f"net {caller_address()}", HOUSEHOLD))
+        return [(self.address_throttle, *place) for place in places]
+
     def check(self, name: str, password: str, why: str = "wrong_login") -> int:
         """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
-        name, address = normalized(name.strip()), caller_address()
+        name, address = normalized(name.strip()), remote_address()
         with self._lock:
             account, stored = self.accounts.credentials(name) or (0, None)
-            subjects = [(self.address_throttle, address)]
+            # The hash: the count starts again with a new password.
+            subjects, own = self._places(), stored or name.casefold()
             _, caller = session(self.accounts)
-            has_session = caller is not None and caller.account == account
-            # An address where the account was signed in cannot be locked out by others.
-            if not has_session and (account, address) not in self._good:
-                # The hash: the count starts again with a new password.
-                subjects.append((self.account_throttle, stored or name.casefold()))
-            for throttle, subject in subjects:
-                throttle.check(subject)
-            is_right = password_matches(password, stored)
-            for throttle, subject in subjects:
-                throttle.record(is_right, subject)
-            if not is_right:
+            if caller and caller.account == account:
+                # Others cannot lock out who is signed in, or was at this address.
+                subjects[1:] = [(self.account_throttle, f"session {own}", 1)]
+            elif (account, address) in self._good:
+                del subjects[1:]
+            else:
+                subjects.append((self.account_throttle, own, 1))
+            if not self._try(subjects, password, stored):
                 wrong = WrongPassword(why)
                 # People type passwords there: only the name of an account is logged.
                 wrong.logged = f" The account: {name}." if stored else ""
                 raise wrong
             self._good[account, address] = True
         return account
+
+    @staticmethod
+    def _try(subjects: Any, password: str, stored: str | None) -> bool:
+        """Return whether a password is right. :raises TooManyTries:"""
+        for throttle, subject, times in subjects:
+            throttle.check(subject, times)
+        is_right = password_matches(password, stored)
+        for throttle, subject, _ in subjects:
+            throttle.record(is_right, subject)
+        return is_right
 
     def check_own(self, caller: Caller, body: Mapping[str, Any]) -> None:
         """Check that the caller is who signed in, and not somebody at the browser or
@@ -8303,11 +8397,12 @@ class Passwords:
         :raises TooManyTries:
         """
         with self._lock:
-            address = caller_address()
-            self.address_throttle.check(address)
+            for throttle, place, times in self._places():
+                throttle.check(place, times)
             if found := find():
                 return found
-            self.address_throttle.record(False, address)
+            for throttle, place, _ in self._places():
+                throttle.record(False, place)
         raise WrongPassword(why)
 
 
@@ -9226,11 +9321,14 @@ FEATURES = dict.fromkeys(("shop", "resumable_download"), True)
 FEATURES |= dict.fromkeys(("resumable_upload", "dumps_upload", "save_backup"), False)
 GREETING = {"motd": "", "remote": "", "public": False, "features": FEATURES}
 GREETING |= {"version": __version__, "protocol_version": 1}
+MAX_QUERY_LENGTH = 4096
 MAX_PAGE_SIZE, MAX_PAGES = 1000, 1_000_000
 Part = dict[str, Any]  # of a title, by GraphQL's names of fields
 # Sphaira's documents, as plain_query writes them: a title's page, a page of a list.
 TITLE_QUERY = re.compile(r"\{title\(titleId:\$(\w+)\)\{")
-APPS_QUERY = re.compile(r"\{apps\(([^()]*)\)\{total items\{")
+APPS_QUERY = re.compile(  # without aliases
+    r"\{apps\(([^()]*)\)\{total items\{(?:[\w {}]|\([^()]*\))*\Z"
+)
 APP_TYPE = re.compile(r"\bappType:\[(BASE|UPDATE|DLC)\]")
 ORDER = re.compile(r"\borderBy:\{field:(\w+) direction:(\w+)\}")
 CONDITION = re.compile(r"\b(appId|titleId):\{(in|notIn):\$(\w+)\}")
@@ -9295,8 +9393,8 @@ class MenuCalls(Calls):
 
     def _answer(self, age: int, prefix: str, body: Mapping[str, Any]) -> Part:
         """:raises Problem: the query is none of Sphaira's."""
-        query = plain_query(given(body, "query", str))
-        variables = given(body, "variables", dict)
+        text, variables = given(body, "query", str), given(body, "variables", dict)
+        query = plain_query(text) if len(text) <= MAX_QUERY_LENGTH else ""
         if title := TITLE_QUERY.search(query):
             id = given(variables, title[1], str)
             titles = [id, *self.entries.menus.titles_with(id, age)]
@@ -17132,6 +17230,8 @@ def translation_files(data_dir: str) -> Iterator[Any]:
 def read_translation(path: Any) -> Translation:
     """:raises Problem: the file is no translation."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would never end
+            raise Problem("Put a file there.")
         if not LANGUAGE.fullmatch(path.stem):
             raise Problem("Name it by the code of its language: de.json, pt-BR.json.")
         file = {**json.loads(path.read_bytes())}  # of Windows' shells in UTF-16
@@ -18293,10 +18393,12 @@ def restore_backup(args: argparse.Namespace) -> None:
             raise Problem(f"{path}: is not a file.")
         with open(path, "rb") as file:  # perhaps only root can
             become_owner(args.data_dir)
-            kept = restore(args.data_dir, file)
+            kept, ended = restore(args.data_dir, file)
     except OSError as error:
         raise Problem(f"{error.filename or path}: {reason(error)}") from error
     print(f"Restored {path}." + (f" The old database is {kept}." if kept else ""))
+    if ended:
+        print("Its open invitations, and links for a new password, have ended.")
 
 
 # Commands: tests ---

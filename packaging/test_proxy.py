@@ -454,7 +454,8 @@ def test_no_log_has_the_token_of_a_console_address(site: Site, token: str) -> No
 
 
 @pytest.mark.parametrize(
-    "spelling", ["//dir//", "/d%69r/", "//%64ir//", "/dir%2F", "/./dir/./"]
+    "spelling",
+    ["//dir//", "/d%69r/", "//%64ir//", "/dir%2F", "/./dir/./", "/dir;/", "/dir%5C"],
 )
 def test_another_spelling_of_it_leads_nowhere_or_is_masked_too(
     site: Site, token: str, spelling: str

@@ -19,6 +19,7 @@ import webtest
 import catalogd
 from conftest import PASSWORD, Library
 from containers import PNG, pfs0
+from example import by_age
 
 EVERYTHING = catalogd.EVERYTHING
 NAMES = {  # what a variable of a path, or a field of a body, names
@@ -640,13 +641,45 @@ def test_an_admin_adds_a_console_for_a_child(world: World) -> None:
     world.app("session").post_json(f"/web/devices/{own}", body, status=403)
 
 
-def test_what_others_queued_leaves_a_device_that_changes_hands(world: World) -> None:
-    store, device = world.store, world.devices["kid"]
-    store.devices.change(device, {"shared": False})
-    store.queue.send(world.kid, world.ids["Seen - Update 1"], device)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_what_others_queued_leaves_a_console_that_changes_hands(
+    is_shared: bool, world: World
+) -> None:
+    store, entry = world.store, world.ids["Seen - Update 1"]
+    console = {"name": "Attic", "target": "lan://127.0.0.1", "shared": is_shared}
+    device = store.devices.add(world.kid, console)
+    store.queue.send(world.kid, entry, device)
     store.devices.change(device, {"account": world.anna})
     rows = store.queue.items(world.kid)
     assert device not in [row["device"] for row in rows]
+    assert "Attic" in [row["freed_from"] for row in rows]
+
+
+def test_a_paired_device_takes_its_key_to_no_other_account(world: World) -> None:
+    page, device = world.app("session", "anna"), world.devices["kid"]
+    path = f"/web/devices/{device}"
+    answer = page.post_json(path, {"account": world.anna}, status=409).json
+    assert answer["reason"] == "pair_anew"
+    page.post_json(path, {"account": world.kid, "name": "Theirs"})
+    assert len(world.app("key").get("/api/list").json["entries"]) == 2
+
+
+def test_no_name_tells_that_another_one_is_hidden(
+    world: World, library: Library
+) -> None:
+    library.add("sub/Seen [0100FFFF00000000][v0].nsp")
+    world.web.scanner.scan()
+    [entry] = [row for row in world.app("key").get("/api/list").json["entries"]][:1]
+    assert entry["name"] == "Seen"
+    anna = {row["name"] for row in by_age(world.store)}
+    [other] = [name for name in anna if name.startswith("Seen (")]
+    version = world.store.entries.version()
+    world.store.entries.set_ages(["0100FFFF00000000"], 7)
+    assert len([name for name in seen_names(world) if name.startswith("Seen (")]) == 2
+    assert world.store.entries.version() > version
+    world.store.entries.set_ages(["0100FFFF00000000"], 12)
+    assert seen_names(world) == {"Seen", "Seen - Update 1"}
+    assert {row["name"] for row in by_age(world.store)} == anna
 
 
 def test_an_admin_makes_a_console_address_for_a_child(world: World) -> None:

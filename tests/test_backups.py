@@ -351,6 +351,19 @@ def test_what_a_crash_left_in_the_wal_is_kept_with_the_old_database(
     assert accounts(tmp_path / "old") == ["anna", "ben", "carl"]
 
 
+def test_open_invitations_do_not_come_back_with_a_backup(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.closing(catalogd.Store(str(tmp_path / "data"))) as store:
+        anna = store.accounts.add("anna", "hash")
+        store.invitations.add(b"1", anna, None, False, None)
+        catalogd.copy_database(store.database.path, str(tmp_path / "copy"))
+    assert run(tmp_path / "data", tmp_path / "copy") == 0
+    assert "open invitations" in capsys.readouterr().out
+    with contextlib.closing(catalogd.Store(str(tmp_path / "data"))) as store:
+        assert store.invitations.open() == []
+
+
 def test_a_backup_is_restored_on_a_new_machine(
     restored: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

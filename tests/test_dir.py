@@ -521,6 +521,10 @@ def test_the_key_of_another_account_is_refused(
         ("/dir/{}/nothing.nsp", "404 GET /dir/.../nothing.nsp"),
         ("/dir//{}/nothing.nsp", "401 GET /dir//.../nothing.nsp"),
         ("/Dir/{}", "404 GET /Dir/..."),
+        ("/dir;/{}", "404 GET /dir..."),
+        ("/dir%5C{}", "404 GET /dir..."),
+        ("/dir/;/{}/x", "401 GET /dir..."),
+        ("/dir/x/dir/{}", "401 GET /dir..."),
     ],
 )
 def test_a_token_is_not_written_to_the_log(

@@ -94,6 +94,12 @@ def test_lists_and_hexadecimal_numbers_are_checked(
     assert str(error.value) == reason
 
 
+def test_no_value_of_a_list_is_there_twice() -> None:
+    body = {"titles": ["a", "b", "a"], "age": 7}
+    with pytest.raises(catalogd.Problem, match="titles has one value twice"):
+        catalogd.check_all(catalogd.TITLE_AGES, body)
+
+
 @pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 def test_a_number_that_is_not_finite_is_refused(body: bytes) -> None:
     with pytest.raises(catalogd.Problem):

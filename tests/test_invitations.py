@@ -326,3 +326,96 @@ def test_the_log_tells_of_invitations_without_their_tokens(
         catalogd.SENTENCES["bad_invitation"],
     ]
     assert token not in caplog.text and password not in caplog.text
+
+
+# What ends access
+
+LINKS = "SELECT count(*) FROM invitations"
+
+
+def links(store: catalogd.Store) -> int:
+    return int(store.database.value(LINKS))
+
+
+@pytest.fixture
+def given(signed_in: webtest.TestApp, store: catalogd.Store) -> int:
+    """ben, who is an admin and has made a link for a member and one for carl's
+    password; anna has made one for his password. Returns his id."""
+    ben = store.accounts.add("ben", catalogd.hash_password(PASSWORD), admin=True)
+    carl = store.accounts.add("carl", "hash")
+    for number, (maker, account) in enumerate(((ben, None), (ben, carl), (1, ben))):
+        store.invitations.add(bytes([number]), maker, account, False, None)
+    return ben
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ({"password": "x"}, 0),
+        ({"admin": False}, 1),  # that for his password
+        ({"admin": True}, 2),  # those that he made
+        ({"age": None}, 3),
+    ],
+)
+def test_a_change_of_an_account_ends_links(
+    store: catalogd.Store, given: int, change: dict[str, Any], left: int
+) -> None:
+    store.accounts.change(given, change)
+    assert links(store) == left
+
+
+def test_a_link_for_a_password_ends_when_its_account_is_made_an_admin(
+    signed_in: webtest.TestApp, guest: webtest.TestApp, store: catalogd.Store
+) -> None:
+    carl = store.accounts.add("carl", "hash")
+    token = invite(signed_in, account=carl, **OWN)
+    signed_in.post_json(f"/web/accounts/{carl}", {"admin": True, **OWN})
+    accept(guest, token, status=403)
+
+
+@pytest.mark.parametrize("way", ["signs out everywhere", "password", "removed"])
+def test_what_a_thief_of_a_session_invited_ends(
+    service: catalogd.Web, store: catalogd.Store, given: int, way: str
+) -> None:
+    page = webtest.TestApp(service.app, {"REMOTE_ADDR": "192.168.1.8"})
+    page.post_json("/web/login", {"username": "ben", "password": PASSWORD})
+    if way == "removed":
+        store.accounts.remove(given)
+    elif way == "password":
+        new = {"old": PASSWORD, "new": "battery staple"}
+        page.post_json("/web/password", new)
+    else:
+        page.post_json("/web/sessions/end", {})
+    assert links(store) == 0
+
+
+def test_a_former_admin_undoes_nothing_of_others(
+    service: catalogd.Web, store: catalogd.Store, given: int
+) -> None:
+    page = webtest.TestApp(service.app, {"REMOTE_ADDR": "192.168.1.8"})
+    page.post_json("/web/login", {"username": "ben", "password": PASSWORD})
+    device = store.accounts.add_key(1, "TV", b"1", is_device=True, shared=True)
+    facts = {"name": "Far", "description": "", "version": ""}
+    entry = store.entries.add_link("http://x/far.nsp", 9, "nsp", facts, "anna")
+    store.queue.send(1, entry, device)
+    [item] = store.queue.items(1)
+    undo = page.post_json(f"/web/queue/{item['id']}/cancel", {}).json["undo"]
+    store.accounts.change(given, {"admin": False})
+    page.post_json("/web/queue/undo", {"undo": undo}, status=409)
+    assert [row["status"] for row in store.queue.items(1)] == ["cancelled"]
+    store.accounts.change(given, {"admin": True})
+    page.post_json("/web/queue/undo", {"undo": undo})
+    assert [row["status"] for row in store.queue.items(1)] == ["pending"]
+
+
+def test_each_table_with_a_credential_has_its_ends(store: catalogd.Store) -> None:
+    """A digest, a token or a password lets somebody in: of the service, or of the FTP
+    server of a console."""
+    rows = store.database.rows(
+        "SELECT DISTINCT tables.name FROM sqlite_schema AS tables,"
+        " pragma_table_xinfo(tables.name) AS columns WHERE tables.type = 'table'"
+        " AND (columns.name IN ('digest', 'token', 'password', 'secret', 'code')"
+        " OR columns.name LIKE '%hash%')"
+    )
+    names = {row["name"] for row in rows} - {"accounts", "icons"}  # digests of images
+    assert names == {table for ends in catalogd.ENDS.values() for table in ends}

@@ -3,6 +3,7 @@
 import errno
 import importlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -469,3 +470,11 @@ def test_counts_have_the_forms_of_the_language(
     anna.evaluate("words => speak('pl', words)", new)
     texts = anna.evaluate("[1, 2, 5, 22].map(n => WORDS.titles(n))")
     assert texts == ["1 tytul", "2 tytuly", "5 tytulow", "22 tytuly"]
+
+
+def test_a_pipe_among_the_translations_is_left_out(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "languages").mkdir()
+    path = tmp_path / "languages" / "eo.json"
+    os.mkfifo(path)
+    found, left_out = catalogd.read_translations(str(tmp_path))
+    assert "eo" not in found and "Put a file there." in left_out[str(path)]

@@ -570,6 +570,9 @@ ITEMS = "{total items{appId}}"
         "{apps(appType:[" + "[" * 20,
         "{" + "apps " * 1000 + "}",
         "{...apps}",
+        "{apps(appType:[BASE]){total total}}",
+        "{apps(appType:[BASE]){items{a:name}}}",
+        "{apps(appType:[BASE])" + ITEMS + "}" + " " * 4096,
     ],
 )
 def test_a_query_that_is_not_understood_is_one_message(menu: Menu, text: str) -> None:

@@ -1236,6 +1236,53 @@ def test_guesses_of_others_lock_nobody_out_who_has_a_session(
     sign_in(signed_in, extra_environ={"REMOTE_ADDR": "192.168.1.51"})
 
 
+def test_a_guest_of_the_same_ipv6_network_locks_nobody_out(
+    browser: webtest.TestApp, key: str
+) -> None:
+    there = {"REMOTE_ADDR": "fd21::2"}
+    for number in range(9):
+        fields = {"username": f"guess {number}", "password": "wrong"}
+        browser.post_json("/web/login", fields, extra_environ=there, expect_errors=True)
+    sign_in(browser, extra_environ=there, status=429)
+    sign_in(browser, extra_environ={"REMOTE_ADDR": "fd21::3"})
+
+
+def test_a_network_of_ipv6_has_room_for_a_household(
+    browser: webtest.TestApp, service: catalogd.Web, key: str
+) -> None:
+    home = {"REMOTE_ADDR": "fd21::f"}
+    sign_in(browser, extra_environ=home)
+    browser.reset()
+    for number in range(catalogd.HOUSEHOLD * catalogd.Throttle.free_tries):
+        fields = {"username": f"guess {number}", "password": "wrong"}
+        there = {"REMOTE_ADDR": f"fd21::{number + 0x100:x}"}
+        browser.post_json("/web/login", fields, extra_environ=there, status=403)
+    other = {"REMOTE_ADDR": "fd21::e"}
+    sign_in(browser, extra_environ=other, status=429)
+    code = {"token": "x"}
+    browser.post_json("/web/invitation", code, extra_environ=other, status=429)
+    sign_in(browser, extra_environ={"REMOTE_ADDR": "fd22::1"})
+    browser.reset()
+    sign_in(browser, extra_environ=home)
+
+
+def test_guesses_with_a_session_count_for_the_account(
+    signed_in: webtest.TestApp, service: catalogd.Web
+) -> None:
+    """However many addresses a thief of the cookie has."""
+    answers = [
+        signed_in.post_json(
+            "/web/password",
+            {"old": "wrong", "new": "battery staple"},
+            extra_environ={"REMOTE_ADDR": f"10.0.0.{number % 6}"},
+            expect_errors=True,
+        ).status_int
+        for number in range(24)
+    ]
+    assert answers == [403] * 5 + [429] * 19
+    sign_in(app_of(service, "10.0.1.1"))  # the owner at another browser
+
+
 def test_a_new_password_begins_without_a_wait(
     browser: webtest.TestApp, store: catalogd.Store, key: str
 ) -> None:
