@@ -685,6 +685,7 @@ FAULTS = {  # by the codes of their sentences
     "file_damaged": FaultKind(
         "{path} is damaged: its content has changed.", tab="library"
     ),
+    "file_replaced": FaultKind("{name} has a new file.", "Still for {age}?"),
     "disk_silent": FaultKind("{folder}: it does not answer."),
     "folder_read_only": FaultKind(
         "{folder}: the service cannot write there.", "Allow it."
@@ -888,7 +889,7 @@ MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
 
 class Field(NamedTuple):
     """What the value of a JSON field must be. A `float` may also be a whole number. A
-    `list` is one of texts, each once."""
+    `list` is one of texts, each once unless doubles are ignored."""
 
     type: type
     required: bool = False
@@ -899,6 +900,7 @@ class Field(NamedTuple):
     choices: tuple[Any, ...] = ()
     hex_digits: int = 0  # of a text that is a number, or empty
     nullable: bool = False  # null is a value, and not the same as no value
+    ignores_doubles: bool = False  # of a list
 
 
 # Fields: tables ---
@@ -916,7 +918,8 @@ AGE_FORM = f"{', '.join(map(str, AGES))} or none"
 
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
-SEND_MANY = {"entries": Field(list, required=True), **TO_DEVICE}
+SENT = Field(list, required=True, ignores_doubles=True)
+SEND_MANY = {"entries": SENT, **TO_DEVICE}
 UNDO = {"undo": Field(str, required=True)}
 CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
@@ -1032,9 +1035,10 @@ def check(name: str, field: Field, value: Any) -> Any:
         return check_text(name, field, value)
     if field.type is list and type(value) is list:
         texts = [check_text(name, field, text) for text in value]
-        if len(texts) > len({*texts}):
+        once = [*dict.fromkeys(texts)]
+        if len(once) < len(texts) and not field.ignores_doubles:
             raise Problem("field_doubles", name)
-        return texts
+        return once
     types = (int, float) if field.type is float else (field.type,)
     if field.type is int and type(value) is float and value.is_integer():
         value = int(value)  # to JSON 1.0 is a whole number
@@ -1775,8 +1779,13 @@ CREATE VIEW viewers AS SELECT id AS account, name, admin,
 
 CREATE TABLE ages (                    -- what admins decided; outlives the entries
     title TEXT PRIMARY KEY,            -- as in `entries`
-    age INTEGER NOT NULL CHECK (age IN {TITLE_AGES}) -- 18: not for children
+    age INTEGER NOT NULL CHECK (age IN {TITLE_AGES}), -- 18: not for children
+    sample TEXT                        -- of the entry without an id for whose content
+                                       -- this was decided: it holds for no other one
 ) STRICT, WITHOUT ROWID;
+
+CREATE VIEW held_ages AS SELECT title, age, sample FROM ages WHERE sample IS NULL
+OR sample = (SELECT sample FROM entries WHERE entries.id = ages.title);
 
 CREATE TABLE keys (
     id TEXT PRIMARY KEY,
@@ -1854,7 +1863,9 @@ CREATE TABLE entries (
     is_marked INTEGER NOT NULL DEFAULT 0, -- 1: the file's name has the id in it, for
                                        -- an older entry has, or had, the plain one
     file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe, and that no other has
-    file_key TEXT NOT NULL DEFAULT ''  -- that name, case folded
+    file_key TEXT NOT NULL DEFAULT '', -- that name, case folded
+    least_age INTEGER NOT NULL DEFAULT 0 -- from which it was seen before its title
+                                       -- changed, until an admin decides
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
@@ -1891,7 +1902,9 @@ CREATE TABLE icons (
 -- version, larger file, or older entry.
 CREATE VIEW parts AS SELECT *,
     iif(title = id, NULL, title) AS base_id,
-    coalesce((SELECT age FROM ages WHERE ages.title = entries.title), 99) AS seen_from,
+    max(least_age, coalesce(
+        (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
+    )) AS seen_from,
     coalesce(overrides ->> 'version', facts ->> 'version', '') AS version,
     coalesce((SELECT digest FROM icons WHERE digest = cover), (
         SELECT digest FROM title_images JOIN icons ON digest = title_images.cover
@@ -1985,7 +1998,9 @@ SELECT queue.id, entry, title, entries.name, type, source, file_type, entries.si
     coalesce((SELECT age FROM keys JOIN viewers USING (account)
         WHERE keys.id = device), 99) AS owner_age,
     (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by,
-    coalesce((SELECT age FROM ages WHERE ages.title = entries.title), 99) AS seen_from,
+    max(least_age, coalesce(
+        (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
+    )) AS seen_from,
     EXISTS (SELECT 1 FROM keys WHERE keys.id = device AND shared) AS is_shared
 FROM queue JOIN entries ON entries.id = entry
 JOIN viewers ON viewers.account = queue.account;
@@ -2186,7 +2201,7 @@ WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN
 """
 # An entry that gets the id of a title that no other entry has brings its age along.
 MOVE_AGE = """
-INSERT INTO ages SELECT ?2, age FROM ages WHERE title = ?1
+INSERT INTO ages SELECT ?2, age, NULL FROM held_ages WHERE title = ?1
 AND NOT EXISTS (SELECT 1 FROM entries WHERE title = ?2)
 ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
 """
@@ -2397,22 +2412,36 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     columns = [*written[0]]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    moves = [
-        (old["title"], new["title"])
+    moves = {
+        old["id"]: (old["title"], new["title"])
         for old, new in zip(rows, written, strict=True)
-        if old.get("title") not in (None, new["title"]) and new["title"] != new["id"]
-    ]
-    if moves:
-        db.executemany(MOVE_AGE, moves)
-        db.execute(COUNT_AGES)
+        if old.get("title") not in (None, new["title"])
+    }
+    before = move_ages(db, moves) if moves else []
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
         f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates}",
         (ENCODER.encode(written),),
     )
+    db.executemany("UPDATE entries SET least_age = ? WHERE id = ?", before)
+    joined = [(row["id"],) for row in written if row["title"] != row["id"]]
+    db.executemany("DELETE FROM ages WHERE title = ?", joined)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names)
+
+
+def move_ages(
+    db: sqlite3.Connection, moves: Mapping[str, tuple[str, str]]
+) -> list[tuple[int, str]]:
+    """Bring ages along to new titles of entries, by their ids. Return from which age on
+    each is seen before, with its id: the stricter one holds until an admin decides."""
+    sql = "SELECT seen_from, id FROM parts WHERE id IN (SELECT value FROM json_each(?))"
+    before = db.execute(sql, (ENCODER.encode([*moves]),)).fetchall()
+    to_ids = [move for entry, move in moves.items() if move[1] != entry]
+    db.executemany(MOVE_AGE, to_ids)
+    db.execute(COUNT_AGES)
+    return [(row["seen_from"], row["id"]) for row in before]
 
 
 def named_files(db: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Row]:
@@ -2485,6 +2514,7 @@ def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
             new = columns[row["id"]]
             if new.get("sample", row["sample"]) != row["sample"]:
                 row["title"] = None
+                db.execute(COUNT_AGES)
             row.update(new)
         write_entries(db, rows)
 
@@ -2798,6 +2828,8 @@ def copy_path(path: str, version: int) -> str:
 def set_schema(db: sqlite3.Connection) -> None:
     """Make a database one of this version: a new one, or one that was upgraded."""
     adopt_schema(db)
+    of_entry = "(SELECT sample FROM entries WHERE id = ages.title)"
+    db.execute(f"UPDATE ages SET sample = {of_entry} WHERE sample IS NULL")
     ids = [row["id"] for row in db.execute("SELECT id FROM entries ORDER BY rowid")]
     change_entries(db, dict.fromkeys(ids, {}))
     db.execute("INSERT OR IGNORE INTO counters VALUES ('list', 0), ('ages', 0)")
@@ -3854,8 +3886,18 @@ class Entries:
 
     def ages(self) -> dict[str, int]:
         """Return the ages that admins gave, by title."""
-        rows = self.database.rows("SELECT title, age FROM ages")
+        rows = self.database.rows("SELECT title, age FROM held_ages")
         return {row["title"]: row["age"] for row in rows}
+
+    def outgrown_ages(self, limit: int = 100) -> list[Row]:
+        """Return id and name of the entries that children saw with the content before,
+        and from which age on."""
+        return self.database.rows(
+            "SELECT id, name, age FROM entries JOIN ages ON ages.title = id"
+            " WHERE ages.sample != entries.sample AND entries.title = id"
+            " AND state != 'gone' AND age < ? ORDER BY id LIMIT ?",
+            (max(TITLE_AGES), limit),
+        )
 
     def ages_version(self) -> int:
         """Return a number that goes up with every change of the ages."""
@@ -3875,11 +3917,12 @@ class Entries:
             if db.execute(unknown, values).fetchone():
                 raise NotFound("no_title")
             db.execute(f"DELETE FROM ages WHERE title IN ({sql})", values)
-            sql = f"INSERT INTO ages SELECT DISTINCT value, :age FROM ({sql})"
-            db.execute(f"{sql} WHERE :age NOT NULL", values)
+            sample = "(SELECT sample FROM entries WHERE id = value AND title = id)"
+            of = f"SELECT DISTINCT value, :age, {sample} FROM ({sql})"
+            db.execute(f"INSERT INTO ages {of} WHERE :age NOT NULL", values)
             db.execute(COUNT_AGES)
-            sql = "SELECT plain_name FROM entries WHERE title IN"
-            names = db.execute(f"{sql} (SELECT value FROM json_each(:titles))", values)
+            change = f"UPDATE entries SET least_age = 0 WHERE title IN ({sql})"
+            names = db.execute(f"{change} RETURNING plain_name", values).fetchall()
             tell_apart(db, [row["plain_name"] for row in names])
 
     # Files
@@ -6988,9 +7031,16 @@ class Health:
             yield Fault("backup", "", self._space_fault(self.copies, found))
         for thread in (thread for thread in self.threads if thread.has_failed):
             yield Fault("threads", thread.name, say("thread_failed", thread.name))
+        yield from self._file_faults()
+
+    def _file_faults(self) -> Iterator[Fault]:
+        entries = self.scanner.entries
         try:
-            for file in self.scanner.entries.damaged():
+            for file in entries.damaged():
                 yield Fault("files", file["id"], say("file_damaged", file["name"]))
+            for file in entries.outgrown_ages():
+                told = say("file_replaced", file["name"], file["age"])
+                yield Fault("files", file["id"], told)
         except StorageFailed as problem:
             yield Fault("database", "", str(problem))
 
@@ -11329,7 +11379,7 @@ JS = r""""use strict";
  * how many are kept */
 /** @typedef {{
  *   version: string, released: string, releases: string, folders: Folder[],
- *   backup: Backup, faults: Sentence[],
+ *   backup: Backup, faults: (Sentence & {id: string})[],
  * }} Health of the server */
 /** @typedef {{
  *   path: string, since: string, entries: number, id: string, missing: boolean,
@@ -16469,13 +16519,25 @@ function renderFaults({faults}) {
   if (!faults.length) return h.p("meta", WORDS.healthy);
   return faults.map(fault => {
     const tab = KNOWN.fault_tabs[fault.reason || ""];
+    const age = fault.reason === "file_replaced" && fault.of?.[1].message;
     return h.p(
       {class: "problem", role: "alert", key: fault.message},
       sentence(fault),
       tab && " ",
       tab && h.a({href: `#settings/${tab}`, class: "button"}, WORDS.tabs[tab]),
+      age && " ",
+      age && renderKeepAge(fault, age),
     );
   });
+}
+
+/** A button that lets children see the new content of an entry too. */
+function renderKeepAge(fault, age) {
+  const act = async () => {
+    await saveAges([[fault.id, age]]);
+    await poll("status");
+  };
+  return rowButton(WORDS.ages[age], sentence(fault), act, "");
 }
 
 function renderDisks() {

@@ -410,8 +410,67 @@ def test_an_age_goes_along_when_an_entry_gets_an_id(world: World) -> None:
     entries.edit(hushed, {"base_id": "0100CCCCDDDD0000"})  # which others have
     assert "Hushed" not in seen_names(world)
     assert entries.ages()["0100CCCCDDDD0000"] == 12
-    entries.edit(hushed)
+    entries.edit(hushed)  # the age of its own has ended
+    assert "Hushed" not in seen_names(world)
+    assert hushed not in entries.ages()
+    entries.set_ages([hushed], 7)
     assert "Hushed" in seen_names(world)
+
+
+def test_an_entry_that_changes_its_title_has_the_stricter_age(world: World) -> None:
+    """Until an admin decides on the title that it has now."""
+    entries, hushed = world.store.entries, world.ids["Hushed"]
+    base = {"kind": "base"}
+    entries.edit(hushed, {"base_id": TITLES[SEEN], **base})  # an undecided one
+    assert seen_names(world) == {"Seen", "Seen - Update 1"}
+    entries.set_ages([TITLES[SEEN]], 7)
+    assert "Hushed" in seen_names(world)
+    entries.edit(hushed, {"base_id": TITLES[HIDDEN]})
+    entries.edit(hushed, {"base_id": TITLES[SEEN]})
+    assert "Hushed" in seen_names(world, 12) - seen_names(world)
+
+
+@pytest.mark.parametrize("way", ["overwritten", "renamed over", "deleted and put"])
+def test_an_age_without_an_id_ends_with_the_content(
+    way: str, world: World, library: Library
+) -> None:
+    entries, hushed = world.store.entries, world.ids["Hushed"]
+    page = world.app("session", "anna")
+    entries.set_ages([hushed], 7)
+    version = entries.ages_version()
+    item = world.store.queue.send_all(world.kid, [hushed], None)
+    assert item["added"]
+    path = library.folder / "Hushed.nro"
+    if way == "renamed over":
+        os.rename(library.add("new.part", b"another game"), path)
+    else:
+        if way == "deleted and put":
+            path.unlink()
+            world.web.scanner.scan()
+        library.add("Hushed.nro", b"another game")
+    os.utime(path, (10**9, 10**9))
+    world.web.scanner.scan()
+    sql = "SELECT id FROM entries WHERE source LIKE '%/Hushed.nro' AND state = 'here'"
+    assert world.store.database.value(sql) == hushed
+    assert seen_names(world) == {"Seen", "Seen - Update 1"}
+    assert world.app("key").get("/api/download/" + hushed, status=404)
+    assert entries.ages_version() > version and hushed not in entries.ages()
+    [fault] = [row for row in page.get("/web/status").json["faults"]][-1:]
+    assert (fault["id"], fault["reason"]) == (hushed, "file_replaced")
+    assert fault["message"] == "Hushed has a new file. Still for 7?"
+    page.post_json("/web/ages", {"titles": [hushed], "age": 7})
+    assert "Hushed" in seen_names(world)
+    assert "file_replaced" not in page.get("/web/status").text
+
+
+def test_an_age_comes_back_with_its_content_alone(
+    world: World, library: Library
+) -> None:
+    world.store.entries.set_ages([world.ids["Hushed"]], 7)
+    for time, content, is_seen in ((1, b"b", 0), (2, b"c", 0), (3, b"hushed", 1)):
+        library.add("Hushed.nro", content, mtime=10**9 + time)
+        world.web.scanner.scan()
+        assert ("Hushed" in seen_names(world)) == is_seen
 
 
 def test_an_undecided_title_stays_so_when_a_seen_entry_joins_it(world: World) -> None:

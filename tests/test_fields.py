@@ -95,9 +95,11 @@ def test_lists_and_hexadecimal_numbers_are_checked(
 
 
 def test_no_value_of_a_list_is_there_twice() -> None:
-    body = {"titles": ["a", "b", "a"], "age": 7}
-    with pytest.raises(catalogd.Problem, match="titles has one value twice"):
-        catalogd.check_all(catalogd.TITLE_AGES, body)
+    body = {"items": ["a", "b", "a"], "before": ""}
+    with pytest.raises(catalogd.Problem, match="items has one value twice"):
+        catalogd.check_all(catalogd.CLEAR, body | {"before": "2000"})
+    once = catalogd.check_all(catalogd.SEND_MANY, {"entries": ["b", "a", "b"]})
+    assert once == {"entries": ["b", "a"]}
 
 
 @pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
