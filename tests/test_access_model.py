@@ -44,7 +44,16 @@ REPORTS = (
 )
 DEEDS = (
     *("send", "send", "report", "report", "report", "report", "offer", "decide"),
-    *("decide", "set_age", "share", "rename", "retry_failed", "undo", "undo"),
+    *(
+        "decide",
+        "set_age",
+        "share",
+        "rename",
+        "replace",
+        "retry_failed",
+        "undo",
+        "undo",
+    ),
     *("change retry", "change retry", "change cancel", "change device"),
     *("change clear", "change move", "change replace"),
 )
@@ -87,10 +96,12 @@ class Access(RuleBasedStateMachine):
         self.web = catalogd.Web(self.store, options, scanner)
         self.web.scanner.scan()
         self.paths = {name: self.file_name(name, t) for name, t in FILES.items()}
-        self.contents = dict.fromkeys(FILES, 0)
+        self.ids: dict[str, str] = {}
         self.decided: dict[str, int | None] = dict.fromkeys(FILES)
         self.renamed = 0
+        self.files: dict[str, str] = {}  # by all ids that they have had
         self.people()
+        self.scan()
         self.granted: dict[str, str] = {}  # device by item
         self.undos: list[tuple[str, str]] = []
         self.addresses: dict[str, list[str]] = {}  # of items
@@ -126,10 +137,6 @@ class Access(RuleBasedStateMachine):
                     self.devices[name] = key
             self.tokens[name] = catalogd.new_token()
             self.store.addresses.set_browse_token(account, self.tokens[name])
-        self.ids = {
-            row["name"].split()[0]: row["id"]
-            for row in self.store.database.rows("SELECT id, name FROM entries")
-        }
 
     def app(self, key: str = "") -> webtest.TestApp:
         app = webtest.TestApp(self.web.app, {"REMOTE_ADDR": "192.168.1.9"})
@@ -250,13 +257,28 @@ class Access(RuleBasedStateMachine):
         (self.library.folder / str(self.renamed)).mkdir()
         os.rename(self.library.folder / self.paths[file], self.library.folder / name)
         self.paths[file] = name
+        self.scan()
+
+    def replace(self, file: str) -> None:
+        """Put another content there: of a file without an id, that is another game."""
+        self.renamed += 1
+        self.library.add(self.paths[file], b"other %d" % self.renamed, self.renamed)
+        if not FILES[file]:
+            self.decided[file] = None
+        self.scan()
+
+    def scan(self) -> None:
         self.web.scanner.scan()
+        sql = "SELECT id FROM entries WHERE source = ? AND state = 'here'"
+        for file, path in self.paths.items():
+            where = str(self.library.folder / path)
+            self.ids[file] = self.store.database.value(sql, (where,))
+            self.files[self.ids[file]] = file
 
     # After each step
 
     def opened(self) -> dict[str, set[str]]:
         """What an adult has open on each device: its files."""
-        files = {id: name for name, id in self.ids.items()}
         found: dict[str, set[str]] = {}
         ended = {row["id"] for row in self.items() if not row["is_open"]}
         for item in ended & {*self.granted}:
@@ -264,7 +286,7 @@ class Access(RuleBasedStateMachine):
         for row in self.items():
             is_granted = row["id"] in self.granted and row["device"]
             if row["is_open"] and is_granted:
-                found.setdefault(row["device"], set()).add(files[row["entry"]])
+                found.setdefault(row["device"], set()).add(self.files[row["entry"]])
         return found
 
     def check_invariants(self, *given: Any, **more: Any) -> None:
@@ -320,7 +342,7 @@ class Access(RuleBasedStateMachine):
 
     def check_items(self, who: str, hidden: set[str]) -> None:
         """An item that its sender may not see is missing, or was cancelled."""
-        ids = {self.ids[file] for file in hidden}
+        ids = {id for id, file in self.files.items() if file in hidden}
         for row in self.items():
             if row["entry"] in ids and row["sender"] == who:
                 assert not row["is_open"]
@@ -340,9 +362,8 @@ class Access(RuleBasedStateMachine):
                 )
 
     def check_addresses(self, opened: dict[str, set[str]]) -> None:
-        files = {id: name for name, id in self.ids.items()}
         for row in self.items():
-            file, owners = files[row["entry"]], {row["sender"]}
+            file, owners = self.files[row["entry"]], {row["sender"]}
             owners |= {who for who, id in self.devices.items() if id == row["device"]}
             is_hidden = not all(self.is_seen(file, who) for who in owners)
             waits = file in opened.get(row["device"], set())
