@@ -15609,7 +15609,7 @@ function renderDeviceRow(device) {
     more: [
       renderTargetNote(device),
       mayEdit(device) && renderShare(device),
-      renderOwner(device),
+      device.address && renderOwner(device),
       renderRowForm(
         formName,
         fields => changeRow("POST", `devices/${id}`, fields),
