@@ -360,3 +360,21 @@ def test_an_open_page_loses_its_folders_when_its_account_gets_an_age(
     until(lambda: tabs.all_text_contents() == ["You", "Devices", "Files"])
     store.accounts.change(store.accounts.id_of("ben"), {"age": 7})
     until(lambda: tabs.all_text_contents() == ["You", "Devices"])
+
+
+def test_one_tap_gives_a_new_file_the_age_of_the_one_before(
+    anna: Any, service: catalogd.Web, store: catalogd.Store, library: Library
+) -> None:
+    library.add("Chess.nro", b"chess")
+    service.scanner.scan()
+    sql = "SELECT id FROM entries WHERE source LIKE '%/Chess.nro'"
+    chess = store.database.value(sql)
+    store.entries.set_ages([chess], 7)
+    library.add("Chess.nro", b"another game")
+    service.scanner.scan()
+    assert store.entries.ages() == {}
+    anna.goto("#settings/server")
+    see(anna, "Chess has a new file. Still for 7?")
+    button(anna, "7+").click()
+    until(lambda: store.entries.ages() == {chess: 7})
+    anna.get_by_text("Still for 7?").wait_for(state="detached")
