@@ -2216,10 +2216,12 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
 # Of entries that have lost their files, by their contents: the ages that were given to
 # them go on with those of the same content that have a file still.
 INHERIT_AGES = """
-INSERT INTO ages SELECT heir.id, max(age) FROM json_each(?)
-JOIN ages ON ages.title = key JOIN entries AS heir ON sample = value
+INSERT INTO ages SELECT heir.id, max(age), value FROM json_each(?)
+JOIN ages ON ages.title = key AND ages.sample = value
+JOIN entries AS heir ON heir.sample = value
 WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
-ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
+ON CONFLICT DO UPDATE SET sample = excluded.sample,
+    age = iif(sample = excluded.sample, max(age, excluded.age), excluded.age)
 """
 COUNT_LIST = "UPDATE counters SET value = value + 1 WHERE name = 'list'"
 COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
@@ -2554,10 +2556,9 @@ def known_file(row: Any) -> KnownFile:
 
 def end_contents(db: sqlite3.Connection, entries: Sequence[str]) -> None:
     """End what was given to the contents that these entries have had: each has another
-    one now, at the same path."""
-    for sql in ("DELETE FROM ages WHERE title", "DELETE FROM sent WHERE entry"):
-        values = json.dumps(entries)
-        db.execute(f"{sql} IN (SELECT value FROM json_each(?))", (values,))
+    one now, at the same path. An age holds for its content alone: see `held_ages`."""
+    sql = "DELETE FROM sent WHERE entry IN (SELECT value FROM json_each(?))"
+    db.execute(sql, (json.dumps(entries),))
 
 
 # Store: changes of queue items ---

@@ -36,7 +36,7 @@ PLAIN = {  # those that name nothing of the library
     *("description", "version", "kind", "base_id", "modified", "status", "number"),
     *("progress_percent", "bytes_transferred", "transfer_speed", "error_message"),
     *("client", "release", "offered", "key", "own_password", "base", "digest"),
-    *("ending", "token", "paused", "undo", "language"),
+    *("ending", "token", "paused", "undo", "language", "volume"),
 }
 VALUES = {"before": "2000-01-01T00:00:00", "status": "failed", "way": "retry"}
 VALUES |= {"base": "/dir", "name": "remote"}
@@ -450,9 +450,12 @@ def test_an_age_without_an_id_ends_with_the_content(
         library.add("Hushed.nro", b"another game")
     os.utime(path, (10**9, 10**9))
     world.web.scanner.scan()
-    sql = "SELECT id FROM entries WHERE source LIKE '%/Hushed.nro' AND state = 'here'"
-    assert world.store.database.value(sql) == hushed
     assert seen_names(world) == {"Seen", "Seen - Update 1"}
+    sql = "SELECT id FROM entries WHERE source LIKE '%/Hushed.nro' AND state = 'here'"
+    is_new = world.store.database.value(sql) != hushed
+    assert is_new == (way == "deleted and put")
+    if is_new:  # what was deleted waits for its content
+        return
     assert world.app("key").get("/api/download/" + hushed, status=404)
     assert entries.ages_version() > version and hushed not in entries.ages()
     [fault] = [row for row in page.get("/web/status").json["faults"]][-1:]
