@@ -89,7 +89,7 @@ Inbox._lock, Askers._lock            which uploads are written; which disks were
 Uses._listing_lock                   uses move to the file
 Database._lock                       from BEGIN to COMMIT
 Uses._lock, Accounts._lending        uses that wait, keys that are lent: no other below
-Served._lock                         bytes that have left: no other below
+Served._lock, Recent._lock           what has left, what is kept: no other below
 Channel.requests_lock, Server._lock  the next request, own threads; then a group's
 Channel.outbuf_lock                  what waits to be sent: no other below
 
@@ -2854,10 +2854,8 @@ def upgrade(folder: str) -> None:
         with exclusive(folder, "serve"):
             copy = copy_path(path, version)
             os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
-            for part in glob.glob(
-                f"{glob.escape(copy)}.*.part"
-            ):  # of one that was killed
-                os.unlink(part)
+            for part in glob.glob(f"{glob.escape(copy)}.*.part"):
+                os.unlink(part)  # of an upgrade that was killed
             # The copy, and what SQLite writes before it changes the database.
             check_room(path, 2 * os.path.getsize(path) + MIN_START_BYTES)
             copy_database(path, copy)
