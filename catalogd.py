@@ -532,7 +532,8 @@ SENTENCES = {
     "item_taken": "Another client sends the item.",
     "device_paused": "The device is paused.",
     "item_is_open": "The item is in the queue.",
-    "item_is_busy": "The item is being sent, or has ended.",
+    "item_is_busy": "The item is being sent. Cancel it first.",
+    "item_waits": "The item waits until somebody chooses a device for it.",
     "item_has_ended": "The item has ended.",
     "changed_since": "What was changed in the meantime stays as it is.",
     "queued_again": "The entry is queued again in another item.",
@@ -559,6 +560,7 @@ SENTENCES = {
     "field_bool": "The field {field} must be a boolean.",
     "field_list": "The field {field} must be a list.",
     "field_str": "The field {field} must be a string.",
+    "field_dict": "The field {field} must be an object of texts and numbers.",
     "field_range": "The field {field} must be from {least} to {most}.",
     "field_choices": "The field {field} must be one of {choices}.",
     "field_digits": {
@@ -690,15 +692,27 @@ def forms(text: Any) -> dict[str, str]:
     return text if isinstance(text, dict) else {"other": text}
 
 
+class Sentence(str):
+    """A sentence in English, which the page shows in its language by the code."""
+
+    facts: Mapping[str, Any] = {}  # see coded
+
+
 def say(text: str, *of: object) -> str:
-    """Return the sentence of a code, with `of` in the order of its placeholders, or
-    another text as it is."""
+    """Return the Sentence of a code, with `of` in the order of its placeholders, which
+    may be such sentences too, or another text as it is."""
     if text not in SENTENCES:
         return text
     words = forms(SENTENCES[text])
     named = dict(zip(PLACEHOLDER.findall(words["other"]), of, strict=True))
     form = "one" if "one" in words and named["count"] == 1 else "other"
-    return words[form].format(**named)
+    sentence = Sentence(words[form].format(**named))
+    parts = [
+        {"name": name, "message": f"{part}", **coded(part)}
+        for name, part in named.items()
+    ]
+    sentence.facts = {"reason": text, "of": parts}
+    return sentence
 
 
 @functools.cache
@@ -712,20 +726,45 @@ def patterns() -> list[tuple[str, re.Pattern[str]]]:
     ]
 
 
-@functools.lru_cache(1000)
-def coded(text: str) -> dict[str, Any]:
+def coded(text: object) -> Mapping[str, Any]:
     """Return the code of a sentence as "reason", and what varies in it as "of", each a
     "message" which may be such a sentence too, with the "name" of its placeholder;
-    nothing for a text from elsewhere. Codes are found by the text, since texts are what
-    clients report and the database has."""
+    nothing for a text from elsewhere."""
+    return text.facts if isinstance(text, Sentence) else found_code(str(text))
+
+
+@functools.lru_cache(1000)
+def found_code(text: str) -> dict[str, Any]:
+    """Return the same of a client's text, by what it says: it reports where it puts
+    files, and early releases report errors, without a code."""
     for code, pattern in patterns() if len(text) <= MAX_CODED else ():
         if found := pattern.fullmatch(text):
             parts = found.groupdict().items()
             of = [
-                {"name": name, "message": part, **coded(part)} for name, part in parts
+                {"name": name, "message": part, **found_code(part)}
+                for name, part in parts
             ]
             return {"reason": code, "of": of}
     return {}
+
+
+def reported(code: str, arguments: Mapping[str, Any]) -> str:
+    """Return the sentence that a client has reported, or "" where this release has no
+    such one.
+
+    :param arguments: texts, numbers, or other such sentences, each as {"code":
+        "ftp_silent", "arguments": {"address": "192.168.1.20"}}, by placeholder
+    """
+    names = PLACEHOLDER.findall(forms(SENTENCES.get(code, ""))["other"])
+    if code not in SENTENCES or {*names} != {*arguments}:
+        return ""
+    of = []
+    for name in names:
+        part = arguments[name]
+        if type(part) is dict and not (part := reported(**part)):
+            return ""
+        of.append(part)
+    return say(code, *of)
 
 
 # Problems: exceptions ---
@@ -746,6 +785,9 @@ class Problem(Exception):
 
     def __init__(self, text: str = "", *of: object) -> None:
         super().__init__(say(text, *of))
+
+    def __str__(self) -> str:
+        return self.args[0]  # with its code
 
 
 class BadSetting(Problem):
@@ -870,11 +912,13 @@ def write_refusal(folder: str) -> str:
 
 MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
+MAX_SENTENCES = 3  # that are in one another
 
 
 class Field(NamedTuple):
     """What the value of a JSON field must be. A `float` may also be a whole number. A
-    `list` is one of texts."""
+    `list` is one of texts, and a `dict` what varies in a sentence: see
+    check_arguments."""
 
     type: type
     required: bool = False
@@ -892,7 +936,7 @@ class Field(NamedTuple):
 
 TYPE_NAMES = {int: "whole number", float: "number"}  # of options
 TYPE_PROBLEMS = {int: "field_int", float: "field_float", bool: "field_bool"}
-TYPE_PROBLEMS |= {list: "field_list", str: "field_str"}
+TYPE_PROBLEMS |= {list: "field_list", str: "field_str", dict: "field_dict"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
@@ -912,6 +956,9 @@ PROGRESS = {
     "transfer_speed": Field(float),  # not used, see Progress
     "status": Field(str, choices=STATUSES),
     "error_message": Field(str, max_length=64 * 1024),
+    "error_code": Field(str, max_length=64),  # with "processing": why it tries again
+    "error_arguments": Field(dict, max_length=2000),  # by placeholder: see reported
+    "bytes_kept": Field(int),  # that the target had after the attempt
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
     "offered": Field(bool),  # the item is in an installer's list, and not begun
@@ -1018,6 +1065,8 @@ def check(name: str, field: Field, value: Any) -> Any:
         return check_text(name, field, value)
     if field.type is list and type(value) is list:
         return [check_text(name, field, text) for text in value]
+    if field.type is dict:
+        return check_arguments(name, field, value)
     types = (int, float) if field.type is float else (field.type,)
     if field.type is int and type(value) is float and value.is_integer():
         value = int(value)  # to JSON 1.0 is a whole number
@@ -1048,6 +1097,32 @@ def check_text(name: str, field: Field, value: Any) -> str:
     if len(value) < (field.min_length or field.required):
         raise Problem("field_empty", name)
     return value
+
+
+def check_arguments(name: str, field: Field, value: Any) -> dict[str, Any]:
+    """Return what varies in a sentence: texts, numbers, or sentences with a "code" and
+    "arguments" of their own. :raises Problem: it is something else, or too long."""
+    if type(value) is not dict or not is_shallow(value, MAX_SENTENCES):
+        raise Problem("field_dict", name)
+    text = json.dumps(value, ensure_ascii=False)
+    check_text(name, field, text)
+    if len(text.encode()) > field.max_length:
+        raise Problem("field_long", name, field.max_length)
+    return value
+
+
+def is_shallow(arguments: Any, depth: int) -> bool:
+    """Return whether arguments are an object of texts, numbers and sentences, which
+    have no others in them below this depth."""
+    if type(arguments) is not dict or not depth:
+        return False
+    return all(
+        type(value) in (str, int, float)
+        or (type(value) is dict and {*value} == {"code", "arguments"})
+        and type(value["code"]) is str
+        and is_shallow(value["arguments"], depth - 1)
+        for value in arguments.values()
+    )
 
 
 def is_text(text: str) -> bool:
@@ -1929,11 +2004,17 @@ CREATE TABLE queue (
     percent REAL NOT NULL DEFAULT 0,   -- 0 to 100, when it ended; see Progress
     bytes INTEGER NOT NULL DEFAULT 0,  -- at that time
     speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
-    error TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT '',    -- why the last attempt failed, in English
+    error_code TEXT NOT NULL DEFAULT '', -- of that sentence, '' where it has none
+    error_arguments TEXT NOT NULL DEFAULT '{}', -- JSON: what varies in it
+    attempts INTEGER NOT NULL DEFAULT 0, -- that failed, since the target got further
+    furthest INTEGER NOT NULL DEFAULT 0, -- bytes that the target had at most
+    attempted TEXT,                    -- size and time of the file that these are of
     created_at TEXT NOT NULL,
     key TEXT REFERENCES keys ON DELETE SET NULL, -- of the client that sends it
     device TEXT REFERENCES keys ON DELETE SET NULL, -- the only key that may send it
-    freed_from TEXT,                   -- label of a device that it was for before
+    freed_from TEXT,                   -- label of a device that it was for before: it
+                                       -- waits until somebody chooses another place
     replaces INTEGER NOT NULL DEFAULT 0, -- 1: it may replace a file on the target
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT,                     -- NULL while its status is an open one
@@ -1945,16 +2026,17 @@ CREATE TABLE queue (
 CREATE INDEX queue_order ON queue (account, place);
 CREATE INDEX queue_entry ON queue (entry);
 CREATE INDEX queue_device ON queue (device);
-CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
-    WHERE is_open;
+CREATE UNIQUE INDEX queue_open ON queue
+    (coalesce(device, account || ' ' || freed_from, account), entry) WHERE is_open;
 
 CREATE VIEW items AS                   -- of the queue, with what they send
 SELECT queue.id, entry, title, entries.name, type, source, file_type, entries.size,
-    state, queue.created_at, percent, bytes, speed, error, ended_at, place, status,
-    is_open, is_marked, device, freed_from, queue.key, client, replaces,
-    queue.account AS sender, accounts.name AS account,
+    state, queue.created_at, percent, bytes, speed, error, error_code, error_arguments,
+    ended_at, place, status, is_open, is_marked, device, freed_from, queue.key, client,
+    replaces, queue.account AS sender, accounts.name AS account,
     (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
-    (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by,
+    (SELECT paused_by FROM keys WHERE keys.id = coalesce(device, queue.key))
+        AS paused_by,
     coalesce((SELECT age FROM ages WHERE ages.title = entries.title), 99) AS seen_from,
     device IN (SELECT id FROM keys WHERE shared) AND (is_open OR status = 'failed')
         AS is_shared                   -- 1: every account without an age may see it
@@ -2079,10 +2161,13 @@ QUEUE_STATUSES = {
 FIGURES = {"progress_percent": "percent", "bytes_transferred": "bytes"}
 NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 # What a retry makes of an item.
-NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
-NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
+NO_ERROR = {"error": "", "error_code": "", "error_arguments": "{}"}
+NO_ATTEMPTS = {"attempts": 0, "furthest": 0, "attempted": None}
+NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, **NO_ERROR}
+NEW_ITEM |= {**NO_ATTEMPTS, **dict.fromkeys(("key", "client", "ended_at"))}
 NEW_ITEM |= dict.fromkeys(("action", "cleared_at"))
-ITEM_COLUMNS = (*NEW_ITEM, "device", "replaces")  # of the queue, that may change
+ITEM_COLUMNS = (*NEW_ITEM, "device", "replaces", "freed_from")  # that may change
+MAX_ATTEMPTS = 3  # that get no further, before an item has failed
 UNDO_ACTION = (
     "UPDATE queue SET action = NULL, cleared_at = NULL"
     " WHERE action = :action AND cleared_at NOT NULL",
@@ -2456,23 +2541,53 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
 
 
 def next_status(row: Row, report: Mapping[str, Any]) -> str:
-    """Return an item's status after a report. :raises Conflict: there is none."""
+    """Return an item's status after a report, which `row` has counted if it tells of an
+    attempt. :raises Conflict: there is none."""
     status = row["status"]
     is_owned = QUEUE_STATUSES[status].is_running and not is_owner(row, report)
     if is_owned or row["device"] not in (None, report.get("key")):
         raise Conflict("item_taken")
+    if row["freed_from"] is not None and status != "cancelled":
+        raise Conflict("item_waits")
     events = QUEUE_STATUSES[status].next
     event = "offered" if report.get("offered") else report.get("status", "figures")
+    if is_attempt(report) and row["attempts"] >= MAX_ATTEMPTS and event in events:
+        event = "failed"
     # What is on a disk that is away was not sent for now: it waits for the disk.
     is_away = event == "failed" and row.get("entry_state") == "offline"
     if (report.get("release") or is_away) and "release" in events:
         event = "release"
     if event not in events:
         raise Conflict(f"The item is {status}.")
-    begins = row["key"] is None and QUEUE_STATUSES[events[event]].is_running
-    if begins and row["paused_by"] is not None:
+    goes_on = row["is_open"] and row["key"] == report.get("key")
+    is_paused = report.get("paused_by") is not None
+    if QUEUE_STATUSES[events[event]].is_running and is_paused and not goes_on:
         raise Conflict("device_paused")
     return events[event]
+
+
+def is_attempt(report: Mapping[str, Any]) -> bool:
+    """Return whether a report says why an item is tried again."""
+    return report.get("status") == "processing" and "error_code" in report
+
+
+def count_attempt(row: Row, report: Mapping[str, Any]) -> Row:
+    """Return an item with the attempt that a report tells of: how many have failed
+    since the target got more bytes of this version of the file than ever before."""
+    known = row if row["attempted"] == row["version"] else {**row, **NO_ATTEMPTS}
+    kept, furthest = report.get("bytes_kept", 0), known["furthest"]
+    count = 0 if kept > furthest else known["attempts"] + 1
+    tried = {"furthest": max(kept, furthest), "attempted": row["version"]}
+    return {**row, **tried, "attempts": count}
+
+
+def error_columns(report: Mapping[str, Any]) -> Row:
+    """Return what an item tells of an error that a client reports."""
+    return {
+        "error": report.get("error_message", ""),
+        "error_code": report.get("error_code", ""),
+        "error_arguments": ENCODER.encode(report.get("error_arguments", {})),
+    }
 
 
 def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
@@ -2482,8 +2597,8 @@ def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
 
 
 def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> None:
-    """Make the items that a key sends pending, and let those for its device wait for
-    any client of their account, unless they do so already.
+    """Make the items that a key sends pending, and let those for its device wait until
+    somebody chooses another place for them, unless they do so already.
 
     :param keep: the account whose items stay as they are.
     """
@@ -4095,8 +4210,8 @@ class Devices:
         with self.clients.changing(account, admin, item) as (db, row):
             check_device(db, row["account"], device)
             if row["status"] != "pending":
-                raise Conflict("item_is_busy")
-            update_item(db, row, {**NEW_ITEM, "device": device})
+                raise Conflict("item_is_busy" if row["is_open"] else "item_has_ended")
+            update_item(db, row, {**NEW_ITEM, "device": device, "freed_from": None})
 
     def move_freed(self, account: int, device: str | None) -> None:
         """Let what lost its device wait for this one, unless its entry does so already.
@@ -4220,14 +4335,16 @@ class Clients:
         self, account: int, client: str | None = None, key: str | None = None
     ) -> list[Row]:
         """Return the items that a client may take now, first in, first out: those of
-        its account, and those for the device that its key is, unless that is paused. A
-        client that names itself also gets those that it began to send with the same
-        key: that it asks means that it lost them in a crash."""
+        its account, and those for the device that its key is. A paused device begins
+        none, and what lost its device waits until somebody chooses another. A client
+        that names itself also gets those that it began to send with the same key: that
+        it asks means that it lost them in a crash."""
         # "+state" and "+place": a few open items are read, not all of the library.
         items = self.database.rows(
             "SELECT * FROM items WHERE is_open AND +state = 'here'"
             " AND coalesce(device, sender) IN (:account, :key)"
-            " AND (paused_by IS NULL OR status = 'processing')"
+            " AND freed_from IS NULL AND ((SELECT paused_by FROM keys WHERE id = :key)"
+            " IS NULL OR status = 'processing' AND items.key = :key)"
             f" AND (device = :key OR {SEEN_BY}) ORDER BY +place",
             {"account": account, "key": key},
         )
@@ -4255,7 +4372,8 @@ class Clients:
             report = {**report, "release": True, **dict.fromkeys(FIGURES, 0)}
         with self.database.reading() as db:
             row, status = self._checked(db, account, item, report)
-        if status != row["status"] or status == "cancelled" or report.get("release"):
+        is_news = status != row["status"] or {"release", "error_code"} & report.keys()
+        if is_news or status == "cancelled":
             with self.database.writing() as db:
                 return str(self.take(db, account, item, report)["status"])
         if QUEUE_STATUSES[status].is_running:
@@ -4269,6 +4387,11 @@ class Clients:
         refuses that."""
         self.check_order(report)
         row = self.item_of(db, account, item)
+        if is_attempt(report):
+            row = count_attempt(row, report)
+        paused = "SELECT paused_by FROM keys WHERE id = ?"
+        for key in db.execute(paused, (report.get("key"),)):
+            report = {**report, **key}
         return row, next_status(row, report)
 
     def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
@@ -4293,27 +4416,40 @@ class Clients:
         if status == "cancelled":  # its client has stopped, and tells what it leaves
             return {name: report.get(field, 0) for field, name in FIGURES.items()}
         to, figures = QUEUE_STATUSES[status], self.progress.figures(row["id"])
-        columns = {**NEW_ITEM, "status": status}
+        columns = {**NEW_ITEM, **{name: row[name] for name in NO_ATTEMPTS}}
+        columns["status"] = status
         if row["is_open"]:
             columns["action"] = row["action"]
         if to.is_open:  # what the target has of the file may stay there
             known = {**row, **figures}
             columns |= {name: known[name] for name in FIGURES.values()}
+        if to.is_open and row["is_open"]:  # why it is tried again
+            columns |= {name: row[name] for name in NO_ERROR}
         if to.is_running or not to.is_open:
             columns |= {"key": report.get("key"), "client": report.get("client")}
         if not to.is_open:
             columns |= {**figures, "ended_at": self.database.time()}
-        if status == "failed":
-            columns["error"] = report.get("error_message", "")
+        if status == "failed" or (to.is_open and "error_code" in report):
+            columns |= error_columns(report)
         return columns
+
+    def attempts(self, item: str) -> int:
+        """Return how many attempts at an item have failed without getting further."""
+        sql = "SELECT attempts FROM queue WHERE id = ?"
+        return int(self.database.value(sql, (item,)) or 0)
 
     def write_figures(self) -> None:
         """Write how far the items are that clients send, for the next start."""
-        with self.database.writing() as db:
-            for item in self.running():
-                sql = "SELECT * FROM queue WHERE id = ?"
-                for row in self.progress.current(db.execute(sql, (item,)).fetchall()):
-                    update_item(db, row, {"speed": 0})
+        sql = (
+            "SELECT id, percent, bytes FROM queue WHERE is_open AND status != 'pending'"
+        )
+        old = self.database.rows(sql)
+        new = [{**row, **self.progress.figures(row["id"])} for row in old]
+        changed = [row for row, before in zip(new, old, strict=True) if row != before]
+        sql = "UPDATE queue SET percent = :percent, bytes = :bytes"
+        if changed:
+            with self.database.writing() as db:
+                db.executemany(f"{sql} WHERE id = :id AND is_open", changed)
 
     def item_of(
         self, db: sqlite3.Connection, account: int, item: str, admin: bool = False
@@ -4322,8 +4458,8 @@ class Clients:
         shared one, as it is now. :raises NotFound:"""
         found = db.execute(
             "SELECT *, (SELECT state FROM entries WHERE id = entry) AS entry_state,"
-            " (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by"
-            " FROM queue WHERE id = :id AND (account = :account OR device IN"
+            " (SELECT size || ' ' || coalesce(mtime, '') FROM entries WHERE id = entry)"
+            " AS version FROM queue WHERE id = :id AND (account = :account OR device IN"
             " (SELECT id FROM keys WHERE account = :account OR :admin AND shared))",
             {"id": item, "account": account, "admin": admin},
         )
@@ -4412,8 +4548,8 @@ class Queue:
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
             "SELECT id, entry, title, name, size, state, status, percent, bytes, speed,"
-            " error, created_at, ended_at, device, key, freed_from, account,"
-            " sender = :account AS is_own"
+            " error, error_code, error_arguments, created_at, ended_at, device, key,"
+            " freed_from, account, sender = :account AS is_own"
             f" FROM items WHERE is_open AND {SHOWN_ITEM}"
             " OR id IN (SELECT id FROM items"
             f" WHERE NOT is_open AND {SHOWN_ITEM}"
@@ -4422,7 +4558,9 @@ class Queue:
         )
         own = self.progress.current(items)
         for item in own:
-            item.update(is_own=bool(item["is_own"]), **coded(item["error"]))
+            code, of = item.pop("error_code"), json.loads(item.pop("error_arguments"))
+            item.update(is_own=bool(item["is_own"]))
+            item.update(coded(reported(code, of) or item["error"]))
             if item["state"] == "offline" and item["ended_at"] is None:
                 item["status"] = "pending"
         return own
@@ -6803,6 +6941,8 @@ class Upkeep:
         self._dropped_at: float | None = None
 
     def __call__(self) -> None:
+        with logged_problems("How far items are could not be written"):
+            self.scanner.store.clients.write_figures()
         self.backups.make()
         clock, before = self.scanner.database.clock, self._dropped_at
         is_due = before is None or clock.monotonic() - before >= self.seconds
@@ -8679,8 +8819,10 @@ class QueueCalls(Calls):
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         report = {**body, "key": caller.credential}
-        status = self.clients.report(caller.account, body["queue_item_id"], report)
-        return {"message": f"The item is {status}."}
+        item = body["queue_item_id"]
+        status = self.clients.report(caller.account, item, report)
+        counted = {"attempts": self.clients.attempts(item)} if is_attempt(body) else {}
+        return {"message": f"The item is {status}.", **counted}
 
     @route("GET /web/changes", access="session")
     def changes(self, caller: Caller) -> bottle.HTTPResponse:
