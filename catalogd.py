@@ -964,6 +964,7 @@ PROGRESS = {
     "offered": Field(bool),  # the item is in an installer's list, and not begun
     "number": Field(int),  # of the client's call: see Clients.check_order
 }
+CANCEL = {"freed": Field(bool)}  # only what waits for a choice
 MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
 OFFER = {"queue_item_ids": Field(list, required=True)}
 OFFER |= {name: PROGRESS[name] for name in ("client", "number")}
@@ -4638,14 +4639,16 @@ class Queue:
                 with contextlib.suppress(Conflict):
                     update_item(db, dict(row), NEW_ITEM)
 
-    def cancel_waiting(self, account: int) -> str:
-        """Cancel the items that no client sends, and return an id for `undo`."""
+    def cancel_waiting(self, account: int, freed: bool = False) -> str:
+        """Cancel the items that no client sends, or only those that are `freed` from
+        their devices, and return an id for `undo`."""
         action, silent = new_id(), json.dumps([*self.progress.silent()])
         self.database.write(
             "UPDATE queue SET status = 'cancelled', ended_at = ?, action = ?"
             " WHERE account = ? AND is_open AND"
-            " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))",
-            (self.database.time(), action, account, silent),
+            " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))"
+            " AND (freed_from IS NOT NULL OR NOT ?)",
+            (self.database.time(), action, account, silent, freed),
         )
         return action
 
@@ -8884,9 +8887,10 @@ class QueueCalls(Calls):
         ids, admin = items.split(","), caller.admin
         return {"undo": self.queue.cancel(caller.account, *ids, admin=admin)}
 
-    @route("POST /web/queue/cancel", access="session")
-    def cancel_waiting(self, caller: Caller) -> dict[str, Any]:
-        return {"undo": self.queue.cancel_waiting(caller.account)}
+    @route("POST /web/queue/cancel", access="session", fields=CANCEL)
+    def cancel_waiting(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        freed = body.get("freed", False)
+        return {"undo": self.queue.cancel_waiting(caller.account, freed)}
 
     @route("POST /web/queue/move", access="session", fields=MOVE)
     def move(self, caller: Caller, body: dict[str, Any]) -> None:
@@ -10713,17 +10717,24 @@ WORDS = {
     "moves": {"top": "To the top", "up": "Up", "down": "Down"},
     "nothingWaits": "Nothing waits.",
     "freed": {
-        "one": "{count} item waits for any device, since {names} was removed or is no"
+        "one": "{count} item waits for your choice, since {names} was removed or is no"
         " longer shared.",
-        "other": "{count} items wait for any device, since {names} was removed or is"
+        "other": "{count} items wait for your choice, since {names} was removed or is"
         " no longer shared.",
     },
     "freedOfOne": {
-        "one": "{count} item waits for any device, since its own was removed or is no"
-        " longer shared.",
-        "other": "{count} items wait for any device, since their own was removed or is"
-        " no longer shared.",
+        "one": "{count} item waits for your choice, since its own device was removed"
+        " or is no longer shared.",
+        "other": "{count} items wait for your choice, since their own device was"
+        " removed or is no longer shared.",
     },
+    "waitsForChoice": "Waits for your choice",
+    "sendThemTo": "Send them to {name}",
+    "cancelThem": "Cancel them",
+    "decideLater": "Decide later",
+    "theyWereCancelled": "They were cancelled.",
+    "lastAttempt": "Last attempt: {why}",
+    "finishing": "Waits for the console to finish",
     "deviceStates": {"sending": "Sending", "idle": "Idle", "new": "Not connected yet"},
     "lastSeen": "Last seen {time}",
     "noAnswer": "Its console does not answer",
@@ -10793,7 +10804,7 @@ WORDS = {
     "rename": "Rename",
     "newName": "New name of {name}",
     "removeDevice": "Remove {name}? The program that sends to it stops working. What"
-    " waits for it stays in the queue, for any device.",
+    " waits for it then waits for your choice.",
     "addDevice": "Add a device",
     "questions": {
         "way": "How does it get there?",
@@ -11859,6 +11870,7 @@ function narrow(changes) {
 /** @typedef {{label: string, act: () => void}} Action */
 /** @typedef {{id: number, text: string, isError: boolean, actions: Action[]}} Toast */
 const ACTION_PAUSE = 10000; // milliseconds for which a toast with a button is shown
+const MAX_CHOICES = 4; // that a question has buttons for
 let toasts = 0;
 
 /** Show a message, with a button for each action. Without any, it replaces its equal,
@@ -14643,7 +14655,7 @@ function rowOf(item, key) {
 
 /** @param {QueueItem} item */
 function keyOfRow(item, send = "") {
-  return [item.title, item.account, placeOf(item), send].join();
+  return [item.title, item.account, placeOf(item), item.freed_from, send].join();
 }
 
 /** @param {QueueRow} row */
@@ -14673,7 +14685,7 @@ function renderQueue() {
   const finished = rows.filter(row => !row.items.some(isOpen));
   return [
     h.div({class: "head", key: "head"}, heading),
-    renderFreed(openItems().filter(item => item.freed_from)),
+    renderFreed(freedItems()),
     !reachable().length && renderHint(),
     !rows.length && renderEmptyQueue(),
     ...renderGroups(rows.slice(0, rows.length - finished.length), state.devices),
@@ -14693,14 +14705,22 @@ function placeOf(item) {
 function renderGroups(rows, devices) {
   const others = rows.filter(row => !deviceOf(row.place));
   const title = devices.length ? WORDS.anyDevice : WORDS.toSend;
+  const isFreed = ({items}) => items.some(item => item.freed_from);
+  const groups = [
+    ["choice", WORDS.waitsForChoice, others.filter(isFreed)],
+    ["any", title, others.filter(row => !isFreed(row))],
+  ];
   return [
     ...devices.map(device => renderDeviceGroup(device, rows)),
-    others.length > 0 &&
-      h.section(
-        {key: "any", class: "items"},
-        h.div("head", h.h2(null, title), renderTotals(others)),
-        renderOpenRows(others),
-      ),
+    ...groups.map(
+      ([key, heading, group]) =>
+        group.length > 0 &&
+        h.section(
+          {key, class: "items"},
+          h.div("head", h.h2(null, heading), renderTotals(group)),
+          renderOpenRows(group),
+        ),
+    ),
     h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
   ];
 }
@@ -14813,20 +14833,55 @@ function mayEdit({is_own: isOwn}) {
   return isOwn || state.account.admin;
 }
 
+/** What waits until somebody chooses a device for it. */
+function freedItems() {
+  return openItems().filter(item => item.freed_from !== null);
+}
+
+/** @param {QueueItem[]} items that are freed */
+function textOfFreed(items) {
+  const names = LIST.format(new Set(items.map(item => item.freed_from || "")));
+  const {length} = items;
+  return names ? WORDS.freed(length, names) : WORDS.freedOfOne(length);
+}
+
+/** @param {string} device its id, or "any" */
+function sendFreed(device) {
+  return changeQueue("device", {device: device === "any" ? null : device});
+}
+
+function cancelFreed() {
+  return endItems("cancel", WORDS.theyWereCancelled, {freed: true});
+}
+
 /** What lost its device, and where all of it may go.
  * @param {QueueItem[]} items */
 function renderFreed(items) {
   if (!items.length) return false;
-  const names = LIST.format(new Set(items.map(item => item.freed_from || "")));
-  const {length} = items;
-  const devices = otherDevices({...items[0], device: null}).map(renderOption);
-  const choose = device => changeQueue("device", {device});
+  const devices = otherDevices(items[0]).map(renderOption);
   const [label, props] = [WORDS.sendAllTo, {class: "choose"}];
   return h.aside(
     {class: "hint", key: "freed"},
-    h.p(null, names ? WORDS.freed(length, names) : WORDS.freedOfOne(length)),
-    devices.length > 0 && renderSelect(label, label, devices, choose, props),
+    h.p(null, textOfFreed(items)),
+    devices.length > 0 && renderSelect(label, label, devices, sendFreed, props),
+    button(WORDS.cancelThem, cancelFreed, {class: "plain"}),
   );
+}
+
+/** Remove a device, and ask once what becomes of the items that waited for it.
+ * @param {Device} device */
+async function removeDevice({id, name}) {
+  await changeRow("DELETE", `devices/${id}`);
+  await poll("queue");
+  const items = freedItems();
+  if (!items.some(item => item.freed_from === name)) return;
+  const devices = otherDevices(items[0]).slice(0, MAX_CHOICES);
+  const choices = devices.map(([device, label]) => ({
+    yes: device === "any" ? label : WORDS.sendThemTo(label),
+    act: () => sendFreed(device),
+  }));
+  choices.push({yes: WORDS.cancelThem, act: cancelFreed});
+  ask({text: textOfFreed(items), no: WORDS.decideLater, choices});
 }
 
 function renderEmptyQueue() {
@@ -14984,6 +15039,7 @@ function renderRowText(row, heading, isUnfolded) {
   const [percent, ...progress] = isSending(row) ? progressFacts(figuresOf(row)) : [];
   const ends = renderEnds(items);
   const facts = joinFacts(rowFacts(row));
+  const tried = items.filter(item => isOpen(item) && item.error);
   return h.div(
     "item-text",
     heading,
@@ -14992,6 +15048,7 @@ function renderRowText(row, heading, isUnfolded) {
     (ends.length > 0 || facts) &&
       h.p("meta", ends, ends.length > 0 && facts && " · ", facts),
     [...new Set(failed.map(whyFailed))].map(why => h.p("error", why)),
+    tried.length > 0 && h.p("error", WORDS.lastAttempt(whyFailed(tried[0]))),
   );
 }
 
@@ -15031,13 +15088,19 @@ function rowFacts(row) {
     return [toDevice(row.place), end && formatAge(end), sender];
   }
   const waiting = open.filter(waits).length;
-  if (isSending(row)) return [waiting > 0 && WORDS.waiting(waiting), sender];
+  if (isSending(row)) {
+    const isWhole = ({status, size, bytes}) =>
+      status === "processing" && size > 0 && bytes >= size;
+    const finishing = open.some(isWhole) && WORDS.finishing;
+    return [finishing, waiting > 0 && WORDS.waiting(waiting), sender];
+  }
   const {bytes, size} = figuresOf(row);
   const amount = WORDS.bytesOf(formatBytes(bytes), sizeOf({size}));
   return [
     bytes ? WORDS.areThere(amount) : sizeOf({size}),
     sender,
     open.some(item => item.status === "offered") && WORDS.offered,
+    open.some(item => item.freed_from) && WORDS.waitsForChoice,
     open.some(item => item.state !== "here") && WORDS.waitsForDisk,
   ];
 }
@@ -15073,12 +15136,13 @@ function mayChange({is_own: isOwn, device}) {
 
 /** The other devices that the item's sender may send to, by their names.
  * @param {QueueItem} item */
-function otherDevices({device, account, is_own: isOwn}) {
+function otherDevices({device, freed_from: freed, account, is_own: isOwn}) {
   const devices = (state.devices || []).filter(
     other => other.id !== device && (other.shared || other.account === account),
   );
   const names = devices.map(other => [other.id, deviceName(other)]);
-  return device && isOwn && names.length ? [...names, ["any", WORDS.anyDevice]] : names;
+  const mayBeAny = (device || freed) && isOwn && names.length;
+  return mayBeAny ? [...names, ["any", WORDS.anyDevice]] : names;
 }
 
 /** A menu of the places that a row can be moved to.
@@ -15401,7 +15465,9 @@ function renderDeviceRow(device) {
           ...(device.address
             ? [rowButton(WORDS.changeAddress, name, openAddress)]
             : []),
-          endButton(WORDS.remove, `devices/${id}`, name, WORDS.removeDevice(name)),
+          askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
+            removeDevice(device),
+          ),
         ]
       : [],
     more: [

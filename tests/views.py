@@ -468,7 +468,7 @@ def view_freed(page: Any, address: str) -> None:
 
     change_answers(page, change)
     page.goto(f"{address}#queue")
-    see(page, "for any device, since Bedroom")
+    see(page, "your choice, since Bedroom")
 
 
 def view_no_device(page: Any, address: str) -> None:
