@@ -7638,7 +7638,7 @@ class Console(threading.Thread):
                 errors="replace",
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
-        self._write(json.dumps(settings))
+            self._write(json.dumps(settings))  # which it reads first
         with process:
             for line in map(str.rstrip, process.stdout or ()):
                 log.info("%s: %s", self.device["name"], line)
@@ -7652,14 +7652,16 @@ class Console(threading.Thread):
         return process.returncode
 
     def _write(self, line: str) -> None:
-        with self._lock, contextlib.suppress(OSError, ValueError):  # it has ended
+        """Write a line to the process. The lock is held."""
+        with contextlib.suppress(OSError, ValueError):  # it has ended
             if self._process and self._process.stdin:
                 self._process.stdin.write(f"{line}\n")
                 self._process.stdin.flush()
 
     def watch(self, seconds: int) -> None:
         """Let the client look at its queue now, and for a while at its console."""
-        self._write(str(seconds))
+        with self._lock:
+            self._write(str(seconds))
 
     def end(self) -> None:
         self._over.set()

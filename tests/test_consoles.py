@@ -570,6 +570,38 @@ def test_a_console_that_is_ended_first_starts_nothing(
     assert not console.is_alive() and console._process is None
 
 
+class EagerLock:
+    """A lock that another thread waits for, which wakes the console at once."""
+
+    def __init__(self, console: catalogd.Console) -> None:
+        self.console, self.lock, self.is_first = console, threading.Lock(), True
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *failure: object) -> None:
+        self.lock.release()
+        if self.is_first:
+            self.is_first = False
+            self.console.watch(1)
+
+
+def test_a_client_gets_its_settings_before_anything_wakes_it(
+    home: Home,
+    consoles: catalogd.Consoles,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client(monkeypatch, "print('keys', *json.loads(input()), flush=True)")
+    add(home, "ftp://127.0.0.1:1")
+    [row] = home.store.devices.by_server()
+    console = catalogd.Console(consoles, row)
+    monkeypatch.setattr(console, "_lock", EagerLock(console))
+    with caplog.at_level("INFO"):
+        assert console._send() == 0
+    assert "Attic: keys server key to state" in caplog.text
+
+
 def test_after_a_long_run_the_pause_is_short_again(
     home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
