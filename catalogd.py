@@ -7566,8 +7566,8 @@ MAX_RESTART_SECONDS = 60.0
 MAX_CONSOLE_STOP_SECONDS = 1.0
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
-FTP_PORTS: Sequence[int] = (5000, 6000)  # of the FTP servers of consoles
 MAX_GREETING_SECONDS = 1.0  # that a server has to accept a connection, and to greet
+MAX_GREETING_BYTES = 200
 SEARCH_THREADS = 254
 MAX_NETWORKS = 4
 MAX_INTERFACES = 100
@@ -7575,6 +7575,121 @@ SIOCGIFCONF = 0x8912  # see netdevice(7)
 IPV6_ADDRESSES = "/proc/self/net/if_inet6"
 IPV6_PASSING = 0x69  # temporary, failed, deprecated or tentative: see rtnetlink(7)
 BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]{12}$")
+
+
+# Consoles: their programs ---
+
+
+class ConsoleProgram(NamedTuple):
+    """A program on consoles. "Find consoles" asks the ports of its FTP server; the page
+    has its words, where "Add a device" and the console addresses name it; the table in
+    consoles.md, which tests/programs.py writes, has a row for it."""
+
+    name: str
+    scheme: str = ""  # of its target: "ftp" or "lan"
+    # Of that, the usual one first, with what becomes of a file: it is installed at
+    # once, or lies on the card ("keeps"), or "" where that is not known for sure.
+    ports: Mapping[int, str] = {}
+    folder: str = ""  # of the target
+    has_user: bool = False  # it may have a name and a password
+    greeting: str = ""  # what its FTP server greets with, where that is known
+    note: str = ""  # what to do there before something is sent
+    steps: Mapping[str, str] = {}  # to let it browse a console address
+    line: str = ""  # what to enter there, with the address
+    menu: str = ""  # of its own that lists the library
+
+
+LEAVE_OPEN = "Choose Install over LAN, and leave it open."
+ASK_SCREEN = " Its screen tells which port installs, and which one is the SD card."
+FTPSRV_GREETING = "Service ready for new user"
+CONSOLE_PROGRAMS = {
+    "sphaira": ConsoleProgram(
+        *("Sphaira", "ftp", {5000: "installs"}),
+        greeting=FTPSRV_GREETING,  # it has ftpsrv in it
+        note="Open Menu, then FTP Install, and leave it open. It installs what"
+        " arrives.",
+        steps={
+            "open": "On the SD card, open the file /config/sphaira/mount/http.ini, or"
+            " make it.",
+            "enter": "Add these lines:",
+            "choose": "In Sphaira, open the file browser, and choose Library among the"
+            " mounts.",
+        },
+        line="[Library]\nurl={address}",
+        menu="Ownfoil",
+    ),
+    "ftpsrv": ConsoleProgram(
+        *("ftpsrv", "ftp", {21: "keeps"}, "/games", True, FTPSRV_GREETING),
+        note="Open it, or let it run in the background. Files go to the folder games"
+        " of the SD card.",
+    ),
+    "sysftpd": ConsoleProgram(
+        *("sys-ftpd", "ftp", {5000: "keeps"}, "/games", True, "Hello!"),
+        note="It runs in the background. Files go to the folder games of the SD card.",
+    ),
+    "dbi": ConsoleProgram(
+        *("DBI", "ftp", {6000: "", 5000: ""}, "/"),
+        note=f"Choose Run FTP server, and leave it open.{ASK_SCREEN}",
+        steps={
+            "open": "On the SD card, open the file /switch/DBI/dbi.config.",
+            "enter": "Add these lines:",
+            "choose": "Start DBI, choose Library, and then what to install.",
+        },
+        line="[Network sources]\nLibrary=ApacheHTTP|{address}/",
+    ),
+    "cnx": ConsoleProgram(
+        *("CNX", "ftp", {6000: "", 7000: ""}, "/"),
+        note=f"Start its FTP server, and leave it open.{ASK_SCREEN}",
+    ),
+    "checkpoint": ConsoleProgram(
+        *("Checkpoint", "ftp", {50000: ""}),
+        greeting="Hello!",  # it keeps saves
+    ),
+    "awoo": ConsoleProgram("Awoo", "lan", {2000: "installs"}, note=LEAVE_OPEN),
+    "cyberfoil": ConsoleProgram(
+        *("CyberFoil", "lan", {2000: "installs"}), note=LEAVE_OPEN, menu="Remote"
+    ),
+    "other": ConsoleProgram(
+        *("Another installer", "lan", {2000: "installs"}),
+        note="Choose the install from the network, and leave it open.",
+    ),
+    "tinfoil": ConsoleProgram(
+        "Tinfoil and others",
+        steps={
+            "open": "In the program, open the list of its locations, shops or hosts,"
+            " and add one. By reports of its users, Tinfoil does not start on firmware"
+            " 21 and later.",
+            "enter": "Enter this address. Leave the name and the password empty:",
+            "choose": "Save, and go back: the library is in the list.",
+        },
+        line="{address}/",
+    ),
+}
+FTP_PROGRAMS = {id: row for id, row in CONSOLE_PROGRAMS.items() if row.scheme == "ftp"}
+FTP_PORTS = sorted({port for row in FTP_PROGRAMS.values() for port in row.ports})
+
+
+def port_in_target(program: ConsoleProgram) -> str:
+    """Return what stands after the host in a program's target: its usual port, unless
+    that is the one of a target without one."""
+    port = next(iter(program.ports), None)
+    return "" if port == CONSOLE_PORTS.get(program.scheme) else f":{port}"
+
+
+def programs_at(port: int, greeting: str) -> list[str]:
+    """Return the programs whose FTP server may greet so at a port: those that are known
+    by their greeting, if one has it, and by their port, if one of them has that."""
+    greets = [id for id, row in FTP_PROGRAMS.items() if row.greeting in greeting]
+    known = [id for id in greets if FTP_PROGRAMS[id].greeting]
+    at_port = [id for id in known or greets if port in FTP_PROGRAMS[id].ports]
+    return at_port or known
+
+
+def does_at(port: int, programs: Iterable[str]) -> str:
+    """Return what all of these programs do with a file at a port, "" where that is not
+    known."""
+    does = {FTP_PROGRAMS[id].ports.get(port, "") for id in programs}
+    return does.pop() if len(does) == 1 else ""
 
 
 # Consoles: processes ---
@@ -7766,24 +7881,33 @@ def find_consoles(
     networks: Iterable[ipaddress.IPv4Network], ports: Sequence[int]
 ) -> list[Row]:
     """Return the addresses in these networks at which an FTP server answers, each with
-    its port. Installers are not looked for: they take a connection for the start of a
-    transfer."""
+    its port, its greeting, and the programs that it may be and what they do. Installers
+    are not looked for: they take a connection for the start of a transfer."""
     hosts = [str(host) for network in networks for host in network.hosts()]
     places = [(host, port) for host in hosts for port in ports]
     with concurrent.futures.ThreadPoolExecutor(SEARCH_THREADS) as pool:
-        found = itertools.compress(places, pool.map(greets, places))
-        return [{"address": host, "port": port} for host, port in found]
+        greetings = [*zip(places, pool.map(greeting_at, places), strict=True)]
+    return [
+        {"address": host, "port": port, "greeting": text, "programs": programs}
+        | {"does": does_at(port, programs)}
+        for (host, port), text in greetings
+        if text is not None
+        for programs in [programs_at(port, text)]
+    ]
 
 
-def greets(place: tuple[str, int]) -> bool:
-    """Return whether an FTP server answers at a host and port. Source: RFC 959."""
+def greeting_at(place: tuple[str, int]) -> str | None:
+    """Return what an FTP server at a host and port greets with, as far as that can be
+    printed, or None where none answers. Source: RFC 959."""
     try:
         with socket.create_connection(place, timeout=MAX_GREETING_SECONDS) as call:
-            is_ftp = call.recv(3) == b"220"
+            first = call.recv(MAX_GREETING_BYTES)
             call.sendall(b"QUIT\r\n")
-            return is_ftp
     except OSError:
-        return False
+        return None
+    line = first.partition(b"\n")[0].decode(errors="replace")
+    text = "".join(filter(str.isprintable, line))
+    return text[4:].strip() if text.startswith("220") else None
 
 
 def own_networks() -> list[ipaddress.IPv4Network]:
@@ -10833,17 +10957,15 @@ WORDS = {
     "next": "Next",
     "change": "Change",
     "changeStep": "Change: {title}",
-    "programs": {
-        "sphaira": "Sphaira",
-        "sysftpd": "sys-ftpd",
-        "dbi": "DBI",
-        "awoo": "Awoo",
-        "cyberfoil": "CyberFoil",
-        "other": "Another installer",
-    },
+    "programs": {id: row.name for id, row in CONSOLE_PROGRAMS.items() if row.scheme},
     "findConsoles": "Find consoles",
     "finding": "Looking around…",
-    "foundConsole": "{address}, FTP",
+    "foundConsole": "{address}, port {port}",
+    "portDoes": {
+        "installs": "installs at once",
+        "keeps": "lies on the card",
+        "unknown": "look at its screen: does this port install?",
+    },
     "foundNone": "Nothing was found. Open the program on the console, or type the"
     " address that it shows.",
     "onlyContainer": "Nothing was found. catalogd runs in a container, which may see"
@@ -10872,16 +10994,7 @@ WORDS = {
     "exampleDevice": "Living room",
     "ticks": {"check": "Done:", "close": "Not yet:", "wait": "Waiting:"},
     "program": "Program on the console",
-    "programNotes": {
-        "sphaira": "Open Menu, then FTP Install, and leave it open. It installs what"
-        " arrives.",
-        "sysftpd": "It runs in the background. Files go to the folder games of the SD"
-        " card.",
-        "dbi": "Choose Run FTP server, and leave it open. It installs what arrives.",
-        "awoo": "Choose Install over LAN, and leave it open.",
-        "cyberfoil": "Choose Install over LAN, and leave it open.",
-        "other": "Choose the install from the network, and leave it open.",
-    },
+    "programNotes": {id: row.note for id, row in CONSOLE_PROGRAMS.items() if row.note},
     "systems": {"windows": "Windows", "mac": "macOS", "linux": "Linux"},
     "computerNotes": {
         "windows": "Open PowerShell, and paste these lines one after the other.",
@@ -10912,27 +11025,8 @@ WORDS = {
     },
     "readyText": "Send puts your games on {name} now.",
     "readyFor": "Send of {account} puts games on {name} now.",
-    "fetchers": {"sphaira": "Sphaira", "dbi": "DBI", "tinfoil": "Tinfoil and others"},
-    "steps": {
-        "sphaira": {
-            "open": "On the SD card, open the file /config/sphaira/mount/http.ini, or"
-            " make it.",
-            "enter": "Add these lines:",
-            "choose": "In Sphaira, open the file browser, and choose Library among the"
-            " mounts.",
-        },
-        "dbi": {
-            "open": "On the SD card, open the file /switch/DBI/dbi.config.",
-            "enter": "Add these lines:",
-            "choose": "Start DBI, choose Library, and then what to install.",
-        },
-        "tinfoil": {
-            "open": "In the program, open the list of its locations, shops or hosts,"
-            " and add one.",
-            "enter": "Enter this address. Leave the name and the password empty:",
-            "choose": "Save, and go back: the library is in the list.",
-        },
-    },
+    "fetchers": {id: row.name for id, row in CONSOLE_PROGRAMS.items() if row.steps},
+    "steps": {id: row.steps for id, row in CONSOLE_PROGRAMS.items() if row.steps},
     "changePassword": "Change password",
     "oldPassword": "Current password",
     "ownPassword": "Your password",
@@ -11270,7 +11364,7 @@ function isBalanced(text) {
 /** @typedef {{
  *   about?: {direction?: string, machine?: boolean}, words: Table, sentences: Table,
  * }} Translation */
-/** @type {Translation} */
+/** @type {Translation & {programs: Table}} */
 const ENGLISH = JSON.parse("{}"); // the server has its WORDS here
 const PLACEHOLDERS = /\{(\w+)\}/g;
 /** What the page says: texts and, where those have placeholders, functions.
@@ -15544,12 +15638,15 @@ function renderShare({id, name, shared}) {
 // The sheet that adds a device: a form with a step for each question
 
 /** @typedef {{
+ *   address: string, port: number, greeting: string, programs: string[], does: string,
+ * }} FoundConsole and the programs that it may be, and what they do with a file */
+/** @typedef {{
  *   way: "server" | "computer" | "console", program: string, user: string,
  *   password: string, kind: "folder" | "console", folder: string, host: string,
  *   name: string, system: "windows" | "mac" | "linux", fetcher: string,
  *   owner?: string, step: number, isFirst: boolean, code: string,
  *   pairing: Pairing | null, device: string, form: string,
- *   found: {address: string, port: number}[] | null, note: string,
+ *   found: FoundConsole[] | null, note: string,
  * }} Adding a device: what was filled in, of which the program is that on the console,
  * and the owner the id of an account; the step that is open, the code that the lines
  * have, also after it was used, the device that was added, and the consoles that were
@@ -15558,7 +15655,7 @@ function renderShare({id, name, shared}) {
 const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed it
 const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
 const DEVICE_NAME = {...TYPED, required: true, maxlength: "100", pattern: ".*\\S.*"};
-const FTP_PLACES = {sphaira: "", sysftpd: "/games", dbi: ":6000/"}; // of FTP servers
+const {programs: PROGRAMS} = ENGLISH; // CONSOLE_PROGRAMS of the server
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
 const STEPS = {
   server: ["way", "console", "ready"],
@@ -15591,7 +15688,7 @@ async function goOn(adding) {
 /** @param {Adding} adding whose device is known: it was added, with another address */
 async function addConsole(adding) {
   const {program, host, name, user, password, owner, device: known} = adding;
-  const access = program === "sysftpd" ? {user: user.trim(), password} : {};
+  const access = PROGRAMS[program].has_user ? {user: user.trim(), password} : {};
   const target = targetOf({kind: "console", host, program}) || host;
   const account = owner && Number(owner);
   const body = {name: name.trim(), target, account, ...access};
@@ -15654,10 +15751,9 @@ function guessSystem() {
 function targetOf({kind, folder = "", host, program}) {
   if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
   const [, place = ""] = host.trim().match(/^(?:\w+:\/\/)?([^/]*)/) || [];
-  const end = FTP_PLACES[program];
-  if (!place || end === undefined) return place && `lan://${place}`;
+  const {scheme, port, folder: end} = PROGRAMS[program];
   const hasPort = /:\d+$/.test(place);
-  return `ftp://${place}${hasPort ? end.replace(/^:\d+/, "") : end}`;
+  return place && `${scheme}://${place}${hasPort ? "" : port}${end}`;
 }
 
 function serverAddress() {
@@ -15783,13 +15879,13 @@ function renderConsoleStep({found, note, program, owner}) {
   const choose = ({address, port}) =>
     changeAdding({
       // An installer on that console has a port of its own.
-      host: port === 5000 || !(program in FTP_PLACES) ? address : `${address}:${port}`,
+      host: PROGRAMS[program].scheme === "ftp" ? `${address}:${port}` : address,
     });
   const find = h.div(
     {class: "found", key: "found", role: "status"},
     button(WORDS.findConsoles, findConsoles),
     (found || []).map(place =>
-      button(WORDS.foundConsole(place.address), () => choose(place), {
+      button(renderFound(place), () => choose(place), {
         key: `${place.address}:${place.port}`,
         class: "plain",
       }),
@@ -15798,7 +15894,7 @@ function renderConsoleStep({found, note, program, owner}) {
   );
   return [
     renderConsoleFields(program, find),
-    program === "sysftpd" && renderFtpAccount(filledField),
+    PROGRAMS[program].has_user && renderFtpAccount(filledField),
     filledField(WORDS.deviceName, "name", DEVICE_NAME),
     accounts.length > 0 && selectField(WORDS.whose, "owner", accounts),
     !state.hasClient && h.p("note", WORDS.cannotSend),
@@ -15806,11 +15902,21 @@ function renderConsoleStep({found, note, program, owner}) {
   ];
 }
 
+/** @param {FoundConsole} place */
+function renderFound({address, port, greeting, programs, does}) {
+  const names = programs.map(id => WORDS.programs[id]).join(" / ") || greeting;
+  const facts = [names, WORDS.portDoes[does || "unknown"]];
+  const found = WORDS.foundConsole(address, `${port}`);
+  return [found, " ", h.small(null, joinFacts(facts))];
+}
+
 /** What is asked of a console, whoever sends to it.
  * @param {VNode} [help] to find its address */
 function renderConsoleFields(program, help) {
+  const names = Object.entries(WORDS.programs);
+  const choices = Object.fromEntries(names.filter(([id]) => PROGRAMS[id].is_choice));
   return [
-    renderChoices("program", WORDS.program, WORDS.programs),
+    renderChoices("program", WORDS.program, choices),
     h.p("lead", WORDS.programNotes[program]),
     help,
     filledField(WORDS.consoleHost, "host", HOST, WORDS.consoleHostHint),
@@ -15975,15 +16081,10 @@ function renderFetchStep(fetcher) {
   );
 }
 
-const FETCH_LINES = {
-  sphaira: address => `[Library]\nurl=${address.replace(/\/$/, "")}`,
-  dbi: address => `[Network sources]\nLibrary=ApacheHTTP|${address}`,
-  tinfoil: address => address,
-};
-
 function renderFetchLines(fetcher, token) {
   const {open, enter, choose} = WORDS.steps[fetcher];
-  const text = FETCH_LINES[fetcher](consoleAddress(token));
+  const address = consoleAddress(token).replace(/\/$/, "");
+  const text = PROGRAMS[fetcher].line.replace("{address}", address);
   return [
     renderChoices("fetcher", WORDS.questions.fetch, WORDS.fetchers),
     h.ol(
@@ -17073,7 +17174,15 @@ COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$| // .*$", re.MULTIL
 # numbers of JS. No text in it spans lines or has two slashes between spaces.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
 SCRIPT = re.sub("(?m)^ +", "", SCRIPT)
-ENGLISH = json.dumps({"words": WORDS, "sentences": {}}, separators=(",", ":"))
+PROGRAMS = {
+    id: {
+        **{"scheme": row.scheme, "port": port_in_target(row), "folder": row.folder},
+        **{"has_user": row.has_user, "is_choice": bool(row.note), "line": row.line},
+    }
+    for id, row in CONSOLE_PROGRAMS.items()
+}
+TEXTS = {"words": WORDS, "sentences": {}, "programs": PROGRAMS}
+ENGLISH = json.dumps(TEXTS, separators=(",", ":"))
 SPACES = r"/\*.*?\*/|(?<=[{};,:>])\s+|;?\s+(?=[{};,>])"
 STYLE = re.sub(SPACES, "", CSS, flags=re.DOTALL)
 SCRIPT = SCRIPT.replace('JSON.parse("{}")', ENGLISH)
