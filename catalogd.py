@@ -1565,6 +1565,7 @@ MAX_EXTENSION = 20  # characters; a longer one is a part of the name
 UNSAFE = re.compile(  # in some file system, address, terminal or HTML
     r'[\\/:*?"<>|#%\x00-\x1f\x7f-\x9f\ud800-\udfff]|&(?=\w+;)'
 )
+TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # the direction
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
 
 
@@ -1575,7 +1576,8 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
         extension.
     :param mark: is put before the extension.
     """
-    name = UNSAFE.sub("_", unicodedata.normalize("NFC", name)).rstrip(". ")
+    name = unicodedata.normalize("NFC", TURNS.sub("", name))
+    name = UNSAFE.sub("_", name).rstrip(". ")
     name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
     stem, ending = os.path.splitext(name)
     if len(ending) > MAX_EXTENSION:
@@ -4903,6 +4905,7 @@ class Tree:
     unreadable: set[str] = dataclasses.field(default_factory=set)  # paths
     has_strangers: bool = False  # a volume may be a known one that was emptied
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
+    has_tilde: bool = False  # before the name of a file that it could have
     covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
     title_images: list[TitleImage] = dataclasses.field(default_factory=list)
     tick: Callable[[int], None] = lambda count: None
@@ -4952,8 +4955,11 @@ class Tree:
 
     def _read(self, path: str, endings: tuple[str, ...]) -> list[str]:
         volume = volume_name(path, self.volumes)
-        with os.scandir(path) as found:
-            shown = [row for row in found if not is_hidden(row.name)]
+        with os.scandir(path) as rows:
+            found = [*rows]
+        tildes = (row.name.lower() for row in found if row.name.startswith("~"))
+        self.has_tilde |= any(name.endswith(endings) for name in tildes)
+        shown = [row for row in found if not is_hidden(row.name)]
         folders, first = [], len(self.files)
         for row in shown:
             is_wanted = row.name.lower().endswith(endings)
@@ -4966,8 +4972,8 @@ class Tree:
                 self._add_file(row, volume)
             else:
                 folders.append(row.path)
-        rows = {row.name.lower(): row for row in shown}
-        if images := {name: rows[name] for name in rows if name.endswith(COVERS)}:
+        by_name = {row.name.lower(): row for row in shown}
+        if images := {name: by_name[name] for name in by_name if name.endswith(COVERS)}:
             self.files[first:] = self._with_covers(self.files[first:], images)
             self._add_title_images(images, volume)
         return folders
@@ -6393,6 +6399,12 @@ class Disks:
             others = f", nor can {len(more)} more in {tree.library_folder}"
             also = others if more else ""
             self.warn(first, f"cannot be read{also}. The entries in it wait.")
+        if tree.has_tilde:
+            kinds = (
+                f"as are names with a dot first, or ending in {', '.join(UNFINISHED)}"
+            )
+            what = f"has files that begin with ~. They are passed over, {kinds}."
+            self.warn(tree.library_folder, what)
         for path in tree.misnamed:
             self.warn(path, "is not served: its name is not valid UTF-8. Rename it.")
 
