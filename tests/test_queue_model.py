@@ -223,7 +223,7 @@ class Household(RuleBasedStateMachine):
         if client.item is None:
             return
         before = [row for row in self.items() if row["id"] == client.item]
-        why = {"error_code": "ftp_broke", "error_arguments": {"why": "x"}}
+        why: Any = {"error_code": "ftp_broke", "error_arguments": {"why": "x"}}
         why |= {"error_message": "It broke.", "bytes_kept": kept}
         status = self.told(client, client.item, status="processing", **why)
         if status == "failed":
