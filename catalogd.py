@@ -7684,8 +7684,19 @@ FTP_PORTS = sorted({port for row in FTP_PROGRAMS.values() for port in row.ports}
 def port_in_target(program: ConsoleProgram) -> str:
     """Return what stands after the host in a program's target: its usual port, unless
     that is the one of a target without one."""
-    port = next(iter(program.ports), None)
-    return "" if port == CONSOLE_PORTS.get(program.scheme) else f":{port}"
+    port = next(iter(program.ports))
+    return "" if port == TARGETS[program.scheme].port else f":{port}"
+
+
+def program_facts(program: ConsoleProgram) -> Row:
+    """Return what the page's script needs of a program."""
+    if not program.scheme:
+        return {"line": program.line}
+    return {
+        **{"scheme": program.scheme, "port": port_in_target(program)},
+        **{"folder": program.folder, "has_user": program.has_user},
+        **{"is_choice": bool(program.note), "line": program.line},
+    }
 
 
 def programs_at(port: int, greeting: str) -> list[str]:
@@ -7997,6 +8008,7 @@ KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
     "packages": PACKAGES,
     "parts": PART_NAMES,
     "fault_tabs": {code: kind.tab for code, kind in FAULTS.items() if kind.tab},
+    "programs": {id: program_facts(row) for id, row in CONSOLE_PROGRAMS.items()},
     "installers": [scheme for scheme in TARGETS if TARGETS[scheme].is_installer],
 }
 CONSOLE_TARGET = re.compile(r"(https?://[^/]*)?/dir([/?]|$)")
@@ -11376,7 +11388,7 @@ function isBalanced(text) {
 /** @typedef {{
  *   about?: {direction?: string, machine?: boolean}, words: Table, sentences: Table,
  * }} Translation */
-/** @type {Translation & {programs: Table}} */
+/** @type {Translation} */
 const ENGLISH = JSON.parse("{}"); // the server has its WORDS here
 const PLACEHOLDERS = /\{(\w+)\}/g;
 /** What the page says: texts and, where those have placeholders, functions.
@@ -11395,6 +11407,7 @@ const KNOWN = {
   parts: {update: "", "add-on": ""},
   fault_tabs: /** @type {Record<string, string>} */ ({}), // by the codes of faults
   installers: /** @type {string[]} */ ([]), // how their addresses begin
+  programs: /** @type {Record<string, ConsoleProgram>} */ ({}),
 };
 const LANGUAGES = {"en-GB": "English"}; // by code; the server names its others
 
@@ -15650,6 +15663,11 @@ function renderShare({id, name, shared}) {
 // The sheet that adds a device: a form with a step for each question
 
 /** @typedef {{
+ *   scheme: "ftp" | "lan", port: string, folder: string, has_user: boolean,
+ *   is_choice: boolean, line: string,
+ * }} ConsoleProgram and where it puts files: the port has its colon, "" if it is usual;
+ * and the line to enter there to let it browse, with an {address} */
+/** @typedef {{
  *   address: string, port: number, greeting: string, programs: string[], does: string,
  * }} FoundConsole and the programs that it may be, and what they do with a file */
 /** @typedef {{
@@ -15667,7 +15685,6 @@ function renderShare({id, name, shared}) {
 const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed it
 const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
 const DEVICE_NAME = {...TYPED, required: true, maxlength: "100", pattern: ".*\\S.*"};
-const {programs: PROGRAMS} = ENGLISH; // CONSOLE_PROGRAMS of the server
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
 const STEPS = {
   server: ["way", "console", "ready"],
@@ -15700,7 +15717,7 @@ async function goOn(adding) {
 /** @param {Adding} adding whose device is known: it was added, with another address */
 async function addConsole(adding) {
   const {program, host, name, user, password, owner, device: known} = adding;
-  const access = PROGRAMS[program].has_user ? {user: user.trim(), password} : {};
+  const access = KNOWN.programs[program].has_user ? {user: user.trim(), password} : {};
   const target = targetOf({kind: "console", host, program}) || host;
   const account = owner && Number(owner);
   const body = {name: name.trim(), target, account, ...access};
@@ -15763,7 +15780,7 @@ function guessSystem() {
 function targetOf({kind, folder = "", host, program}) {
   if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
   const [, place = ""] = host.trim().match(/^(?:\w+:\/\/)?([^/]*)/) || [];
-  const {scheme, port, folder: end} = PROGRAMS[program];
+  const {scheme, port, folder: end} = KNOWN.programs[program];
   const hasPort = /:\d+$/.test(place);
   return place && `${scheme}://${place}${hasPort ? "" : port}${end}`;
 }
@@ -15891,7 +15908,7 @@ function renderConsoleStep({found, note, program, owner}) {
   const choose = ({address, port}) =>
     changeAdding({
       // An installer on that console has a port of its own.
-      host: PROGRAMS[program].scheme === "ftp" ? `${address}:${port}` : address,
+      host: KNOWN.programs[program].scheme === "ftp" ? `${address}:${port}` : address,
     });
   const find = h.div(
     {class: "found", key: "found", role: "status"},
@@ -15906,7 +15923,7 @@ function renderConsoleStep({found, note, program, owner}) {
   );
   return [
     renderConsoleFields(program, find),
-    PROGRAMS[program].has_user && renderFtpAccount(filledField),
+    KNOWN.programs[program].has_user && renderFtpAccount(filledField),
     filledField(WORDS.deviceName, "name", DEVICE_NAME),
     accounts.length > 0 && selectField(WORDS.whose, "owner", accounts),
     !state.hasClient && h.p("note", WORDS.cannotSend),
@@ -15926,7 +15943,8 @@ function renderFound({address, port, greeting, programs, does}) {
  * @param {VNode} [help] to find its address */
 function renderConsoleFields(program, help) {
   const names = Object.entries(WORDS.programs);
-  const choices = Object.fromEntries(names.filter(([id]) => PROGRAMS[id].is_choice));
+  const isChoice = id => KNOWN.programs[id].is_choice;
+  const choices = Object.fromEntries(names.filter(([id]) => isChoice(id)));
   return [
     renderChoices("program", WORDS.program, choices),
     h.p("lead", WORDS.programNotes[program]),
@@ -16096,7 +16114,7 @@ function renderFetchStep(fetcher) {
 function renderFetchLines(fetcher, token) {
   const {open, enter, choose} = WORDS.steps[fetcher];
   const address = consoleAddress(token).replace(/\/$/, "");
-  const text = PROGRAMS[fetcher].line.replace("{address}", address);
+  const text = KNOWN.programs[fetcher].line.replace("{address}", address);
   return [
     renderChoices("fetcher", WORDS.questions.fetch, WORDS.fetchers),
     h.ol(
@@ -17186,15 +17204,7 @@ COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$| // .*$", re.MULTIL
 # numbers of JS. No text in it spans lines or has two slashes between spaces.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
 SCRIPT = re.sub("(?m)^ +", "", SCRIPT)
-PROGRAMS = {
-    id: {
-        **{"scheme": row.scheme, "port": port_in_target(row), "folder": row.folder},
-        **{"has_user": row.has_user, "is_choice": bool(row.note), "line": row.line},
-    }
-    for id, row in CONSOLE_PROGRAMS.items()
-}
-TEXTS = {"words": WORDS, "sentences": {}, "programs": PROGRAMS}
-ENGLISH = json.dumps(TEXTS, separators=(",", ":"))
+ENGLISH = json.dumps({"words": WORDS, "sentences": {}}, separators=(",", ":"))
 SPACES = r"/\*.*?\*/|(?<=[{};,:>])\s+|;?\s+(?=[{};,>])"
 STYLE = re.sub(SPACES, "", CSS, flags=re.DOTALL)
 SCRIPT = SCRIPT.replace('JSON.parse("{}")', ENGLISH)
