@@ -15160,7 +15160,7 @@ function renderRowText(row, heading, isUnfolded) {
   const [percent, ...progress] = isSending(row) ? progressFacts(figuresOf(row)) : [];
   const ends = renderEnds(items);
   const facts = joinFacts(rowFacts(row));
-  const tried = items.filter(item => isOpen(item) && item.error);
+  const tried = isUnfolded ? [] : items.filter(item => isOpen(item) && item.error);
   return h.div(
     "item-text",
     heading,
