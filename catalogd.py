@@ -4232,7 +4232,8 @@ class Devices:
 
 class Progress:
     """What clients last reported on the items that they send. It is news, not state: in
-    memory alone, so that a running transfer writes nothing. Any thread may call."""
+    memory alone, so that no report waits for the disk. See also write_figures. Any
+    thread may call."""
 
     def __init__(self, stale_after: float, clock: Clock) -> None:
         """:param stale_after: seconds of silence that make an item pending again."""
