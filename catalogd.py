@@ -7682,22 +7682,14 @@ FTP_PROGRAMS = {id: row for id, row in CONSOLE_PROGRAMS.items() if row.scheme ==
 FTP_PORTS = sorted({port for row in FTP_PROGRAMS.values() for port in row.ports})
 
 
-def port_in_target(program: ConsoleProgram) -> str:
-    """Return what stands after the host in a program's target: its usual port, unless
-    that is the one of a target without one."""
-    port = next(iter(program.ports))
-    return "" if port == TARGETS[program.scheme].port else f":{port}"
-
-
 def program_facts(program: ConsoleProgram) -> Row:
-    """Return what the page's script needs of a program."""
-    if not program.scheme:
-        return {"line": program.line}
-    return {
-        **{"scheme": program.scheme, "port": port_in_target(program)},
-        **{"folder": program.folder, "has_user": program.has_user},
-        **{"is_choice": bool(program.note), "line": program.line},
-    }
+    """Return what the page's script needs of a program. The port is what stands after
+    the host in its target: "" if it is that of a target without one."""
+    usual = TARGETS[program.scheme].port if program.scheme else None
+    port = next(iter(program.ports), None)
+    facts = {name: getattr(program, name) for name in ("scheme", "folder", "line")}
+    facts |= {"has_user": program.has_user, "is_choice": bool(program.note)}
+    return {**facts, "port": "" if port == usual else f":{port}"}
 
 
 def programs_at(port: int, greeting: str) -> list[str]:
