@@ -535,8 +535,9 @@ SENTENCES = {
     "item_taken": "Another client sends the item.",
     "device_paused": "The device is paused.",
     "item_is_open": "The item is in the queue.",
-    "item_is_busy": "The item is being sent, or has ended.",
+    "item_is_busy": "The item is being sent. Cancel it first.",
     "item_is_hidden": "Its sender, or the device's owner, does not see this title.",
+    "item_waits": "The item waits until somebody chooses a device for it.",
     "item_has_ended": "The item has ended.",
     "changed_since": "What was changed in the meantime stays as it is.",
     "queued_again": "The entry is queued again in another item.",
@@ -564,6 +565,7 @@ SENTENCES = {
     "field_list": "The field {field} must be a list.",
     "field_doubles": "The field {field} has one value twice.",
     "field_str": "The field {field} must be a string.",
+    "field_dict": "The field {field} must be an object of texts and numbers.",
     "field_range": "The field {field} must be from {least} to {most}.",
     "field_choices": "The field {field} must be one of {choices}.",
     "field_digits": {
@@ -705,15 +707,27 @@ def forms(text: Any) -> dict[str, str]:
     return text if isinstance(text, dict) else {"other": text}
 
 
+class Sentence(str):
+    """A sentence in English, which the page shows in its language by the code."""
+
+    facts: Mapping[str, Any] = {}  # see coded
+
+
 def say(text: str, *of: object) -> str:
-    """Return the sentence of a code, with `of` in the order of its placeholders, or
-    another text as it is."""
+    """Return the Sentence of a code, with `of` in the order of its placeholders, which
+    may be such sentences too, or another text as it is."""
     if text not in SENTENCES:
         return text
     words = forms(SENTENCES[text])
     named = dict(zip(PLACEHOLDER.findall(words["other"]), of, strict=True))
     form = "one" if "one" in words and named["count"] == 1 else "other"
-    return words[form].format(**named)
+    sentence = Sentence(words[form].format(**named))
+    parts = [
+        {"name": name, "message": f"{part}", **coded(part)}
+        for name, part in named.items()
+    ]
+    sentence.facts = {"reason": text, "of": parts}
+    return sentence
 
 
 @functools.cache
@@ -727,20 +741,45 @@ def patterns() -> list[tuple[str, re.Pattern[str]]]:
     ]
 
 
-@functools.lru_cache(1000)
-def coded(text: str) -> dict[str, Any]:
+def coded(text: object) -> Mapping[str, Any]:
     """Return the code of a sentence as "reason", and what varies in it as "of", each a
     "message" which may be such a sentence too, with the "name" of its placeholder;
-    nothing for a text from elsewhere. Codes are found by the text, since texts are what
-    clients report and the database has."""
+    nothing for a text from elsewhere."""
+    return text.facts if isinstance(text, Sentence) else found_code(str(text))
+
+
+@functools.lru_cache(1000)
+def found_code(text: str) -> dict[str, Any]:
+    """Return the same of a client's text, by what it says: it reports where it puts
+    files, and early releases report errors, without a code."""
     for code, pattern in patterns() if len(text) <= MAX_CODED else ():
         if found := pattern.fullmatch(text):
             parts = found.groupdict().items()
             of = [
-                {"name": name, "message": part, **coded(part)} for name, part in parts
+                {"name": name, "message": part, **found_code(part)}
+                for name, part in parts
             ]
             return {"reason": code, "of": of}
     return {}
+
+
+def reported(code: str, arguments: Mapping[str, Any]) -> str:
+    """Return the sentence that a client has reported, or "" where this release has no
+    such one.
+
+    :param arguments: texts, numbers, or other such sentences, each as {"code":
+        "ftp_silent", "arguments": {"address": "192.168.1.20"}}, by placeholder
+    """
+    names = PLACEHOLDER.findall(forms(SENTENCES.get(code, ""))["other"])
+    if code not in SENTENCES or {*names} != {*arguments}:
+        return ""
+    of = []
+    for name in names:
+        part = arguments[name]
+        if type(part) is dict and not (part := reported(**part)):
+            return ""
+        of.append(part)
+    return say(code, *of)
 
 
 # Problems: exceptions ---
@@ -761,6 +800,9 @@ class Problem(Exception):
 
     def __init__(self, text: str = "", *of: object) -> None:
         super().__init__(say(text, *of))
+
+    def __str__(self) -> str:
+        return self.args[0]  # with its code
 
 
 class BadSetting(Problem):
@@ -885,11 +927,13 @@ def write_refusal(folder: str) -> str:
 
 MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
+MAX_SENTENCES = 3  # that are in one another
 
 
 class Field(NamedTuple):
     """What the value of a JSON field must be. A `float` may also be a whole number. A
-    `list` is one of texts, each once unless doubles are ignored."""
+    `list` is one of texts, each once unless doubles are ignored; a `dict` has what
+    varies in a sentence: see check_arguments."""
 
     type: type
     required: bool = False
@@ -908,7 +952,7 @@ class Field(NamedTuple):
 
 TYPE_NAMES = {int: "whole number", float: "number"}  # of options
 TYPE_PROBLEMS = {int: "field_int", float: "field_float", bool: "field_bool"}
-TYPE_PROBLEMS |= {list: "field_list", str: "field_str"}
+TYPE_PROBLEMS |= {list: "field_list", str: "field_str", dict: "field_dict"}
 STATUSES = ("processing", "completed", "failed")  # that a client may report
 
 KINDS = ("base", "update", "add-on", "homebrew")  # of entries
@@ -929,11 +973,15 @@ PROGRESS = {
     "transfer_speed": Field(float),  # not used, see Progress
     "status": Field(str, choices=STATUSES),
     "error_message": Field(str, max_length=64 * 1024),
+    "error_code": Field(str, max_length=64),  # with "processing": why it tries again
+    "error_arguments": Field(dict, max_length=2000),  # by placeholder: see reported
+    "bytes_kept": Field(int),  # that the target had after the attempt
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
     "offered": Field(bool),  # the item is in an installer's list, and not begun
     "number": Field(int),  # of the client's call: see Clients.check_order
 }
+CANCEL = {"freed": Field(bool)}  # only what waits for a choice
 MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
 OFFER = {"queue_item_ids": Field(list, required=True)}
 OFFER |= {name: PROGRESS[name] for name in ("client", "number")}
@@ -1039,6 +1087,8 @@ def check(name: str, field: Field, value: Any) -> Any:
         if len(once) < len(texts) and not field.ignores_doubles:
             raise Problem("field_doubles", name)
         return once
+    if field.type is dict:
+        return check_arguments(name, field, value)
     types = (int, float) if field.type is float else (field.type,)
     if field.type is int and type(value) is float and value.is_integer():
         value = int(value)  # to JSON 1.0 is a whole number
@@ -1069,6 +1119,32 @@ def check_text(name: str, field: Field, value: Any) -> str:
     if len(value) < (field.min_length or field.required):
         raise Problem("field_empty", name)
     return value
+
+
+def check_arguments(name: str, field: Field, value: Any) -> dict[str, Any]:
+    """Return what varies in a sentence: texts, numbers, or sentences with a "code" and
+    "arguments" of their own. :raises Problem: it is something else, or too long."""
+    if type(value) is not dict or not is_shallow(value, MAX_SENTENCES):
+        raise Problem("field_dict", name)
+    text = json.dumps(value, ensure_ascii=False)
+    check_text(name, field, text)
+    if len(text.encode()) > field.max_length:
+        raise Problem("field_long", name, field.max_length)
+    return value
+
+
+def is_shallow(arguments: Any, depth: int) -> bool:
+    """Return whether arguments are an object of texts, numbers and sentences, which
+    have no others in them below this depth."""
+    if type(arguments) is not dict or not depth:
+        return False
+    return all(
+        type(value) in (str, int, float)
+        or (type(value) is dict and {*value} == {"code", "arguments"})
+        and type(value["code"]) is str
+        and is_shallow(value["arguments"], depth - 1)
+        for value in arguments.values()
+    )
 
 
 def is_text(text: str) -> bool:
@@ -1510,6 +1586,7 @@ MAX_EXTENSION = 20  # characters; a longer one is a part of the name
 UNSAFE = re.compile(  # in some file system, address, terminal or HTML
     r'[\\/:*?"<>|#%\x00-\x1f\x7f-\x9f\ud800-\udfff]|&(?=\w+;)'
 )
+TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # the direction
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
 
 
@@ -1520,7 +1597,8 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
         extension.
     :param mark: is put before the extension.
     """
-    name = UNSAFE.sub("_", unicodedata.normalize("NFC", name)).rstrip(". ")
+    name = unicodedata.normalize("NFC", TURNS.sub("", name))
+    name = UNSAFE.sub("_", name).rstrip(". ")
     name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
     stem, ending = os.path.splitext(name)
     if len(ending) > MAX_EXTENSION:
@@ -1969,11 +2047,17 @@ CREATE TABLE queue (
     percent REAL NOT NULL DEFAULT 0,   -- 0 to 100, when it ended; see Progress
     bytes INTEGER NOT NULL DEFAULT 0,  -- at that time
     speed INTEGER NOT NULL DEFAULT 0,  -- bytes per second
-    error TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT '',    -- why the last attempt failed, in English
+    error_code TEXT NOT NULL DEFAULT '', -- of that sentence, '' where it has none
+    error_arguments TEXT NOT NULL DEFAULT '{}', -- JSON: what varies in it
+    attempts INTEGER NOT NULL DEFAULT 0, -- that failed, since the target got further
+    furthest INTEGER NOT NULL DEFAULT 0, -- bytes that the target had at most
+    attempted TEXT,                    -- size and time of the file that these are of
     created_at TEXT NOT NULL,
     key TEXT REFERENCES keys ON DELETE SET NULL, -- of the client that sends it
     device TEXT REFERENCES keys ON DELETE SET NULL, -- the only key that may send it
-    freed_from TEXT,                   -- label of a device that it was for before
+    freed_from TEXT,                   -- label of a device that it was for before: it
+                                       -- waits until somebody chooses another place
     replaces INTEGER NOT NULL DEFAULT 0, -- 1: it may replace a file on the target
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT,                     -- NULL while its status is an open one
@@ -1985,19 +2069,22 @@ CREATE TABLE queue (
 CREATE INDEX queue_order ON queue (account, place);
 CREATE INDEX queue_entry ON queue (entry);
 CREATE INDEX queue_device ON queue (device);
-CREATE UNIQUE INDEX queue_open ON queue (coalesce(device, account), entry)
-    WHERE is_open;
+CREATE UNIQUE INDEX queue_open ON queue
+    (coalesce(device, account || ' ' || freed_from, account), entry) WHERE is_open;
 
 CREATE VIEW all_items AS               -- of the queue, with what they send
 SELECT queue.id, entry, title, entries.name, type, source, file_type, entries.size,
-    state, queue.created_at, percent, bytes, speed, error, ended_at, place, status,
-    is_open, is_marked, device, freed_from, queue.key, client, replaces, action,
-    cleared_at, queue.account AS sender, viewers.name AS account,
+    state, queue.created_at, percent, bytes, speed, error, error_code, error_arguments,
+    attempts, furthest, attempted,
+    entries.size || ' ' || coalesce(mtime, '') AS version, -- of the file
+    ended_at, place, status, is_open, is_marked, device, freed_from, queue.key, client,
+    replaces, action, cleared_at, queue.account AS sender, viewers.name AS account,
     viewers.age AS sender_age,
     (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
     coalesce((SELECT age FROM keys JOIN viewers USING (account)
         WHERE keys.id = device), 99) AS owner_age,
-    (SELECT paused_by FROM keys WHERE keys.id = device) AS paused_by,
+    (SELECT paused_by FROM keys WHERE keys.id = coalesce(device, queue.key))
+        AS paused_by,
     max(least_age, coalesce(
         (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
     )) AS seen_from,
@@ -2127,10 +2214,13 @@ QUEUE_STATUSES = {
 FIGURES = {"progress_percent": "percent", "bytes_transferred": "bytes"}
 NO_FIGURES = {"percent": 0, "bytes": 0, "speed": 0}
 # What a retry makes of an item.
-NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, "error": ""}
-NEW_ITEM |= dict.fromkeys(("key", "client", "ended_at", "freed_from"))
+NO_ERROR = {"error": "", "error_code": "", "error_arguments": "{}"}
+NO_ATTEMPTS = {"attempts": 0, "furthest": 0, "attempted": None}
+NEW_ITEM: dict[str, Any] = {"status": "pending", **NO_FIGURES, **NO_ERROR}
+NEW_ITEM |= {**NO_ATTEMPTS, **dict.fromkeys(("key", "client", "ended_at"))}
 NEW_ITEM |= dict.fromkeys(("action", "cleared_at"))
-ITEM_COLUMNS = (*NEW_ITEM, "device", "replaces")  # of the queue, that may change
+ITEM_COLUMNS = (*NEW_ITEM, "device", "replaces", "freed_from")  # that may change
+MAX_ATTEMPTS = 3  # that get no further, before an item has failed
 UNDO_ACTION = (
     "UPDATE queue SET action = NULL, cleared_at = NULL"
     " WHERE action = :action AND cleared_at NOT NULL",
@@ -2580,13 +2670,18 @@ def update_item(db: sqlite3.Connection, row: Row, columns: Row) -> None:
 
 
 def next_status(row: Row, report: Mapping[str, Any]) -> str:
-    """Return an item's status after a report. :raises Conflict: there is none."""
+    """Return an item's status after a report, which `row` has counted if it tells of an
+    attempt. :raises Conflict: there is none."""
     status = row["status"]
     is_owned = QUEUE_STATUSES[status].is_running and not is_owner(row, report)
     if is_owned or row["device"] not in (None, report.get("key")):
         raise Conflict("item_taken")
+    if row["freed_from"] is not None and status != "cancelled":
+        raise Conflict("item_waits")
     events = QUEUE_STATUSES[status].next
     event = "offered" if report.get("offered") else report.get("status", "figures")
+    if is_attempt(report) and row["attempts"] >= MAX_ATTEMPTS and event in events:
+        event = "failed"
     # What is on a disk that is away was not sent for now: it waits for the disk.
     is_away = event == "failed" and row["state"] == "offline"
     if (report.get("release") or is_away) and "release" in events:
@@ -2595,10 +2690,35 @@ def next_status(row: Row, report: Mapping[str, Any]) -> str:
     is_hidden = row["seen_from"] > min(row["sender_age"], row["owner_age"])
     if event not in events or (opens and is_hidden):
         raise Conflict(f"The item is {status}.")
-    begins = row["key"] is None and QUEUE_STATUSES[events[event]].is_running
-    if begins and row["paused_by"] is not None:
+    goes_on = row["is_open"] and row["key"] == report.get("key")
+    is_paused = report.get("paused_by") is not None
+    if QUEUE_STATUSES[events[event]].is_running and is_paused and not goes_on:
         raise Conflict("device_paused")
     return events[event]
+
+
+def is_attempt(report: Mapping[str, Any]) -> bool:
+    """Return whether a report says why an item is tried again."""
+    return report.get("status") == "processing" and "error_code" in report
+
+
+def count_attempt(row: Row, report: Mapping[str, Any]) -> Row:
+    """Return an item with the attempt that a report tells of: how many have failed
+    since the target got more bytes of this version of the file than ever before."""
+    known = row if row["attempted"] == row["version"] else {**row, **NO_ATTEMPTS}
+    kept, furthest = report.get("bytes_kept", 0), known["furthest"]
+    count = 0 if kept > furthest else known["attempts"] + 1
+    tried = {"furthest": max(kept, furthest), "attempted": row["version"]}
+    return {**row, **tried, "attempts": count}
+
+
+def error_columns(report: Mapping[str, Any]) -> Row:
+    """Return what an item tells of an error that a client reports."""
+    return {
+        "error": report.get("error_message", ""),
+        "error_code": report.get("error_code", ""),
+        "error_arguments": ENCODER.encode(report.get("error_arguments", {})),
+    }
 
 
 def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
@@ -2608,8 +2728,8 @@ def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
 
 
 def free_items(db: sqlite3.Connection, key: str, keep: int | None = None) -> None:
-    """Make the items that a key sends pending, and let those for its device wait for
-    any client of their account, unless they do so already.
+    """Make the items that a key sends pending, and let those for its device wait until
+    somebody chooses another place for them, unless they do so already.
 
     :param keep: the account whose items stay as they are.
     """
@@ -4298,8 +4418,8 @@ class Devices:
         with self.clients.changing(account, admin, item) as (db, row):
             check_device(db, row["sender"], device)
             if row["status"] != "pending":
-                raise Conflict("item_is_busy")
-            update_item(db, row, {**NEW_ITEM, "device": device})
+                raise Conflict("item_is_busy" if row["is_open"] else "item_has_ended")
+            update_item(db, row, {**NEW_ITEM, "device": device, "freed_from": None})
             check_open(db, account, item)
 
     def move_freed(self, account: int, device: str | None) -> None:
@@ -4319,7 +4439,8 @@ class Devices:
 
 class Progress:
     """What clients last reported on the items that they send. It is news, not state: in
-    memory alone, so that a running transfer writes nothing. Any thread may call."""
+    memory alone, so that no report waits for the disk. See also write_figures. Any
+    thread may call."""
 
     def __init__(self, stale_after: float, clock: Clock) -> None:
         """:param stale_after: seconds of silence that make an item pending again."""
@@ -4425,14 +4546,16 @@ class Clients:
         self, account: int, client: str | None = None, key: str | None = None
     ) -> list[Row]:
         """Return the items that a client may take now, first in, first out: those of
-        its account, and those for the device that its key is, unless that is paused. A
-        client that names itself also gets those that it began to send with the same
-        key: that it asks means that it lost them in a crash."""
+        its account, and those for the device that its key is. A paused device begins
+        none, and what lost its device waits until somebody chooses another. A client
+        that names itself also gets those that it began to send with the same key: that
+        it asks means that it lost them in a crash."""
         # "+state" and "+place": a few open items are read, not all of the library.
         items = self.database.rows(
             "SELECT * FROM items WHERE is_open AND +state = 'here'"
             " AND coalesce(device, sender) IN (:account, :key)"
-            " AND (paused_by IS NULL OR status = 'processing')"
+            " AND freed_from IS NULL AND ((SELECT paused_by FROM keys WHERE id = :key)"
+            " IS NULL OR status = 'processing' AND items.key = :key)"
             f" AND (device = :key OR {SEEN_BY}) ORDER BY +place",
             {"account": account, "key": key},
         )
@@ -4460,7 +4583,8 @@ class Clients:
             report = {**report, "release": True, **dict.fromkeys(FIGURES, 0)}
         with self.database.reading() as db:
             row, status = self._checked(db, account, item, report)
-        if status != row["status"] or status == "cancelled" or report.get("release"):
+        is_news = status != row["status"] or {"release", "error_code"} & report.keys()
+        if is_news or status == "cancelled":
             with self.database.writing() as db:
                 return str(self.take(db, account, item, report)["status"])
         if QUEUE_STATUSES[status].is_running:
@@ -4474,6 +4598,11 @@ class Clients:
         refuses that."""
         self.check_order(report)
         row = self.item_of(db, account, item)
+        if is_attempt(report):
+            row = count_attempt(row, report)
+        paused = "SELECT paused_by FROM keys WHERE id = ?"
+        for key in db.execute(paused, (report.get("key"),)):
+            report = {**report, **key}
         return row, next_status(row, report)
 
     def take(self, db: sqlite3.Connection, account: int, item: str, report: Row) -> Row:
@@ -4498,27 +4627,40 @@ class Clients:
         if status == "cancelled":  # its client has stopped, and tells what it leaves
             return {name: report.get(field, 0) for field, name in FIGURES.items()}
         to, figures = QUEUE_STATUSES[status], self.progress.figures(row["id"])
-        columns = {**NEW_ITEM, "status": status}
+        columns = {**NEW_ITEM, **{name: row[name] for name in NO_ATTEMPTS}}
+        columns["status"] = status
         if row["is_open"]:
             columns["action"] = row["action"]
         if to.is_open:  # what the target has of the file may stay there
             known = {**row, **figures}
             columns |= {name: known[name] for name in FIGURES.values()}
+        if to.is_open and row["is_open"]:  # why it is tried again
+            columns |= {name: row[name] for name in NO_ERROR}
         if to.is_running or not to.is_open:
             columns |= {"key": report.get("key"), "client": report.get("client")}
         if not to.is_open:
             columns |= {**figures, "ended_at": self.database.time()}
-        if status == "failed":
-            columns["error"] = report.get("error_message", "")
+        if status == "failed" or (to.is_open and "error_code" in report):
+            columns |= error_columns(report)
         return columns
+
+    def attempts(self, item: str) -> int:
+        """Return how many attempts at an item have failed without getting further."""
+        sql = "SELECT attempts FROM queue WHERE id = ?"
+        return int(self.database.value(sql, (item,)) or 0)
 
     def write_figures(self) -> None:
         """Write how far the items are that clients send, for the next start."""
-        with self.database.writing() as db:
-            for item in self.running():
-                sql = "SELECT * FROM queue WHERE id = ?"
-                for row in self.progress.current(db.execute(sql, (item,)).fetchall()):
-                    update_item(db, row, {"speed": 0})
+        sql = (
+            "SELECT id, percent, bytes FROM queue WHERE is_open AND status != 'pending'"
+        )
+        old = self.database.rows(sql)
+        new = [{**row, **self.progress.figures(row["id"])} for row in old]
+        changed = [row for row, before in zip(new, old, strict=True) if row != before]
+        sql = "UPDATE queue SET percent = :percent, bytes = :bytes"
+        if changed:
+            with self.database.writing() as db:
+                db.executemany(f"{sql} WHERE id = :id AND is_open", changed)
 
     def item_of(self, db: sqlite3.Connection, account: int, item: str) -> Row:
         """Return an item that a client of the account may report on, as it is now.
@@ -4619,8 +4761,8 @@ class Queue:
         # "+place": to sort a few open items is cheaper than to walk all by their place.
         items = self.database.rows(
             "SELECT id, entry, title, name, size, state, status, percent, bytes, speed,"
-            " error, created_at, ended_at, device, key, freed_from, account,"
-            " sender = :account AS is_own"
+            " error, error_code, error_arguments, created_at, ended_at, device, key,"
+            " freed_from, account, sender = :account AS is_own"
             f" FROM items WHERE is_open AND {SHOWN_ITEM}"
             " OR id IN (SELECT id FROM items"
             f" WHERE NOT is_open AND {SHOWN_ITEM}"
@@ -4629,7 +4771,9 @@ class Queue:
         )
         own = self.progress.current(items)
         for item in own:
-            item.update(is_own=bool(item["is_own"]), **coded(item["error"]))
+            code, of = item.pop("error_code"), json.loads(item.pop("error_arguments"))
+            item.update(is_own=bool(item["is_own"]))
+            item.update(coded(reported(code, of) or item["error"]))
             if item["state"] == "offline" and item["ended_at"] is None:
                 item["status"] = "pending"
         return own
@@ -4708,14 +4852,16 @@ class Queue:
                 with contextlib.suppress(Conflict):
                     update_item(db, dict(row), NEW_ITEM)
 
-    def cancel_waiting(self, account: int) -> str:
-        """Cancel the items that no client sends, and return an id for `undo`."""
+    def cancel_waiting(self, account: int, freed: bool = False) -> str:
+        """Cancel the items that no client sends, or only those that are `freed` from
+        their devices, and return an id for `undo`."""
         action, silent = new_id(), json.dumps([*self.progress.silent()])
         self.database.write(
             "UPDATE queue SET status = 'cancelled', ended_at = ?, action = ?"
             " WHERE account = ? AND is_open AND"
-            " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))",
-            (self.database.time(), action, account, silent),
+            " (status = 'pending' OR id IN (SELECT value FROM json_each(?)))"
+            " AND (freed_from IS NOT NULL OR NOT ?)",
+            (self.database.time(), action, account, silent, freed),
         )
         return action
 
@@ -4981,6 +5127,7 @@ class Tree:
     devices: dict[int, str] = dataclasses.field(default_factory=dict)
     unreadable: set[str] = dataclasses.field(default_factory=set)  # paths
     misnamed: list[str] = dataclasses.field(default_factory=list)  # paths, not in UTF-8
+    has_tilde: bool = False  # before the name of a file that it could have
     covers: dict[str, str] = dataclasses.field(default_factory=dict)  # paths by digest
     title_images: list[TitleImage] = dataclasses.field(default_factory=list)
     tick: Callable[[int], None] = lambda count: None
@@ -5031,8 +5178,11 @@ class Tree:
         volume = volume_name(path, self.devices)
         if volume != self.volume_at(path):
             self.volumes[path] = volume
-        with os.scandir(path) as found:
-            shown = [row for row in found if not is_hidden(row.name)]
+        with os.scandir(path) as rows:
+            found = [*rows]
+        tildes = (row.name.lower() for row in found if row.name.startswith("~"))
+        self.has_tilde |= any(name.endswith(endings) for name in tildes)
+        shown = [row for row in found if not is_hidden(row.name)]
         folders, first = [], len(self.files)
         for row in shown:
             is_wanted = row.name.lower().endswith(endings)
@@ -5045,8 +5195,8 @@ class Tree:
                 self._add_file(row, volume)
             else:
                 folders.append(row.path)
-        rows = {row.name.lower(): row for row in shown}
-        if images := {name: rows[name] for name in rows if name.endswith(COVERS)}:
+        by_name = {row.name.lower(): row for row in shown}
+        if images := {name: by_name[name] for name in by_name if name.endswith(COVERS)}:
             self.files[first:] = self._with_covers(self.files[first:], images)
             self._add_title_images(images, volume)
         return folders
@@ -6504,6 +6654,12 @@ class Disks:
             others = f", nor can {len(more)} more in {tree.library_folder}"
             also = others if more else ""
             self.warn(first, f"cannot be read{also}. The entries in it wait.")
+        if tree.has_tilde:
+            kinds = (
+                f"as are names with a dot first, or ending in {', '.join(UNFINISHED)}"
+            )
+            what = f"has files that begin with ~. They are passed over, {kinds}."
+            self.warn(tree.library_folder, what)
         for path in tree.misnamed:
             self.warn(path, "is not served: its name is not valid UTF-8. Rename it.")
 
@@ -7099,6 +7255,8 @@ class Upkeep:
         self._dropped_at: float | None = None
 
     def __call__(self) -> None:
+        with logged_problems("How far items are could not be written"):
+            self.scanner.store.clients.write_figures()
         self.backups.make()
         clock, before = self.scanner.database.clock, self._dropped_at
         is_due = before is None or clock.monotonic() - before >= self.seconds
@@ -7719,8 +7877,8 @@ MAX_RESTART_SECONDS = 60.0
 MAX_CONSOLE_STOP_SECONDS = 1.0
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
-FTP_PORTS: Sequence[int] = (5000, 6000)  # of the FTP servers of consoles
 MAX_GREETING_SECONDS = 1.0  # that a server has to accept a connection, and to greet
+MAX_GREETING_BYTES = 200
 SEARCH_THREADS = 254
 MAX_NETWORKS = 4
 MAX_INTERFACES = 100
@@ -7728,6 +7886,124 @@ SIOCGIFCONF = 0x8912  # see netdevice(7)
 IPV6_ADDRESSES = "/proc/self/net/if_inet6"
 IPV6_PASSING = 0x69  # temporary, failed, deprecated or tentative: see rtnetlink(7)
 BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]{12}$")
+
+
+# Consoles: their programs ---
+
+
+class ConsoleProgram(NamedTuple):
+    """A program on consoles. "Find consoles" asks the ports of its FTP server; the page
+    has its words, where "Add a device" and the console addresses name it; the table in
+    consoles.md, which tests/programs.py writes, has a row for it."""
+
+    name: str
+    scheme: str = ""  # of its target: "ftp" or "lan"
+    # Of that, the usual one first, with what becomes of a file: it is installed at
+    # once, or lies on the card ("keeps"), or "" where that is not known for sure.
+    ports: Mapping[int, str] = {}
+    folder: str = ""  # of the target
+    has_user: bool = False  # it may have a name and a password
+    greeting: str = ""  # what its FTP server greets with, where that is known
+    note: str = ""  # what to do there before something is sent
+    steps: Mapping[str, str] = {}  # to let it browse a console address
+    line: str = ""  # what to enter there, with the address
+    menu: str = ""  # of its own that lists the library
+
+
+LEAVE_OPEN = "Choose Install over LAN, and leave it open."
+ASK_SCREEN = " Its screen tells which port installs, and which one is the SD card."
+FTPSRV_GREETING = "Service ready for new user"
+CONSOLE_PROGRAMS = {
+    "sphaira": ConsoleProgram(
+        *("Sphaira", "ftp", {5000: "installs"}),
+        greeting=FTPSRV_GREETING,  # it has ftpsrv in it
+        note="Open Menu, then FTP Install, and leave it open. It installs what"
+        " arrives.",
+        steps={
+            "open": "On the SD card, open the file /config/sphaira/mount/http.ini, or"
+            " make it.",
+            "enter": "Add these lines:",
+            "choose": "In Sphaira, open the file browser, and choose Library among the"
+            " mounts.",
+        },
+        line="[Library]\nurl={address}",
+        menu="Ownfoil",
+    ),
+    "ftpsrv": ConsoleProgram(
+        *("ftpsrv", "ftp", {21: "keeps"}, "/games", True, FTPSRV_GREETING),
+        note="Open it, or let it run in the background. Files go to the folder games"
+        " of the SD card.",
+    ),
+    "sysftpd": ConsoleProgram(
+        *("sys-ftpd", "ftp", {5000: "keeps"}, "/games", True, "Hello!"),
+        note="It runs in the background. Files go to the folder games of the SD card.",
+    ),
+    "dbi": ConsoleProgram(
+        *("DBI", "ftp", {6000: "", 5000: ""}, "/"),
+        note=f"Choose Run FTP server, and leave it open.{ASK_SCREEN}",
+        steps={
+            "open": "On the SD card, open the file /switch/DBI/dbi.config.",
+            "enter": "Add these lines:",
+            "choose": "Start DBI, choose Library, and then what to install.",
+        },
+        line="[Network sources]\nLibrary=ApacheHTTP|{address}/",
+    ),
+    "cnx": ConsoleProgram(
+        *("CNX", "ftp", {6000: "", 7000: ""}, "/"),
+        note=f"Start its FTP server, and leave it open.{ASK_SCREEN}",
+    ),
+    "checkpoint": ConsoleProgram(
+        *("Checkpoint", "ftp", {50000: ""}),
+        greeting="Hello!",  # it keeps saves
+    ),
+    "awoo": ConsoleProgram("Awoo", "lan", {2000: "installs"}, note=LEAVE_OPEN),
+    "cyberfoil": ConsoleProgram(
+        *("CyberFoil", "lan", {2000: "installs"}), note=LEAVE_OPEN, menu="Remote"
+    ),
+    "other": ConsoleProgram(
+        *("Another installer", "lan", {2000: "installs"}),
+        note="Choose the install from the network, and leave it open.",
+    ),
+    "tinfoil": ConsoleProgram(
+        "Tinfoil and others",
+        steps={
+            "open": "In the program, open the list of its locations, shops or hosts,"
+            " and add one. By reports of its users, Tinfoil does not start on firmware"
+            " 21 and later.",
+            "enter": "Enter this address. Leave the name and the password empty:",
+            "choose": "Save, and go back: the library is in the list.",
+        },
+        line="{address}/",
+    ),
+}
+FTP_PROGRAMS = {id: row for id, row in CONSOLE_PROGRAMS.items() if row.scheme == "ftp"}
+FTP_PORTS = sorted({port for row in FTP_PROGRAMS.values() for port in row.ports})
+
+
+def program_facts(program: ConsoleProgram) -> Row:
+    """Return what the page's script needs of a program. The port is what stands after
+    the host in its target: "" if it is that of a target without one."""
+    usual = TARGETS[program.scheme].port if program.scheme else None
+    port = next(iter(program.ports), None)
+    facts = {name: getattr(program, name) for name in ("scheme", "folder", "line")}
+    facts |= {"has_user": program.has_user, "is_choice": bool(program.note)}
+    return {**facts, "port": "" if port == usual else f":{port}"}
+
+
+def programs_at(port: int, greeting: str) -> list[str]:
+    """Return the programs whose FTP server may greet so at a port: those that are known
+    by their greeting, if one has it, and by their port, if one of them has that."""
+    greets = [id for id, row in FTP_PROGRAMS.items() if row.greeting in greeting]
+    known = [id for id in greets if FTP_PROGRAMS[id].greeting]
+    at_port = [id for id in known or greets if port in FTP_PROGRAMS[id].ports]
+    return at_port or known
+
+
+def does_at(port: int, programs: Iterable[str]) -> str:
+    """Return what all of these programs do with a file at a port, "" where that is not
+    known."""
+    does = {FTP_PROGRAMS[id].ports.get(port, "") for id in programs}
+    return does.pop() if len(does) == 1 else ""
 
 
 # Consoles: processes ---
@@ -7791,7 +8067,7 @@ class Console(threading.Thread):
                 errors="replace",
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
-        self._write(json.dumps(settings))
+            self._write(json.dumps(settings))  # which it reads first
         with process:
             for line in map(str.rstrip, process.stdout or ()):
                 log.info("%s: %s", self.device["name"], line)
@@ -7805,14 +8081,16 @@ class Console(threading.Thread):
         return process.returncode
 
     def _write(self, line: str) -> None:
-        with self._lock, contextlib.suppress(OSError, ValueError):  # it has ended
+        """Write a line to the process. The lock is held."""
+        with contextlib.suppress(OSError, ValueError):  # it has ended
             if self._process and self._process.stdin:
                 self._process.stdin.write(f"{line}\n")
                 self._process.stdin.flush()
 
     def watch(self, seconds: int) -> None:
         """Let the client look at its queue now, and for a while at its console."""
-        self._write(str(seconds))
+        with self._lock:
+            self._write(str(seconds))
 
     def end(self) -> None:
         self._over.set()
@@ -7917,24 +8195,33 @@ def find_consoles(
     networks: Iterable[ipaddress.IPv4Network], ports: Sequence[int]
 ) -> list[Row]:
     """Return the addresses in these networks at which an FTP server answers, each with
-    its port. Installers are not looked for: they take a connection for the start of a
-    transfer."""
+    its port, its greeting, and the programs that it may be and what they do. Installers
+    are not looked for: they take a connection for the start of a transfer."""
     hosts = [str(host) for network in networks for host in network.hosts()]
     places = [(host, port) for host in hosts for port in ports]
     with concurrent.futures.ThreadPoolExecutor(SEARCH_THREADS) as pool:
-        found = itertools.compress(places, pool.map(greets, places))
-        return [{"address": host, "port": port} for host, port in found]
+        greetings = [*zip(places, pool.map(greeting_at, places), strict=True)]
+    return [
+        {"address": host, "port": port, "greeting": text, "programs": programs}
+        | {"does": does_at(port, programs)}
+        for (host, port), text in greetings
+        if text is not None
+        for programs in [programs_at(port, text)]
+    ]
 
 
-def greets(place: tuple[str, int]) -> bool:
-    """Return whether an FTP server answers at a host and port. Source: RFC 959."""
+def greeting_at(place: tuple[str, int]) -> str | None:
+    """Return what an FTP server at a host and port greets with, as far as that can be
+    printed, or None where none answers. Source: RFC 959."""
     try:
         with socket.create_connection(place, timeout=MAX_GREETING_SECONDS) as call:
-            is_ftp = call.recv(3) == b"220"
+            first = call.recv(MAX_GREETING_BYTES)
             call.sendall(b"QUIT\r\n")
-            return is_ftp
     except OSError:
-        return False
+        return None
+    line = first.partition(b"\n")[0].decode(errors="replace")
+    text = "".join(filter(str.isprintable, line))
+    return text[4:].strip() if text.startswith("220") else None
 
 
 def own_networks() -> list[ipaddress.IPv4Network]:
@@ -8012,6 +8299,7 @@ KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
     "packages": PACKAGES,
     "parts": PART_NAMES,
     "fault_tabs": {code: kind.tab for code, kind in FAULTS.items() if kind.tab},
+    "programs": {id: program_facts(row) for id, row in CONSOLE_PROGRAMS.items()},
     "installers": [scheme for scheme in TARGETS if TARGETS[scheme].is_installer],
 }
 # A token, or all that follows /dir where somebody has typed it in another way.
@@ -9002,8 +9290,10 @@ class QueueCalls(Calls):
     @route("POST /api/send-queue/progress", access="key", fields=PROGRESS)
     def progress(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         report = {**body, "key": caller.credential}
-        status = self.clients.report(caller.account, body["queue_item_id"], report)
-        return {"message": f"The item is {status}."}
+        item = body["queue_item_id"]
+        status = self.clients.report(caller.account, item, report)
+        counted = {"attempts": self.clients.attempts(item)} if is_attempt(body) else {}
+        return {"message": f"The item is {status}.", **counted}
 
     @route("GET /web/changes", access="session")
     def changes(self, caller: Caller) -> bottle.HTTPResponse:
@@ -9065,9 +9355,10 @@ class QueueCalls(Calls):
         ids, admin = items.split(","), caller.admin
         return {"undo": self.queue.cancel(caller.account, *ids, admin=admin)}
 
-    @route("POST /web/queue/cancel", access="session")
-    def cancel_waiting(self, caller: Caller) -> dict[str, Any]:
-        return {"undo": self.queue.cancel_waiting(caller.account)}
+    @route("POST /web/queue/cancel", access="session", fields=CANCEL)
+    def cancel_waiting(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+        freed = body.get("freed", False)
+        return {"undo": self.queue.cancel_waiting(caller.account, freed)}
 
     @route("POST /web/queue/move", access="session", fields=MOVE)
     def move(self, caller: Caller, body: dict[str, Any]) -> None:
@@ -10897,17 +11188,24 @@ WORDS = {
     "moves": {"top": "To the top", "up": "Up", "down": "Down"},
     "nothingWaits": "Nothing waits.",
     "freed": {
-        "one": "{count} item waits for any device, since {names} was removed or is no"
+        "one": "{count} item waits for your choice, since {names} was removed or is no"
         " longer shared.",
-        "other": "{count} items wait for any device, since {names} was removed or is"
+        "other": "{count} items wait for your choice, since {names} was removed or is"
         " no longer shared.",
     },
     "freedOfOne": {
-        "one": "{count} item waits for any device, since its own was removed or is no"
-        " longer shared.",
-        "other": "{count} items wait for any device, since their own was removed or is"
-        " no longer shared.",
+        "one": "{count} item waits for your choice, since its own device was removed"
+        " or is no longer shared.",
+        "other": "{count} items wait for your choice, since their own device was"
+        " removed or is no longer shared.",
     },
+    "waitsForChoice": "Waits for your choice",
+    "sendThemTo": "Send them to {name}",
+    "cancelThem": "Cancel them",
+    "decideLater": "Decide later",
+    "theyWereCancelled": "They were cancelled.",
+    "lastAttempt": "Last attempt: {why}",
+    "finishing": "Waits for the console to finish",
     "deviceStates": {"sending": "Sending", "idle": "Idle", "new": "Not connected yet"},
     "lastSeen": "Last seen {time}",
     "noAnswer": "Its console does not answer",
@@ -10977,7 +11275,7 @@ WORDS = {
     "rename": "Rename",
     "newName": "New name of {name}",
     "removeDevice": "Remove {name}? The program that sends to it stops working. What"
-    " waits for it stays in the queue, for any device.",
+    " waits for it then waits for your choice.",
     "addDevice": "Add a device",
     "questions": {
         "way": "How does it get there?",
@@ -11004,17 +11302,15 @@ WORDS = {
     "next": "Next",
     "change": "Change",
     "changeStep": "Change: {title}",
-    "programs": {
-        "sphaira": "Sphaira",
-        "sysftpd": "sys-ftpd",
-        "dbi": "DBI",
-        "awoo": "Awoo",
-        "cyberfoil": "CyberFoil",
-        "other": "Another installer",
-    },
+    "programs": {id: row.name for id, row in CONSOLE_PROGRAMS.items() if row.scheme},
     "findConsoles": "Find consoles",
     "finding": "Looking around…",
-    "foundConsole": "{address}, FTP",
+    "foundConsole": "{address}, port {port}",
+    "portDoes": {
+        "installs": "installs at once",
+        "keeps": "lies on the card",
+        "unknown": "look at its screen: does this port install?",
+    },
     "foundNone": "Nothing was found. Open the program on the console, or type the"
     " address that it shows.",
     "onlyContainer": "Nothing was found. catalogd runs in a container, which may see"
@@ -11043,16 +11339,7 @@ WORDS = {
     "exampleDevice": "Living room",
     "ticks": {"check": "Done:", "close": "Not yet:", "wait": "Waiting:"},
     "program": "Program on the console",
-    "programNotes": {
-        "sphaira": "Open Menu, then FTP Install, and leave it open. It installs what"
-        " arrives.",
-        "sysftpd": "It runs in the background. Files go to the folder games of the SD"
-        " card.",
-        "dbi": "Choose Run FTP server, and leave it open. It installs what arrives.",
-        "awoo": "Choose Install over LAN, and leave it open.",
-        "cyberfoil": "Choose Install over LAN, and leave it open.",
-        "other": "Choose the install from the network, and leave it open.",
-    },
+    "programNotes": {id: row.note for id, row in CONSOLE_PROGRAMS.items() if row.note},
     "systems": {"windows": "Windows", "mac": "macOS", "linux": "Linux"},
     "computerNotes": {
         "windows": "Open PowerShell, and paste these lines one after the other.",
@@ -11083,27 +11370,8 @@ WORDS = {
     },
     "readyText": "Send puts your games on {name} now.",
     "readyFor": "Send of {account} puts games on {name} now.",
-    "fetchers": {"sphaira": "Sphaira", "dbi": "DBI", "tinfoil": "Tinfoil and others"},
-    "steps": {
-        "sphaira": {
-            "open": "On the SD card, open the file /config/sphaira/mount/http.ini, or"
-            " make it.",
-            "enter": "Add these lines:",
-            "choose": "In Sphaira, open the file browser, and choose Library among the"
-            " mounts.",
-        },
-        "dbi": {
-            "open": "On the SD card, open the file /switch/DBI/dbi.config.",
-            "enter": "Add these lines:",
-            "choose": "Start DBI, choose Library, and then what to install.",
-        },
-        "tinfoil": {
-            "open": "In the program, open the list of its locations, shops or hosts,"
-            " and add one.",
-            "enter": "Enter this address. Leave the name and the password empty:",
-            "choose": "Save, and go back: the library is in the list.",
-        },
-    },
+    "fetchers": {id: row.name for id, row in CONSOLE_PROGRAMS.items() if row.steps},
+    "steps": {id: row.steps for id, row in CONSOLE_PROGRAMS.items() if row.steps},
     "changePassword": "Change password",
     "oldPassword": "Current password",
     "ownPassword": "Your password",
@@ -11477,6 +11745,7 @@ const KNOWN = {
   parts: {update: "", "add-on": ""},
   fault_tabs: /** @type {Record<string, string>} */ ({}), // by the codes of faults
   installers: /** @type {string[]} */ ([]), // how their addresses begin
+  programs: /** @type {Record<string, ConsoleProgram>} */ ({}),
 };
 const LANGUAGES = {"en-GB": "English"}; // by code; the server names its others
 
@@ -12060,6 +12329,7 @@ function narrow(changes) {
 /** @typedef {{label: string, act: () => void}} Action */
 /** @typedef {{id: number, text: string, isError: boolean, actions: Action[]}} Toast */
 const ACTION_PAUSE = 10000; // milliseconds for which a toast with a button is shown
+const MAX_CHOICES = 4; // that a question has buttons for
 let toasts = 0;
 
 /** Show a message, with a button for each action. Without any, it replaces its equal,
@@ -14844,7 +15114,7 @@ function rowOf(item, key) {
 
 /** @param {QueueItem} item */
 function keyOfRow(item, send = "") {
-  return [item.title, item.account, placeOf(item), send].join();
+  return [item.title, item.account, placeOf(item), item.freed_from, send].join();
 }
 
 /** @param {QueueRow} row */
@@ -14874,7 +15144,7 @@ function renderQueue() {
   const finished = rows.filter(row => !row.items.some(isOpen));
   return [
     h.div({class: "head", key: "head"}, heading),
-    renderFreed(openItems().filter(item => item.freed_from)),
+    renderFreed(freedItems()),
     !reachable().length && renderHint(),
     !rows.length && renderEmptyQueue(),
     ...renderGroups(rows.slice(0, rows.length - finished.length), state.devices),
@@ -14894,14 +15164,22 @@ function placeOf(item) {
 function renderGroups(rows, devices) {
   const others = rows.filter(row => !deviceOf(row.place));
   const title = devices.length ? WORDS.anyDevice : WORDS.toSend;
+  const isFreed = ({items}) => items.some(item => item.freed_from);
+  const groups = [
+    ["choice", WORDS.waitsForChoice, others.filter(isFreed)],
+    ["any", title, others.filter(row => !isFreed(row))],
+  ];
   return [
     ...devices.map(device => renderDeviceGroup(device, rows)),
-    others.length > 0 &&
-      h.section(
-        {key: "any", class: "items"},
-        h.div("head", h.h2(null, title), renderTotals(others)),
-        renderOpenRows(others),
-      ),
+    ...groups.map(
+      ([key, heading, group]) =>
+        group.length > 0 &&
+        h.section(
+          {key, class: "items"},
+          h.div("head", h.h2(null, heading), renderTotals(group)),
+          renderOpenRows(group),
+        ),
+    ),
     h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
   ];
 }
@@ -15014,20 +15292,55 @@ function mayEdit({is_own: isOwn}) {
   return isOwn || state.account.admin;
 }
 
+/** What waits until somebody chooses a device for it. */
+function freedItems() {
+  return openItems().filter(item => item.freed_from !== null);
+}
+
+/** @param {QueueItem[]} items that are freed */
+function textOfFreed(items) {
+  const names = LIST.format(new Set(items.map(item => item.freed_from || "")));
+  const {length} = items;
+  return names ? WORDS.freed(length, names) : WORDS.freedOfOne(length);
+}
+
+/** @param {string} device its id, or "any" */
+function sendFreed(device) {
+  return changeQueue("device", {device: device === "any" ? null : device});
+}
+
+function cancelFreed() {
+  return endItems("cancel", WORDS.theyWereCancelled, {freed: true});
+}
+
 /** What lost its device, and where all of it may go.
  * @param {QueueItem[]} items */
 function renderFreed(items) {
   if (!items.length) return false;
-  const names = LIST.format(new Set(items.map(item => item.freed_from || "")));
-  const {length} = items;
-  const devices = otherDevices({...items[0], device: null}).map(renderOption);
-  const choose = device => changeQueue("device", {device});
+  const devices = otherDevices(items[0]).map(renderOption);
   const [label, props] = [WORDS.sendAllTo, {class: "choose"}];
   return h.aside(
     {class: "hint", key: "freed"},
-    h.p(null, names ? WORDS.freed(length, names) : WORDS.freedOfOne(length)),
-    devices.length > 0 && renderSelect(label, label, devices, choose, props),
+    h.p(null, textOfFreed(items)),
+    devices.length > 0 && renderSelect(label, label, devices, sendFreed, props),
+    button(WORDS.cancelThem, cancelFreed, {class: "plain"}),
   );
+}
+
+/** Remove a device, and ask once what becomes of the items that waited for it.
+ * @param {Device} device */
+async function removeDevice({id, name}) {
+  await changeRow("DELETE", `devices/${id}`);
+  await poll("queue");
+  const items = freedItems();
+  if (!items.some(item => item.freed_from === name)) return;
+  const devices = otherDevices(items[0]).slice(0, MAX_CHOICES);
+  const choices = devices.map(([device, label]) => ({
+    yes: device === "any" ? label : WORDS.sendThemTo(label),
+    act: () => sendFreed(device),
+  }));
+  choices.push({yes: WORDS.cancelThem, act: cancelFreed});
+  ask({text: textOfFreed(items), no: WORDS.decideLater, choices});
 }
 
 function renderEmptyQueue() {
@@ -15185,6 +15498,7 @@ function renderRowText(row, heading, isUnfolded) {
   const [percent, ...progress] = isSending(row) ? progressFacts(figuresOf(row)) : [];
   const ends = renderEnds(items);
   const facts = joinFacts(rowFacts(row));
+  const tried = isUnfolded ? [] : items.filter(item => isOpen(item) && item.error);
   return h.div(
     "item-text",
     heading,
@@ -15193,6 +15507,7 @@ function renderRowText(row, heading, isUnfolded) {
     (ends.length > 0 || facts) &&
       h.p("meta", ends, ends.length > 0 && facts && " · ", facts),
     [...new Set(failed.map(whyFailed))].map(why => h.p("error", why)),
+    tried.length > 0 && h.p("error", WORDS.lastAttempt(whyFailed(tried[0]))),
   );
 }
 
@@ -15232,13 +15547,19 @@ function rowFacts(row) {
     return [toDevice(row.place), end && formatAge(end), sender];
   }
   const waiting = open.filter(waits).length;
-  if (isSending(row)) return [waiting > 0 && WORDS.waiting(waiting), sender];
+  if (isSending(row)) {
+    const isWhole = ({status, size, bytes}) =>
+      status === "processing" && size > 0 && bytes >= size;
+    const finishing = open.some(isWhole) && WORDS.finishing;
+    return [finishing, waiting > 0 && WORDS.waiting(waiting), sender];
+  }
   const {bytes, size} = figuresOf(row);
   const amount = WORDS.bytesOf(formatBytes(bytes), sizeOf({size}));
   return [
     bytes ? WORDS.areThere(amount) : sizeOf({size}),
     sender,
     open.some(item => item.status === "offered") && WORDS.offered,
+    open.some(item => item.freed_from) && WORDS.waitsForChoice,
     open.some(item => item.state !== "here") && WORDS.waitsForDisk,
   ];
 }
@@ -15274,12 +15595,13 @@ function mayChange({is_own: isOwn, device}) {
 
 /** The other devices that the item's sender may send to, by their names.
  * @param {QueueItem} item */
-function otherDevices({device, account, is_own: isOwn}) {
+function otherDevices({device, freed_from: freed, account, is_own: isOwn}) {
   const devices = (state.devices || []).filter(
     other => other.id !== device && (other.shared || other.account === account),
   );
   const names = devices.map(other => [other.id, deviceName(other)]);
-  return device && isOwn && names.length ? [...names, ["any", WORDS.anyDevice]] : names;
+  const mayBeAny = (device || freed) && isOwn && names.length;
+  return mayBeAny ? [...names, ["any", WORDS.anyDevice]] : names;
 }
 
 /** A menu of the places that a row can be moved to.
@@ -15602,7 +15924,9 @@ function renderDeviceRow(device) {
           ...(device.address
             ? [rowButton(WORDS.changeAddress, name, openAddress)]
             : []),
-          endButton(WORDS.remove, `devices/${id}`, name, WORDS.removeDevice(name)),
+          askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
+            removeDevice(device),
+          ),
         ]
       : [],
     more: [
@@ -15677,12 +16001,20 @@ function renderShare({id, name, shared}) {
 // The sheet that adds a device: a form with a step for each question
 
 /** @typedef {{
+ *   scheme: "ftp" | "lan", port: string, folder: string, has_user: boolean,
+ *   is_choice: boolean, line: string,
+ * }} ConsoleProgram and where it puts files: the port has its colon, "" if it is usual;
+ * and the line to enter there to let it browse, with an {address} */
+/** @typedef {{
+ *   address: string, port: number, greeting: string, programs: string[], does: string,
+ * }} FoundConsole and the programs that it may be, and what they do with a file */
+/** @typedef {{
  *   way: "server" | "computer" | "console", program: string, user: string,
  *   password: string, kind: "folder" | "console", folder: string, host: string,
  *   name: string, system: "windows" | "mac" | "linux", fetcher: string,
  *   owner?: string, step: number, isFirst: boolean, code: string,
  *   pairing: Pairing | null, device: string, form: string,
- *   found: {address: string, port: number}[] | null, note: string,
+ *   found: FoundConsole[] | null, note: string,
  * }} Adding a device: what was filled in, of which the program is that on the console,
  * and the owner the id of an account; the step that is open, the code that the lines
  * have, also after it was used, the device that was added, and the consoles that were
@@ -15691,7 +16023,6 @@ function renderShare({id, name, shared}) {
 const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed it
 const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
 const DEVICE_NAME = {...TYPED, required: true, maxlength: "100", pattern: ".*\\S.*"};
-const FTP_PLACES = {sphaira: "", sysftpd: "/games", dbi: ":6000/"}; // of FTP servers
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
 const STEPS = {
   server: ["way", "console", "ready"],
@@ -15724,7 +16055,7 @@ async function goOn(adding) {
 /** @param {Adding} adding whose device is known: it was added, with another address */
 async function addConsole(adding) {
   const {program, host, name, user, password, owner, device: known} = adding;
-  const access = program === "sysftpd" ? {user: user.trim(), password} : {};
+  const access = KNOWN.programs[program].has_user ? {user: user.trim(), password} : {};
   const target = targetOf({kind: "console", host, program}) || host;
   const account = owner && Number(owner);
   const body = {name: name.trim(), target, account, ...access};
@@ -15787,10 +16118,9 @@ function guessSystem() {
 function targetOf({kind, folder = "", host, program}) {
   if (kind === "folder") return folder.trim() && `folder:${folder.trim()}`;
   const [, place = ""] = host.trim().match(/^(?:\w+:\/\/)?([^/]*)/) || [];
-  const end = FTP_PLACES[program];
-  if (!place || end === undefined) return place && `lan://${place}`;
+  const {scheme, port, folder: end} = KNOWN.programs[program];
   const hasPort = /:\d+$/.test(place);
-  return `ftp://${place}${hasPort ? end.replace(/^:\d+/, "") : end}`;
+  return place && `${scheme}://${place}${hasPort ? "" : port}${end}`;
 }
 
 function serverAddress() {
@@ -15916,13 +16246,13 @@ function renderConsoleStep({found, note, program, owner}) {
   const choose = ({address, port}) =>
     changeAdding({
       // An installer on that console has a port of its own.
-      host: port === 5000 || !(program in FTP_PLACES) ? address : `${address}:${port}`,
+      host: KNOWN.programs[program].scheme === "ftp" ? `${address}:${port}` : address,
     });
   const find = h.div(
     {class: "found", key: "found", role: "status"},
     button(WORDS.findConsoles, findConsoles),
     (found || []).map(place =>
-      button(WORDS.foundConsole(place.address), () => choose(place), {
+      button(renderFound(place), () => choose(place), {
         key: `${place.address}:${place.port}`,
         class: "plain",
       }),
@@ -15931,7 +16261,7 @@ function renderConsoleStep({found, note, program, owner}) {
   );
   return [
     renderConsoleFields(program, find),
-    program === "sysftpd" && renderFtpAccount(filledField),
+    KNOWN.programs[program].has_user && renderFtpAccount(filledField),
     filledField(WORDS.deviceName, "name", DEVICE_NAME),
     accounts.length > 0 && selectField(WORDS.whose, "owner", accounts),
     !state.hasClient && h.p("note", WORDS.cannotSend),
@@ -15939,11 +16269,22 @@ function renderConsoleStep({found, note, program, owner}) {
   ];
 }
 
+/** @param {FoundConsole} place */
+function renderFound({address, port, greeting, programs, does}) {
+  const names = programs.map(id => WORDS.programs[id]).join(" / ") || greeting;
+  const facts = [names, WORDS.portDoes[does || "unknown"]];
+  const found = WORDS.foundConsole(address, `${port}`);
+  return [found, " ", h.small(null, joinFacts(facts))];
+}
+
 /** What is asked of a console, whoever sends to it.
  * @param {VNode} [help] to find its address */
 function renderConsoleFields(program, help) {
+  const names = Object.entries(WORDS.programs);
+  const isChoice = id => KNOWN.programs[id].is_choice;
+  const choices = Object.fromEntries(names.filter(([id]) => isChoice(id)));
   return [
-    renderChoices("program", WORDS.program, WORDS.programs),
+    renderChoices("program", WORDS.program, choices),
     h.p("lead", WORDS.programNotes[program]),
     help,
     filledField(WORDS.consoleHost, "host", HOST, WORDS.consoleHostHint),
@@ -16108,15 +16449,10 @@ function renderFetchStep(fetcher) {
   );
 }
 
-const FETCH_LINES = {
-  sphaira: address => `[Library]\nurl=${address.replace(/\/$/, "")}`,
-  dbi: address => `[Network sources]\nLibrary=ApacheHTTP|${address}`,
-  tinfoil: address => address,
-};
-
 function renderFetchLines(fetcher, token) {
   const {open, enter, choose} = WORDS.steps[fetcher];
-  const text = FETCH_LINES[fetcher](consoleAddress(token));
+  const address = consoleAddress(token).replace(/\/$/, "");
+  const text = KNOWN.programs[fetcher].line.replace("{address}", address);
   return [
     renderChoices("fetcher", WORDS.questions.fetch, WORDS.fetchers),
     h.ol(

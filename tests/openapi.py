@@ -25,6 +25,7 @@ PATH = ROOT / "packaging" / "openapi.json"
 DONE = {"success": bool}
 MESSAGE = {**DONE, "message": str}
 ERROR = {**MESSAGE, "error": str}
+REPORTED = {**MESSAGE, "attempts": Field(int)}
 WAITING = {"writers": int}
 
 
@@ -136,8 +137,8 @@ INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its 
     "GET /api/entries/<entry_id>/info": ({**DONE, "entry": ENTRY}, [404]),
     "POST /api/send-to-switch": (MESSAGE, [403, 404]),
     "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304]),
-    "POST /api/send-queue/progress": (MESSAGE, [404, 409]),
-    "POST /api/send-queue/update": (MESSAGE, [404, 409]),
+    "POST /api/send-queue/progress": (REPORTED, [404, 409]),
+    "POST /api/send-queue/update": (REPORTED, [404, 409]),
     f"POST {ADDRESSES}": ({**DONE, "addresses": dict}, []),
     f"GET {ADDRESSES}": ({**DONE, "served": dict}, []),
 }
@@ -202,6 +203,8 @@ def field_schema(field: Field) -> dict[str, Any]:
         found |= text
     elif field.type is list:
         found["items"] = {"type": "string", **text}
+    elif field.type is dict:
+        found["additionalProperties"] = {"type": ["string", "number", "object"]}
     elif field.type is not bool:
         found |= {"minimum": field.low, "maximum": field.high}
     if not field.required:

@@ -18,6 +18,7 @@ import pytest
 import webtest
 
 import catalogd
+import programs
 import send_to_switch
 from conftest import Home, free_port, wait_for
 from consoles import FTPConsole
@@ -570,6 +571,38 @@ def test_a_console_that_is_ended_first_starts_nothing(
     assert not console.is_alive() and console._process is None
 
 
+class EagerLock:
+    """A lock that another thread waits for, which wakes the console at once."""
+
+    def __init__(self, console: catalogd.Console) -> None:
+        self.console, self.lock, self.is_first = console, threading.Lock(), True
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *failure: object) -> None:
+        self.lock.release()
+        if self.is_first:
+            self.is_first = False
+            self.console.watch(1)
+
+
+def test_a_client_gets_its_settings_before_anything_wakes_it(
+    home: Home,
+    consoles: catalogd.Consoles,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client(monkeypatch, "print('keys', *json.loads(input()), flush=True)")
+    add(home, "ftp://127.0.0.1:1")
+    [row] = home.store.devices.by_server()
+    console = catalogd.Console(consoles, row)
+    monkeypatch.setattr(console, "_lock", EagerLock(console))
+    with caplog.at_level("INFO"):
+        assert console._send() == 0
+    assert "Attic: keys server key to state" in caplog.text
+
+
 def test_after_a_long_run_the_pause_is_short_again(
     home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -652,18 +685,47 @@ def test_what_greets_as_an_ftp_server_is_found(
 ) -> None:
     monkeypatch.setattr(catalogd, "MAX_GREETING_SECONDS", 30)
     port = free_port()
-    greeting("127.0.0.3", b"220 Console ready.\r\n", port)
+    greeting("127.0.0.3", b"220 Console\x1b ready.\r\n", port)
     greeting("127.0.0.4", b"SSH-2.0-x\r\n", port)
-    greeting("127.0.0.5", b"220-Hello\r\n220 All.\r\n", port)
+    greeting("127.0.0.5", b"220-Hello!\r\n220 All.\r\n", port)
+    own = catalogd.FTP_PROGRAMS["sysftpd"]._replace(ports={port: "keeps"})
+    monkeypatch.setitem(catalogd.FTP_PROGRAMS, "sysftpd", own)
     found = catalogd.find_consoles(LOOPBACK, [port])
-    assert found == [
-        {"address": "127.0.0.3", "port": port},
-        {"address": "127.0.0.5", "port": port},
-    ]
+    first, second = ("127.0.0.3", "Console ready."), ("127.0.0.5", "Hello!")
+    assert [(row["address"], row["greeting"]) for row in found] == [first, second]
+    assert [row["port"] for row in found] == [port, port]
+    assert [row["programs"] for row in found] == [[], ["sysftpd"]]
+    assert [row["does"] for row in found] == ["", "keeps"]
 
 
-def test_the_ports_of_installers_are_not_touched() -> None:
-    assert 2000 not in catalogd.FTP_PORTS
+@pytest.mark.parametrize(
+    ("port", "greeting", "found", "does"),
+    [
+        (5000, "Service ready for new user.", ["sphaira"], "installs"),
+        (21, "Service ready for new user.", ["ftpsrv"], "keeps"),
+        (2121, "Service ready for new user.", ["sphaira", "ftpsrv"], ""),
+        (5000, "Hello!", ["sysftpd"], "keeps"),
+        (5001, "Hello!", ["sysftpd", "checkpoint"], ""),
+        (5000, "Welcome", ["dbi"], ""),
+        (6000, "Welcome", ["dbi", "cnx"], ""),
+        (7000, "", ["cnx"], ""),
+        (50000, "Hello!", ["checkpoint"], ""),
+        (2121, "(vsFTPd 3.0.3)", [], ""),
+    ],
+)
+def test_a_greeting_and_a_port_tell_the_program_as_far_as_they_are_sure(
+    port: int, greeting: str, found: list[str], does: str
+) -> None:
+    assert catalogd.programs_at(port, greeting) == found
+    assert catalogd.does_at(port, found) == does
+
+
+def test_the_ports_of_ftp_servers_are_asked_and_no_installers() -> None:
+    assert catalogd.FTP_PORTS == [21, 5000, 6000, 7000, 50000]
+
+
+def test_the_document_has_the_table_of_programs() -> None:
+    assert programs.PATH.read_text(encoding="utf-8") == programs.text()
 
 
 def test_an_admin_looks_for_consoles_one_search_at_a_time(

@@ -383,15 +383,51 @@ def test_items_wait_without_a_device_that_ended(
     both = [house.kim.send(celeste), house.kim.send(celeste, living.id)]
     end(house, living)
     rows = {row["id"]: row for row in house.kim.queue()}
-    assert [*rows] == [waits, sends, both[0]]
-    for item in (waits, sends):
+    assert [*rows] == [waits, sends, *both]
+    for item in (waits, sends, both[1]):
         row = rows[item]
         assert (row["status"], row["device"]) == ("pending", None)
         assert (row["freed_from"], row["percent"]) == ("Living room", 0)
-    assert kims.poll() == [waits, sends, both[0]]
+    assert kims.poll() == [both[0]]
+    for status in ("processing", "completed", "failed"):
+        kims.report(waits, status, expect=409)
     house.kim.post(f"/web/queue/{waits}/device", device=kims.id)
+    house.kim.post(f"/web/queue/{sends}/device", device=None)
+    assert kims.poll() == [waits, sends, both[0]]
     kims.report(sends, "processing")
-    assert {row["freed_from"] for row in house.kim.queue()} == {None}
+    house.kim.post(f"/web/queue/{both[1]}/device", expect=409, device=None)
+    house.kim.post(f"/web/queue/{both[1]}/cancel")
+    assert {row["freed_from"] for row in house.kim.queue()} == {None, "Living room"}
+
+
+def test_what_failed_waits_for_a_choice_once_its_device_is_removed(
+    house: Household, living: Caller
+) -> None:
+    kims = house.kim.pair("Kim's")
+    item = house.kim.send(house.entries[0], living.id)
+    living.report(item, "failed")
+    revoke(house, living)
+    kims.report(item, "processing", expect=409)
+    house.kim.post(f"/web/queue/{item}/retry")
+    assert kims.poll() == []
+    again = house.kim.send(house.entries[0])
+    assert kims.poll() == [again]
+    house.kim.post(f"/web/queue/{again}/cancel")
+    house.kim.post("/web/queue/device", device=kims.id)
+    assert kims.poll() == [item]
+
+
+def test_an_item_that_is_sent_is_cancelled_before_it_goes_to_another_device(
+    house: Household, living: Caller
+) -> None:
+    item = house.kim.send(house.entries[0], living.id)
+    living.report(item, "processing")
+    move = f"/web/queue/{item}/device"
+    refused = house.kim.post(move, expect=409, device=None)
+    assert refused["message"] == "The item is being sent. Cancel it first."
+    house.kim.post(f"/web/queue/{item}/cancel")
+    refused = house.kim.post(move, expect=409, device=None)
+    assert refused["reason"] == "item_has_ended"
 
 
 def test_all_that_lost_its_device_goes_to_another_at_once(
@@ -436,16 +472,32 @@ def test_a_paused_device_gets_no_items_of_its_own(
     house.robin.post(f"/web/devices/{living.id}", paused=True)
     for caller in (house.robin, house.kim):
         assert caller.devices()["Living room"]["paused_by"] == "robin"
-    assert living.poll() == [any_device]
-    living.report(waits, "processing", expect=409)
+    assert living.poll() == []
+    for item in (waits, any_device):
+        living.report(item, "processing", expect=409)
     assert house.kim.row(waits)["status"] == "pending"
     living.report(running, "processing")
-    living.report(running, "completed")
-    living.report(any_device, "processing")
+    living.report(running, "failed")
+    living.report(running, "processing", expect=409)
+    assert house.kim.row(running)["status"] == "failed"
     house.robin.post(f"/web/devices/{living.id}", paused=False)
     assert house.kim.devices()["Living room"]["paused_by"] is None
-    assert living.poll() == [waits]
-    living.report(waits, "processing")
+    assert living.poll() == [waits, any_device]
+    for item in (running, waits, any_device):
+        living.report(item, "processing")
+
+
+def test_a_paused_device_takes_nothing_from_another_one_that_is_silent(
+    house: Household, living: Caller, clock: Clock
+) -> None:
+    item = house.robin.send(house.entries[0])
+    other = house.robin.pair("Attic")
+    other.report(item, "processing")
+    house.robin.post(f"/web/devices/{living.id}", paused=True)
+    clock.now += 301
+    assert living.poll() == []
+    living.report(item, "processing", expect=409)
+    assert other.poll() == [item]
 
 
 def test_an_admin_pauses_the_device_of_another(house: Household) -> None:

@@ -88,6 +88,7 @@ def item_path(browser: webtest.TestApp, key: str, item: str) -> str:
         ("not text \udcff.nsp", "not text _.nsp"),
         ("Tom &amp; Jerry & a &lt;3.nsp", "Tom _amp; Jerry & a _lt;3.nsp"),
         ("con.nsp", "_con.nsp"),
+        ("evil\u202epsn.exe\u200f", "evilpsn.exe"),
     ],
 )
 def test_a_safe_name_has_what_every_file_system_takes(name: str, safe: str) -> None:
@@ -228,7 +229,11 @@ def test_files_of_one_name_in_two_folders_are_both_served(
 
 
 @pytest.mark.parametrize(
-    "name", ["Tom &amp; Jerry.nsp", "1 &lt; 2 & 3.nsp", "&#60;.nsp", "é" * 120 + ".nsp"]
+    "name",
+    [
+        *("Tom &amp; Jerry.nsp", "1 &lt; 2 & 3.nsp", "&#60;.nsp", "é" * 120 + ".nsp"),
+        "evil\u202epsn.exe\u2066.nsp",
+    ],
 )
 def test_a_program_that_decodes_html_after_percents_finds_the_file(
     browser: webtest.TestApp,
@@ -242,7 +247,7 @@ def test_a_program_that_decodes_html_after_percents_finds_the_file(
     page = browser.get(f"/dir/{token}/nsp/").text
     [link] = re.findall(r'<a href="([^"]*)">', page)
     decoded = html.unescape(urllib.parse.unquote(html.unescape(link)))
-    assert len(decoded.encode()) <= 200
+    assert len(decoded.encode()) <= 200 and decoded.isprintable()
     path = f"/dir/{token}/nsp/{urllib.parse.quote(decoded)}"
     assert browser.get(path).body == b"0123456789"
 

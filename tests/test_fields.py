@@ -26,6 +26,12 @@ def progress(**fields: Any) -> bytes:
         ("status", "failed"),
         ("error_message", ""),
         ("error_message", "é" * 4096),
+        ("error_code", "disk_full"),
+        ("error_arguments", {}),
+        ("error_arguments", {"name": "\0é", "count": 3, "size": 1.5}),
+        ("error_arguments", {"why": {"code": "a", "arguments": {"b": "c"}}}),
+        ("error_arguments", {"a": "x" * 1991}),
+        ("bytes_kept", 0),
     ],
 )
 def test_a_good_value_is_returned_as_it_is(field: str, value: Any) -> None:
@@ -39,6 +45,26 @@ def test_a_whole_number_may_be_written_with_a_fraction(text: bytes) -> None:
     found = catalogd.parse(catalogd.PROGRESS, body)
     assert found["bytes_transferred"] == 481210
     assert type(found["bytes_transferred"]) is int
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """Arguments that have others in them, so deep."""
+    inner = nested(depth - 1) if depth > 1 else {}
+    return {"why": {"code": "a", "arguments": inner}}
+
+
+ARGUMENTS: list[Any] = [
+    "text",
+    [],
+    {"a": None},
+    {"a": True},
+    {"a": []},
+    {"a": {}},
+    {"a": {"code": 1, "arguments": {}}},
+    {"a": {"code": "b", "arguments": []}},
+    {"a": {"code": "b", "arguments": {}, "more": 1}},
+    nested(3),
+]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +92,15 @@ def test_a_whole_number_may_be_written_with_a_fraction(text: bytes) -> None:
         ("queue_item_id", "e" * 4097, "is longer than 4096 characters"),
         ("error_message", "a\0b", "has a character that is not text"),
         ("error_message", "a\ud800", "has a character that is not text"),
+        ("error_code", "x" * 65, "is longer than 64 characters"),
+        ("error_arguments", {"a": "x" * 1992}, "is longer than 2000 characters"),
+        ("error_arguments", {"a": "é" * 999}, "is longer than 2000 characters"),
+        ("error_arguments", {"a": "\ud800"}, "has a character that is not text"),
+        *(
+            ("error_arguments", value, "must be an object of texts and numbers")
+            for value in ARGUMENTS
+        ),
+        ("bytes_kept", -1, "must be from 0 to 9223372036854775807"),
     ],
 )
 def test_a_bad_value_is_named_with_its_field(

@@ -98,9 +98,11 @@ def test_it_has_every_documented_field_with_its_type() -> None:
     items = queue["properties"]["queue"]["items"]
     assert types(items) == {**ITEM, "replace": "boolean"}
     assert "replace" not in items["required"], "it is an addition to the interface"
-    for path in ("/api/send-to-switch", "/api/send-queue/progress"):
-        message = {"success": "boolean", "message": "string"}
-        assert types(answer_of(path, "post")) == message
+    message = {"success": "boolean", "message": "string"}
+    assert types(answer_of("/api/send-to-switch", "post")) == message
+    answer = answer_of("/api/send-queue/progress", "post")
+    assert types(answer) == {**message, "attempts": "integer"}
+    assert answer["required"] == [*message]
     report = body_of(SPEC["paths"]["/api/send-queue/progress"]["post"]["requestBody"])
     documented = {
         "queue_item_id": "string",
@@ -317,6 +319,15 @@ BODIES: list[dict[str, Any]] = [
     {"error_message": "\0"},
     {"error_message": "\ud800"},
     {"error_message": "\U0001f600\n"},
+    {"error_code": "x" * 64},
+    {"error_code": "x" * 65},
+    {"error_arguments": {"count": 1, "why": {"code": "a", "arguments": {}}}},
+    {"error_arguments": None},
+    {"error_arguments": []},
+    {"error_arguments": {"a": True}},
+    {"bytes_kept": 1},
+    {"bytes_kept": -1},
+    {"status": "processing", "error_code": "disk_full"},
     {"release": None},
     {"other": 1},
     {"queue_item_id": ""},

@@ -140,8 +140,10 @@ def test_a_console_is_found_and_it_is_said_when_it_is_ready(
     page = phone.page
     monkeypatch.setenv("CATALOGD_CONTAINER", "1")  # with the host's network
     add_console(phone)
+    monkeypatch.setattr(catalogd, "greeting_at", lambda place: "Hello!")
     phone.tap("Find consoles")
-    phone.tap("127.0.0.1, FTP")
+    see(page, "sys-ftpd / Checkpoint · look at its screen: does this port install?")
+    button(page, f"127.0.0.1, port {console.port}").click()
     assert page.get_by_text("in a container").count() == 0
     place = page.get_by_label("Address of the console")
     assert place.input_value() == f"127.0.0.1:{console.port}"
@@ -159,7 +161,7 @@ def test_an_installer_is_not_said_to_be_ready_before_something_is_sent(
     add_console(phone)
     phone.choose("Awoo")
     phone.tap("Find consoles")
-    phone.tap("127.0.0.1, FTP")
+    button(page, f"127.0.0.1, port {console.port}").click()
     place = page.get_by_label("Address of the console")
     assert place.input_value() == "127.0.0.1"
     phone.tap("Add")
@@ -224,7 +226,7 @@ def test_the_search_for_consoles_keeps_the_focus_and_is_made_again_if_it_fails(
     assert is_kept
     call, is_kept = press()
     call.continue_()
-    button(page, "127.0.0.1, FTP").wait_for()
+    button(page, f"127.0.0.1, port {console.port}").wait_for()
     assert is_kept and is_focused(find)
     assert calls == []
 

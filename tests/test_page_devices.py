@@ -599,7 +599,8 @@ def test_items_that_lost_their_device_are_told_and_go_to_another_at_once(
         store.queue.send(1, add(store, name), device)
     store.accounts.revoke_key(device)
     anna.goto("#queue")
-    see(anna, "2 items wait for any device, since Attic was removed")
+    see(anna, "2 items wait for your choice, since Attic was removed")
+    assert anna.locator(".items h2").all_inner_texts() == ["Waits for your choice"]
     assert anna.locator(".hint select").count() == 0
     bedroom = add_device(store, "Bedroom")
     anna.get_by_label("Send all of them to").select_option("Bedroom")
@@ -640,6 +641,65 @@ def test_a_device_is_removed_after_a_question(anna: Any, store: catalogd.Store) 
     button(anna.get_by_role("dialog"), "Remove").click()
     see(anna, "There is no device yet.")
     assert store.devices.all() == []
+
+
+def remove_with_items(anna: Any, store: catalogd.Store) -> Any:
+    """Remove a device that two items wait for; the question that follows."""
+    device = add_device(store, "Attic")
+    add_device(store, "Bedroom")
+    for name in ("Paper Harbor", "Night Ferry"):
+        store.queue.send(1, add(store, name), device)
+    anna.goto("#settings/devices")
+    button(anna, "Remove Attic").click()
+    dialog = anna.get_by_role("dialog")
+    see(dialog, "What waits for it then waits for your choice.")
+    button(dialog, "Remove").click()
+    see(dialog, "2 items wait for your choice, since Attic was removed")
+    return dialog
+
+
+def test_what_waited_for_a_removed_device_is_sent_to_another_one(
+    anna: Any, store: catalogd.Store
+) -> None:
+    button(remove_with_items(anna, store), "Send them to Bedroom").click()
+    until(lambda: [row["freed_from"] for row in store.queue.items(1)] == [None, None])
+    [bedroom] = store.devices.all()
+    assert {row["device"] for row in store.queue.items(1)} == {bedroom["id"]}
+
+
+def test_what_waited_for_a_removed_device_goes_to_any_device(
+    anna: Any, store: catalogd.Store
+) -> None:
+    button(remove_with_items(anna, store), "Any device").click()
+    until(lambda: len(store.clients.pending(1)) == 2)
+
+
+def test_what_waited_for_a_removed_device_is_cancelled_until_that_is_undone(
+    anna: Any, store: catalogd.Store
+) -> None:
+    store.queue.send(1, add(store, "Aurora"))
+    button(remove_with_items(anna, store), "Cancel them").click()
+    see(anna, "They were cancelled.")
+    assert [row["name"] for row in store.queue.items(1) if not row["ended_at"]] == [
+        "Aurora"
+    ]
+    button(anna, "Undo").click()
+    until(lambda: all(not row["ended_at"] for row in store.queue.items(1)))
+
+
+def test_what_waited_for_a_removed_device_waits_for_a_choice(
+    anna: Any, store: catalogd.Store
+) -> None:
+    button(remove_with_items(anna, store), "Decide later").click()
+    anna.goto("#queue")
+    see(anna.locator("li", has_text="Night Ferry"), "Waits for your choice")
+    assert store.clients.pending(1) == []
+    anna.get_by_label("Move Night Ferry").select_option("Any device")
+    until(lambda: len(store.clients.pending(1)) == 1)
+    button(anna, "Cancel them").click()
+    see(anna, "They were cancelled.")
+    states = {row["name"]: row["status"] for row in store.queue.items(1)}
+    assert states == {"Night Ferry": "pending", "Paper Harbor": "cancelled"}
 
 
 def test_keys_of_devices_are_not_among_those_of_scripts(

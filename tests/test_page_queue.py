@@ -50,6 +50,31 @@ def test_each_quarter_is_announced_to_screen_readers(
     until(lambda: "Paper Harbor: 51 %" in anna.get_by_role("status").all_inner_texts())
 
 
+def test_an_item_that_is_tried_again_shows_why(
+    anna: Any, store: catalogd.Store
+) -> None:
+    item = sending(store)
+    why = {"error_code": "ftp_full", "error_arguments": {"why": "552 No room"}}
+    report(store, item, 40, status="processing", **why, error_message="As it came.")
+    anna.goto("#queue")
+    see(anna, "Last attempt: As it came.")
+    see(anna, "40 %")
+    anna.evaluate("localStorage.language = 'de'")
+    anna.reload()
+    see(anna, "Letzter Versuch: Die Konsole ist voll")
+
+
+def test_a_file_that_is_there_whole_waits_for_the_console(
+    anna: Any, store: catalogd.Store
+) -> None:
+    item = sending(store)
+    anna.goto("#queue")
+    see(anna, "40 %")
+    assert anna.get_by_text("Waits for the console to finish").count() == 0
+    report(store, item, 100)
+    see(anna, "Waits for the console to finish")
+
+
 def test_a_failed_item_shows_its_reason_and_is_retried(
     anna: Any, store: catalogd.Store
 ) -> None:

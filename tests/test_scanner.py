@@ -595,6 +595,24 @@ def test_what_is_unfinished_or_hidden_is_no_entry(library: Library) -> None:
     assert names(library, "part", "tmp", "crdownload", "nsp") == ["k.nsp"]
 
 
+def test_one_line_of_the_log_tells_that_names_with_a_tilde_are_passed_over(
+    library: Library, scanner: catalogd.Scanner, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("~a.txt", "~deep/a.nsp", "b.nsp"):
+        library.add(name)
+    scanner.scan()
+    assert "~" not in caplog.text
+    for name in ("~c.nsp", "deep/~d.NSP"):
+        library.add(name)
+    for _ in range(2):
+        scanner.scan()
+    [record] = [row for row in caplog.records if "~" in row.getMessage()]
+    kinds = "as are names with a dot first, or ending in part, tmp, crdownload."
+    assert record.getMessage() == (
+        f"{library.folder} has files that begin with ~. They are passed over, {kinds}"
+    )
+
+
 BINS = (
     *("$RECYCLE.BIN", "$Recycle.Bin", "System Volume Information", "lost+found"),
     *("#recycle", "@Recycle", "@eaDir", ".Trash-1000"),

@@ -162,7 +162,7 @@ def test_each_form_of_a_sentence_has_the_same_placeholders(code: str) -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_sentence_has_a_form_for_its_number(count: int) -> None:
-    text = catalogd.say("gave_up", "The disk is full.", count)
+    text = catalogd.say("gave_up", catalogd.say("disk_full"), count)
     assert text.endswith("after 1 attempt." if count == 1 else "after 3 attempts.")
     why, number = catalogd.coded(text)["of"]
     assert (why["name"], why["reason"]) == ("why", "disk_full")

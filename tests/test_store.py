@@ -1487,7 +1487,7 @@ def test_what_an_account_no_longer_sees_is_not_queued_again(
     assert status(store, ben) == ["cancelled"]
 
 
-def test_what_was_cancelled_waits_for_any_device_once_its_own_is_removed(
+def test_what_was_cancelled_waits_for_a_choice_once_its_device_is_removed(
     store: catalogd.Store, anna: int, entry: str
 ) -> None:
     device = store.accounts.add_key(anna, "TV", b"1", is_device=True)
@@ -1497,6 +1497,11 @@ def test_what_was_cancelled_waits_for_any_device_once_its_own_is_removed(
     assert undo(store, cancelled)
     [row] = store.queue.items(anna)
     assert (row["device"], row["freed_from"]) == (None, "TV")
+    assert store.clients.pending(anna) == []
+    store.queue.cancel(anna, row["id"])
+    store.queue.retry(anna, row["id"])
+    assert store.clients.pending(anna) == []
+    store.devices.move(anna, row["id"], None, admin=False)
     assert names(store.clients.pending(anna)) == names([row])
 
 

@@ -475,7 +475,7 @@ def view_freed(page: Any, address: str) -> None:
 
     change_answers(page, change)
     page.goto(f"{address}#queue")
-    see(page, "for any device, since Bedroom")
+    see(page, "your choice, since Bedroom")
 
 
 def view_no_device(page: Any, address: str) -> None:
@@ -508,13 +508,15 @@ def view_add_device_ftp(page: Any, address: str) -> None:
 
 
 def view_add_console(page: Any, address: str) -> None:
-    found = {"consoles": [{"address": "192.168.1.20", "port": 5000}], "success": True}
+    place = {"address": "192.168.1.20", "port": 5000, "greeting": "Hello!"}
+    place |= {"programs": ["sysftpd"], "does": "keeps"}
+    found = {"consoles": [place], "success": True}
     page.route("**/web/consoles", lambda route: route.fulfill(json=found))
     view_add_device(page, address)
     choose_way(page, "catalogd sends it to the console")
     page.get_by_label(exactly("sys-ftpd")).check()
     button(page, "Find consoles").click()
-    see(page, "192.168.1.20, FTP")
+    see(page, "192.168.1.20, port 5000")
 
 
 def view_add_console_ready(page: Any, address: str) -> None:
