@@ -596,9 +596,13 @@ SENTENCES = {
     "file_gone": "{host} no longer has the file.",
     "file_refused": "{host} does not give the file: status {status}.",
     "file_damaged_there": "The file arrived damaged: its digest is not the server's.",
-    "bytes_lost": "{done} of {size} bytes have arrived.",
+    "card_kept": "The folder kept {kept} of {size}.",
+    "console_kept": "The console kept {kept} of {size}.",
     "card_worn": "The file reads back differently. Is the card worn out?",
-    "other_file": "The target has another {name}. Replace it with --overwrite.",
+    "other_file": "Another file {name} is there.",
+    "same_size_file": "Another file of that size is there: {name}.",
+    "file_unknown": "The console does not tell whether there is a file {name}.",
+    "file_unread": "A file {name} of that size is there already, not compared.",
     # the target of a client
     "own_disk": "ready, on this computer's own disk",
     "other_client": "Another {name} sends to this target.",
@@ -617,6 +621,10 @@ SENTENCES = {
     "ftp_no_resume": "The console resumes no file: {why}.",
     "ftp_closed": "The console takes no file now: {why}. Is its FTP install open?",
     "ftp_no_reading": "The console does not let {name} be read back.",
+    "ftp_no_rename": "The console renames no file: {why}. It is sent again, by its own"
+    " name.",
+    "ftp_unfinished": "The console has all of {name}, and does not say that it is"
+    " done.",
     "ftp_full": "The console is full: {why}.",
     "ftp_refuses": "The console refuses {name}: {why}.",
     "ftp_ended": "The console ended the transfer ({why}). Is its card full?",
@@ -10302,7 +10310,6 @@ WORDS = {
     "unreachable": "The server cannot be reached.",
     "failed": "Something went wrong. Try again.",
     "problems": {
-        "other_file": "The target has another {name}.",
         "own_disk": "on its computer's own disk",
         "bad_target": "That is no address of a console, such as 192.168.1.20.",
     },
@@ -14900,13 +14907,15 @@ function rowFacts(row) {
   ];
 }
 
+const IN_THE_WAY = ["other_file", "same_size_file", "file_unknown"]; // to replace
+
 /** @param {QueueRow} row */
 function renderRowButtons(row) {
   const items = row.items.filter(mayChange);
   const open = items.filter(isOpen);
   const ended = items.filter(item => !isOpen(item) && item.status !== "completed");
   const pending = isSending(row) ? [] : items.filter(item => item.status === "pending");
-  const other = ended.find(item => item.reason === "other_file");
+  const other = ended.find(item => IN_THE_WAY.includes(item.reason));
   const retry = () => changeItems(ended, "retry");
   const ids = open.map(({id}) => id).join();
   const text = WORDS.itemCancelled(withoutEnding(row.name));

@@ -78,6 +78,16 @@ class Session(socketserver.StreamRequestHandler):
         else:
             self.reply(550, "Requested action not taken, No such file or directory.")
 
+    def do_LIST(self, argument: str) -> None:
+        rows = [self.server.list] if self.server.list else []
+        for path in [] if rows else sorted(self.place.iterdir()):
+            kind, size = "d" if path.is_dir() else "-", path.stat().st_size
+            facts = f"{kind}rw-r--r--   1 root root  {size:12d} Nov  24 05:40"
+            rows.append(f"{facts} {path.name}\r\n")
+        with self.data() as data:
+            data.sendall("".join(rows).encode())
+        self.reply(226, "Closing data connection.")
+
     def do_REST(self, argument: str) -> None:
         self.marker = int(argument)
         self.reply(350, "Requested file action pending further information.")
@@ -90,17 +100,27 @@ class Session(socketserver.StreamRequestHandler):
 
     def receive(self, path: pathlib.Path, mode: str) -> None:
         with open(path, mode, buffering=0) as file, self.data() as data:
-            file.seek(self.take_marker() or file.tell())
+            start = file.seek(self.take_marker() or file.tell())
             for block in iter(lambda: data.recv(65536), b""):
                 file.write(block)
                 self.server.hold(file.tell())
                 if self.server.drop_at and file.tell() >= self.server.drop_at[0]:
                     self.server.drop_at.pop(0)
                     raise ConnectionAbortedError
+            if self.server.keeps < 1:
+                file.truncate(start + int((file.tell() - start) * self.server.keeps))
         if self.server.damages:
             with open(path, "r+b") as part:
                 part.write(bytes(self.server.damages))
-        self.reply(226, "Closing data connection.")
+        self.end_transfer()
+
+    def end_transfer(self) -> None:
+        if self.server.end == "hangs up":
+            raise ConnectionAbortedError
+        if self.server.end == "full":
+            self.reply(452, "Insufficient storage space in system.")
+        elif self.server.end != "says nothing":
+            self.reply(226, "Closing data connection.")
 
     def do_RETR(self, argument: str) -> None:
         with open(self.path(argument), "rb") as file, self.data() as data:
@@ -151,6 +171,9 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
         self.drop_at: list[int] = []  # sizes of a file at which all connections close
         self.hold: Callable[[int], object] = lambda size: None  # while a file grows
         self.announce: Callable[[int], int] = lambda port: port  # of data connections
+        self.keeps = 1.0  # share of the bytes that it takes
+        self.end = ""  # after a file: "hangs up", "says nothing" or is "full"
+        self.list: str | None = None  # what LIST tells in place of its own
         self.damages = 0  # bytes at the start of each file that become zeros
         self.url = f"ftp://127.0.0.1:{self.server_address[1]}/"
         self.sessions: list[Session] = []  # that have not ended
