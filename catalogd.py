@@ -4245,6 +4245,16 @@ class Clients:
         items = self.progress.current(items)
         return [item for item in items if item["status"] == "pending"]
 
+    def gone(self, items: Sequence[str], key: str | None) -> list[str]:
+        """Return which of these items have ended, or are not for a client with the key:
+        it removes what its target has of them."""
+        rows = self.database.rows(
+            "SELECT value FROM json_each(:items) WHERE NOT EXISTS (SELECT 1 FROM queue"
+            " WHERE id = value AND is_open AND coalesce(device, :key) IS :key)",
+            {"items": json.dumps(items), "key": key},
+        )
+        return [row["value"] for row in rows]
+
     def report(self, account: int, item: str, report: Row) -> str:
         """Take a client's report, and return the item's status after it. The first key
         that reports on an item owns it until it ends or is stale.
@@ -7429,6 +7439,7 @@ CLIENT_PROBLEMS = (WRONG_SETTING, 3, 4)  # after which its last line tells a per
 MIN_RESTART_SECONDS = 1.0  # before a process that ended is started again
 MAX_RESTART_SECONDS = 60.0
 MAX_CONSOLE_STOP_SECONDS = 1.0
+MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
 FTP_PORTS: Sequence[int] = (5000, 6000)  # of the FTP servers of consoles
@@ -7485,6 +7496,7 @@ class Console(threading.Thread):
                 pause = MIN_RESTART_SECONDS
             self._over.wait(None if code == WRONG_SETTING else pause)
             pause = min(2 * pause, MAX_RESTART_SECONDS)
+        self._consoles.forget(self)
 
     def _send(self) -> int:
         """Run the process until it ends, tell why as the device's state, and return the
@@ -7526,6 +7538,17 @@ class Console(threading.Thread):
         """Let the client look at its queue now, and for a while at its console."""
         self._write(str(seconds))
 
+    def leave(self) -> None:
+        """Let the client remove what its console has of unfinished files, and end: it
+        looks at its queue, and learns that its key was removed."""
+        self._over.set()
+        self.watch(DIALOG_WATCH_SECONDS)
+        threading.Thread(target=self._end_late, name="leaving", daemon=True).start()
+
+    def _end_late(self) -> None:
+        self.join(MAX_LEAVE_SECONDS)
+        self.end()
+
     def end(self) -> None:
         self._over.set()
         with self._lock:
@@ -7542,6 +7565,7 @@ class Consoles:
         self.address = ""  # of this service on this machine, "" before and after it
         self._folder = os.path.join(store.database.folder, "consoles")
         self._running: dict[str, Console] = {}
+        self._leaving: set[Console] = set()
         self._version = -1  # of the database, when it was looked at last
         self._lock = threading.Lock()  # of these two; it is taken before the store's
         self._searching = threading.Lock()
@@ -7555,7 +7579,10 @@ class Consoles:
             wanted = {row["id"]: row for row in self.store.devices.by_server()}
             for id, console in [*self._running.items()]:
                 row = wanted.get(id)
-                if row is None or client_target(row) != client_target(console.device):
+                if row is None:
+                    self._leaving.add(self._running[id])
+                    self._running.pop(id).leave()
+                elif client_target(row) != client_target(console.device):
                     self._end([self._running.pop(id)])
                 else:
                     console.device = row  # perhaps with another name
@@ -7564,7 +7591,8 @@ class Consoles:
                 self._running[id].start()
             self._wake()
             self._version = version  # what fails above is done again
-            self._remove_states(wanted)
+            leaving = [console.device["id"] for console in [*self._leaving]]
+            self._remove_states([*wanted, *leaving])
 
     def _wake(self) -> None:
         for id, console in self._running.items():
@@ -7579,6 +7607,14 @@ class Consoles:
         with contextlib.suppress(FileNotFoundError):
             for name in {*os.listdir(self._folder)}.difference(devices):
                 shutil.rmtree(os.path.join(self._folder, name))
+
+    def forget(self, console: Console) -> None:
+        """Remove what the client of a removed device has kept. Its thread calls this as
+        the last."""
+        if console in self._leaving:
+            state = os.path.join(self._folder, console.device["id"])
+            shutil.rmtree(state, ignore_errors=True)
+            self._leaving.discard(console)
 
     def settings_of(self, device: Row) -> dict[str, str]:
         """Return what a new client of a device needs, among it a key that nobody else
@@ -7601,7 +7637,7 @@ class Consoles:
             self.address = ""
             with logged_problems("How far items are could not be written"):
                 self.store.clients.write_figures()
-            return self._end([*self._running.values()])
+            return self._end([*self._running.values(), *self._leaving])
 
     @staticmethod
     def _end(consoles: Sequence[Console]) -> bool:
@@ -8638,6 +8674,9 @@ class UploadCalls(Calls):
 # Web: calls about the queue ---
 
 
+MAX_ASKED = 50  # items of unfinished files that a client may ask about in one call
+
+
 class QueueCalls(Calls):
     """The caller's send queue, for clients and for the page."""
 
@@ -8664,7 +8703,11 @@ class QueueCalls(Calls):
         if re.fullmatch("[0-9]{1,18}", number):
             self.clients.begin(caller.credential, client, int(number))
         rows = self.clients.pending(caller.account, client, caller.credential)
-        return conditional(json_body(True, queue=[self._item(row) for row in rows]))
+        answer: dict[str, Any] = {"queue": [self._item(row) for row in rows]}
+        if asked := query.get("unfinished"):
+            items = asked.split(",", MAX_ASKED)[:MAX_ASKED]
+            answer["gone"] = self.clients.gone(items, caller.credential)
+        return conditional(json_body(True, **answer))
 
     def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
         name, source = row["name"], row["source"]

@@ -534,6 +534,41 @@ def test_what_has_failed_is_removed_once_its_target_is_back(
     assert not sender.state.stopped
 
 
+@pytest.mark.parametrize("way", ["cancel", "move"])
+def test_a_part_of_an_item_that_is_not_for_this_client_any_more_is_removed(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0.0)
+    item, sender = home.queue("game.nsp", GAME), home.sender(f"folder:{card}")
+    interrupt(sender, 1_000_000)
+    assert files(card) == ["game.nsp.part"]
+    if way == "cancel":
+        home.store.queue.cancel(home.anna, item)
+    else:
+        device = home.store.accounts.add_key(home.anna, "b", b"1", is_device=True)
+        home.store.devices.move(home.anna, item, device, admin=False)
+    sender.send_next()
+    assert files(card) == []
+
+
+def test_a_part_of_an_item_that_waits_is_kept(
+    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(send_to_switch, "UNDO_SECONDS", 0.0)
+    home.queue("game.nsp", GAME)
+    sender = home.sender(f"folder:{card}")
+    interrupt(sender, 1_000_000)
+    path = home.library.folder / "game.nsp"
+    away = path.rename(home.folder / "away")
+    [entry] = by_age(home.store)
+    sql = "UPDATE entries SET state = 'offline'"
+    with home.store.database.writing() as db:
+        db.execute(sql)
+    assert not sender.send_next()
+    assert files(card) == ["game.nsp.part"]
+    assert away.exists() and entry
+
+
 def test_a_folder_that_keeps_a_part_is_asked_again(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
