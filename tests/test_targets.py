@@ -25,7 +25,7 @@ import send_to_switch
 from conftest import Home, free_port, small_disk, wait_for
 from consoles import FTPConsole, Installer, Origin, Request, when_sent
 from example import by_age
-from ftpsrv import Ftpsrv
+from ftpsrv import KINDS, Ftpsrv
 from test_client import writing_environment
 
 GAME = os.urandom(3_000_000)  # several blocks, and more than a socket's buffers hold
@@ -1684,6 +1684,32 @@ def test_a_console_that_renames_nothing_gets_the_file_by_its_own_name(
 def ftpsrv(card: pathlib.Path) -> Iterator[Ftpsrv]:
     with contextlib.closing(Ftpsrv(card)) as server:
         yield server
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", ["", "500 No."])
+def test_each_server_gets_the_rest_and_keeps_what_is_of_others(
+    home: Home, card: pathlib.Path, kind: str, size: str
+) -> None:
+    (card / "folder").mkdir()
+    with contextlib.closing(Ftpsrv(card, kind=KINDS[kind])) as server:
+        server.refuses = {"SIZE": [size] * 99}
+        server.drop_at = [3_000_000]
+        item, sender = home.queue("a game.nsp", BIG), home.sender(server.url)
+        sender.send_next()
+        assert (card / "a game.nsp").read_bytes() == BIG
+        home.store.queue.send(home.anna, home.item(item)["entry"])
+        sender.send_next()
+        (card / "other.nsp").write_bytes(bytes(len(GAME)))
+        other = home.queue("other.nsp", GAME)
+        sender.send_next()
+        assert home.item(other)["reason"] == "same_size_file"
+        assert (card / "other.nsp").read_bytes() == bytes(len(GAME))
+        home.store.queue.retry(home.anna, other, way="replace")
+        sender.send_next()
+        assert (card / "other.nsp").read_bytes() == GAME
+        assert files(card) == ["a game.nsp", "other.nsp"]
+        assert [server.commands.count(word) for word in ("STOR", "APPE")] == [2, 1]
 
 
 BIG = os.urandom(8_000_000)  # some of it has arrived when the rest is lost
