@@ -1982,8 +1982,7 @@ class FTP(Storage):
             self._connect()
             self._enter_for(part.removesuffix(".part"))
             with self._problems(part):
-                if not self._entered.endswith(":"):
-                    self._ftp.delete(part)
+                self._ftp.delete(part)
         except (Interrupted, Full) as problem:  # it is busy
             raise TargetOffline(problem.text, **problem.of) from problem
         except Failed:  # it is not there
@@ -2416,10 +2415,9 @@ class Sender:
     def _remove_parts(self) -> None:
         """Remove what the target has of unfinished files, since this device was
         removed. Say what stays there."""
-        while self.state.unfinished and self._discard(
-            next(iter(self.state.unfinished))
-        ):
-            pass
+        for name in [*self.state.unfinished]:
+            if not self._discard(name):
+                break
         for name in self.state.unfinished:
             self.screen.say(f"{self.state.part(name)} stays on the target.")
 

@@ -1063,6 +1063,30 @@ def test_a_key_that_is_revoked_in_mid_transfer_stops_it_and_keeps_the_item(
     assert home.item(item)["status"] == "pending"
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_device_that_was_removed_leaves_nothing_on_a_card_that_is_there(
+    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str], is_there: bool
+) -> None:
+    names = ["a.nsp", "b.nsp"]
+    sender = home.sender(f"folder:{card}")
+    for name in names:
+        home.queue(name, GAME)
+        (card / f"{name}.part").write_bytes(GAME[:1000])
+        sender.state.begin(name, "x", ITEM)
+    (card / "c.nsp.part").write_bytes(b"of others")
+    for key in home.store.accounts.keys(home.anna):
+        home.store.accounts.revoke_key(key["id"], home.anna)
+    if not is_there:
+        card.rename(f"{card}.out")
+    with pytest.raises(send_to_switch.BadKey):
+        sender.run(once=False)
+    said = capsys.readouterr().out
+    for name in names:
+        assert (f"{name}.part stays on the target." in said) == (not is_there)
+    if is_there:
+        assert [path.name for path in card.iterdir()] == ["c.nsp.part"]
+
+
 def test_an_item_that_another_client_claimed_is_skipped(
     home: Home, card: pathlib.Path
 ) -> None:
