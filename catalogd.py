@@ -7577,15 +7577,14 @@ class Consoles:
             if version == self._version or not self.address:
                 return
             wanted = {row["id"]: row for row in self.store.devices.by_server()}
+            for id in self._running.keys() - wanted.keys():
+                self._leaving.add(self._running[id])
+                self._running.pop(id).leave()
             for id, console in [*self._running.items()]:
-                row = wanted.get(id)
-                if row is None:
-                    self._leaving.add(self._running[id])
-                    self._running.pop(id).leave()
-                elif client_target(row) != client_target(console.device):
+                if client_target(wanted[id]) != client_target(console.device):
                     self._end([self._running.pop(id)])
                 else:
-                    console.device = row  # perhaps with another name
+                    console.device = wanted[id]  # perhaps with another name
             for id in wanted.keys() - self._running.keys():
                 self._running[id] = Console(self, wanted[id])
                 self._running[id].start()

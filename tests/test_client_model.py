@@ -165,6 +165,7 @@ class Life:
             found = (self.card / self.name).read_bytes()
             known = map(content, range(1, self.versions + 1))
             assert found in known, "completed with bytes of no version"
+            assert self.may_replace or self.name not in self.others, "overwritten"
             self.others.pop(self.name, None)
             self.may_replace = False
         self.ended |= new
