@@ -101,8 +101,8 @@ SENTENCES = {
     "file_gone": "{host} no longer has the file.",
     "file_refused": "{host} does not give the file: status {status}.",
     "file_damaged_there": "The file arrived damaged: its digest is not the server's.",
-    "card_kept": "The folder kept {kept} of {size}.",
-    "console_kept": "The console kept {kept} of {size}.",
+    "card_kept": "The folder kept {done} of {size}.",
+    "bytes_lost": "The console kept {done} of {size}.",
     "card_worn": "The file reads back differently. Is the card worn out?",
     "other_file": "Another file {name} is there.",
     "same_size_file": "Another file of that size is there: {name}.",
@@ -985,8 +985,7 @@ class Retry:
         if self.failures >= self.max_failures:
             if isinstance(problem, TargetOffline):
                 raise problem
-            kind = Full if isinstance(problem, Full) else Failed
-            raise kind("gave_up", why=problem, count=self.failures)
+            raise Failed("gave_up", why=problem, count=self.failures)
         self.say(f"{problem} Trying again.")
         self.pause = min(2 * self.pause or self.first_pause, MAX_PAUSE_SECONDS)
         self.sleep(self.pause)
@@ -1537,9 +1536,9 @@ class Storage(Target, abc.ABC):
 
 def kept_sizes(kept: int, size: int) -> dict[str, str]:
     """Return two different numbers of bytes for a person."""
-    texts = {"kept": size_text(kept), "size": size_text(size)}
-    exact = {"kept": f"{kept} bytes", "size": f"{size} bytes"}
-    return exact if texts["kept"] == texts["size"] else texts
+    texts = {"done": size_text(kept), "size": size_text(size)}
+    exact = {"done": f"{kept} bytes", "size": f"{size} bytes"}
+    return exact if texts["done"] == texts["size"] else texts
 
 
 def mount_point(folder: str) -> str:
@@ -1762,7 +1761,7 @@ class FTP(Storage):
     is not on a disk: what is written to it is used at once, and cannot be resumed."""
 
     start = "ftp://"
-    lost = "console_kept"
+    lost = "bytes_lost"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)

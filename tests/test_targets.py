@@ -1594,11 +1594,11 @@ def test_attempts_count_over_clients(
     assert "Gave up after 3 attempts." in home.item(item)["error"]
     *tries, end = reports
     assert len(tries) == (1 if attempts == 3 else 3)
-    arguments = {"kept": "0 bytes", "size": "3.0 MB"}
-    code = {"error_code": "console_kept", "error_arguments": arguments}
+    arguments = {"done": "0 bytes", "size": "3.0 MB"}
+    code = {"error_code": "bytes_lost", "error_arguments": arguments}
     for fields in tries:
         assert fields == {**fields, **code, "bytes_kept": 0, "status": "processing"}
-    why = {"code": "console_kept", "arguments": arguments}
+    why = {"code": "bytes_lost", "arguments": arguments}
     assert end["error_arguments"] == {"why": why, "count": 3}
 
 
