@@ -2097,6 +2097,7 @@ class Transfer:
         self.download = Download(server, item, self.progress, self._judge)
         self._retry = Retry(self.progress.sleep, MAX_SILENCES)
         self._last: Problem | None = None
+        self._has_begun = False  # whether this attempt sends
         self._over = threading.Event()
         self._reporter = Server(server.address, server.key)
         self._reporting = threading.Lock()  # held to report, in the order of numbers
@@ -2115,6 +2116,7 @@ class Transfer:
             self._reporter.close()
 
     def _attempt(self) -> None:
+        self._has_begun = False
         try:
             self.target.send(self.download, self.state)
         except Problem as problem:
@@ -2127,24 +2129,37 @@ class Transfer:
 
     def _note(self, problem: Problem) -> None:
         """Note why an attempt has failed. The next one counts it, once it is known what
-        the target has kept."""
+        the target has kept; but one that sent nothing counts at once.
+
+        :raises Failed: it was the third of these.
+        """
         self._last, item = problem, self.item
         tried = self.state.attempts(item, self.download.validator)
-        self.state.note_attempts(item, tried._replace(why=problem.told()))
+        if self._has_begun:
+            tried = tried._replace(why=problem.told())
+        else:
+            tried = tried._replace(failures=tried.failures + 1)
+        self.state.note_attempts(item, tried)
+        if tried.failures >= MAX_ATTEMPTS:
+            raise self._gave_up(problem)
+
+    def _gave_up(self, why: Problem) -> Failed:
+        kind = Full if isinstance(self._last, Full) else Failed
+        return kind("gave_up", why=why, count=MAX_ATTEMPTS)
 
     def _judge(self, start: int) -> None:
         """Count the attempt before this one, which begins at the byte `start`.
 
         :raises Failed: three in a row have got no further.
         """
+        self._has_begun = True
         tried = self.state.attempts(self.item, self.download.validator)
         why, most = tried.why, max(tried.most, start)
         if why is None:
             return
         failures = 0 if start > tried.most else tried.failures + 1
         if max(failures, self._tell(retold(why), start)) >= MAX_ATTEMPTS:
-            kind = Full if isinstance(self._last, Full) else Failed
-            raise kind("gave_up", why=retold(why), count=MAX_ATTEMPTS)
+            raise self._gave_up(retold(why))
         new = Tried(self.download.validator, most, failures)
         self.state.note_attempts(self.item, new)
 
