@@ -603,9 +603,13 @@ SENTENCES = {
     "file_gone": "{host} no longer has the file.",
     "file_refused": "{host} does not give the file: status {status}.",
     "file_damaged_there": "The file arrived damaged: its digest is not the server's.",
-    "bytes_lost": "{done} of {size} bytes have arrived.",
+    "card_kept": "The folder kept {done} of {size}.",
+    "bytes_lost": "The console kept {done} of {size}.",
     "card_worn": "The file reads back differently. Is the card worn out?",
-    "other_file": "The target has another {name}. Replace it with --overwrite.",
+    "other_file": "Another file {name} is there.",
+    "same_size_file": "Another file of that size is there: {name}.",
+    "file_unknown": "The console does not tell whether there is a file {name}.",
+    "file_unread": "A file {name} of that size is there already, not compared.",
     # the target of a client
     "own_disk": "ready, on this computer's own disk",
     "other_client": "Another {name} sends to this target.",
@@ -624,6 +628,10 @@ SENTENCES = {
     "ftp_no_resume": "The console resumes no file: {why}.",
     "ftp_closed": "The console takes no file now: {why}. Is its FTP install open?",
     "ftp_no_reading": "The console does not let {name} be read back.",
+    "ftp_no_rename": "The console renames no file: {why}. It is sent again, by its own"
+    " name.",
+    "ftp_unfinished": "The console has all of {name}, and does not say that it is"
+    " done.",
     "ftp_full": "The console is full: {why}.",
     "ftp_refuses": "The console refuses {name}: {why}.",
     "ftp_ended": "The console ended the transfer ({why}). Is its card full?",
@@ -4565,6 +4573,16 @@ class Clients:
         items = self.progress.current(items)
         return [item for item in items if item["status"] == "pending"]
 
+    def gone(self, items: Sequence[str], key: str | None) -> list[str]:
+        """Return which of these items have ended, or are not for a client with the key:
+        it removes what its target has of them."""
+        rows = self.database.rows(
+            "SELECT value FROM json_each(:items) WHERE NOT EXISTS (SELECT 1 FROM queue"
+            " WHERE id = value AND is_open AND coalesce(device, :key) IS :key)",
+            {"items": json.dumps(items), "key": key},
+        )
+        return [row["value"] for row in rows]
+
     def report(self, account: int, item: str, report: Row) -> str:
         """Take a client's report, and return the item's status after it. The first key
         that reports on an item owns it until it ends or is stale.
@@ -7875,6 +7893,7 @@ CLIENT_PROBLEMS = (WRONG_SETTING, 3, 4)  # after which its last line tells a per
 MIN_RESTART_SECONDS = 1.0  # before a process that ended is started again
 MAX_RESTART_SECONDS = 60.0
 MAX_CONSOLE_STOP_SECONDS = 1.0
+MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
 MAX_GREETING_SECONDS = 1.0  # that a server has to accept a connection, and to greet
@@ -8049,6 +8068,7 @@ class Console(threading.Thread):
                 pause = MIN_RESTART_SECONDS
             self._over.wait(None if code == WRONG_SETTING else pause)
             pause = min(2 * pause, MAX_RESTART_SECONDS)
+        self._consoles.forget(self)
 
     def _send(self) -> int:
         """Run the process until it ends, tell why as the device's state, and return the
@@ -8092,6 +8112,17 @@ class Console(threading.Thread):
         with self._lock:
             self._write(str(seconds))
 
+    def leave(self) -> None:
+        """Let the client remove what its console has of unfinished files, and end: it
+        looks at its queue, and learns that its key was removed."""
+        self._over.set()
+        self.watch(DIALOG_WATCH_SECONDS)
+        threading.Thread(target=self._end_late, name="leaving", daemon=True).start()
+
+    def _end_late(self) -> None:
+        self.join(MAX_LEAVE_SECONDS)
+        self.end()
+
     def end(self) -> None:
         self._over.set()
         with self._lock:
@@ -8108,6 +8139,7 @@ class Consoles:
         self.address = ""  # of this service on this machine, "" before and after it
         self._folder = os.path.join(store.database.folder, "consoles")
         self._running: dict[str, Console] = {}
+        self._leaving: set[Console] = set()
         self._version = -1  # of the database, when it was looked at last
         self._lock = threading.Lock()  # of these two; it is taken before the store's
         self._searching = threading.Lock()
@@ -8119,18 +8151,21 @@ class Consoles:
             if version == self._version or not self.address:
                 return
             wanted = {row["id"]: row for row in self.store.devices.by_server()}
+            for id in self._running.keys() - wanted.keys():
+                self._leaving.add(self._running[id])
+                self._running.pop(id).leave()
             for id, console in [*self._running.items()]:
-                row = wanted.get(id)
-                if row is None or client_target(row) != client_target(console.device):
+                if client_target(wanted[id]) != client_target(console.device):
                     self._end([self._running.pop(id)])
                 else:
-                    console.device = row  # perhaps with another name
+                    console.device = wanted[id]  # perhaps with another name
             for id in wanted.keys() - self._running.keys():
                 self._running[id] = Console(self, wanted[id])
                 self._running[id].start()
             self._wake()
             self._version = version  # what fails above is done again
-            self._remove_states(wanted)
+            leaving = [console.device["id"] for console in [*self._leaving]]
+            self._remove_states([*wanted, *leaving])
 
     def _wake(self) -> None:
         for id, console in self._running.items():
@@ -8145,6 +8180,14 @@ class Consoles:
         with contextlib.suppress(FileNotFoundError):
             for name in {*os.listdir(self._folder)}.difference(devices):
                 shutil.rmtree(os.path.join(self._folder, name))
+
+    def forget(self, console: Console) -> None:
+        """Remove what the client of a removed device has kept. Its thread calls this as
+        the last."""
+        if console in self._leaving:
+            state = os.path.join(self._folder, console.device["id"])
+            shutil.rmtree(state, ignore_errors=True)
+            self._leaving.discard(console)
 
     def settings_of(self, device: Row) -> dict[str, str]:
         """Return what a new client of a device needs, among it a key that nobody else
@@ -8167,7 +8210,7 @@ class Consoles:
             self.address = ""
             with logged_problems("How far items are could not be written"):
                 self.store.clients.write_figures()
-            return self._end([*self._running.values()])
+            return self._end([*self._running.values(), *self._leaving])
 
     @staticmethod
     def _end(consoles: Sequence[Console]) -> bool:
@@ -9241,6 +9284,9 @@ class UploadCalls(Calls):
 # Web: calls about the queue ---
 
 
+MAX_ASKED = 50  # items of unfinished files that a client may ask about in one call
+
+
 class QueueCalls(Calls):
     """The caller's send queue, for clients and for the page."""
 
@@ -9267,7 +9313,11 @@ class QueueCalls(Calls):
         if re.fullmatch("[0-9]{1,18}", number):
             self.clients.begin(caller.credential, client, int(number))
         rows = self.clients.pending(caller.account, client, caller.credential)
-        return conditional(json_body(True, queue=[self._item(row) for row in rows]))
+        answer: dict[str, Any] = {"queue": [self._item(row) for row in rows]}
+        if asked := query.get("unfinished"):
+            items = asked.split(",", MAX_ASKED)[:MAX_ASKED]
+            answer["gone"] = self.clients.gone(items, caller.credential)
+        return conditional(json_body(True, **answer))
 
     def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
         name, source = row["name"], row["source"]
@@ -10919,7 +10969,6 @@ WORDS = {
     "unreachable": "The server cannot be reached.",
     "failed": "Something went wrong. Try again.",
     "problems": {
-        "other_file": "The target has another {name}.",
         "own_disk": "on its computer's own disk",
         "bad_target": "That is no address of a console, such as 192.168.1.20.",
     },
@@ -15564,13 +15613,15 @@ function rowFacts(row) {
   ];
 }
 
+const IN_THE_WAY = ["other_file", "same_size_file", "file_unknown"]; // to replace
+
 /** @param {QueueRow} row */
 function renderRowButtons(row) {
   const items = row.items.filter(mayChange);
   const open = items.filter(isOpen);
   const ended = items.filter(item => !isOpen(item) && item.status !== "completed");
   const pending = isSending(row) ? [] : items.filter(item => item.status === "pending");
-  const other = ended.find(item => item.reason === "other_file");
+  const other = ended.find(item => IN_THE_WAY.includes(item.reason));
   const retry = () => changeItems(ended, "retry");
   const ids = open.map(({id}) => id).join();
   const text = WORDS.itemCancelled(withoutEnding(row.name));

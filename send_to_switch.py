@@ -86,6 +86,64 @@ Result = TypeVar("Result")
 # What can go wrong. `str()` of each is a message to a person.
 
 
+# What the client tells a person: the page has these texts too, by their codes.
+SENTENCES = {
+    "gave_up": "{why} Gave up after {count} attempts.",
+    "from_start": "{why} It has to be sent from its start.",
+    "bad_key": "The server refuses the key. Add this device again: Settings, Devices.",
+    "download_lost": "The download was interrupted, and cannot be resumed.",
+    "download_cut": "The download was interrupted.",
+    "file_changed": "The file has changed on the server.",
+    "host_silent": "{host} cannot be reached: {why}.",
+    "bad_redirect": "The redirect has no valid address: {address}",
+    "many_redirects": "The server redirects in a circle.",
+    "file_refused_now": "{host} does not give the file now: status {status}.",
+    "file_gone": "{host} no longer has the file.",
+    "file_refused": "{host} does not give the file: status {status}.",
+    "file_damaged_there": "The file arrived damaged: its digest is not the server's.",
+    "card_kept": "The folder kept {done} of {size}.",
+    "bytes_lost": "The console kept {done} of {size}.",
+    "card_worn": "The file reads back differently. Is the card worn out?",
+    "other_file": "Another file {name} is there.",
+    "same_size_file": "Another file of that size is there: {name}.",
+    "file_unknown": "The console does not tell whether there is a file {name}.",
+    "file_unread": "A file {name} of that size is there already, not compared.",
+    # the target of a client
+    "own_disk": "ready, on this computer's own disk",
+    "other_client": "Another {name} sends to this target.",
+    "no_folder": "There is no folder {path}. Is the card in?",
+    "no_card": "The card is not in: nothing is mounted at {path}.",
+    "card_read_only": "The folder {path} cannot be written to.",
+    "card_full": "{path} has room for {free}, and the file needs {size}.",
+    "card_fat32": "The folder is on a FAT32 card, which takes no file of 4 GiB or more."
+    " Format it as exFAT, or send this file by ftp: or lan:.",
+    "card_refuses": "{path} does not take the file: {why}.",
+    "ftp_not_ready": "The FTP server at {address} is not ready: {why}.",
+    "state_disk": "The disk that notes what was sent cannot be written: {why}.",
+    "no_such_host": "No device has this name: {name}.",
+    "ftp_silent": "{address} does not answer. Is the program open on the console?",
+    "ftp_no_resume": "The console resumes no file: {why}.",
+    "ftp_closed": "The console takes no file now: {why}. Is its FTP install open?",
+    "ftp_no_reading": "The console does not let {name} be read back.",
+    "ftp_no_rename": "The console renames no file: {why}. It is sent again, by its own"
+    " name.",
+    "ftp_unfinished": "The console has all of {name}, and does not say that it is"
+    " done.",
+    "ftp_full": "The console is full: {why}.",
+    "ftp_refuses": "The console refuses {name}: {why}.",
+    "ftp_ended": "The console ended the transfer ({why}). Is its card full?",
+    "ftp_broke": "The connection to the console broke: {why}.",
+    "lan_silent": "The console at {address} does not wait for files: {why}. Open its"
+    " LAN install.",
+    "lan_broke": "The console closed the connection: {why}.",
+    "lan_not_fetched": "The console has not fetched it.",
+    "lan_ended": "The console ended after {done} of {size}. Its screen may show why.",
+    "lan_idle": "The console has fetched nothing. Open its LAN install.",
+    "lan_no_file": "It is a link, or its file is gone: a console cannot fetch it.",
+}
+MAX_TOLD_BYTES = 2000  # of a code and its arguments, in a report
+
+
 def program() -> str:
     """Return the command that called this program, such as "python3 NAME.py"."""
     path = pathlib.Path(sys.argv[0])
@@ -98,9 +156,49 @@ def pairing_hint() -> str:
 
 
 class Problem(Exception):
-    """A mistake in the settings."""
+    """A mistake in the settings.
+
+    :param text: a code of SENTENCES, with what its placeholders stand for as `of`, each
+        a text, a number or another problem; or a text of its own.
+    """
 
     exit_code = 2
+
+    def __init__(self, text: str = "", **of: object) -> None:
+        super().__init__(text)
+        self.text = text
+        self.of = {
+            name: value if isinstance(value, (Problem, int)) else str(value)
+            for name, value in of.items()
+        }
+
+    def __str__(self) -> str:
+        sentence = SENTENCES.get(self.text)
+        return sentence.format(**self.of) if sentence else self.text
+
+    def told(self) -> Any:
+        """Return it as JSON: its text, or its code and arguments."""
+        if self.text not in SENTENCES:
+            return self.text
+        of = {n: v.told() if isinstance(v, Problem) else v for n, v in self.of.items()}
+        return {"code": self.text, "arguments": of}
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a report that tell it."""
+        told = self.told()
+        fields = {"error_message": str(self)[:500], "error_code": ""}
+        if isinstance(told, dict) and len(json.dumps(told)) <= MAX_TOLD_BYTES:
+            fields |= {f"error_{name}": value for name, value in told.items()}
+        return fields
+
+
+def retold(told: Any) -> Problem:
+    """Return the problem that has been `told`."""
+    if not isinstance(told, dict):
+        return Failed(str(told))
+    arguments = told["arguments"].items()
+    of = {n: retold(v) if isinstance(v, dict) else v for n, v in arguments}
+    return Failed(told["code"], **of)
 
 
 class BadKey(Problem):
@@ -108,8 +206,8 @@ class BadKey(Problem):
 
     exit_code = 3
 
-    def __str__(self) -> str:
-        return "The server refuses the key. Add this device again: Settings, Devices."
+    def __init__(self) -> None:
+        super().__init__("bad_key")
 
 
 class Offline(Problem):
@@ -130,6 +228,10 @@ class TargetOffline(Offline):
     """The target takes no file now."""
 
 
+class Unfinished(TargetOffline):
+    """The target has taken the file, and goes on with it: the next item goes first."""
+
+
 class Failed(Problem):
     """This item cannot be sent; others may."""
 
@@ -138,6 +240,18 @@ class Failed(Problem):
 
 class Interrupted(Failed):
     """The copy was interrupted. Another attempt may succeed."""
+
+
+class Unrenamed(Interrupted):
+    """The target renames no file. It may take one by its own name."""
+
+
+class Unseen(Failed):
+    """The target does not tell whether it has a file, or how large that is."""
+
+
+class Unread(Failed):
+    """The target lets nobody read a file."""
 
 
 class Full(Failed):
@@ -273,6 +387,9 @@ def read_key(settings: Settings) -> str:
 # File names, sizes, and the headers that describe a file. Pure functions.
 
 UNSAFE = re.compile(r'[\\/:*?"<>|\x00-\x1f\x7f\ud800-\udfff]')  # on an SD card
+HIDDEN = re.compile(  # what shows nothing, or turns the text around it
+    "[\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
 MAX_NAME_BYTES = 240  # so that ".part" fits too
 MAX_REASON_CHARACTERS = 300  # of a reply that a person sees
 
@@ -281,7 +398,7 @@ def safe_name(name: str) -> str:
     """Return a file name that an SD card takes. Different names stay different: a
     name that had to change is marked."""
     name = unicodedata.normalize("NFC", name)
-    safe = UNSAFE.sub("_", name).strip(". ") or "_"
+    safe = UNSAFE.sub("_", HIDDEN.sub("", name)).strip(". ") or "_"
     is_safe = safe == name and len(name.encode()) <= MAX_NAME_BYTES
     return name if is_safe else marked(safe, name)
 
@@ -391,6 +508,15 @@ class Item(NamedTuple):
     replace: bool = False  # whether it may replace another file on the target
 
 
+class Tried(NamedTuple):
+    """What attempts at a queue item came to."""
+
+    validator: str  # of the version of the file that they sent
+    most: int = 0  # bytes that the target had at the start of any of them
+    failures: int = 0  # since it had them
+    why: Any = None  # the last one failed, as Problem.told; None once that is counted
+
+
 @contextlib.contextmanager
 def disk_problems() -> Iterator[None]:
     """:raises TargetOffline: the disk of the program's state fails in the block, or
@@ -399,11 +525,8 @@ def disk_problems() -> Iterator[None]:
         yield
     except (OSError, sqlite3.OperationalError) as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY:
-            message = f"Another {PROGRAM} sends to this target."
-            raise TargetOffline(message) from error
-        why = error_text(error)
-        message = f"The disk that notes what was sent cannot be written: {why}."
-        raise TargetOffline(message) from error
+            raise TargetOffline("other_client", name=PROGRAM) from error
+        raise TargetOffline("state_disk", why=error_text(error)) from error
 
 
 class State:
@@ -411,11 +534,13 @@ class State:
 
     `client` identifies this client to the server, which gives an item to one client
     only, and gives it back to that client after a crash. `unfinished` has the
-    validator of each unfinished file by its name. `stopped` has the id of the queue
-    item of those that were cancelled, by the same name. `sent` is the id of the queue
-    item whose file is complete while the server does not know it yet. `files` has, by
-    its name without case, the id of the entry whose file was sent and its validator.
-    `mount` is the mount point that the target's folder was below, "" if unknown.
+    validator of each unfinished file by its name, `items` the id of its queue item, and
+    `direct` the names of those that are not called NAME.part. `stopped` has the id of
+    the queue item of those that were cancelled, by the same name. `sent` is the id of
+    the queue item whose file is complete while the server does not know it yet. `files`
+    has, by its name without case, the id of the entry whose file was sent and its
+    validator, and `ends` what `file_ends` told of it. `tried` has the attempts by queue
+    item. `mount` is the mount point that the target's folder was below, "" if unknown.
     """
 
     def __init__(self, folder: str, server: str, target: str) -> None:
@@ -427,6 +552,10 @@ class State:
         self.sent = ""
         self.files: dict[str, tuple[str, str]] = {}
         self.mount = ""
+        self.items: dict[str, str] = {}
+        self.direct: list[str] = []
+        self.ends: dict[str, str] = {}
+        self.tried: dict[str, Tried] = {}
         self._written = ""
         damage = (OSError, ValueError, KeyError, TypeError)  # or no file yet
         with contextlib.suppress(*damage), open(self.path, encoding="utf-8") as file:
@@ -436,12 +565,17 @@ class State:
             self.files = {name: (e, v) for name, (e, v) in values["files"].items()}
             self.mount = str(values["mount"])
             self.stopped = dict(values["stopped"])
+            self.items, self.direct = dict(values["items"]), list(values["direct"])
+            self.ends = dict(values["ends"])
+            self.tried = {item: Tried(*of) for item, of in values["tried"].items()}
 
     def save(self) -> None:
         """Write what is not written yet. :raises TargetOffline: the disk fails, or is
         full: that may pass."""
         values = {"client": self.client, "parts": self.unfinished, "sent": self.sent}
         values |= {"files": self.files, "mount": self.mount, "stopped": self.stopped}
+        values |= {"items": self.items, "direct": self.direct, "ends": self.ends}
+        values |= {"tried": self.tried}
         text = json.dumps(values)
         if text != self._written:
             with disk_problems():
@@ -464,23 +598,53 @@ class State:
                 lock.execute("BEGIN EXCLUSIVE")
             yield
 
-    def begin(self, name: str, validator: str) -> None:
+    def part(self, name: str) -> str:
+        """Return what an unfinished file is called on the target."""
+        return name if name in self.direct else f"{name}.part"
+
+    def begin(self, name: str, validator: str, item: Item) -> None:
         """Note that there is an unfinished file of this version from now on."""
         self.stopped.pop(name, None)
         self.unfinished[name] = validator
+        self.items[name] = item.queue_item_id
         self.save()
 
     def stop(self, item: Item, name: str) -> None:
         """Note that an item was cancelled."""
         self.sent = ""
+        self.tried.pop(item.queue_item_id, None)
         if name in self.unfinished:
             self.stopped[name] = item.queue_item_id
         self.save()
 
     def drop_part(self, name: str) -> None:
-        """Note that an unfinished file is damaged, or is not wanted any more."""
-        self.unfinished.pop(name, None)
-        self.stopped.pop(name, None)
+        """Note that an unfinished file is not there any more."""
+        for known in (self.unfinished, self.stopped, self.items):
+            known.pop(name, None)
+        self.direct = [other for other in self.direct if other != name]
+        self.save()
+
+    def write_directly(self, part: str, name: str) -> None:
+        """Note that the part was removed, and is written by its own name instead."""
+        self.drop_part(part)
+        self.direct.append(name)
+        self.save()
+
+    def attempts(self, item: Item, validator: str) -> Tried:
+        """Return the attempts at this version of an item's file. That it changes while
+        it is sent is one, also where it does so for ever."""
+        tried = self.tried.get(item.queue_item_id, Tried(validator))
+        if tried.validator == validator:
+            return tried
+        has_changed = tried.why == Interrupted("file_changed").told()
+        return (
+            tried._replace(validator=validator, most=0)
+            if has_changed
+            else Tried(validator)
+        )
+
+    def note_attempts(self, item: Item, tried: Tried) -> None:
+        self.tried[item.queue_item_id] = tried
         self.save()
 
     def own_name(self, name: str, entry: str) -> str:
@@ -488,16 +652,20 @@ class State:
         owner, _ = self.files.get(name.casefold(), (entry, ""))
         return name if owner == entry else marked(name, entry)
 
-    def mark_sent(self, item: Item, name: str = "", validator: str = "") -> None:
+    def mark_sent(
+        self, item: Item, name: str = "", validator: str = "", ends: str = ""
+    ) -> None:
         """:param name: of the file, where the target keeps it."""
         self.sent = item.queue_item_id
         if name:
             self.files[name.casefold()] = item.entry_id, validator
+            self.ends[name.casefold()] = ends
         self.save()
 
-    def forget(self, name: str) -> None:
+    def forget(self, item: Item, name: str) -> None:
         """Note that the item has ended, and that its file is no longer unfinished."""
         self.sent = ""
+        self.tried.pop(item.queue_item_id, None)
         self.drop_part(name)
 
 
@@ -505,6 +673,7 @@ class State:
 # The calls of the interface, over one connection.
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024  # for a queue of 100,000 items
+MAX_ASKED = 50  # items of unfinished files in one call
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
 NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # reasons of ssl.SSLError
 TLS_ALERT = "\x15\x03"  # what servers for https answer to plain http, or this in a 400:
@@ -541,6 +710,7 @@ class Server:
         self._parts = urllib.parse.urlsplit(address)
         self._connection = connection(self._parts)
         self._is_over = False
+        self.gone: set[str] = set()  # items of unfinished files that nobody sends here
 
     def close(self) -> None:
         self._connection.close()
@@ -592,20 +762,32 @@ class Server:
                 if str(error).startswith(TLS_ALERT):
                     raise Problem(self._speaks("https")) from error
                 if is_new or self._is_over:  # else an idle connection was closed
-                    message = f"{self.address} cannot be reached: {error_text(error)}."
-                    raise ServerOffline(message) from error
+                    why = error_text(error)
+                    raise ServerOffline(
+                        "host_silent", host=self.address, why=why
+                    ) from error
 
     def _speaks(self, scheme: str) -> str:
         right = urllib.parse.urlunsplit(self._parts._replace(scheme=scheme))
         return f"{self.address} is a server for {scheme}. Use {right}."
 
-    def queue(self, client: str, target: str = "") -> list[Item]:
-        """Return the queue items to send, and tell the target's state, if known."""
+    def queue(
+        self, client: str, target: str = "", unfinished: Iterable[str] = ()
+    ) -> list[Item]:
+        """Return the queue items to send, and tell the target's state, if known.
+
+        :param unfinished: ids of items of unfinished files. Those that have ended, or
+            are for another device, are `gone` then.
+        """
         query = {"client": client, "number": call_number()}
         query |= {"target": target[:200]} if target else {}
+        asked = ",".join(sorted(set(unfinished))[:MAX_ASKED])
+        query |= {"unfinished": asked} if asked else {}
         path = f"/api/send-queue?{urllib.parse.urlencode(query)}"
         try:
-            rows = self.call("GET", path).get("queue") or ()
+            answer = self.call("GET", path)
+            self.gone = set(answer.get("gone") or ())
+            rows = answer.get("queue") or ()
             needed = Item._fields[:-1]
             return [
                 Item._make([*(row[key] for key in needed), row.get("replace") is True])
@@ -615,11 +797,11 @@ class Server:
             message = f"{self.address} answers with a queue of an unknown form."
             raise Problem(message) from error
 
-    def report(self, item: Item, client: str, **fields: Any) -> None:
-        """:raises Cancelled: the item is not this client's to send."""
+    def report(self, item: Item, client: str, **fields: Any) -> dict[str, Any]:
+        """Return the answer. :raises Cancelled: the item is not this client's."""
         body = {"queue_item_id": item.queue_item_id, "client": client, **fields}
         body["number"] = call_number()
-        self.call("POST", "/api/send-queue/progress", body)
+        return self.call("POST", "/api/send-queue/progress", body)
 
     def offer(self, items: Sequence[Item], client: str) -> dict[str, str | None]:
         """Claim items for an installer. Return by item the address of its file, None
@@ -792,27 +974,35 @@ class Retry:
         """Begin with short pauses again, since there was progress."""
         self.failures, self.pause = 0, 0.0
 
-    def wait(self, problem: Offline | Interrupted) -> None:
+    def wait(self, problem: Problem) -> None:
         """Pause before the next attempt.
 
         :raises TargetOffline, Failed: the problem, where it was the last attempt.
         """
+        if isinstance(problem, Unfinished):
+            raise problem
         self.failures = 0 if type(problem) is ServerOffline else self.failures + 1
         if self.failures >= self.max_failures:
             if isinstance(problem, TargetOffline):
                 raise problem
-            kind = Full if isinstance(problem, Full) else Failed
-            raise kind(f"{problem} Gave up after {self.failures} attempts.")
+            raise Failed("gave_up", why=problem, count=self.failures)
         self.say(f"{problem} Trying again.")
         self.pause = min(2 * self.pause or self.first_pause, MAX_PAUSE_SECONDS)
         self.sleep(self.pause)
 
-    def call(self, function: Callable[[], Result]) -> Result:
-        """Return the function's result, of the first attempt that has one."""
+    def call(
+        self,
+        function: Callable[[], Result],
+        kinds: tuple[type[Problem], ...] = (Offline, Interrupted),
+    ) -> Result:
+        """Return the function's result, of the first attempt that has one.
+
+        :param kinds: the problems after which there is another.
+        """
         while True:
             try:
                 return function()
-            except (Offline, Interrupted) as problem:
+            except kinds as problem:
                 self.wait(problem)
 
 
@@ -821,6 +1011,7 @@ class Retry:
 
 MAX_STALLS = 15  # attempts without a byte, which take about five minutes
 MAX_REDIRECTS = 10
+SEAM_BYTES = 1024 * 1024  # that are compared at an end, and where a file was resumed
 
 
 class Download:
@@ -830,20 +1021,31 @@ class Download:
     ("" where it has none) and `sha256` (None where unknown).
     """
 
-    def __init__(self, server: Server, item: Item, progress: Progress) -> None:
+    def __init__(
+        self,
+        server: Server,
+        item: Item,
+        progress: Progress,
+        judge: Callable[[int], None] = lambda start: None,
+    ) -> None:
+        """:param judge: is told the byte that each attempt begins at, and may raise."""
         self.server = server
         self.item = item
         self.progress = progress
+        self._judge = judge
         self.url = f"{server.address}/api/download/{urllib.parse.quote(item.entry_id)}"
         self.name = ""
+        self.part = ""  # what State calls the unfinished file on the target, if any
+        self.note: Problem | None = None  # that the item tells when it is sent
         self.size: int | None = item.entry_size or None
+        self.has_ranges = False
         self.validator = ""
         self.sha256: bytes | None = None
         self.digest: Any = None  # hash of the chunks, where all of them are known
 
     def retry(self, call: Callable[[], Result]) -> Result:
         """Return the result of a call to the server, repeated while it is offline."""
-        return Retry(self.progress.sleep, MAX_STALLS).call(call)
+        return Retry(self.progress.sleep, MAX_STALLS).call(call, (ServerOffline,))
 
     def probe(self) -> None:
         """Ask the server for the facts above.
@@ -853,6 +1055,7 @@ class Download:
         with self._open({"Range": "bytes=0-0"}) as response:
             headers = response.headers
             self.size = whole_size(response)
+            self.has_ranges = response.status != 200
         self.validator = strong_validator(headers)
         self.sha256 = header_sha256(headers.get("Repr-Digest", ""))
         name = disposition_name(headers.get("Content-Disposition", ""))
@@ -864,6 +1067,7 @@ class Download:
         is_hashed = not start and (is_hashed or self.sha256 is not None)
         self.digest = hashlib.sha256() if is_hashed else None
         self.progress.begin(self.name, start, self.size)
+        self._judge(start)
 
     def chunks(self) -> Iterator[memoryview]:
         """Yield the rest of the file, in a buffer that is used again. A chunk counts as
@@ -889,7 +1093,7 @@ class Download:
         """Fill the buffer again and again, until the response ends."""
         start, headers = self.progress.done, {}
         if start and not self.validator:
-            raise Interrupted("The download was interrupted, and cannot be resumed.")
+            raise Interrupted("download_lost")
         if start:
             headers = {"Range": f"bytes={start}-", "If-Range": self.validator}
         with self._open(headers) as response:
@@ -902,7 +1106,7 @@ class Download:
                     return
         self.progress.check()
         if self.progress.done != self.size:
-            raise FileOffline("The download was interrupted.")
+            raise FileOffline("download_cut")
 
     def span(self, start: int, stop: int) -> bytes:
         """Return the file's bytes from the byte `start` up to, without, `stop`.
@@ -916,7 +1120,34 @@ class Download:
                 body = response.read(stop - start)
                 if len(body) == stop - start:
                     return body
-        raise FileOffline("The download was interrupted.")
+        raise FileOffline("download_cut")
+
+    def ends(self) -> str:
+        """Return what `file_ends` tells of this version, "" where that is unknown.
+
+        :raises Interrupted: the server has another version by now.
+        """
+        if not (self.validator and self.has_ranges and self.size is not None):
+            return self.check_unchanged()
+        spans = end_spans(self.size)
+        try:
+            pieces = self.retry(lambda: [self.span(*span) for span in spans])
+        except Interrupted:
+            raise
+        except Failed:  # the host of a link may give a file once only
+            return ""
+        return file_ends(self.size, pieces)
+
+    def check_unchanged(self) -> str:
+        """:raises Interrupted: the server has another version by now."""
+
+        def ask() -> None:
+            with self._open({"Range": "bytes=0-0"}) as response:
+                self._check_version(response, 0)
+
+        if self.validator:
+            self.retry(ask)
+        return ""
 
     def _check_version(self, response: Response, start: int) -> None:
         """:raises Interrupted: it does not carry this version from this byte on."""
@@ -924,7 +1155,7 @@ class Download:
         is_resumed = response.status == 206 and span.startswith(f"bytes {start}-")
         has_changed = self.validator not in ("", strong_validator(response.headers))
         if has_changed or (start and not is_resumed):
-            raise Interrupted("The file has changed on the server.")
+            raise Interrupted("file_changed")
 
     @contextlib.contextmanager
     def _open(self, range_headers: dict[str, str]) -> Iterator[Response]:
@@ -945,10 +1176,8 @@ class Download:
                 place = urllib.parse.urljoin(parts.geturl(), place)
                 parts = split_address(place, "http", "https")
             except (Problem, ValueError) as problem:
-                raise Failed(
-                    f"The redirect has no valid address: {problem}"
-                ) from problem
-        raise Failed("The server redirects in a circle.")
+                raise Failed("bad_redirect", address=problem) from problem
+        raise Failed("many_redirects")
 
     @contextlib.contextmanager
     def _request(
@@ -966,10 +1195,22 @@ class Download:
             except NETWORK_ERRORS as error:
                 self.progress.check()
                 kind = ServerOffline if is_own else FileOffline
-                message = f"{parts.netloc} cannot be reached: {error_text(error)}."
-                raise kind(message) from error
+                why = error_text(error)
+                raise kind("host_silent", host=parts.netloc, why=why) from error
             with response, self.progress.cancels(sock):
                 yield response
+
+
+def end_spans(size: int) -> list[tuple[int, int]]:
+    """Return where the ends of a file begin and end, once each."""
+    spans = ((0, min(SEAM_BYTES, size)), (max(size - SEAM_BYTES, 0), size))
+    return [*dict.fromkeys(spans)] if size else []
+
+
+def file_ends(size: int, pieces: Iterable[bytes]) -> str:
+    """Return the digest of a file's size and both ends, which are its `end_spans`."""
+    text = b"".join([size.to_bytes(8, "big"), *pieces])
+    return hashlib.sha256(text).hexdigest()
 
 
 def check_accepted(response: Response, is_own: bool, host: str) -> None:
@@ -982,10 +1223,10 @@ def check_accepted(response: Response, is_own: bool, host: str) -> None:
     if status == 502 and is_own:  # by its reverse proxy; 504 may be this file alone
         raise ServerOffline(f"The server is down: status {status}.")
     if status >= 500:
-        raise FileOffline(f"{who} does not give the file now: status {status}.")
+        raise FileOffline("file_refused_now", host=who, status=status)
     if status in (404, 410):
-        raise Failed(f"{who} no longer has the file.")
-    raise Failed(f"{who} does not give the file: status {status}.")
+        raise Failed("file_gone", host=who)
+    raise Failed("file_refused", host=who, status=status)
 
 
 def whole_size(response: Response) -> int | None:
@@ -1006,18 +1247,11 @@ def strong_validator(headers: http.client.HTTPMessage) -> str:
 
 FAT32_LIMIT_BYTES = 2**32
 SIZE_MODULUS = 2**32  # ftpsrv tells sizes as numbers of 32 bits
-SEAM_BYTES = 1024 * 1024  # that are read back where a file was resumed
 BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.EPERM)
 REFUSALS = dict.fromkeys(BAD_NAME, Failed) | {errno.ENOSPC: Full, errno.EDQUOT: Full}
-FAT32_MESSAGE = (
-    "The folder is on a FAT32 card, which takes no file of 4 GiB or more. Format it"
-    " as exFAT, or send this file by ftp: or lan:."
-)
-
-
 CONSOLE_PORTS = {"ftp": 5000, "lan": 2000}  # where programs listen
 READY = "ready"
-OWN_DISK = f"{READY}, on this computer's own disk"
+OWN_DISK = SENTENCES["own_disk"]
 
 
 def console_parts(target: str) -> tuple[Address, str, int]:
@@ -1076,18 +1310,21 @@ class Target:
         """Take what it can of the queue. Return False if there is nothing."""
         return sender.send_first(items)
 
-    def discard(self, name: str) -> None:
+    def discard(self, part: str) -> None:
         """Remove what there is of a file that will not be completed."""
 
     def close(self) -> None:
         """Close the connection: after each item, and before another attempt."""
 
 
+FREE, EQUAL, OURS = "free", "equal", "ours"  # what is where a file is to go
+
+
 def check_sent(download: Download) -> None:
     """:raises Failed: the SHA-256 of what was sent is not the server's."""
     sent = download.digest.digest() if download.digest else None
     if None not in (sent, download.sha256) and sent != download.sha256:
-        raise Failed("The file arrived damaged: its digest is not the server's.")
+        raise Failed("file_damaged_there")
 
 
 class Storage(Target, abc.ABC):
@@ -1100,12 +1337,15 @@ class Storage(Target, abc.ABC):
     """
 
     can_append = True  # False once the target has refused it, or damaged a file
-    loss: ClassVar[type[Problem]] = Interrupted  # what missing bytes are
+    lost: ClassVar[str]  # code of what missing bytes are
 
     @abc.abstractmethod
     def size_of(self, name: str, expected: int = 0) -> int | None:
-        """Return the bytes of a file, None where it does not exist, or if unknown. A
-        target that does not count beyond 32 bits gives `expected` if it may be that."""
+        """Return the bytes of a file, None where it does not exist. A target that does
+        not count beyond 32 bits gives `expected` if it may be that.
+
+        :raises Unseen: it does not tell.
+        """
 
     @abc.abstractmethod
     def write(self, name: str, download: Download) -> None:
@@ -1113,41 +1353,136 @@ class Storage(Target, abc.ABC):
 
     @abc.abstractmethod
     def read(self, name: str, start: int, progress: Progress) -> Blocks:
-        """Yield what a file has from the byte `start` on. :raises Failed: refused."""
+        """Yield what a file has from the byte `start` on. :raises Unread: refused."""
 
     @abc.abstractmethod
-    def rename(self, part: str, name: str) -> None:
-        """Rename a file, also over an existing one."""
+    def rename(self, part: str, name: str, replaces: bool) -> None:
+        """Rename a file; and if it `replaces` an existing one, also over that.
+        :raises Unrenamed: the target renames none."""
 
     def save(self, download: Download, state: State) -> None:
-        """Write the file to NAME.part, and rename that once it is complete."""
-        item, progress = download.item, download.progress
+        """Write the file to its part, and rename that once it is complete."""
+        item = download.item
         self.check_ready(state)  # also in a later attempt
         name = download.name = state.own_name(download.name, item.entry_id)
-        part = f"{name}.part"
-        size = self.size_of(part) or 0
-        if self.has(name, download, state) and not size:
-            progress.screen.say(f"{name} is on the target already.")
-            state.mark_sent(item, name, download.validator)
-            return
-        is_known = state.unfinished.get(name) == download.validator != ""
+        download.part = self._part_for(name, state)
+        part = state.part(download.part)
+        if self._find(name, download, state) == EQUAL:
+            download.progress.screen.say(f"{name} is on the target already.")
+            ends = download.ends()
+            if download.part in state.unfinished:
+                self.discard(part)
+        else:
+            self._fill(part, download, state)
+            ends = self._name(part, name, download, state)
+        state.mark_sent(item, name, download.validator, ends)
+
+    def _part_for(self, name: str, state: State) -> str:
+        """Return what State calls the unfinished file: by its name, unless somebody
+        else has a part there."""
+        if name in state.unfinished or name in state.direct:
+            return name
+        with contextlib.suppress(Unseen):
+            if self.size_of(f"{name}.part") is None:
+                return name
+        return marked(name, state.client)
+
+    def _find(self, name: str, download: Download, state: State) -> str:
+        """Return whether nothing of a name is there, or the same file, or one that may
+        be replaced: it was sent by this client, or somebody asks to replace it.
+
+        :raises Failed: there is another one.
+        """
+        may_replace = self.settings.overwrite or download.item.replace
+        is_sent = state.sent == download.item.queue_item_id
+        try:
+            size = self.size_of(name, download.size or 0)
+        except Unseen:
+            if may_replace or name in state.direct:
+                return OURS
+            raise
+        if size is None:
+            return FREE
+        if may_replace and not is_sent:
+            return OURS
+        if name in state.direct and self._is_begun(name, size, download):
+            return OURS
+        return self._compare(name, size, download, state)
+
+    def _is_begun(self, name: str, size: int, download: Download) -> bool:
+        """Return whether a file that is written by its own name has nothing of others
+        in it."""
+        try:
+            return size < (download.size or math.inf) and self._matches(
+                name, size, download, is_end=True
+            )
+        except Unread:
+            return True
+
+    def _compare(self, name: str, size: int, download: Download, state: State) -> str:
+        """Return what `_find` does of a file that is there, by its size and ends."""
+        known, is_same_size = download.ends(), size == download.size
+        try:
+            found = self._ends(name, size, download.progress) if known else ""
+        except Unread:
+            found = ""
+        if is_same_size and not found:
+            download.note = Failed("file_unread", name=name)
+        if is_same_size and found in ("", known):
+            return EQUAL
+        if found and found == state.ends.get(name.casefold()):
+            return OURS
+        if name in state.direct:  # what this client began is not there any more
+            state.drop_part(name)
+        raise Failed("same_size_file" if is_same_size else "other_file", name=name)
+
+    def _ends(self, name: str, size: int, progress: Progress) -> str:
+        """Return what `file_ends` tells of a file on the target."""
+        spans = end_spans(size)
+        pieces = [self._piece(name, start, stop, progress) for start, stop in spans]
+        return file_ends(size, pieces)
+
+    def _fill(self, part: str, download: Download, state: State) -> None:
+        """Write what the part lacks. :raises Failed: it is not the file then."""
+        try:
+            size = self.size_of(part) or 0
+        except Unseen:
+            size = 0
+        is_known = state.unfinished.get(download.part) == download.validator != ""
         start = self._resume_at(part, size, download) if is_known else 0
         self.check_room(download, start or size)
-        state.begin(name, download.validator)
+        state.begin(download.part, download.validator, download.item)
         download.begin(start, self.settings.verify)
         self.write(part, download)
         try:
             self._check_written(part, download)
+        except Interrupted:
+            raise
         except Failed as problem:
             if not start:
                 raise
             self.can_append = False
-            state.drop_part(name)
-            raise Interrupted(f"{problem} It has to be sent from its start.") from None
+            state.begin(download.part, "", download.item)
+            raise Interrupted("from_start", why=problem) from None
+
+    def _name(self, part: str, name: str, download: Download, state: State) -> str:
+        """Give the part its name, and return what `file_ends` tells of it."""
+        ends = download.ends()  # of the same version still
         self.check_ready(state)
-        state.mark_sent(item)
-        self.rename(part, name)
-        state.mark_sent(item, name, download.validator)
+        if part == name:
+            return ends
+        found = self._find(name, download, state)
+        state.mark_sent(download.item)
+        try:
+            if found == EQUAL:
+                self.discard(part)
+            else:
+                self.rename(part, name, found == OURS)
+        except Unrenamed:
+            self.discard(part)
+            state.write_directly(download.part, name)
+            raise
+        return ends
 
     def _resume_at(self, part: str, size: int, download: Download) -> int:
         """Return the byte at which the part can go on and then be verified, 0 where it
@@ -1156,7 +1491,7 @@ class Storage(Target, abc.ABC):
         if not (size and self.can_append and is_verifiable):
             return 0
         for start in range(size, (download.size or 0) + 1, SIZE_MODULUS):
-            with contextlib.suppress(Failed):  # it cannot be read back
+            with contextlib.suppress(Unread):
                 if self._matches(part, start, download, is_end=True):
                     return start
         return 0
@@ -1168,18 +1503,23 @@ class Storage(Target, abc.ABC):
         has there; and, if `is_end`, nothing after it."""
         first = max(stop - SEAM_BYTES, 0)
         expected = download.retry(lambda: download.span(first, stop))
-        count, found = len(expected) + is_end, b""
-        blocks = self.read(part, first, download.progress)
+        return expected == self._piece(part, first, stop + is_end, download.progress)
+
+    def _piece(self, name: str, start: int, stop: int, progress: Progress) -> bytes:
+        """Return a file's bytes from `start` up to, without, `stop`, or to its end."""
+        found, blocks = b"", self.read(name, start, progress)
         with contextlib.closing(blocks):
-            while len(found) < count and (block := next(blocks, b"")):
+            while len(found) < stop - start and (block := next(blocks, b"")):
                 found += block
-        return found[:count] == expected
+        return found[: stop - start]
 
     def _check_written(self, part: str, download: Download) -> None:
         """:raises Failed: what the target has is not the file."""
         progress, sent = download.progress, download.digest
-        if (size := self.size_of(part, progress.done)) not in (None, progress.done):
-            raise self.loss(f"{size} of {progress.done} bytes have arrived.")
+        with contextlib.suppress(Unseen):
+            kept = self.size_of(part, progress.done) or 0
+            if kept != progress.done:
+                raise Interrupted(self.lost, **kept_sizes(kept, progress.done))
         check_sent(download)
         if self.settings.verify or (progress.start and download.sha256):
             found = hashlib.sha256()
@@ -1191,23 +1531,14 @@ class Storage(Target, abc.ABC):
                 part, progress.start, download
             )
         if not is_whole:
-            raise Failed("The file reads back differently. Is the card worn out?")
+            raise Failed("card_worn")
 
-    def has(self, name: str, download: Download, state: State) -> bool:
-        """Return whether the target has the file.
 
-        :raises Failed: it has another file of this name, which nobody asked to replace.
-        """
-        size = self.size_of(name, download.size or 0)
-        is_sent = state.sent == download.item.queue_item_id
-        if is_sent and size == download.size:
-            return True  # a run of the program ended before it could report that
-        if size is None or self.settings.overwrite or download.item.replace:
-            return False
-        own = state.files.get(name.casefold())
-        if own is None and size != download.size:
-            raise Failed(f"The target has another {name}. Replace it with --overwrite.")
-        return size == download.size and (own is None or own[1] == download.validator)
+def kept_sizes(kept: int, size: int) -> dict[str, str]:
+    """Return two different numbers of bytes for a person."""
+    texts = {"done": size_text(kept), "size": size_text(size)}
+    exact = {"done": f"{kept} bytes", "size": f"{size} bytes"}
+    return exact if texts["done"] == texts["size"] else texts
 
 
 def mount_point(folder: str) -> str:
@@ -1243,6 +1574,7 @@ class Folder(Storage):
     """A mounted SD card, or a share."""
 
     start = "folder:"
+    lost = "card_kept"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -1254,13 +1586,11 @@ class Folder(Storage):
 
     def check_ready(self, state: State) -> str:
         if not os.path.isdir(self.folder):
-            raise TargetOffline(f"There is no folder {self.folder}. Is the card in?")
+            raise TargetOffline("no_folder", path=self.folder)
         if state.mount and not os.path.ismount(state.mount):
-            raise TargetOffline(
-                f"The card is not in: nothing is mounted at {state.mount}."
-            )
+            raise TargetOffline("no_card", path=state.mount)
         if not os.access(self.folder, os.W_OK):
-            raise TargetOffline(f"The folder {self.folder} cannot be written to.")
+            raise TargetOffline("card_read_only", path=self.folder)
         state.mount = mount_point(str(self.folder))
         state.save()
         return OWN_DISK if holds_home(state.mount) else READY
@@ -1268,8 +1598,8 @@ class Folder(Storage):
     def check_room(self, download: Download, start: int = 0) -> None:
         free, size = shutil.disk_usage(self.folder).free, (download.size or 0) - start
         if size > free:
-            room = f"{self.folder} has room for {size_text(free)}"
-            raise Full(f"{room}, and the file needs {size_text(size)}.")
+            sizes = {"free": size_text(free), "size": size_text(size)}
+            raise Full("card_full", path=self.folder, **sizes)
 
     def send(self, download: Download, state: State) -> None:
         download.retry(download.probe)
@@ -1301,22 +1631,23 @@ class Folder(Storage):
                 progress.check()
                 yield block
 
-    def rename(self, part: str, name: str) -> None:
+    def rename(self, part: str, name: str, replaces: bool) -> None:
         (self.folder / part).replace(self.folder / name)
         sync_folder(self.folder)  # before the card is pulled out
 
-    def discard(self, name: str) -> None:
+    def discard(self, part: str) -> None:
         try:
-            (self.folder / f"{name}.part").unlink(missing_ok=True)
+            (self.folder / part).unlink(missing_ok=True)
         except OSError as error:
-            raise TargetOffline(str(error.strerror)) from error
+            why = error_text(error)
+            raise TargetOffline("card_refuses", path=self.folder, why=why) from error
 
     def _problem(self, error: OSError, size: int) -> Problem:
         is_big = size >= FAT32_LIMIT_BYTES and error.errno == errno.EINVAL
         if error.errno == errno.EFBIG or is_big:
-            return Failed(FAT32_MESSAGE)
-        kind = REFUSALS.get(error.errno or 0, TargetOffline)
-        return kind(f"{self.folder} does not take the file: {error.strerror}.")
+            return Failed("card_fat32")
+        kind = REFUSALS.get(error.errno or 0, Interrupted)
+        return kind("card_refuses", path=self.folder, why=error.strerror)
 
 
 INSTALL_FOLDER = "install:"  # Sphaira installs what is written to it
@@ -1329,6 +1660,11 @@ MAX_REPLY_LINES = 200
 # ValueError: of what is no number in a reply
 FTP_ERRORS: tuple[type[Exception], ...] = (*ftplib.all_errors, ValueError)
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
+MAX_LIST_BYTES = 4 * 1024 * 1024
+LIST_ROW = re.compile(  # such as "-rw-r--r-- 1 user group 1010 Nov 24 05:40 a game.nsp"
+    r"-\S{9,}\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+)\s+\w+\s+\d+\s+[\d:]+ (?P<name>.+)"
+)
+NO_FILE_ROW = re.compile(r"d|total \d+|\s*$")
 EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
 
 
@@ -1340,7 +1676,7 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
     except socket.gaierror as error:
         if error.errno == socket.EAI_AGAIN:
             raise
-        raise TargetOffline(f"No device has this name: {host}.") from error
+        raise TargetOffline("no_such_host", name=host) from error
 
 
 class Connection(ftplib.FTP):
@@ -1425,7 +1761,7 @@ class FTP(Storage):
     is not on a disk: what is written to it is used at once, and cannot be resumed."""
 
     start = "ftp://"
-    loss = TargetOffline  # the connection may have lost them: the next attempt resumes
+    lost = "bytes_lost"
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -1451,12 +1787,10 @@ class FTP(Storage):
                 self._ftp.open(self.host, self.port, self.user, self.password)
         except FTP_ERRORS as error:
             self.close()
-            where, why = f"{self.host}:{self.port}", error_text(error, self.password)
-            message = f"The FTP server at {where} is not ready: {why}."
             if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
-                message = f"{self.host} does not answer. Is the program open on the"
-                message += " console?"
-            raise TargetOffline(message) from error
+                raise TargetOffline("ftp_silent", address=self.host) from error
+            where, why = f"{self.host}:{self.port}", error_text(error, self.password)
+            raise TargetOffline("ftp_not_ready", address=where, why=why) from error
 
     def _enter_for(self, name: str) -> None:
         """Change to the folder for a file. One for homebrew may be forbidden."""
@@ -1494,14 +1828,12 @@ class FTP(Storage):
         except FTP_ERRORS as error:
             reply = error_text(error, self.password)
             if isinstance(error, ftplib.Error) and FULL_REPLY.search(str(error)):
-                raise Full(f"The console is full: {reply}.") from error
+                raise Full("ftp_full", why=reply) from error
             if isinstance(error, ftplib.error_perm):
-                raise Failed(f"The console refuses {name}: {reply}.") from error
+                raise Failed("ftp_refuses", name=name, why=reply) from error
             if isinstance(error, ftplib.Error) and not str(error).startswith("425"):
-                message = f"The console ended the transfer ({reply}). Is its card full?"
-                raise Ended(message) from error
-            message = f"The connection to the console broke: {reply}."
-            raise TargetOffline(message) from error
+                raise Ended("ftp_ended", why=reply) from error
+            raise Interrupted("ftp_broke", why=reply) from error
 
     def close(self) -> None:
         self._ftp.close()
@@ -1526,20 +1858,54 @@ class FTP(Storage):
         elif state.sent != download.item.queue_item_id:
             download.begin(0)
             self.write(download.name, download)
+            download.check_unchanged()
             check_sent(download)
             state.mark_sent(download.item)
 
     def size_of(self, name: str, expected: int = 0) -> int | None:
-        try:
-            size = number(self._ftp.sendcmd(f"SIZE {name}")[3:].strip())
-        except ftplib.error_perm:
-            return None
+        size = self._told_size(name)
         if size is None or (size - expected) % SIZE_MODULUS == 0:
             return size if size is None else expected
         return size % SIZE_MODULUS if size < 0 else size
 
+    def _told_size(self, name: str) -> int | None:
+        """Return the bytes of a file by SIZE, and by LIST where that tells nothing."""
+        reply = ""
+        try:
+            reply = self._ftp.sendcmd(f"SIZE {name}")
+        except ftplib.error_perm as error:
+            if str(error).startswith("550"):
+                return None
+        return number(reply[3:].strip()) or self._listed_size(name)
+
+    def _listed_size(self, name: str) -> int | None:
+        """:raises Unseen: the list tells nothing that can be read."""
+        rows = self._list(name)
+        found = [row for row in map(LIST_ROW.fullmatch, rows) if row]
+        for row in found:
+            if row["name"].casefold() == name.casefold():
+                return int(row["size"])
+        if len(found) < len(rows):
+            raise Unseen("file_unknown", name=name)
+        return None
+
+    def _list(self, name: str) -> list[str]:
+        """Return the rows of the folder's files. :raises Unseen: it has no list."""
+        text = b""
+        try:
+            with self._ftp.transfercmd("LIST") as data:
+                while len(text) < MAX_LIST_BYTES and (block := data.recv(CHUNK_BYTES)):
+                    text += block
+        except ftplib.error_perm as error:
+            raise Unseen("file_unknown", name=name) from error
+        self._ftp.voidresp()
+        rows = text.decode("utf-8", "replace").splitlines()
+        return [row for row in rows if not NO_FILE_ROW.match(row)]
+
     def write(self, name: str, download: Download) -> None:
         start = download.progress.start
+        if 0 < start == download.size:
+            return  # it has all bytes: an APPE of none would be in vain
         with self._open(name, start) as data, download.progress.cancels(data):
             for chunk in download.chunks():
                 try:
@@ -1547,7 +1913,10 @@ class FTP(Storage):
                 except OSError:
                     self._read_end(FTP_REASON_SECONDS)  # or raise why
                     raise
-        self._read_end(FTP_FINISH_SECONDS)
+        try:
+            self._ftp.reply_within(FTP_FINISH_SECONDS)
+        except TimeoutError as error:
+            raise Unfinished("ftp_unfinished", name=download.name) from error
 
     def _read_end(self, seconds: float) -> None:
         """Wait for the reply to a transfer. A server with a full card may give none."""
@@ -1565,11 +1934,10 @@ class FTP(Storage):
             reply = error_text(error, self.password)
             if start:
                 self.can_append = False
-                raise Interrupted(f"The console resumes no file: {reply}.") from error
+                raise Interrupted("ftp_no_resume", why=reply) from error
             if name.endswith(".part"):
                 raise
-            message = f"The console takes no file now: {reply}."
-            raise TargetOffline(f"{message} Is its FTP install open?") from error
+            raise TargetOffline("ftp_closed", why=reply) from error
 
     def read(self, name: str, start: int, progress: Progress) -> Blocks:
         data, skip = self._open_to_read(name, start)
@@ -1582,7 +1950,7 @@ class FTP(Storage):
             except GeneratorExit:  # servers reply to an early end in different ways
                 self._reconnect()
                 raise
-        self._ftp.reply_within(FTP_FINISH_SECONDS)
+        self._ftp.voidresp()
 
     def _open_to_read(self, name: str, start: int) -> tuple[socket.socket, int]:
         """Return the data connection that gives a file from the byte `start` on, and
@@ -1592,26 +1960,30 @@ class FTP(Storage):
                 data = self._ftp.transfercmd(f"RETR {name}", place or None)
                 return data, start - place
         self._reconnect()  # so that no REST is left for what comes next
-        raise Failed(f"The console does not let {name} be read back.")
+        raise Unread("ftp_no_reading", name=name)
 
-    def rename(self, part: str, name: str) -> None:
+    def rename(self, part: str, name: str, replaces: bool) -> None:
         try:
-            self._ftp.rename(part, name)
+            self._ftp.sendcmd(f"RNFR {part}")
         except ftplib.error_perm as error:
-            if not EXISTS_REPLY.search(str(error)):
+            reply = error_text(error, self.password)
+            raise Unrenamed("ftp_no_rename", why=reply) from error
+        try:
+            self._ftp.voidcmd(f"RNTO {name}")
+        except ftplib.error_perm as error:
+            if not (replaces and EXISTS_REPLY.search(str(error))):
                 raise
             self._ftp.delete(name)  # some servers do not rename over an existing file
             self._ftp.rename(part, name)
 
-    def discard(self, name: str) -> None:
+    def discard(self, part: str) -> None:
         try:
             self._connect()
-            self._enter_for(name)
-            with self._problems(name):
-                if not self._entered.endswith(":"):
-                    self._ftp.delete(f"{name}.part")
-        except (Ended, Full) as problem:  # it is busy
-            raise TargetOffline(str(problem)) from problem
+            self._enter_for(part.removesuffix(".part"))
+            with self._problems(part):
+                self._ftp.delete(part)
+        except (Interrupted, Full) as problem:  # it is busy
+            raise TargetOffline(problem.text, **problem.of) from problem
         except Failed:  # it is not there
             pass
 
@@ -1634,10 +2006,8 @@ class LAN(Target):
             if self._sock is None:
                 self._sock = connect(self.host, self.port, TIMEOUT_SECONDS)
         except OSError as error:
-            raise TargetOffline(
-                f"The console at {self.host}:{self.port} does not wait for files:"
-                f" {error_text(error)}. Open its LAN install."
-            ) from error
+            where, why = f"{self.host}:{self.port}", error_text(error)
+            raise TargetOffline("lan_silent", address=where, why=why) from error
         return READY
 
     def close(self) -> None:
@@ -1656,8 +2026,7 @@ class LAN(Target):
         try:
             self._sock.sendall(struct.pack(">I", len(text)) + text)
         except OSError as error:
-            message = f"The console closed the connection: {error_text(error)}."
-            raise TargetOffline(message) from error
+            raise TargetOffline("lan_broke", why=error_text(error)) from error
 
     def is_connected(self) -> bool:
         return self._sock is not None
@@ -1713,7 +2082,8 @@ def find_target(settings: Settings) -> Target:
 # Transfers --------------------------------------------------------------------
 # The copy of one queue item's file. A thread reports its progress meanwhile.
 
-MAX_ATTEMPTS = 5  # in a row that get no further
+MAX_ATTEMPTS = 3  # that get no further, before an item has failed
+MAX_SILENCES = 5  # attempts to reach a target, before its items wait
 
 
 class Transfer:
@@ -1724,11 +2094,13 @@ class Transfer:
         self.target = target
         self.state = state
         self.progress = Progress(screen, item.entry_size or None)
-        self.download = Download(server, item, self.progress)
-        self._retry = Retry(self.progress.sleep, MAX_ATTEMPTS)
-        self._furthest = 0  # byte that an attempt began at
+        self.download = Download(server, item, self.progress, self._judge)
+        self._retry = Retry(self.progress.sleep, MAX_SILENCES)
+        self._last: Problem | None = None
+        self._has_begun = False  # whether this attempt sends
         self._over = threading.Event()
         self._reporter = Server(server.address, server.key)
+        self._reporting = threading.Lock()  # held to report, in the order of numbers
 
     def run(self) -> None:
         """:raises TargetOffline, Failed, Cancelled, BadKey: the file is not there."""
@@ -1744,15 +2116,64 @@ class Transfer:
             self._reporter.close()
 
     def _attempt(self) -> None:
+        self._has_begun = False
         try:
             self.target.send(self.download, self.state)
-        except Problem:
+        except Problem as problem:
             self.target.close()
             self.progress.check()  # cancelling causes other problems
-            if self.progress.start > self._furthest:
-                self._furthest = self.progress.start
-                self._retry.reset()
+            if isinstance(problem, (Interrupted, Unfinished)):
+                self._retry.reset()  # the target answers
+                self._note(problem)
             raise
+
+    def _note(self, problem: Problem) -> None:
+        """Note why an attempt has failed. The next one counts it, once it is known what
+        the target has kept; but one that sent nothing counts at once.
+
+        :raises Failed: it was the third of these.
+        """
+        self._last, item = problem, self.item
+        tried = self.state.attempts(item, self.download.validator)
+        if self._has_begun:
+            tried = tried._replace(why=problem.told())
+        else:
+            tried = tried._replace(failures=tried.failures + 1)
+        self.state.note_attempts(item, tried)
+        if tried.failures >= MAX_ATTEMPTS:
+            raise self._gave_up(problem)
+
+    def _gave_up(self, why: Problem) -> Failed:
+        kind = Full if isinstance(self._last, Full) else Failed
+        return kind("gave_up", why=why, count=MAX_ATTEMPTS)
+
+    def _judge(self, start: int) -> None:
+        """Count the attempt before this one, which begins at the byte `start`.
+
+        :raises Failed: three in a row have got no further.
+        """
+        self._has_begun = True
+        tried = self.state.attempts(self.item, self.download.validator)
+        why, most = tried.why, max(tried.most, start)
+        if why is None:
+            return
+        failures = 0 if start > tried.most else tried.failures + 1
+        if max(failures, self._tell(retold(why), start)) >= MAX_ATTEMPTS:
+            raise self._gave_up(retold(why))
+        new = Tried(self.download.validator, most, failures)
+        self.state.note_attempts(self.item, new)
+
+    def _tell(self, why: Problem, start: int) -> int:
+        """Report why the item is tried again. Return how many attempts have got no
+        further, as the server counts them, over all clients; 0 if unknown."""
+        fields = {**why.fields(), "status": "processing", "bytes_kept": start}
+        fields |= {"progress_percent": self.progress.percent()}
+        with contextlib.suppress(ServerOffline), self._reporting:
+            answer = self._reporter.report(
+                self.item, self.state.client, bytes_transferred=start, **fields
+            )
+            return number(str(answer.get("attempts", ""))) or 0
+        return 0
 
     def _report(self) -> None:
         """Report the progress until the transfer is over. This runs in the thread."""
@@ -1766,7 +2187,8 @@ class Transfer:
             }
             moved, since = moved + new, now
             try:
-                self._reporter.report(self.item, self.state.client, **fields)
+                with self._reporting:
+                    self._reporter.report(self.item, self.state.client, **fields)
             except ServerOffline:
                 continue  # the next report brings it up to date
             except Problem as problem:
@@ -1891,11 +2313,10 @@ class Offers:
             done, size = file.progress.done, file.item.entry_size
             problem: Problem | None = None
             if not file.began and size:
-                problem = TargetOffline("The console has not fetched it.")
+                problem = TargetOffline("lan_not_fetched")
             elif not file.is_whole():
-                message = f"The console ended after {size_text(done)} of"
-                message += f" {size_text(size)}. Its screen may show why."
-                problem = Failed(message)
+                sizes = {"done": size_text(done), "size": size_text(size)}
+                problem = Failed("lan_ended", **sizes)
             yield self.files.pop(item), problem
 
 
@@ -1903,7 +2324,6 @@ class Offers:
 # The queue, item by item: a failed one does not stop the rest.
 
 MAX_COMMAND_SECONDS = 300.0  # that the command of --on-done may take
-NO_FILE = "It is a link, or its file is gone: a console cannot fetch it."
 UNDO_SECONDS = 30.0  # for which cancelling can be undone; the page offers it for 10
 CHECK_SECONDS = 60.0  # between two checks of the target while there is nothing to send
 
@@ -1965,6 +2385,9 @@ class Sender:
                 self._watch()
                 has_sent = self.send_next()
                 retry.reset()
+            except BadKey:
+                self._remove_parts()
+                raise
             except Offline as problem:
                 if once:
                     raise
@@ -1983,7 +2406,10 @@ class Sender:
 
         :raises TargetOffline: the target has taken none of them.
         """
-        items = self.server.queue(self.state.client, self.target_state)
+        state = self.state
+        items = self.server.queue(state.client, self.target_state, state.items.values())
+        gone = {n: i for n, i in state.items.items() if i in self.server.gone}
+        state.stopped = {**gone, **state.stopped}
         items.sort(key=lambda item: item.queue_item_id in self._put_back)
         self._remove_stopped(UNDO_SECONDS, {item.queue_item_id for item in items})
         return self.target.take(self, items)
@@ -2000,11 +2426,20 @@ class Sender:
         at.update(dict.fromkeys(names, now))  # when it is tried again
         return any([self._discard(name) for name in names])
 
+    def _remove_parts(self) -> None:
+        """Remove what the target has of unfinished files, since this device was
+        removed. Say what stays there."""
+        for name in [*self.state.unfinished]:
+            if not self._discard(name):
+                break
+        for name in self.state.unfinished:
+            self.screen.say(f"{self.state.part(name)} stays on the target.")
+
     def _discard(self, name: str) -> bool:
         """Return whether the target could remove what it has of a file."""
         try:
             self._check_target()
-            self.target.discard(name)
+            self.target.discard(self.state.part(name))
             self.state.drop_part(name)
         except TargetOffline:
             return False
@@ -2048,7 +2483,7 @@ class Sender:
             try:
                 offers.add([item for item in items if found[item.queue_item_id]])
                 for item in [item for item in items if not found[item.queue_item_id]]:
-                    self._end_offered(Offered(item, self.screen), Failed(NO_FILE))
+                    self._end_offered(Offered(item, self.screen), Failed("lan_no_file"))
                 if offers.files:
                     self._follow(target, offers, filter(None, found.values()))
             finally:
@@ -2061,9 +2496,7 @@ class Sender:
         for file, problem in itertools.chain(offers.follow(target), offers.rest()):
             self._end_offered(file, problem)
         if not offers.has_begun:
-            raise TargetOffline(
-                "The console has fetched nothing. Open its LAN install."
-            )
+            raise TargetOffline("lan_idle")
 
     def _follow_orphans(
         self, target: LAN, offers: Offers, items: Sequence[Item]
@@ -2077,7 +2510,9 @@ class Sender:
         for file, problem in offers.follow(target):
             self._end_offered(file, problem)
         for file, problem in offers.rest():
-            self._end_offered(file, problem and TargetOffline(str(problem)))
+            self._end_offered(
+                file, problem and TargetOffline(problem.text, **problem.of)
+            )
 
     def _leave(self, offers: Offers) -> None:
         """Put back what the console has not fetched whole, when the program ends. The
@@ -2132,19 +2567,22 @@ class Sender:
         try:
             transfer.run()
             size = transfer.progress.size or transfer.progress.done
-            self._complete(item, transfer.download.name, size, began)
+            download = transfer.download
+            self._complete(item, download.part, size, began, download.note)
         except TargetOffline as problem:
             self._put_back.add(item.queue_item_id)
             self._release(item, problem, transfer.progress)
             raise
         except Cancelled as problem:
-            self._stop(item, transfer.download.name, problem, transfer.progress)
+            self._stop(item, transfer.download.part, problem, transfer.progress)
         except Failed as problem:
             # A full card may have room without the files that were cancelled.
-            if isinstance(problem, Full) and self._remove_stopped():
+            is_full = isinstance(problem, Full) and self._remove_stopped()
+            if is_full and self._claim(item):
+                self.state.tried.pop(item.queue_item_id, None)
                 self._send(item)
             else:
-                self._fail(item, transfer.download.name, problem)
+                self._fail(item, transfer.download.part, problem)
         except BadKey:
             raise
         except BaseException:
@@ -2161,17 +2599,26 @@ class Sender:
         self.screen.say(f"{item.entry_name}: stopped: {why}")
         self._run_command(item, "failed")
 
-    def _complete(self, item: Item, name: str, size: int, began: float) -> None:
-        fields = {"progress_percent": 100, "bytes_transferred": size}
+    def _complete(
+        self,
+        item: Item,
+        name: str,
+        size: int,
+        began: float,
+        note: Problem | None = None,
+    ) -> None:
+        fields: dict[str, Any] = {"progress_percent": 100, "bytes_transferred": size}
         took = duration_text(time.monotonic() - began)
         text = f"sent, {size_text(size)} in {took}."
+        if note:
+            text, fields = str(note), {**fields, **note.fields()}
         self._end(item, name, text, status="completed", **fields)
 
     def _fail(self, item: Item, name: str, problem: Problem) -> None:
         """:param name: of the file on the target, "" if it has none."""
         self.failures += 1
-        is_left = name and not self._discard(name) and name in self.state.unfinished
-        fields = {"status": "failed", "error_message": str(problem)[:500]}
+        is_left = name in self.state.unfinished and not self._discard(name)
+        fields = {"status": "failed", **problem.fields()}
         self._end(item, "" if is_left else name, f"failed: {problem}", **fields)
         if is_left:
             self.state.unfinished[name] = ""  # it may be damaged: it is not resumed
@@ -2182,7 +2629,7 @@ class Sender:
     ) -> None:
         """Report how the item ended, and go on to the next."""
         self._report_at_last(item, status=status, **fields)
-        self.state.forget(name)
+        self.state.forget(item, name)
         self.screen.say(f"{item.entry_name}: {text}")
         self._run_command(item, status)
 
@@ -2205,7 +2652,8 @@ class Sender:
         self, item: Item, why: TargetOffline, progress: Progress | None = None
     ) -> None:
         """Put the item back into the queue: until then it counts as being sent."""
-        self._report_at_last(item, release=True, **self._kept(progress))
+        fields = {**self._kept(progress), **why.fields()}
+        self._report_at_last(item, release=True, **fields)
         self.screen.say(f"{item.entry_name}: put back into the queue: {why}")
 
     def _release_now(self, item: Item, progress: Progress | None = None) -> None:

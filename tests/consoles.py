@@ -57,6 +57,16 @@ class Data(DTPHandler):  # type: ignore[misc]
 
     handle_read_event = handle_read
 
+    def close(self) -> None:
+        script, is_whole = self.cmd_channel.script, self.receive and self._resp
+        if script.end and is_whole and not self._closed:
+            self._resp = ()
+            super().close()
+            if script.end == "hangs up":
+                self.cmd_channel.close()
+        else:
+            super().close()
+
 
 class Control(FTPHandler):  # type: ignore[misc]
     """The control connection. It records the commands, and drops or refuses some."""
@@ -92,6 +102,7 @@ class FTPConsole:
         self.drops_data = 0  # how often the data connection is closed
         self.ends_after = math.inf  # bytes, after which it closes the connection
         self.ends_with = "452 Not enough space."  # "" for silence
+        self.end = ""  # "hangs up" or "says nothing" when it has all bytes, before 226
         self.stall_after = math.inf  # bytes, after which it reads no more
         self.stalled = False
         users = DummyAuthorizer()

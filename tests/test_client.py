@@ -245,15 +245,21 @@ ITEM = send_to_switch.Item("item", "entry", "a", "", 0)
 
 def test_the_state_outlives_the_program(tmp_path: pathlib.Path) -> None:
     state = send_to_switch.State(str(tmp_path), "server", "target")
-    state.begin("a.nsp", '"tag"')
+    state.begin("a.nsp", '"tag"', ITEM)
     state.mark_sent(ITEM, "a.nsp", '"tag"')
     again = send_to_switch.State(str(tmp_path), "server", "target")
     found = (again.client, again.unfinished, again.sent)
     assert found == (state.client, {"a.nsp": '"tag"'}, "item")
     assert again.files == {"a.nsp": ("entry", '"tag"')}
-    again.forget("a.nsp")
+    assert again.items == {"a.nsp": ITEM.queue_item_id}
+    tried = send_to_switch.Tried('"tag"', 5, 1, {"code": "card_worn", "arguments": {}})
+    again.note_attempts(ITEM, tried)
+    more = send_to_switch.State(str(tmp_path), "server", "target")
+    assert more.attempts(ITEM, '"tag"') == tried
+    assert more.attempts(ITEM, '"other"') == send_to_switch.Tried('"other"')
+    more.forget(ITEM, "a.nsp")
     last = send_to_switch.State(str(tmp_path), "server", "target")
-    assert (last.unfinished, last.sent) == ({}, "")
+    assert (last.unfinished, last.sent, last.tried) == ({}, "", {})
 
 
 def test_each_target_has_a_state_of_its_own(tmp_path: pathlib.Path) -> None:
@@ -270,7 +276,7 @@ def test_the_names_in_the_state_file_are_those_of_earlier_releases(
 ) -> None:
     state = send_to_switch.State(str(tmp_path), "server", "target")
     assert state.path == str(tmp_path / "1c8406ad1eda669a.json")
-    state.begin("a.nsp", '"tag"')
+    state.begin("a.nsp", '"tag"', ITEM)
     values: dict[str, Any] = {
         "client": state.client,
         "parts": {"a.nsp": '"tag"'},
@@ -278,7 +284,8 @@ def test_the_names_in_the_state_file_are_those_of_earlier_releases(
     }
     values |= {"files": {}, "mount": ""}
     state_file = pathlib.Path(state.path)
-    assert json.loads(state_file.read_text()) == values | {"stopped": {}}
+    written = json.loads(state_file.read_text())
+    assert written == {**written, **values, "stopped": {}}
     state_file.write_text(json.dumps(values))
     again = send_to_switch.State(str(tmp_path), "server", "target")
     assert (again.unfinished, again.stopped) == (state.unfinished, {})
@@ -504,15 +511,21 @@ def ranged(request: Request, upto: int | None = None, **headers: str) -> None:
     if request.headers.get("Range") == "bytes=0-0":
         span = {"Content_Range": f"bytes 0-0/{len(GAME)}"}
         return request.reply(206, GAME[:1], **span, **headers)
-    span = {"Content_Range": f"bytes {start}-{len(GAME) - 1}/{len(GAME)}"}
-    span["Content-Length"] = str(len(GAME) - start)
-    body = GAME[start : start + (upto or len(GAME))]
+    end = request.headers.get("Range", "").rpartition("-")[2]
+    stop = int(end) + 1 if end else len(GAME)
+    span = {"Content_Range": f"bytes {start}-{stop - 1}/{len(GAME)}"}
+    span["Content-Length"] = str(stop - start)
+    body = GAME[start:stop][: upto or len(GAME)]
     return request.reply(206 if start else 200, body, **span, **headers)
 
 
 def test_a_download_that_drops_is_resumed_with_if_range(
-    home: Home, card: pathlib.Path, origin: Callable[..., Origin]
+    home: Home,
+    card: pathlib.Path,
+    origin: Callable[..., Origin],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(send_to_switch, "SEAM_BYTES", 1000)
     far = origin(lambda request: ranged(request, 1_000_000, ETag='"x"'))
     item = home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
@@ -523,7 +536,31 @@ def test_a_download_that_drops_is_resumed_with_if_range(
         (None, None),
         ("bytes=1000000-", '"x"'),
         ("bytes=2000000-", '"x"'),
+        ("bytes=0-999", '"x"'),
+        (f"bytes={len(GAME) - 1000}-{len(GAME) - 1}", '"x"'),
     ]
+
+
+@pytest.mark.parametrize("size", [4, len(GAME)])
+def test_a_link_whose_host_gives_the_file_once_is_sent_and_not_compared(
+    home: Home, card: pathlib.Path, origin: Callable[..., Origin], size: int
+) -> None:
+    def answer(request: Request) -> None:
+        if request.headers.get("Range") in (None, "bytes=0-0"):
+            return ranged(request, ETag='"x"')
+        return request.reply(403)
+
+    item = home.queue_link(f"{origin(answer).url}/x.nsp")
+    sender = home.sender(f"folder:{card}")
+    sender.send_next()
+    assert home.item(item)["status"] == "completed"
+    assert (card / "Far.nsp").read_bytes() == GAME
+    (card / "Far.nsp").write_bytes(b"o" * size)
+    home.store.queue.send(home.anna, home.item(item)["entry"])
+    sender.send_next()
+    status = home.store.queue.items(home.anna)[-1]["status"]
+    assert status == ("completed" if size == len(GAME) else "failed")
+    assert (card / "Far.nsp").read_bytes() == b"o" * size
 
 
 def test_a_download_that_is_reset_is_resumed(
@@ -549,7 +586,7 @@ def test_a_download_that_drops_and_cannot_be_resumed_starts_over_and_then_fails(
     far = origin(lambda request: ranged(request, 1_000_000))
     item = home.queue_link(f"{far.url}/x.nsp")
     home.sender(f"folder:{card}").send_next()
-    assert "Gave up after 5 attempts." in home.item(item)["error"]
+    assert "Gave up after 3 attempts." in home.item(item)["error"]
 
 
 def test_a_date_resumes_a_download_that_has_no_etag(
@@ -1024,6 +1061,30 @@ def test_a_key_that_is_revoked_in_mid_transfer_stops_it_and_keeps_the_item(
     with pytest.raises(send_to_switch.BadKey):
         sender.send_next()
     assert home.item(item)["status"] == "pending"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_device_that_was_removed_leaves_nothing_on_a_card_that_is_there(
+    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str], is_there: bool
+) -> None:
+    names = ["a.nsp", "b.nsp"]
+    sender = home.sender(f"folder:{card}")
+    for name in names:
+        home.queue(name, GAME)
+        (card / f"{name}.part").write_bytes(GAME[:1000])
+        sender.state.begin(name, "x", ITEM)
+    (card / "c.nsp.part").write_bytes(b"of others")
+    for key in home.store.accounts.keys(home.anna):
+        home.store.accounts.revoke_key(key["id"], home.anna)
+    if not is_there:
+        card.rename(f"{card}.out")
+    with pytest.raises(send_to_switch.BadKey):
+        sender.run(once=False)
+    said = capsys.readouterr().out
+    for name in names:
+        assert (f"{name}.part stays on the target." in said) == (not is_there)
+    if is_there:
+        assert [path.name for path in card.iterdir()] == ["c.nsp.part"]
 
 
 def test_an_item_that_another_client_claimed_is_skipped(
@@ -1548,9 +1609,9 @@ def test_polls_tell_that_the_target_is_not_ready(
     told: list[str] = []
     plain = send_to_switch.Server.queue
 
-    def queue(self: Any, client: str, target: str = "") -> Any:
+    def queue(self: Any, client: str, target: str = "", *more: Any) -> Any:
         told.append(target)
-        return plain(self, client, target)
+        return plain(self, client, target, *more)
 
     monkeypatch.setattr(send_to_switch.Server, "queue", queue)
     card.rmdir()

@@ -316,18 +316,59 @@ def test_the_secrets_are_in_the_pipe_alone(
     assert "p@ss" not in seen and "p%40ss" not in seen and "catalogd_" not in seen
 
 
-def test_a_device_that_is_removed_ends_at_once(
+def test_a_device_that_is_removed_leaves_nothing_on_its_console(
     home: Home, consoles: catalogd.Consoles, console: FTPConsole
 ) -> None:
+    console.stall_after = 200_000
     device = add(home, console.url())
+    (console.folder / "other.nsp.part").write_bytes(b"of others")
+    home.queue("Star Garden.nsp", ODD)
     consoles.update()
-    wait_for(lambda: state_of(home, device) == "ready")
+    wait_for(lambda: console.stalled)
     [process] = processes(consoles)
     folder = pathlib.Path(home.store.database.folder, "consoles", device)
     assert folder.is_dir()
     home.store.accounts.revoke_key(device)
     consoles.update()
-    assert process.returncode is not None and not folder.exists()
+    wait_for(lambda: not folder.exists())
+    assert process.returncode == 3
+    assert [path.name for path in console.folder.iterdir()] == ["other.nsp.part"]
+
+
+def test_what_stays_on_the_console_of_a_removed_device_is_told_once(
+    home: Home,
+    consoles: catalogd.Consoles,
+    console: FTPConsole,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    console.stall_after = 200_000
+    device = add(home, console.url())
+    home.queue("Star Garden.nsp", ODD)
+    consoles.update()
+    wait_for(lambda: console.stalled)
+    console.refuses["USER"] = "530 Not now."
+    with caplog.at_level("INFO"):
+        home.store.accounts.revoke_key(device)
+        consoles.update()
+        wait_for(lambda: not consoles._leaving)
+    assert caplog.text.count("Star Garden.nsp.part stays on the target.") == 1
+
+
+def test_the_client_of_a_removed_device_that_hangs_is_ended(
+    home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "MAX_LEAVE_SECONDS", 0.1)
+    client(monkeypatch, "print('x', flush=True)", "import time", "time.sleep(600)")
+    device = add(home, "ftp://127.0.0.1:1")
+    consoles.update()
+    wait_for(lambda: processes(consoles))
+    [process] = processes(consoles)
+    home.store.accounts.revoke_key(device)
+    consoles.update()
+    add(home, "ftp://127.0.0.1:2", name="Cellar")
+    consoles.update()
+    wait_for(lambda: not consoles._leaving)
+    assert process.returncode not in (None, 0)
 
 
 def test_a_new_name_disturbs_nothing_and_a_new_address_begins_anew(
@@ -364,7 +405,7 @@ def test_a_process_that_is_killed_goes_on_with_its_item(
     console.stall_after = len(ODD) + 1
     wait_for(lambda: home.item(item)["status"] == "completed")
     assert (console.folder / "Star Garden.nsp").read_bytes() == ODD
-    assert console.commands.count("APPE") == 1
+    assert console.commands.count("STOR") == 1
 
 
 def test_a_hung_console_holds_up_neither_a_stop_nor_an_answer(

@@ -91,11 +91,11 @@ def test_an_item_whose_file_is_on_the_target_may_replace_it(
     anna: Any, store: catalogd.Store
 ) -> None:
     item = sending(store)
-    why = "The target has another Paper Harbor.nsp. Replace it with --overwrite."
+    why = "Another file Paper Harbor.nsp is there."
     report(store, item, 0, status="failed", error_message=why)
     anna.goto("#queue")
     error = anna.locator(".error")
-    see(error, "The target has another Paper Harbor.nsp.")
+    see(error, why)
     assert "overwrite" not in error.inner_text(), "people have a button for that"
     button(anna, "Replace Paper Harbor").click()
     button(anna.get_by_role("dialog"), "Replace").click()

@@ -212,13 +212,14 @@ def test_a_port_that_is_none_ends_no_client(
 
 
 @pytest.mark.parametrize("size", [b"many", b"9" * 5000, b"", b"0x10", b"1.5"])
-def test_a_size_that_is_no_number_is_unknown(
+def test_a_size_that_is_no_number_is_asked_of_the_list(
     home: Home, odd: Callable[..., Odd], size: bytes
 ) -> None:
     sender = home.sender(f"ftp://{odd(SIZE=b'213 ' + size).place}/")
     target: Any = sender.target
     target.check_ready(sender.state)
-    assert target.size_of("game.nsp") is None
+    with pytest.raises(ConnectionError, match="502"):  # to the one for the list
+        target.size_of("game.nsp")
     target.close()
 
 
