@@ -1602,6 +1602,19 @@ def test_attempts_count_over_clients(
     assert end["error_arguments"] == {"why": why, "count": 3}
 
 
+def test_attempts_that_end_before_their_first_byte_count_as_well(
+    home: Home, console: FTPConsole
+) -> None:
+    item, other = home.queue("game.nsp", GAME), home.queue("other.nsp", GAME)
+    console.drops = {"CWD": send_to_switch.MAX_ATTEMPTS}
+    sender = home.sender(console.url())
+    sender.send_next()
+    assert "The connection to the console broke" in home.item(item)["error"]
+    assert "Gave up after 3 attempts." in home.item(item)["error"]
+    sender.send_next()
+    assert home.item(other)["status"] == "completed"
+
+
 def test_an_attempt_is_counted_also_while_the_server_is_away(
     home: Home, console: FTPConsole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
