@@ -17662,13 +17662,19 @@ def texts_of(table: Any, key: str = "") -> dict[str, dict[str, str]]:
     return texts
 
 
-def translation_files(data_dir: str) -> Iterator[Any]:
-    """Yield the paths of translations, and those of the owner last."""
+def program_folders() -> list[Any]:
+    """Return the folders, perhaps of a .pyz, that may have what comes with the program;
+    the one of this file is the last."""
     program: Any = pathlib.Path(__file__).resolve().parent
     if not program.is_dir():  # in a .pyz
         program = zipfile.Path(program)
     installed = pathlib.Path(sysconfig.get_path("data"), "share", "catalogd")  # by pip
-    for place in (installed, program / "packaging", program, pathlib.Path(data_dir)):
+    return [installed, program / "packaging", program]
+
+
+def translation_files(data_dir: str) -> Iterator[Any]:
+    """Yield the paths of translations, and those of the owner last."""
+    for place in (*program_folders(), pathlib.Path(data_dir)):
         folder = place / "languages"
         with logged_problems("Translations are left out"):
             paths = folder.iterdir() if folder.is_dir() else ()
@@ -17965,10 +17971,14 @@ FOLDERS = argument(
     ),
     argument("--also", "another TCP port (default: none)", metavar="PORT", type=PORT),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
+    argument("--demo", "serve made-up games, and keep nothing (default: no)", **FLAG),
 )
 def serve(args: argparse.Namespace) -> None:
     """Scan the library folders and serve them."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    if args.demo:
+        demo_module().serve(args)
+        return
     if args.open and not args.folders and (other := running_service(args.data_dir)):
         webbrowser.open(other.address)  # a second double click
         return
@@ -17992,6 +18002,17 @@ def serve(args: argparse.Namespace) -> None:
             log.warning("Stopped while a call was waiting, probably for a disk.")
             logging.shutdown()
             os._exit(0)  # a thread may wait for ever, and uses what others would close
+
+
+def demo_module() -> Any:
+    """Return the module that serves the demo. :raises Problem: the program lacks it."""
+    for file in [place / "demo.py" for place in program_folders()[::-1]]:
+        if file.is_file():
+            sys.modules.setdefault("catalogd", sys.modules[__name__])  # for its import
+            demo = type(sys)("demo")
+            exec(compile(file.read_bytes(), str(file), "exec"), vars(demo))
+            return demo
+    raise Problem("The demo is not here: its file demo.py is not beside the program.")
 
 
 @contextlib.contextmanager
@@ -18220,11 +18241,13 @@ def log_thread() -> Iterator[None]:
 
 def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     """Serve until a signal ends it. Return whether all threads have ended.
-    :param open: show the page in a browser."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: server.stop())
-    threads = [Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS)]
-    threads += [Repeated("uses", web.store.accounts.write_uses, USES_SECONDS)]
+    :param open: show the page in a browser.
+    :raises KeyboardInterrupt: all have, after Ctrl-C."""
+    came = stop_at_signals(server)
+    threads = [
+        Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
+        Repeated("uses", web.store.accounts.write_uses, USES_SECONDS),
+    ]
     update, written = web.consoles.update, web.store.database.written
     threads += [Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written)]
     own = own_address(web.settings.host, server.effective_port)
@@ -18251,8 +18274,23 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
         has_scanned = scanner.stop(MAX_SCAN_STOP_SECONDS)
         has_copied, *_ = [thread.stop(MAX_SCAN_STOP_SECONDS) for thread in threads]
         greeting.join(MAX_SCAN_STOP_SECONDS)
-        end_line()
-    return has_ended and has_sent and has_scanned and has_copied
+    have_ended = has_ended and has_sent and has_scanned and has_copied
+    if have_ended and signal.SIGINT in came:
+        raise KeyboardInterrupt
+    return have_ended
+
+
+def stop_at_signals(server: Server) -> list[int]:
+    """Let SIGTERM and SIGINT stop a server. Return a list that gets their numbers."""
+    came: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        came.append(number)
+        server.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return came
 
 
 def start_heartbeat(address: str) -> "Repeated":

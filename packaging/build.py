@@ -136,6 +136,7 @@ def build_pyz(tree: Path) -> Iterable[Path]:
     shutil.copy(tree / "catalogd.py", folder)
     shutil.copy(tree / "send_to_switch.py", folder)  # served to devices
     shutil.copytree(tree / "packaging/languages", folder / "languages")
+    shutil.copy(tree / "packaging/demo.py", folder)
     code = "import catalogd; raise SystemExit(catalogd.main())\n"
     (folder / "__main__.py").write_text(code)
     archive = tree.parent / "catalogd.pyz"

@@ -319,6 +319,16 @@ def started(
     command: list[Any], folder: pathlib.Path, **environment: str
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a program with `folder` as its home; yield it and its address."""
+    with printing(command, folder, **environment) as (process, printed):
+        [address] = re.findall(r"^    (http://127\.0\.0\.1:\d+/)$", printed, re.M)
+        yield process, address
+
+
+@contextlib.contextmanager
+def printing(
+    command: list[Any], folder: pathlib.Path, **environment: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run a program that serves; yield it and what it prints at its start."""
     process = subprocess.Popen(
         [str(word) for word in command],
         env={**at_home(folder), **environment},
@@ -333,8 +343,7 @@ def started(
             while not printed.endswith("Stop with Ctrl-C.\n"):
                 assert (line := process.stdout.readline()), printed
                 printed += line
-            [address] = re.findall(r"^    (http://127\.0\.0\.1:\d+/)$", printed, re.M)
-            yield process, address
+            yield process, printed
         finally:
             process.terminate()
 
@@ -358,6 +367,23 @@ def prints_code(command: list[Any], folder: pathlib.Path) -> bool:
             os.close(ours)
     assert b"/#setup=" in printed
     return "\u2588\u2588".encode() in printed
+
+
+def shows_demo(command: list[Any], folder: pathlib.Path, port: int = 0) -> bool:
+    """Return whether a program serves the demo, with all of its titles, to whoever
+    opens its first link, and leaves nothing."""
+    words = [*command, "serve", "--demo", "--host", "127.0.0.1", "--port", port]
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    with printing(words, folder, TMPDIR=str(temporary)) as (_, printed):
+        [link, _] = re.findall("http:.*/demo/.*", printed)
+        page = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        page.open(link, timeout=30).close()
+        address = link.partition("demo/")[0]
+        with page.open(f"{address}web/entries", timeout=30) as answer:
+            rows = json.loads(answer.read())["entries"]
+        assert "Demo" in (get(f"{address}style.css") or b"").decode()
+    return len(rows) > 27 and not [*temporary.iterdir()]
 
 
 @pytest.fixture

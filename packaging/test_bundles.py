@@ -20,6 +20,7 @@ from conftest import (
     need,
     prints_code,
     run,
+    shows_demo,
     skip,
     started,
     wait_for,
@@ -98,6 +99,12 @@ def test_the_program_has_qr_codes(
     assert prints_code([program, "serve", games, *LOOPBACK], tmp_path)
 
 
+def test_the_program_has_the_demo(
+    program: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    assert shows_demo([program], tmp_path)
+
+
 def test_the_archive_needs_nothing_but_python(
     tmp_path: pathlib.Path, games: pathlib.Path
 ) -> None:
@@ -109,6 +116,7 @@ def test_the_archive_needs_nothing_but_python(
     with started([*command, "serve", games, *LOOPBACK], tmp_path) as (_, address):
         assert answers(address)
         assert arrives(address, tmp_path / "console", "Celeste", b"bytes")
+    assert shows_demo(command, tmp_path)
     assert (
         subprocess.run([sys.executable, archive, "no"], capture_output=True).returncode
         == 2
@@ -138,3 +146,4 @@ def test_pipx_installs_the_command(tmp_path: pathlib.Path, games: pathlib.Path) 
     command = [tmp_path / "bin/catalogd", "serve", games, *LOOPBACK]
     with started(command, tmp_path) as (_, address):
         assert answers(address)
+    assert shows_demo(command[:1], tmp_path)

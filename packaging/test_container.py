@@ -24,11 +24,13 @@ from conftest import (
     arrives,
     call,
     entries,
+    free_port,
     get,
     languages,
     need,
     readme,
     run,
+    shows_demo,
     skip,
     wait_for,
 )
@@ -161,6 +163,11 @@ def test_it_lists_and_serves_the_games(container: Container, key: str) -> None:
 
 def test_it_has_the_languages_of_the_page(container: Container) -> None:
     assert languages(f"{URL}/") == LANGUAGES
+
+
+def test_it_has_the_demo(container: Container, tmp_path: pathlib.Path) -> None:
+    command = container.command("run", "--rm", *RUN, "catalogd", "catalogd")
+    assert shows_demo(command, tmp_path, port=free_port())
 
 
 def test_it_has_the_package_for_qr_codes(container: Container) -> None:

@@ -294,6 +294,14 @@ def test_the_service_has_the_languages_of_the_page(machine: Machine) -> None:
     assert [*me["languages"]] == LANGUAGES
 
 
+def test_the_package_has_the_demo(machine: Machine) -> None:
+    """It ends by SIGTERM, and leaves nothing."""
+    script = "timeout --signal=TERM 20 catalogd serve --demo --port 6070; echo $?"
+    printed = machine.does("sh", "-c", f"{script}; ls /tmp | grep catalogd-demo")
+    assert len(re.findall("http://127.0.0.1:6070/demo/", printed)) == 2
+    assert printed.endswith("\n124\n")
+
+
 def test_a_wrong_setting_is_an_error_in_the_journal_and_not_tried_again(
     machine: Machine,
 ) -> None:

@@ -30,61 +30,11 @@ from browser import (  # noqa: E402
     sign_in,
     start_chromium,
 )
-from example import Demo, demo, games  # noqa: E402
+from demo import covers  # noqa: E402
+from example import Demo, demo  # noqa: E402
 from views import VIEWS  # noqa: E402
 
 MODES = ("light", "dark", "forced", "large")
-SKIES = (
-    ("#20304f", "#d9774e", "#f6d28b", "#3b2f4f"),
-    ("#0d3b3e", "#4fa38a", "#f4e3b5", "#133d35"),
-    ("#4b2142", "#c9586b", "#f7c59f", "#2d1730"),
-    ("#163a63", "#6fb1d6", "#f5f0dc", "#1d4a3f"),
-    ("#2b2350", "#7d6bc4", "#f2c6de", "#1c1b3a"),
-    ("#5b3416", "#e0a04a", "#fbeab8", "#3f2a1a"),
-    ("#12302a", "#8fbf5f", "#f3f0a8", "#1f3d22"),
-)
-
-
-def art(number: int) -> str:
-    """Return a landscape as an SVG, a different one for each number."""
-    top, low, sun, land = SKIES[number % len(SKIES)]
-    x, y = 50 + number * 61 % 156, 60 + number * 37 % 60
-    ridges = [ridge(number * 7 + n * 3, 130 + n * 36) for n in range(3)]
-    shapes = "".join(
-        f'<path d="{path}" fill="{land}" opacity="{opacity}"/>'
-        for path, opacity in zip(ridges, (0.45, 0.7, 1), strict=True)
-    )
-    stars = "".join(
-        f'<circle cx="{n * 83 % 256}" cy="{n * 47 % 110}" r="1.5" fill="{sun}"/>'
-        for n in range(number, number + 14)
-    )
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 256 256" width="256">'
-        f'<rect width="256" height="256" fill="{top}"/>{stars}'
-        f'<circle cx="{x}" cy="{y}" r="110" fill="{low}" opacity=".35"/>'
-        f'<circle cx="{x}" cy="{y}" r="70" fill="{low}" opacity=".6"/>'
-        f'<circle cx="{x}" cy="{y}" r="{26 + number % 4 * 6}" fill="{sun}"/>'
-        f"{shapes}</svg>"
-    )
-
-
-def ridge(seed: int, height: int) -> str:
-    """Return the outline of hills or mountains as path data."""
-    peaks = [height - (seed * 131 + n * n * 53 + n * 17) % 61 for n in range(7)]
-    sharp = "L" if seed % 2 else "T"
-    path = "".join(f"{sharp}{n * 43} {peak}" for n, peak in enumerate(peaks))
-    return f"M0 {height}{path}V256H0z"
-
-
-def covers(browser: Any) -> list[bytes]:
-    """Return a PNG for each game."""
-    page = browser.new_page(viewport={"width": 256, "height": 256})
-    drawn = []
-    for number in range(len(games())):
-        page.set_content(f"<body style='margin: 0'>{art(number)}")
-        drawn.append(page.screenshot())
-    page.close()
-    return drawn
 
 
 def picture(page: Any, path: str) -> None:
@@ -161,7 +111,7 @@ def main() -> None:
         file.write(FONTS)
         file.flush()
         os.environ["FONTCONFIG_FILE"] = file.name
-        with start_chromium() as browser, demo(covers(browser)) as server:
+        with start_chromium() as browser, demo(covers()) as server:
             if sys.argv[1:]:
                 all_views(browser, server, sys.argv[1], sys.argv[2:] or [*VIEWS])
             else:

@@ -984,7 +984,7 @@ def test_ctrl_c_ends_it_without_a_traceback(
     server.wait_until_ready()
     server.process.send_signal(signal.SIGINT)
     assert server.process.communicate(timeout=60) == ("", "")
-    assert server.process.returncode == 0
+    assert server.process.returncode == 130
 
 
 def test_a_second_server_on_the_same_data_is_refused(
@@ -1193,19 +1193,22 @@ def no_handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)]
+)
 def test_a_signal_ends_the_scanner_and_the_server(
     data: pathlib.Path,
     library: Library,
     monkeypatch: pytest.MonkeyPatch,
     no_handlers: None,
     number: int,
+    code: int,
 ) -> None:
     server = Ending(number)
     monkeypatch.setattr(catalogd, "listen", lambda web, also: server)
     # What takes longer ends the process, which is that of the tests.
     monkeypatch.setattr(catalogd, "MAX_SCAN_STOP_SECONDS", 30)
-    assert catalogd.main(["serve", str(library.folder)]) == 0
+    assert catalogd.main(["serve", str(library.folder)]) == code
     assert server.stopped
     assert server.temporary == str(data)
     with opened(data) as store, catalogd.exclusive(store.database.folder, "serve"):
