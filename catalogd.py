@@ -575,7 +575,7 @@ SENTENCES = {
     "field_text": "The field {field} has a character that is not text.",
     "field_empty": "The field {field} is empty.",
     # what is wrong with the service
-    "refused_container": "{why} for the container's user {user}",
+    "refused_container": "{why} for the container's user {user} (PUID or --user)",
     "refused_user": "{why} for the user {user}",
     "no_backup": "There is no backup yet.",
     "not_written": "{path}: cannot be written: {why}.",
@@ -669,7 +669,8 @@ FAULTS = {  # by the codes of their sentences
     ),
     "folder_unread": FaultKind(
         "{folder} is offline: {why}.",
-        "Let the service read it; below /home, see the drop-in home.conf.",
+        "Let the service read it; below /home with"
+        " /usr/share/doc/catalogd/examples/home.conf.",
         "library",
     ),
     "folder_empty": FaultKind(
@@ -3388,7 +3389,11 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
     where there was none, and how many invitations have ended. :raises Problem: it is no
     backup, or the service runs."""
     path, part = database_path(folder), os.path.join(folder, new_id())
-    kept = f"{path}.{stamp(time.time()).replace(':', '')}"
+    kept = base = f"{path}.{stamp(time.time()).replace(':', '')}"
+    for number in itertools.count(2):  # of those of this second
+        if not os.path.exists(kept):
+            break
+        kept = f"{base}-{number}"
     copy = database_path(part)
     os.makedirs(part, mode=0o700)
     try:
@@ -6788,7 +6793,7 @@ class Scanner:
 
     list_seconds = 5  # between two changes of the list in one scan
     compare_seconds = 3600  # after which it compares even if the folders look the same
-    check_seconds = 0.5  # between checks for events of the system
+    check_seconds = 1.0  # between checks for events of the system, each perhaps logged
     retry_seconds = 60.0  # at most, after a scan that failed, or a folder that did
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -17695,6 +17700,8 @@ def read_translation(path: Any) -> Translation:
         for key, text in texts.items():
             for words in text.values():
                 check_text(key, ABOUT["language"], words)
+    except json.JSONDecodeError as error:
+        raise Problem(f"{path}: line {error.lineno} is not JSON.") from error
     except (OSError, Problem, RecursionError, TypeError, ValueError) as error:
         raise Problem(f"{path}: {error}") from error
     return Translation(about, texts, Body(content, content_digest(content), level=9))
@@ -17746,6 +17753,7 @@ UPGRADE_SECONDS = 20  # between messages to systemd that an upgrade goes on
 HEARTBEAT_SECONDS = 20.0  # between messages to a systemd that set no watchdog
 MAX_ANSWER_SECONDS = 5.0  # for a call of the program to itself, or of a notice
 MAX_ANSWER_BYTES = 1_000_000
+CREATED = "CREATED (UTC)"
 
 
 # Commands: words and options ---
@@ -17757,6 +17765,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise Problem(f"{message}. See '{self.prog} --help'.")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        print(message, end="", file=file)  # argparse's own hides a full disk
 
 
 Argument = tuple[str, dict[str, Any]]
@@ -17771,7 +17782,7 @@ class Command(NamedTuple):
 
 COMMANDS: list[Command] = []  # in the order of the help
 GROUPS = {
-    "user": "Add, list and remove accounts, and change their passwords.",
+    "user": "Add, list and remove accounts, and change their passwords and ages.",
     "key": "Create, list and revoke API keys.",
 }
 
@@ -18042,6 +18053,8 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
 def listen(web: Web, also: int | None = None) -> Server:
     """:param also: another port, to show to people.
     :raises Problem: the address cannot be bound."""
+    if also and also == web.settings.port:
+        raise Problem(f"--also {also} is the port itself. Leave it out.")
     limit = connection_limit(web.settings.connections)
     settings = dataclasses.replace(web.settings, connections=limit)
     sock = open_socket(settings.host, settings.port)
@@ -18128,6 +18141,9 @@ def check_data_folder(path: str, folders: Iterable[str]) -> None:
                 raise BadSetting(f"{message} Choose another one with --data-dir.")
             log.warning("%s Move it, while the service is stopped.", message)
     try:
+        is_usual = path == os.path.abspath(default_data_folder())
+        if not (is_usual or os.path.exists(parent := os.path.dirname(path))):
+            raise Problem(f"{path}: cannot be created: there is no folder {parent}.")
         os.makedirs(path, mode=0o700, exist_ok=True)
         why = write_refusal(path)
     except OSError as error:
@@ -18728,16 +18744,16 @@ def user_add(args: argparse.Namespace, store: Store) -> None:
     print(f"Created the account {name}, {'an admin' if is_admin else 'a member'}.")
 
 
-@store_command("user list")
+JSON = argument("--json", "print JSON (default: a table)", **FLAG)
+
+
+@store_command("user list", JSON)
 def user_list(args: argparse.Namespace, store: Store) -> None:
     """List the accounts."""
     roles = {True: "admin", False: "member"}
-    rows = [
-        (user["name"], roles[user["admin"]], user["age"] or "", user["created_at"])
-        for user in store.accounts.all()
-    ]
-    head = ("NAME", "ROLE", "AGE", "CREATED (UTC)")
-    print_table(head, rows, "There is no account yet.")
+    users = [{**user, "role": roles[user["admin"]]} for user in store.accounts.all()]
+    heads = {"name": "NAME", "role": "ROLE", "age": "AGE", "created_at": CREATED}
+    print_rows(args, heads, users, "There is no account yet.")
 
 
 @store_command("user age", NAME, argument("age", AGE_FORM, choices=AGE_NAMES))
@@ -18780,14 +18796,14 @@ def key_add(args: argparse.Namespace, store: Store) -> None:
 @store_command(
     "key list",
     argument("account", "only its keys (default: all)", nargs="?", type=normalized),
+    JSON,
 )
 def key_list(args: argparse.Namespace, store: Store) -> None:
     """List the API keys with their last use, but not the keys themselves."""
-    columns = ("id", "account", "label", "created_at", "last_used_at", "requests")
-    head = ("ID", "ACCOUNT", "LABEL", "CREATED (UTC)", "LAST USED (UTC)", "REQUESTS")
+    heads = {"id": "ID", "account": "ACCOUNT", "label": "LABEL", "created_at": CREATED}
+    heads |= {"last_used_at": "LAST USED (UTC)", "requests": "REQUESTS"}
     keys = store.accounts.keys(args.account and store.accounts.id_of(args.account))
-    rows = [[key[column] for column in columns] for key in keys]
-    print_table(head, rows, "There is no key yet.")
+    print_rows(args, heads, keys, "There is no key yet.")
 
 
 @store_command("key revoke", argument("id", f"as '{PROGRAM} key list' prints it"))
@@ -19060,18 +19076,27 @@ def example(args: argparse.Namespace) -> None:
 # Commands: the program ---
 
 
-def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]], none: str) -> None:
-    """:param none: what to print instead of a table without rows."""
-    body = [
-        ["-" if cell is None else printable(str(cell)) for cell in row] for row in rows
-    ]
-    if not body:
-        print(none)
+def print_rows(
+    args: argparse.Namespace, heads: Mapping[str, str], rows: Sequence[Row], none: str
+) -> None:
+    """Print a table, or JSON where that is asked for.
+    :param heads: of the columns, by the names of their values.
+    :param none: what to print instead of a table without rows."""
+    if args.json:
+        print(json.dumps([{name: row[name] for name in heads} for row in rows]))
         return
-    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-    for row in (head, *body):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    cells = [
+        ["-" if row[name] is None else row[name] for name in heads] for row in rows
+    ]
+    table = [
+        [*heads.values()],
+        *([printable(str(cell)) for cell in row] for row in cells),
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table if rows else ():
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(padded).rstrip())
+    print(end="" if rows else f"{none}\n")
 
 
 def parser() -> Parser:
@@ -19151,9 +19176,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             return run_command(argv)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # its reader has ended: see "Note on SIGPIPE" of signal
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Of the output; its reader may have ended: see "Note on SIGPIPE" of signal.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        if isinstance(error, BrokenPipeError):
+            return 1
+        problem = Problem("not_written", "The output", refusal(error))
+        print(f"catalogd: {problem}", file=sys.stderr)
+        return problem.exit_code
 
 
 if __name__ == "__main__":

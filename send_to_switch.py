@@ -2860,6 +2860,23 @@ def listen(lines: io.FileIO, pace: ToldPace) -> None:
     os._exit(0)
 
 
+def run_command(argv: Sequence[str] | None) -> int:
+    """:raises Problem, EOFError, KeyboardInterrupt:"""
+    args = parser().parse_intermixed_args(argv)
+    settings = Settings.load(vars(args), args.config)
+    match args.command:
+        case []:
+            if args.config != config_path(INI_FILE) and not os.path.exists(args.config):
+                raise Problem(f"{args.config}: there is no such file.")
+            return send(args, settings)
+        case ["login"]:
+            return login(settings, args.config)
+        case ["pair", url, *code] if code:
+            return pair(settings, args.config, url, "".join(code), args.name)
+    commands = "The commands are login and pair URL CODE"
+    raise Problem(f"{commands}. See '{program()} --help'.")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     encoding = "utf-8" if sys.platform == "win32" else None
@@ -2867,22 +2884,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # its encoding may lack letters
             stream.reconfigure(encoding=encoding, errors="backslashreplace")
     try:
-        args = parser().parse_intermixed_args(argv)
-        settings = Settings.load(vars(args), args.config)
-        match args.command:
-            case []:
-                return send(args, settings)
-            case ["login"]:
-                return login(settings, args.config)
-            case ["pair", url, *code] if code:
-                return pair(settings, args.config, url, "".join(code), args.name)
-        parser().error("The commands are login and pair URL CODE")
+        try:
+            return run_command(argv)
+        finally:
+            sys.stdout.flush()
     except Problem as problem:
         print(f"{PROGRAM}: {printable(str(problem))}", file=sys.stderr)
         return problem.exit_code
     except (EOFError, KeyboardInterrupt):  # also of input() in `login`
         print(file=sys.stderr)  # the prompt of the shell gets a line of its own
         return 130
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"{PROGRAM}: The output: {error.strerror}.", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

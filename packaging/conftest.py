@@ -49,7 +49,6 @@ APART = [
 # The package of Debian that has a tool, where it is called otherwise.
 PACKAGES = {
     "dh": "debhelper",
-    "g++": "build-essential",
     "dpkg-buildpackage": "dpkg-dev",
     "man": "man-db",
     "nsenter": "util-linux",

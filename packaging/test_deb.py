@@ -184,7 +184,7 @@ def page(machine: Machine) -> Page:
 @pytest.fixture(scope="module")
 def debs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
     """Build the package of this version and of a later one."""
-    need("dpkg-buildpackage", "dh", "g++")
+    need("dpkg-buildpackage", "dh")
     folder = tmp_path_factory.mktemp("debs")
     later = changed_tree(folder / "later", "99.0")
     changelog = later / "packaging/debian/changelog"

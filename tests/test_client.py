@@ -1323,6 +1323,7 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
         (["--key=s3cret"], 2, "unknown option --key. See '"),
         (["pair", "http://h"], 2, "The commands are login and pair URL CODE. See '"),
         (["--server", "ftp://x"], 2, "is not an address"),
+        (["--config", "nosuch.ini"], 2, "nosuch.ini: there is no such file."),
         (["--key-file", "/none"], 2, "There is no key in SEND_TO_SWITCH_KEY or /none"),
         (["--verify", "--to", "lan://h"], 2, "cannot be read back"),
         (["--verify", "--to", "ftp://h"], 2, "cannot be read back"),
@@ -1344,6 +1345,32 @@ def test_a_problem_is_one_line_and_an_exit_code(
     err = capsys.readouterr().err
     assert message in err and "s3cret" not in err
     assert err.startswith("send-to-switch: ") and err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no /dev/full")
+def test_an_output_that_is_not_taken_is_one_line(
+    home: Home,
+    run: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home.queue("a.nsp")
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert run("--dry-run") == 2
+    err = capsys.readouterr().err
+    assert err == "send-to-switch: The output: No space left on device.\n"
+
+
+def test_another_error_of_the_system_is_told_with_its_place(
+    run: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(argv: object) -> None:
+        raise FileNotFoundError(2, "gone", "somewhere")
+
+    monkeypatch.setattr(send_to_switch, "run_command", fail)
+    with pytest.raises(FileNotFoundError):
+        run()
 
 
 def test_a_refused_key_ends_with_3_and_a_hint(

@@ -336,6 +336,15 @@ def test_a_mistyped_data_folder_is_not_created(
     assert not typo.exists()
 
 
+def test_the_parent_of_a_chosen_data_folder_must_exist(
+    refused: Run, library: Library, tmp_path: pathlib.Path
+) -> None:
+    typo = tmp_path / "dtaa"
+    printed = refused("serve", str(library.folder), "--data-dir", str(typo / "sub"))
+    assert printed == f"{typo / 'sub'}: cannot be created: there is no folder {typo}."
+    assert not typo.exists()
+
+
 def test_a_folder_that_is_there_and_empty_is_a_new_data_folder(
     run: Run, refused: Run, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -449,7 +458,7 @@ def test_an_account_has_an_age(
     assert run("user", "age", "ben", "12") == "ben sees what is for 12.\n"
     assert "ben   member  12   " in run("user", "list")
     assert run("user", "age", "ben", "none") == "ben sees every title.\n"
-    assert "ben   member       " in run("user", "list")
+    assert "ben   member  -    " in run("user", "list")
     assert refused("user", "age", "anna", "7") == catalogd.say("admin_sees_all")
     assert "AGE: invalid choice: '8'" in refused("user", "age", "ben", "8")
 
@@ -707,11 +716,61 @@ def test_a_backup_that_standard_output_does_not_take_is_one_line(
         assert refused("backup", "-") == message
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no /dev/full")
+@pytest.mark.parametrize("command", ["example", "user list", "check", "--version"])
+def test_an_output_that_is_not_taken_is_one_line(
+    data: pathlib.Path, command: str
+) -> None:
+    program = [sys.executable, catalogd.__file__, *command.split()]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
+    message = "catalogd: The output: cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no /dev/full")
+def test_what_prints_to_a_full_disk_is_refused(
+    refused: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        message = "The output: cannot be written: No space left on device."
+        assert refused("example") == message
+
+
+def test_another_error_of_the_system_is_no_fault_of_the_output(
+    data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(argv: object) -> None:
+        raise FileNotFoundError(2, "gone", "somewhere")
+
+    monkeypatch.setattr(catalogd, "run_command", fail)
+    with pytest.raises(FileNotFoundError):
+        catalogd.main(["example"])
+
+
 def test_a_backup_is_not_printed_on_a_terminal(
     anna: str, refused: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert refused("backup", "-").startswith("A backup is no text. Add '> backup.db'")
+
+
+def test_lists_are_printed_as_json(anna: str, run: Run) -> None:
+    [user] = json.loads(run("user", "list", "--json"))
+    assert (user["name"], user["role"], user["age"]) == ("anna", "admin", None)
+    assert json.loads(run("key", "list", "--json")) == []
+    run("key", "add", "anna", "laptop")
+    [key] = json.loads(run("key", "list", "anna", "--json"))
+    assert (key["account"], key["label"], key["requests"]) == ("anna", "laptop", 0)
+
+
+def test_a_second_port_is_another_one(
+    refused: Run, library: Library, no_handlers: None
+) -> None:
+    words = ("--port", "6070", "--also", "6070")
+    printed = refused("serve", str(library.folder), *words)
+    assert printed == "--also 6070 is the port itself. Leave it out."
 
 
 def test_a_database_of_an_older_release_is_copied_and_not_upgraded(

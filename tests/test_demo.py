@@ -94,7 +94,7 @@ def test_a_demo_has_a_household_with_a_console_that_is_sent_to(
     assert len(child("web/entries")["entries"]) < len(entries)
 
     def sending() -> Any:
-        items = adult("web/changes")["queue"]
+        items = adult("web/changes")["queue"]["items"]
         return [row for row in items if row["status"] == "processing"]
 
     wait_for(lambda: [row for row in sending() if row["bytes_transferred"] > 0])
