@@ -97,7 +97,7 @@ def test_a_demo_has_a_household_with_a_console_that_is_sent_to(
         items = adult("web/changes")["queue"]["items"]
         return [row for row in items if row["status"] == "processing"]
 
-    wait_for(lambda: [row for row in sending() if row["bytes_transferred"] > 0])
+    wait_for(lambda: [row for row in sending() if row["percent"] > 0])
     states = {row["name"]: row["state"] for row in adult("web/changes")["devices"]}
     assert states["Living room"] == "sending"
     with urllib.request.urlopen(
