@@ -9710,6 +9710,7 @@ def accel_answer(
 
 # Menus ------------------------------------------------------------------------
 # The library by title, for the menus of programs on a console. Experimental.
+# It may use all that is above: no SQL.
 
 MENU = "<base:re:(?:/dir(?:/[^/]+)?)?>"  # below which a program has its menu
 FEATURES = dict.fromkeys(("shop", "resumable_download"), True)
@@ -9924,6 +9925,7 @@ def menu_part(row: Part, texts: Part, held: Part) -> Part:
 
 # Page -------------------------------------------------------------------------
 # The files of the page, each served at its own path, so that no script is inline.
+# It may use what Web has to serve them, and read the files of translations.
 
 HTML = r"""<!doctype html>
 <html lang="en">
