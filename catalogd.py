@@ -182,8 +182,8 @@ except ModuleNotFoundError as error:
         f" 'pipx run ./catalogd.py', or first: {install}"
     ) from None
 
-__version__ = "0.3.0"
-RELEASED = "2026-11-23"  # a clock that tells an earlier day is wrong
+__version__ = "0.4.0"
+RELEASED = "2026-11-24"  # a clock that tells an earlier day is wrong
 RELEASES = ""  # address of the page with the releases, once there is one
 
 log = logging.getLogger("catalogd")

@@ -68,7 +68,7 @@ from collections.abc import (
 )
 from typing import Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 PROGRAM = "send-to-switch"
 POLL_SECONDS = 3.0  # between two calls for the queue

@@ -6,8 +6,11 @@ pyz    one file with the program and its packages, for Python 3.11 or later
 wheel  the source archive, and the wheel
 exe    one file that needs no Python, for the system that builds it; on Debian it needs:
        sudo apt install binutils libpython3-dev
+image  an image for Docker and podman, as a file that they load; needs: buildah
+release  all of these, but for what this system cannot build, which is told, and the
+       notes of this version from CHANGELOG.md
 
-All but deb need pip; on Debian: sudo apt install python3-pip
+All but deb and image need pip; on Debian: sudo apt install python3-pip
 """
 
 import argparse
@@ -41,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     text = f"default: {' '.join(usual_forms())}"
-    parser.add_argument("form", nargs="*", choices=[*FORMS, []], help=text)
+    choices = [*FORMS, "release", []]
+    parser.add_argument("form", nargs="*", choices=choices, help=text)
     text = "folder for the files (default: %(default)s)"
     parser.add_argument(
         "--to", metavar="FOLDER", type=Path, default=TOP / "dist", help=text
@@ -50,16 +54,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.update(SOURCE_DATE_EPOCH=str(released()), PYTHONHASHSEED="0", TZ="UTC")
     os.umask(0o022)
     options.to.mkdir(parents=True, exist_ok=True)
+    is_release = "release" in options.form
     rows = []
-    for form in options.form or usual_forms():
-        with tempfile.TemporaryDirectory() as folder:
-            for path in sorted(FORMS[form](copied_tree(Path(folder, "tree")))):
-                made = Path(shutil.copy(path, options.to))
-                digest = hashlib.sha256(made.read_bytes()).hexdigest()
-                rows.append(f"{digest}  {made.name}\n")
-                print(made)
+    for form in FORMS if is_release else options.form or usual_forms():
+        try:
+            made = build(form, options.to)
+        except SystemExit as problem:
+            if not (is_release and form in DEPEND_ON_SYSTEM):
+                raise
+            print(f"{form} is left out. {problem}", file=sys.stderr)
+            continue
+        for path in made:
+            rows.append(
+                f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+            )
+            print(path)
     (options.to / "SHA256SUMS").write_text("".join(rows), newline="\n")
+    if is_release:
+        (options.to / "notes.md").write_text(notes(), encoding="utf-8", newline="\n")
     return 0
+
+
+def build(form: str, to: Path) -> list[Path]:
+    """Build a form in a folder of its own, and return copies of its files."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = sorted(FORMS[form](copied_tree(Path(folder, "tree"))))
+        return [Path(shutil.copy(path, to)) for path in paths]
+
+
+def version() -> str:
+    program = (TOP / "catalogd.py").read_text(encoding="utf-8")
+    return str(re.findall(r'(?m)^__version__ = "(.*)"$', program)[0])
+
+
+def notes() -> str:
+    """Return what CHANGELOG.md has on this version."""
+    text = (TOP / "CHANGELOG.md").read_text(encoding="utf-8")
+    section = rf"(?ms)^## {re.escape(version())}\b[^\n]*\n+(.*?)(?=^## |\Z)"
+    if not (found := re.search(section, text)):
+        fail(f"CHANGELOG.md has no section on {version()}")
+    return found[1].rstrip() + "\n"
 
 
 def usual_forms() -> list[str]:
@@ -72,10 +106,8 @@ def released() -> int:
     """Return the time of this version, by Debian's changelog, which must name it."""
     text = (TOP / "packaging/debian/changelog").read_text(encoding="utf-8")
     [theirs] = re.findall(r"\Acatalogd \((.*)\) ", text)
-    program = (TOP / "catalogd.py").read_text(encoding="utf-8")
-    [ours] = re.findall(r'(?m)^__version__ = "(.*)"$', program)
-    if ours != theirs:
-        fail(f"catalogd.py is version {ours}, packaging/debian/changelog is {theirs}")
+    if version() != theirs:
+        fail(f"catalogd.py is {version()}, packaging/debian/changelog is {theirs}")
     [date, *_] = re.findall(r"(?m)^ -- .*>  (.*)$", text)
     return int(email.utils.parsedate_to_datetime(date).timestamp())
 
@@ -193,11 +225,23 @@ def build_exe(tree: Path) -> Iterable[Path]:
     return made.iterdir()
 
 
+def build_image(tree: Path) -> Iterable[Path]:
+    if not shutil.which("buildah"):
+        fail("image needs: sudo apt install buildah")
+    name, image = f"catalogd:{version()}", tree.parent / "catalogd-image.tar"
+    file = tree / "packaging/Containerfile"
+    run("buildah", "bud", "--format", "docker", "-t", name, "-f", file, tree)
+    run("buildah", "push", name, f"docker-archive:{image}:{name}")
+    return [image]
+
+
+DEPEND_ON_SYSTEM = ("deb", "exe", "image")
 FORMS: dict[str, Callable[[Path], Iterable[Path]]] = {
     "deb": build_deb,
     "pyz": build_pyz,
     "wheel": build_wheel,
     "exe": build_exe,
+    "image": build_image,
 }
 
 

@@ -8,6 +8,7 @@ import sys
 import tarfile
 
 import pytest
+import yaml
 
 from build import copied_tree
 from conftest import TOP, need, run
@@ -18,19 +19,39 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The folder with the files."""
     need("dpkg-buildpackage", "dh")
     folder = tmp_path_factory.mktemp("release")
-    run(sys.executable, TOP / "packaging/build.py", "--to", folder)
+    run(sys.executable, TOP / "packaging/build.py", "release", "--to", folder)
     return folder
+
+
+def test_a_release_is_all_that_this_system_can_build_and_its_notes(
+    release: pathlib.Path,
+) -> None:
+    names = {path.name for path in release.iterdir()}
+    assert {"SHA256SUMS", "catalogd.pyz", "notes.md"} < names
+    heading, _, rest = (
+        (TOP / "CHANGELOG.md").read_text().partition("\n## ")[2].partition("\n")
+    )
+    assert (release / "notes.md").read_text() == rest.partition("\n## ")[
+        0
+    ].strip() + "\n"
+
+
+def test_the_workflow_of_a_host_runs_the_command_for_a_release() -> None:
+    workflow = yaml.safe_load((TOP / ".github/workflows/release.yml").read_text())
+    [job] = workflow["jobs"].values()
+    lines = "\n".join(step.get("run", "") for step in job["steps"]).splitlines()
+    assert "python3 packaging/build.py release" in lines
 
 
 def test_the_sums_are_those_of_all_files(release: pathlib.Path) -> None:
     rows = (release / "SHA256SUMS").read_text().splitlines()
     sums = dict(reversed(row.split("  ")) for row in rows)
-    files = {path for path in release.iterdir() if path.name != "SHA256SUMS"}
+    others = ("SHA256SUMS", "notes.md")
+    files = {path for path in release.iterdir() if path.name not in others}
     assert sums == {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files
     }
-    endings = [".deb", ".gz", ".pyz", ".whl"]
-    assert sorted(path.suffix for path in files) == endings
+    assert {path.suffix for path in files} >= {".deb", ".gz", ".pyz", ".whl"}
 
 
 def test_the_same_tree_gives_the_same_bytes(
@@ -47,7 +68,8 @@ def test_the_same_tree_gives_the_same_bytes(
     environment = {**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C"}
     command = [sys.executable, tree / "packaging/build.py", "--to", to]
     run(*command, env=environment, umask=0o077)
-    assert (to / "SHA256SUMS").read_text() == (release / "SHA256SUMS").read_text()
+    sums = [(place / "SHA256SUMS").read_text().splitlines() for place in (to, release)]
+    assert len(sums[0]) == 4 and {*sums[0]} <= {*sums[1]}
 
 
 def test_the_source_archive_has_what_the_tests_need(release: pathlib.Path) -> None:
