@@ -286,6 +286,7 @@ def test_the_client_sends_from_a_server_with_the_documented_calls_alone(
     server = Documented()
     with contextlib.closing(server.origin):
         words = ["--server", server.origin.url, "--state", str(tmp_path / "state")]
+        (tmp_path / "none.ini").touch()
         words += ["--config", str(tmp_path / "none.ini"), "--to", f"folder:{card}"]
         assert send_to_switch.main([*words, "--once"]) == 0
     assert (card / "Game.nsp").read_bytes() == GAME
