@@ -18262,12 +18262,12 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     :param open: show the page in a browser.
     :raises KeyboardInterrupt: all have, after Ctrl-C."""
     came = stop_at_signals(server)
+    update, written = web.consoles.update, web.store.database.written
     threads = [
         Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
         Repeated("uses", web.store.accounts.write_uses, USES_SECONDS),
+        Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written),
     ]
-    update, written = web.consoles.update, web.store.database.written
-    threads += [Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written)]
     own = own_address(web.settings.host, server.effective_port)
     web.consoles.address = own.rstrip("/")
     web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
