@@ -149,8 +149,9 @@ def make_archives(archives: Debian, root: pathlib.Path) -> None:
 def readme(start: str) -> list[str]:
     """Return the lines of the first block of code after some words of the README or of
     these documents, or the commands in the row of a table that begins so."""
-    files = ("README.md", "packaging/debian.md", "packaging/autostart.md")
-    text = "".join((TOP / name).read_text() for name in files)
+    names = ("install", "use", "debian")
+    files = [TOP / "README.md", *(TOP / f"packaging/{name}.md" for name in names)]
+    text = "".join(file.read_text() for file in files)
     rest = text.partition(start)[2]
     if start.startswith("|"):
         return re.findall("`([^`]*)`", rest.partition("\n")[0])

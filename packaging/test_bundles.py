@@ -133,7 +133,7 @@ def test_one_line_starts_it_with_nothing_installed(
     words = [*command.split(), games, *LOOPBACK]
     with started(words, tmp_path, UV_PYTHON_DOWNLOADS="never") as (_, address):
         assert answers(address)
-    assert command in (TOP / "README.md").read_text()
+    assert command in (TOP / "packaging/install.md").read_text()
     if command.startswith("uv"):  # reads all of the inline metadata
         assert prints_code(words, tmp_path)
 

@@ -392,7 +392,7 @@ def test_a_user_runs_the_client_as_a_service_for_a_card(
 
 
 def test_a_user_runs_catalogd_as_a_service(machine: Machine) -> None:
-    """By the lines of packaging/autostart.md, with another port, and after pipx has put
+    """By the lines of packaging/install.md, with another port, and after pipx has put
     the program where the service expects it."""
     _, install, enable, _ = readme("## Another Linux")
     unit = "packaging/autostart/catalogd.service"

@@ -1,4 +1,4 @@
-"""The lines of the README's Install table, each in a Debian that has nothing else."""
+"""The lines of the tables of README and install.md, each in a Debian that has nothing else."""
 
 import os
 import pathlib
@@ -85,6 +85,14 @@ def test_uv_is_enough(bare: Bare) -> None:
     shutil.copy(shutil.which("uv") or "", bare.root / "usr/local/bin")
     bare.run("apt install python3")  # which uv would download
     assert bare.serves(serve)
+
+
+def test_uv_keeps_it(bare: Bare) -> None:
+    need("uv")
+    install, _, installed = readme("| **uv**, to keep it")
+    shutil.copy(shutil.which("uv") or "", bare.root / "usr/local/bin")
+    bare.run("apt install python3", install)
+    assert bare.serves(f"PATH=~/.local/bin:$PATH; {installed}")
 
 
 def test_pipx_is_enough(bare: Bare) -> None:
