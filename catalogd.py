@@ -75,8 +75,8 @@ asker        Asker.ask()             one call to a disk, and nothing else
 upkeep, uses, consoles, notices      run(): backups and what is old; counts; clients of
                                      devices; addresses of `notify`: each with the store
 greeting     run()                   resolves names, and prints where the service is
-heartbeat    start_heartbeat()       a call to this service, and systemd's socket
-console      Consoles.update()       one client: its process, and its pipe
+heartbeat, upgrade                   a call to this service, and systemd's socket
+console, leaving  Consoles.update()  one client: its process, and its pipe
 log          LogThread.__init__()    standard error
 search       find_consoles()         a pool: a connection to a host each, for a second
 

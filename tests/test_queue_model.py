@@ -56,7 +56,7 @@ class Household(RuleBasedStateMachine):
         self.freed: set[str] = set()
         """Items that lost their device, and that nobody has chosen another for."""
         self.completed: set[str] = set()
-        self.undoable: list[str] = []
+        self.undoable: list[tuple[int, str]] = []
         self.open_store()
 
     def open_store(self) -> None:
@@ -105,7 +105,7 @@ class Household(RuleBasedStateMachine):
             to = self.client(device).device
         with contextlib.suppress(catalogd.NotFound):  # it is no longer shared
             done = self.store.queue.send_all(account, [self.entries[entry % 3]], to)
-            self.undoable.append(done["undo"])
+            self.undoable.append((account, done["undo"]))
 
     @rule(which=ANY)
     @precondition(lambda self: self.clients)
@@ -147,7 +147,7 @@ class Household(RuleBasedStateMachine):
         item, account, queue = row["id"], row["account"], self.store.queue
         with contextlib.suppress(catalogd.Conflict, catalogd.NotFound):
             if way == "cancel":
-                self.undoable.append(queue.cancel(account, item))
+                self.undoable.append((account, queue.cancel(account, item)))
                 self.owners.pop(item, None)
             elif way == "move":
                 self.move(account, item, which)
@@ -177,7 +177,7 @@ class Household(RuleBasedStateMachine):
     @precondition(lambda self: self.undoable)
     def undo(self, which: int) -> None:
         with contextlib.suppress(catalogd.Conflict):
-            self.store.queue.undo(self.undoable[which % len(self.undoable)])
+            self.store.queue.undo(*self.undoable[which % len(self.undoable)])
         rows = {row["id"]: row for row in self.items()}
         for item in [*self.owners]:
             if item not in rows or rows[item]["ended_at"] is not None:

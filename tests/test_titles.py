@@ -333,21 +333,19 @@ def test_what_was_sent_is_told_a_part_and_a_version(
     titles.store.queue.send(anna, entry)
     titles.finish(anna)
     titles.store.queue.clear(anna, "9999", ())
-    os.remove(titles.library.folder / name)
-    titles.library.add(name, b"a better dump")
-    titles.scanner.scan()
     row = {"entry": entry, "version": "65536", "device": None}
     row |= {"account": "anna", "sent_at": catalogd.stamp(clock.now)}
     assert signed_in.get("/web/changes").json["sent"] == [row]
-    os.rename(
-        titles.library.folder / name,
-        titles.library.folder / f"A [{UPDATE}][v131072].nsp",
-    )
+    newer = titles.library.folder / f"A [{UPDATE}][v131072].nsp"
+    os.rename(titles.library.folder / name, newer)
     titles.scanner.scan()
     assert titles.store.queue.send(anna, entry)
     titles.finish(anna)
     rows = signed_in.get("/web/changes").json["sent"]
     assert [row["version"] for row in rows] == ["131072", "65536"]
+    titles.library.add(newer.name, b"a better dump")  # which nobody has sent
+    titles.scanner.scan()
+    assert signed_in.get("/web/changes").json["sent"] == []
 
 
 def test_many_entries_are_sent_title_after_title(
