@@ -3390,9 +3390,9 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
     backup, or the service runs."""
     path, part = database_path(folder), os.path.join(folder, new_id())
     kept = base = f"{path}.{stamp(time.time()).replace(':', '')}"
-    for number in itertools.count(2):  # of those of this second
-        if not os.path.exists(kept):
-            break
+    number = 1
+    while os.path.exists(kept):  # of another restore in this second
+        number += 1
         kept = f"{base}-{number}"
     copy = database_path(part)
     os.makedirs(part, mode=0o700)

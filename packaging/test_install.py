@@ -1,4 +1,4 @@
-"""The lines of the tables of README and install.md, each in a Debian that has nothing else."""
+"""The lines of the tables of README and install.md, each in a bare Debian."""
 
 import os
 import pathlib

@@ -183,7 +183,7 @@ def test_the_readme_tells_first_what_comes_first() -> None:
     heads = re.findall(r"(?m)^## (.*)$", README)
     assert heads[:3] == ["Install", "The first send", "What it does"]
     first = README.partition("\n## ")[0]
-    for what in ("Nintendo Switch", "send.webp", "serve --demo", "serve ~/Games", "tox"):
+    for what in ("Nintendo Switch", "send.webp", "--demo", "serve ~/Games", "tox"):
         assert what in first
 
 
