@@ -15846,7 +15846,6 @@ function partOf(/** @type {QueueItem} */ {title, entry}) {
 
 /** @param {QueueRow} row
  * @param {VNode} heading */
-const tried = isUnfolded(row) ? [] : items.filter(item => isOpen(item) && item.error);
 function renderRowText(row, heading) {
   const figures = isSending(row) && figuresOf(row); // of one part of a row
   return h.div(
