@@ -9981,15 +9981,15 @@ body {
 }
 :dir(rtl) > body { text-align: right; }
 :dir(rtl) :is(.progress, .cover-progress) span { transform-origin: 100% 50%; }
-h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; }
+h1, h2, h3, h4, p, ul, dl, dd { margin: 0; padding: 0; }
 ul { list-style: none; }
 h1 { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; line-height: 1.2; }
-h2 { font-size: 1.0625rem; font-weight: 650; letter-spacing: -.01em; line-height: 1.3; }
-h3 { font-size: .9375rem; font-weight: 600; line-height: 1.3; }
+h2 { font-size: 1.25rem; font-weight: 650; letter-spacing: -.01em; line-height: 1.3; }
+h3 { font-size: 1rem; font-weight: 600; line-height: 1.3; }
 :is(h2, h3) { overflow-wrap: break-word; }
 h1 { overflow-wrap: anywhere; hyphens: auto; }
 a { color: var(--accent); }
-code { font: .8125rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
+code { font: .875rem/1.5 ui-monospace, "Cascadia Mono", Menlo, Consolas, monospace; }
 :focus-visible {
   outline: 3px solid var(--accent); outline-offset: 2px; border-radius: 8px;
 }
@@ -10002,7 +10002,7 @@ main:focus-visible { outline: none; }
   width: 1.25em; height: 1.25em; flex: none; fill: none; stroke: currentColor;
   stroke-width: 2; stroke-linecap: round; stroke-linejoin: round;
 }
-.meta { color: var(--muted); font-size: .8125rem; font-variant-numeric: tabular-nums; }
+.meta { color: var(--muted); font-size: .875rem; font-variant-numeric: tabular-nums; }
 .lead { color: var(--muted); font-size: .875rem; }
 .card {
   background: var(--surface); border: 1px solid var(--line); border-radius: 16px;
@@ -10015,7 +10015,7 @@ button, .button {
   display: inline-flex; align-items: center; justify-content: center; gap: .5rem;
   min-height: 2.5rem; padding: .4rem 1rem; border: 1px solid var(--edge);
   border-radius: 10px; background: var(--surface); color: var(--ink);
-  font-size: .9375rem; font-weight: 550; line-height: 1.2; text-decoration: none;
+  font-size: .875rem; font-weight: 600; line-height: 1.2; text-decoration: none;
   cursor: pointer; touch-action: manipulation;
 }
 button.primary {
@@ -10049,13 +10049,13 @@ input[type="checkbox"] {
 .field { display: grid; gap: .3rem; align-content: end; min-width: 0; }
 .field span { font-size: .875rem; font-weight: 550; }
 .field small {
-  margin-inline-start: .5rem; font-weight: 400; font-size: .8125rem;
+  margin-inline-start: .5rem; font-weight: 400; font-size: .75rem;
   color: var(--muted);
 }
 .check {
-  display: flex; align-items: center; gap: .6rem; min-height: 2rem; font-size: .9375rem;
+  display: flex; align-items: center; gap: .6rem; min-height: 2rem; font-size: 1rem;
 }
-.problem { color: var(--bad); font-size: .9375rem; overflow-wrap: break-word; }
+.problem { color: var(--bad); font-size: 1rem; overflow-wrap: break-word; }
 .problem:empty { display: none; }
 .actions { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; }
 .spinner {
@@ -10075,7 +10075,7 @@ input[type="checkbox"] {
 }
 .mark.failed { background: var(--bad-soft); color: var(--bad); }
 .mark.newer { background: var(--accent); color: var(--on-accent); }
-.mark:is(.link, .cancelled, .superseded, .copy, .age) {
+.mark:is(.link, .cancelled, .superseded, .copy, .age, .off) {
   background: var(--line); color: var(--ink);
 }
 .progress, .cover-progress { display: block; background: var(--line); }
@@ -10104,7 +10104,7 @@ input[type="checkbox"] {
 }
 .brand {
   display: flex; align-items: center; gap: .65rem; font-weight: 700;
-  font-size: 1.125rem; letter-spacing: -.02em;
+  font-size: 1.25rem; letter-spacing: -.02em;
 }
 .logo { display: block; width: 2rem; height: 2rem; border-radius: 8px; }
 .who {
@@ -10114,7 +10114,7 @@ input[type="checkbox"] {
 .top nav { display: flex; gap: .25rem; }
 .top nav a {
   display: flex; align-items: center; gap: .5rem; min-height: 2.5rem;
-  padding: .3rem .9rem; border-radius: 10px; color: var(--muted); font-size: .9375rem;
+  padding: .3rem .9rem; border-radius: 10px; color: var(--muted); font-size: 1rem;
   font-weight: 550; text-decoration: none;
 }
 .top nav a[aria-current] { background: var(--soft); color: var(--accent); }
@@ -10123,9 +10123,7 @@ input[type="checkbox"] {
   color: var(--on-accent); font-size: .75rem; line-height: 1.3rem; text-align: center;
   font-variant-numeric: tabular-nums;
 }
-.view { max-width: 84rem; margin: 0 auto; padding: 0 2rem 6rem; }
-.view.library { max-width: 160rem; }
-:is(.view.queue, .view.settings) { max-width: 52rem; }
+.view { max-width: 160rem; margin: 0 auto; padding: 0 2rem 6rem; }
 .head {
   display: flex; flex-wrap: wrap; align-items: center; gap: .25rem 1rem;
   padding: 1.25rem 0 1rem;
@@ -10142,7 +10140,7 @@ input[type="checkbox"] {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
   gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem; border-radius: 12px;
   background: var(--ink); color: var(--ground);
-  font-size: .9375rem; animation: rise .18s ease-out;
+  font-size: 1rem; animation: rise .18s ease-out;
 }
 .toast p { flex: 1 1 8rem; padding: .5rem 0; overflow-wrap: break-word; }
 .toast .icon-button, .toast .plain { color: inherit; }
@@ -10158,16 +10156,23 @@ input[type="checkbox"] {
   max-width: 26rem; margin-bottom: .75rem; color: var(--muted);
   overflow-wrap: anywhere; text-wrap: balance;
 }
-.art {
-  width: 9rem; margin-bottom: .5rem; stroke: var(--edge); stroke-width: 2;
-  fill: var(--surface); stroke-linecap: round;
+.art { display: flex; justify-content: center; margin: .5rem 0 1.75rem; }
+.art .cover {
+  width: min(6.5rem, 22vw); margin: 0 max(-.9rem, -3vw); box-shadow: 0 8px 24px #0003;
 }
-.art .lean { fill: var(--soft); stroke: var(--accent); }
+.art .cover:first-child { rotate: -9deg; translate: 0 .6rem; }
+.art .cover:nth-child(2) { z-index: 1; scale: 1.12; }
+.art .cover:last-child { rotate: 9deg; translate: 0 .6rem; }
 
 /* Signing in */
 .door {
   display: grid; grid-template-columns: minmax(0, 25rem); place-content: center;
   min-height: 100vh; padding: 1.5rem min(1rem, 4vw);
+  --ring: color-mix(in oklab, var(--accent) 7%, transparent);
+  background: /* whole circles, which a card of usual size leaves in sight */
+    radial-gradient(circle, var(--ring) 26vmin, transparent calc(26vmin + 1px)),
+    radial-gradient(circle, var(--ring) 37vmin, transparent calc(37vmin + 1px)),
+    radial-gradient(circle, var(--ring) 48vmin, transparent calc(48vmin + 1px));
 }
 .door .card { padding: min(2rem, 7vw); }
 .door-head { display: grid; gap: .35rem; margin-bottom: 1.5rem; }
@@ -10176,6 +10181,7 @@ input[type="checkbox"] {
 }
 .door-head p { color: var(--muted); }
 .door .chips { justify-content: center; margin-top: 1rem; }
+.door .chip:not([aria-pressed="true"]) { background: var(--ground); }
 .machine {
   display: flex; flex-wrap: wrap; align-items: center; gap: 0 .75rem;
   color: var(--muted); font-size: .875rem;
@@ -10208,7 +10214,7 @@ input[type="checkbox"] {
 .chip {
   display: block; min-height: 2.125rem; padding: .1rem .85rem; border-radius: 99px;
   flex: none; max-width: 100%; border-color: var(--line); background: none;
-  font-size: .8125rem;
+  font-size: .875rem;
 }
 .chip[aria-pressed="true"] {
   background: var(--accent); border-color: var(--accent); color: var(--on-accent);
@@ -10225,9 +10231,9 @@ input[type="checkbox"] {
 }
 .uploads { display: grid; gap: .75rem; padding: 1rem 1.25rem; margin: .75rem 0; }
 .uploads-head { display: flex; align-items: center; justify-content: space-between; }
-.uploads-head h2 { font-size: 1.0625rem; }
+.uploads-head h2 { font-size: 1.25rem; }
 .upload { display: flex; align-items: center; gap: .25rem; padding: .35rem 0; }
-.upload h3 { font-size: .9375rem; overflow-wrap: anywhere; }
+.upload h3 { font-size: 1rem; overflow-wrap: anywhere; }
 .upload .progress { margin-top: .35rem; }
 .upload[data-status="failed"] .meta { color: var(--bad); }
 .uploads ul { max-height: 45vh; overflow: auto; }
@@ -10239,23 +10245,38 @@ input[type="checkbox"] {
 }
 .summary {
   display: flex; flex-wrap: wrap; align-items: baseline; gap: .25rem 1rem;
-  padding: 1rem 0 12px;
+  padding: 1.25rem 0 12px;
 }
-.summary p:first-child { font-size: 1.0625rem; font-weight: 650; }
+.summary p:first-child { font-size: 1.25rem; font-weight: 650; letter-spacing: -.01em; }
+.front { display: flex; align-items: start; gap: 1.75rem; padding-top: 1rem; }
+.front:empty { display: none; }
 .shelf {
-  --cover: 8.5rem;
-  display: flex; gap: 1.75rem; padding: 1rem 2rem 0; margin: 0 -2rem;
-  overflow-x: auto; scroll-padding: 0 2rem;
+  --cover: 8rem;
+  flex: 0 1 auto; min-width: 8rem; overflow-x: auto;
   scrollbar-width: thin; scrollbar-color: var(--line) transparent;
 }
-.shelf:empty { display: none; }
 .shelf h2 { margin-bottom: .5rem; white-space: nowrap; }
+@media (width < 60em) {
+  .shelf { display: none; }
+}
 .shelf :is(.size, .newer) { display: none; }
-.shelf .entry-name { --lines: 2; }
-.shelf .contents { white-space: normal; }
-.shelf ul { display: flex; gap: 1rem; padding-bottom: .35rem; }
+.shelf ul { display: flex; gap: 1rem; }
 .shelf .entry { width: var(--cover); flex: none; }
-.scanning { color: var(--accent); font-size: .8125rem; font-weight: 550; }
+.first-run { padding: 1.25rem 1.35rem; }
+.first-run.card { width: 100%; margin-top: 1rem; }
+.first-run.card .steps {
+  grid-template-columns: repeat(auto-fit, minmax(min(16rem, 100%), 1fr)); gap: 1.25rem;
+  margin-top: 1rem;
+}
+.first-run.card .step::after { display: none; }
+.first-run.empty .steps { max-width: 26rem; text-align: start; }
+.first-run .step, .first-run .step.is-done {
+  display: grid; align-content: start; gap: .35rem;
+}
+.first-run .step p { max-width: none; margin: 0; font-weight: 400; text-wrap: wrap; }
+.first-run .actions:empty { display: none; }
+.step.is-done h3 { color: var(--muted); }
+.scanning { color: var(--accent); font-size: .875rem; font-weight: 550; }
 .entries { display: grid; align-content: start; }
 .entries.covers { gap: 20px; }
 .cover {
@@ -10264,12 +10285,15 @@ input[type="checkbox"] {
 }
 .drawn {
   position: relative; overflow: hidden; font-size: calc(var(--cover) * .135);
+  background: linear-gradient(
+    155deg, oklch(.47 .095 var(--hue)), oklch(.25 .075 calc(var(--hue) - 35))
+  );
+  color: oklch(.97 .02 var(--hue));
 }
-.drawn svg {
-  position: absolute; inset: 0; opacity: .42; fill: currentColor; fill-opacity: .1;
-  stroke: currentColor; stroke-width: .6;
-}
+.drawn svg { position: absolute; inset: 0; }
+.drawn circle { fill: oklch(.82 .14 calc(var(--hue) + 45) / .13); }
 .cover-name {
+  --lines: 4;
   position: absolute; inset: .67em .67em auto; font-weight: 750; line-height: 1.08;
   letter-spacing: -.025em; hyphens: auto;
 }
@@ -10283,14 +10307,16 @@ input[type="checkbox"] {
   -webkit-line-clamp: var(--lines, 1); overflow: hidden; overflow-wrap: break-word;
 }
 .entry-name {
-  color: var(--ink); font-size: .9375rem; font-weight: 600; line-height: 1.3rem;
+  color: var(--ink); font-size: 1rem; font-weight: 600; line-height: 1.3rem;
   text-decoration: none;
 }
 a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the link */
 .entry .meta {
   display: flex; justify-content: space-between; gap: .75rem; min-width: 0;
+  overflow: hidden;
 }
 .contents { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.covers .contents { min-width: 4rem; }
 .size { white-space: nowrap; }
 .entry-text { display: grid; min-width: 0; align-content: center; }
 .marks { display: flex; flex-wrap: wrap; gap: .3rem; }
@@ -10325,13 +10351,25 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .covers .entry-text { display: contents; }
 .covers .entry-cover { grid-area: 1 / 1 / 2 / 3; box-shadow: var(--shade); }
 .covers .cover { transition: scale .25s ease-out; }
-.covers .entry-name { grid-area: 2 / 1 / 3 / 3; margin-top: .55rem; }
+.covers .entry-name { grid-area: 2 / 1 / 3 / 3; margin-top: .5rem; font-size: .875rem; }
+.covers .entry:has(.cover-name) { /* the name is on it */
+  & .entry-name { position: absolute; inset: 0; grid-area: auto; opacity: 0; }
+  & .meta { display: grid; gap: 0; }
+  & .contents { font-size: .875rem; line-height: 1.3rem; }
+  & .entry-cover:has(+ * > :focus-visible) { outline: 3px solid var(--accent); }
+}
 .covers .meta { grid-area: 3 / 1 / 4 / 3; gap: .35rem; font-size: .75rem; }
+.covers .entry:has(.cover-name) .meta { margin-top: .5rem; }
 .covers :is(.marks, .send, input) {
   z-index: 1; grid-area: 1 / 1 / 2 / 3; align-self: end; margin: .6rem;
 }
 .covers :is(.send, input) { justify-self: end; }
 .entry .marks { pointer-events: none; }
+.covers .marks { justify-self: start; max-width: calc(100% - 1.2rem); }
+.covers .choice .marks { max-width: calc(100% - 3.6rem); }
+.marks .mark {
+  max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+}
 .covers .mark { box-shadow: var(--shade); }
 .covers .mark.completed {
   width: 1.5rem; height: 1.5rem; padding: 0; font-size: 0; text-align: center;
@@ -10352,9 +10390,9 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .rows .entry-text {
   grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
 }
-.rows .meta { display: block; grid-column: 1; }
-.rows .contents { white-space: normal; }
-.rows .contents + .size::before { content: "\A0· "; white-space: normal; }
+.rows .meta { justify-content: start; gap: 0; grid-column: 1; }
+.rows .contents { flex: none; max-width: max(4rem, 100% - 5rem); }
+.rows .contents + .size::before { content: "\A0· "; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send {
   z-index: 1; min-height: 2.5rem; padding: .4rem .9rem; border-radius: 99px;
@@ -10362,17 +10400,17 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
 .entries.rows { --cover: min(3.5rem, 15vw); column-gap: 2.5rem; }
 
 @media (hover: none) {
-  .covers .entry { column-gap: .5rem; }
-  .covers .entry-name { --lines: 2; grid-column-end: 2; min-height: 2.6rem; }
-  .covers .send { grid-area: 2 / 2; align-self: start; margin: .5rem 0 0; }
-  :is(.covers, .shelf) .send {
-    width: 44px; min-height: 44px; padding: 0; border-radius: 50%;
-    background: var(--soft); box-shadow: none;
+  .covers .send { min-height: 44px; margin: .4rem; }
+  .covers .marks { max-width: calc(100% - 4.4rem); }
+  .covers .entry:has(.is-again, .is-queued) .marks {
+    max-width: calc(100% - 1.2rem); margin-bottom: 3.4rem;
   }
-  :is(.covers, .shelf) .send > span { display: none; }
+  .covers .send:not(.is-queued, .is-again) {
+    width: 44px; padding: 0; border-radius: 50%; background: var(--accent);
+    color: var(--on-accent);
+    & > span { display: none; }
+  }
   .rows .send { min-height: 44px; }
-  .shelf .covers .entry-name { grid-column-end: 3; min-height: 0; }
-  .shelf .covers .send { grid-area: 1 / 1 / 2 / 3; place-self: end; margin: .35rem; }
 }
 
 .skeleton {
@@ -10452,7 +10490,7 @@ dialog::backdrop { background: var(--veil); }
 }
 .facts .send.is-queued { background: none; border-color: var(--edge); color: inherit; }
 .facts h2 {
-  padding-inline-end: 2.5rem; font-size: 1.75rem; letter-spacing: -.025em;
+  padding-inline-end: 2.5rem; font-size: 1.625rem; letter-spacing: -.025em;
   line-height: 1.15;
   overflow-wrap: break-word; text-wrap: balance;
 }
@@ -10465,18 +10503,22 @@ dialog::backdrop { background: var(--veil); }
 .part {
   display: flex; flex-wrap: wrap; align-items: center; gap: 0 .5rem;
   border-top: 1px solid var(--line); content-visibility: auto;
-  contain-intrinsic-height: auto 4rem;
+  contain-intrinsic-height: auto 3rem;
 }
 .part-choice {
   display: flex; flex: 1 1 10rem; align-items: center; gap: .9rem; min-width: 0;
-  min-height: 4rem; padding: .5rem 0; cursor: pointer;
+  min-height: 3rem; padding: .25rem 0; cursor: pointer;
 }
 .part-choice:has(:disabled) { cursor: default; }
 .part-choice :disabled { opacity: .45; pointer-events: none; }
-.part-text { display: grid; min-width: 0; }
+.part-text {
+  display: flex; flex: 1; flex-wrap: wrap; align-items: baseline; gap: 0 1rem;
+  min-width: 0;
+}
+.part-text > .meta { margin-inline-start: auto; }
 .part-name {
   display: flex; flex-wrap: wrap; gap: .15rem .6rem; align-items: center;
-  font-weight: 600; font-size: .9375rem; overflow-wrap: break-word;
+  font-weight: 600; font-size: 1rem; overflow-wrap: break-word;
 }
 .is-replaced .part-name { color: var(--muted); font-weight: 500; }
 .part-actions { display: flex; }
@@ -10488,19 +10530,20 @@ dl {
   padding-top: .9rem; border-top: 1px solid var(--line);
 }
 .wide-field { grid-column: 1 / -1; }
-dt { color: var(--muted); font-size: .8125rem; }
-dd { overflow-wrap: break-word; font-size: .9375rem; }
+dt { color: var(--muted); font-size: .875rem; }
+dd { overflow-wrap: break-word; font-size: 1rem; }
 .details form { display: grid; gap: 1rem; }
 .filters { width: min(30rem, calc(100vw - 3rem)); margin: 7.5rem 2rem auto; }
 .filters::backdrop { background: none; }
 .filters article { display: grid; gap: 1rem; }
 :is(.filters, .panel) .chips::before {
   content: attr(aria-label); flex-basis: 100%; color: var(--muted);
-  font-size: .8125rem;
+  font-size: .875rem;
 }
 .adding { width: min(40rem, calc(100vw - 3rem)); }
-.adding h2 { font-size: 1.5rem; letter-spacing: -.02em; }
+.adding h2 { font-size: 1.625rem; letter-spacing: -.02em; }
 .adding .field span { display: block; }
+.step .field .unseen + small { margin: 0; }
 .steps {
   display: grid; gap: 1.75rem; padding: 0; margin: 1.5rem 0 0; list-style: none;
 }
@@ -10518,7 +10561,7 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
   content: ""; position: absolute; inset-inline-start: .85rem; top: 2rem;
   bottom: -1.3rem; width: 2px; border-radius: 2px; background: var(--line);
 }
-.step h3 { font-size: 1.0625rem; }
+.step h3 { font-size: 1.25rem; }
 .step.is-done { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 .9rem; }
 .step.is-done > p {
   flex: 1 1 8rem; min-width: 0; font-weight: 550; overflow-wrap: break-word;
@@ -10537,7 +10580,7 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .option {
   position: relative; display: flex; align-items: center; min-height: 2.75rem;
   padding: .35rem 1rem; border: 1px solid var(--edge); border-radius: 10px;
-  font-size: .9375rem; font-weight: 550; line-height: 1.25; cursor: pointer;
+  font-size: 1rem; font-weight: 550; line-height: 1.25; cursor: pointer;
 }
 .option:has(:checked) {
   border-color: var(--accent); background: var(--soft); color: var(--accent);
@@ -10555,13 +10598,13 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 }
 .pairing > :first-child { flex-basis: 100%; }
 .pairing-code {
-  font-size: 2.25rem; font-weight: 700; letter-spacing: .06em; line-height: 1.2;
+  font-size: 2.75rem; font-weight: 700; letter-spacing: .06em; line-height: 1.2;
   font-variant-numeric: tabular-nums;
 }
 .is-over .pairing-code { color: var(--muted); text-decoration: line-through; }
 .pairing .problem { flex-basis: 100%; margin-top: .4rem; }
 .ticks { display: grid; gap: .6rem; }
-.tick { display: flex; gap: .6rem; color: var(--muted); font-size: .9375rem; }
+.tick { display: flex; gap: .6rem; color: var(--muted); font-size: 1rem; }
 .tick.check { color: var(--ink); font-weight: 550; }
 .tick.check .glyph { color: var(--accent); }
 .tick.close, .tick.close .glyph { position: static; color: var(--bad); }
@@ -10571,7 +10614,7 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
   border-radius: 16px; background: var(--soft); text-align: center;
 }
 .ready > .glyph { width: 3rem; height: 3rem; color: var(--accent); }
-.ready-word { font-size: 1.75rem; font-weight: 700; letter-spacing: -.02em; }
+.ready-word { font-size: 1.625rem; font-weight: 700; letter-spacing: -.02em; }
 .ready button { margin-top: .75rem; min-width: 9rem; }
 .numbered {
   display: grid; grid-template-columns: minmax(0, 1fr); gap: .75rem;
@@ -10587,21 +10630,109 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 /* Queue */
 .items { --cover: min(3.25rem, 15vw); margin-bottom: 1.5rem; }
 .items > .head { padding: 0; min-height: 2.75rem; }
-.items .entry-cover { width: var(--cover); border-radius: 10px; flex: none; }
-.items .cover { border-radius: 0; }
-.sending {
-  --cover: min(5.5rem, 25vw);
-  display: flex; flex-wrap: wrap; align-items: center; gap: 1rem; padding: 1rem;
-  margin: .75rem 0;
+.item .entry-cover { width: var(--cover); border-radius: 10px; flex: none; }
+.stage {
+  display: grid; gap: .5rem; flex: 1 0 min(34rem, 100%); min-width: 0; max-width: 60rem;
+  container-type: inline-size;
 }
-.sending .entry-cover { border-radius: var(--radius); }
-.sending .cover-progress { height: .6rem; }
-.sending h3 { font-size: 1.0625rem; }
+.items .stage { margin: .75rem 0; }
+.sending { /* dark also where the page is light */
+  --cover: 10.5rem; --surface: #171d1b; --ink: #fff; --muted: #d3dcd8;
+  --accent: #8fe3cd; --on-accent: #06281f; --soft: #ffffff1f; --line: #ffffff3d;
+  --edge: #fff9; --bad: #ffb1a3; --bad-soft: #47211b; --radius: 10px;
+  position: relative; isolation: isolate; display: flex; align-items: center;
+  gap: 0 1.5rem; min-height: 12.5rem; padding: 1rem;
+  border-radius: 16px; overflow: hidden; color: var(--ink); background: #0b100e;
+  box-shadow: var(--shade);
+}
+.sending::after { /* an edge, also of a cover as dark as the page */
+  content: ""; position: absolute; inset: 0; border: 1px solid #ffffff2e;
+  border-radius: inherit; pointer-events: none;
+}
+.sending .entry-cover { width: var(--cover); flex: none; box-shadow: 0 8px 24px #0006; }
+.sending .glow { z-index: -1; inset: 0; height: auto; opacity: 1; mask-image: none; }
+.sending .glow::after {
+  content: ""; position: absolute; inset: 0;
+  background: linear-gradient(75deg, #0b100e99, #0b100e70);
+}
+.sending .glow .cover {
+  height: 100%; aspect-ratio: auto; filter: blur(36px) saturate(2) brightness(.85);
+}
+.sending .glow .drawn > * { display: none; }
+.sending:has(> .row-parts) { flex-wrap: wrap; }
+@container (width < 44rem) {
+  .sending { gap: 0 1rem; --cover: 7.5rem; }
+}
+.sending :is(button, .row-parts) { position: relative; z-index: 2; }
+.sending .entry-name::after { z-index: 1; }
+.eyebrow { color: var(--accent); font-size: .75rem; font-weight: 650; }
+.eyebrow::first-letter { text-transform: uppercase; }
+.sending > .item-text {
+  --lines: 1;
+  display: grid; grid-template-columns: minmax(0, 1fr) auto; flex: 1 1 14rem;
+  align-items: center; gap: 0 .5rem;
+  & > * { grid-column: 1 / 3; }
+}
+.sending > .item-text :is(h2, h3, .entry-name) {
+  font-size: 1.25rem; font-weight: 650; letter-spacing: -.015em; line-height: 1.3;
+}
+.sending > .item-text > .progress { margin: .6rem 0 .5rem; }
+.sending > .item-text:has(> .stage-buttons) > .progress { grid-column: 1; }
+.sending .meta { margin: 0; }
+.sending .figures {
+  color: var(--ink); overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+}
 .percent {
-  margin-top: .35rem; font-size: 1.5rem; font-weight: 700; letter-spacing: -.02em;
+  font-size: 2.75rem; font-weight: 750; letter-spacing: -.04em;
   line-height: 1; font-variant-numeric: tabular-nums; white-space: nowrap;
 }
-.sending .meta { margin-top: .35rem; }
+.sending > .item-text > .stage-buttons {
+  display: flex; grid-column: 2; align-self: end; margin-top: -2.5rem;
+}
+.sending .outcome { display: flex; gap: 0 .5rem; white-space: nowrap; }
+.outcome > .error {
+  flex: 0 1 auto; min-width: 4rem; margin: 0; line-height: 1.5rem; overflow: hidden;
+  text-overflow: ellipsis;
+}
+.sending .unfold { justify-content: start; margin-block: -.7rem; min-height: 44px; }
+.up-next {
+  display: grid; gap: .4rem; flex: 0 1 14rem; min-width: 10rem; align-self: stretch;
+  align-content: center; padding-inline-start: 1.5rem;
+  border-inline-start: 1px solid var(--line);
+  --cover: 2.25rem;
+}
+.next-title {
+  display: flex; align-items: center; gap: .6rem; min-width: 0; font-size: .875rem;
+  font-weight: 600;
+  & > :last-child { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+}
+.sending .send { min-height: 2.875rem; padding: 0 1.5rem; border-radius: 99px; }
+.sending .send:not(.is-queued) { background: var(--accent); color: var(--on-accent); }
+.bands .sending {
+  --cover: 3.25rem; min-height: 0; padding: .5rem; padding-inline-end: 1rem;
+  gap: 0 .75rem;
+}
+.bands .outcome .error { display: none; } /* its parts tell it */
+.bands .sending > .item-text {
+  --lines: 2;
+  flex-basis: 8rem; grid-template-columns: minmax(0, 1fr) auto auto;
+  grid-template-areas: "name percent buttons" "bar bar buttons" "facts facts buttons";
+  & > * { grid-column: 1 / 3; }
+  & > :is(h2, h3) { grid-area: name; font-size: 1rem; }
+  & > .percent { grid-area: percent; font-size: 1.625rem; letter-spacing: -.03em; }
+  & > .progress.progress { grid-area: bar; margin: .3rem 0; height: .375rem; }
+  & > .figures { grid-area: facts; font-size: .75rem; white-space: normal; }
+  & > .outcome { flex-wrap: wrap; white-space: normal; }
+  & > .stage-buttons { grid-area: buttons; align-self: center; margin: 0; }
+  & > .unfold { margin-block: -.3rem; }
+  & .entry-name { font-size: 1rem; }
+}
+.bands:has(.more-bands) { grid-template-columns: minmax(0, 1fr) 3rem; }
+.more-bands { grid-area: 1 / 2 / 3; }
+.more-bands a {
+  display: grid; place-items: center; height: 100%; border-radius: 16px;
+  background: var(--soft); font-weight: 700; text-decoration: none;
+}
 .item-text { --lines: 3; flex: 1 1 6rem; min-width: 0; }
 .item {
   display: flex; flex-wrap: wrap; align-items: center; gap: .875rem; padding: .6rem 0;
@@ -10610,7 +10741,7 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 }
 .item .meta { margin-top: .15rem; }
 .mark + .mark { margin-inline-start: .35rem; }
-.item h4 { font-size: .9375rem; font-weight: 500; }
+.item h4 { font-size: 1rem; font-weight: 500; }
 .unfold {
   display: flex; align-items: center; gap: .25rem; min-height: 0; padding: .15rem 0;
   border: 0; background: none; color: var(--muted); font-size: .875rem;
@@ -10622,9 +10753,17 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .unfold[aria-expanded=true] .glyph { transform: scaleY(-1); }
 .row-parts { flex-basis: 100%; }
 .row-parts .item {
-  margin-inline-start: calc(var(--cover) + .875rem); padding: .25rem 0;
+  min-height: 3rem; padding: .1rem 0; margin-inline-start: calc(var(--cover) + .875rem);
   border-bottom: 0; border-top: 1px solid var(--line); content-visibility: visible;
 }
+.sending .row-parts { margin-top: .75rem; }
+.sending .row-parts .item { margin-inline-start: 0; }
+.row-parts .item-text { display: flex; flex-wrap: wrap; gap: 0 .75rem; }
+.row-parts .item-text { align-items: baseline; justify-content: space-between; }
+.row-parts .meta { margin: 0; }
+.row-parts .error { flex-basis: 100%; margin: 0 0 .4rem; }
+.row-parts .percent { font-size: 1rem; letter-spacing: 0; margin: 0; }
+.row-parts .progress { flex-basis: 100%; order: 1; margin: 0 0 .4rem; height: .25rem; }
 .error {
   margin-top: .25rem; color: var(--bad); font-size: .875rem; overflow-wrap: break-word;
 }
@@ -10632,25 +10771,14 @@ dd { overflow-wrap: break-word; font-size: .9375rem; }
 .items > .head > .glyph { margin-inline-end: -.4rem; color: var(--muted); }
 .items > .head > h2, .totals { margin-inline-end: auto; }
 .items > .head > h2:has(+ .totals) { margin-inline-end: 0; }
-.nothing, .items > .waits { padding: .75rem 0; }
-.cancel-all { display: flex; justify-content: end; margin: -.5rem 0 1rem; }
-.cancel-all:empty { display: none; }
+.items > :is(.error, .meta) { padding: .5rem 0; }
+.items > .waits { padding: .75rem 0; }
 button.link {
   display: inline; min-height: 0; padding: 0; border: 0; background: none;
   color: var(--accent); font-size: inherit; font-weight: 600;
   text-decoration: underline; text-underline-offset: 3px;
 }
-.waits { color: var(--muted); font-size: .9375rem; }
-.move { position: relative; flex: none; min-width: 0; }
-.move select {
-  width: 44px; min-height: 44px; padding: 0; border-color: transparent;
-  background: none; color: transparent; appearance: none; cursor: pointer;
-}
-.move :is(option, optgroup) { background: var(--surface); color: var(--ink); }
-.move .glyph {
-  position: absolute; inset: 0; margin: auto; color: var(--muted);
-  pointer-events: none;
-}
+.waits { color: var(--muted); font-size: 1rem; }
 .choose {
   width: auto; max-width: 100%; padding: .3rem .6rem; font-size: .875rem;
   font-weight: 550;
@@ -10687,7 +10815,7 @@ button.link {
 .hint {
   display: grid; gap: .5rem; margin-bottom: 1.25rem; padding: 1rem 1.25rem;
   border-radius: 14px; background: var(--warn-soft); color: var(--ink);
-  font-size: .9375rem; justify-items: start;
+  font-size: 1rem; justify-items: start;
 }
 .hint > p:first-child { font-weight: 600; color: var(--warn); }
 .code {
@@ -10703,13 +10831,14 @@ button.link {
 .tabs { display: flex; flex-wrap: wrap; margin: 0 max(-.6rem, -4vw) 1rem; }
 .tabs a {
   display: flex; align-items: center; min-height: 2.75rem; padding: 0 .6rem;
-  color: var(--muted); font-size: .9375rem; font-weight: 550; text-decoration: none;
+  border-radius: 10px; color: var(--muted); font-size: 1rem; font-weight: 550;
+  text-decoration: none;
 }
 .tabs a[aria-current] {
   color: var(--accent); text-decoration: underline 3px; text-underline-offset: .6rem;
 }
 .panels { display: grid; grid-template-columns: minmax(0, 1fr); gap: 1.25rem; }
-.signed { color: var(--muted); font-size: .9375rem; overflow-wrap: break-word; }
+.signed { color: var(--muted); font-size: 1rem; overflow-wrap: break-word; }
 .panel { display: grid; gap: .9rem; padding: 1.25rem 1.35rem; min-width: 0; }
 .panel, .panel form, .panel .field { grid-template-columns: minmax(0, 1fr); }
 .panel > button { justify-self: start; }
@@ -10728,12 +10857,23 @@ button.link {
 }
 .row:first-child { border-top: 0; }
 .row:last-child { padding-bottom: 0; }
-.row > :is(.check, .code) { width: 100%; }
-.row > .check { font-size: .875rem; }
+.row > :is(.error, .code) { width: 100%; }
 .row > form { width: 100%; padding: .5rem 0; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
-.row-title { font-weight: 550; font-size: .9375rem; overflow-wrap: break-word; }
-.row-actions { display: flex; flex-wrap: wrap; margin-inline-start: -.7rem; }
+.row-title { font-weight: 550; font-size: 1rem; overflow-wrap: break-word; }
+.menu {
+  min-width: 12rem; padding: .4rem; border: 1px solid var(--line); border-radius: 14px;
+  background: var(--surface); color: var(--ink); box-shadow: 0 8px 30px #0003;
+}
+.menu:popover-open { display: grid; animation: rise .15s ease-out; }
+.menu button { justify-content: start; }
+.menu :is(.check, p) { padding: .4rem .7rem; font-size: .875rem; }
+.menu .choose { margin-inline-start: auto; }
+.menu button:not(.danger) { color: inherit; }
+@supports (position-area: bottom) {
+  .menu { margin: .25rem 0; max-height: 100%; position-area: bottom span-left; }
+  .menu { position-try: most-height flip-block, flip-inline, flip-block flip-inline; }
+}
 .new-key {
   display: grid; gap: .7rem; justify-items: start; padding: 1rem; border-radius: 12px;
   background: var(--soft);
@@ -10759,9 +10899,12 @@ button.link {
   padding: .5rem 0; padding-inline-end: 1rem; text-align: start; vertical-align: top;
   overflow-wrap: break-word;
 }
-.tidy th { padding-top: 0; color: var(--muted); font-size: .8125rem; font-weight: 450; }
-.tidy th:first-child { width: 36%; }
-.tidy :is(th, td):nth-child(2) { width: 6rem; white-space: nowrap; text-align: end; }
+.tidy th { padding-top: 0; color: var(--muted); font-size: .875rem; font-weight: 450; }
+.tidy .tidy-folder th {
+  padding: .9rem 0 .5rem; color: var(--ink); overflow-wrap: anywhere;
+}
+.tidy .tidy-folder .glyph { margin-inline-end: .5rem; vertical-align: -.3em; }
+.tidy :is(th, td):nth-child(2) { width: 7rem; white-space: nowrap; text-align: end; }
 .tidy :is(th, td):last-child { padding-inline-end: 0; }
 .tidy td { border-top: 1px solid var(--line); font-variant-numeric: tabular-nums; }
 .experts { display: grid; gap: 1.25rem; }
@@ -10774,9 +10917,43 @@ button.link {
   gap: .5rem 1rem;
 }
 
+/* Wide screens: two columns */
+@media (width >= 68.75em) {
+  .lanes:has(> .finished) {
+    display: grid; align-items: start; gap: 3rem;
+    grid-template-columns: minmax(0, 60rem) minmax(20rem, 26rem);
+  }
+  .view.settings {
+    display: grid; grid-template: auto 1fr / 10rem minmax(0, 1fr); column-gap: 3rem;
+  }
+  .view.settings > :is(.head, .machine) { grid-column: 1 / 3; }
+  .tabs { position: sticky; top: 1rem; flex-direction: column; align-self: start; }
+  .tabs a[aria-current] { background: var(--soft); text-decoration: none; }
+  .panels { display: block; columns: 25rem 3; column-gap: 1.25rem; }
+  .panels > * { break-inside: avoid; margin-bottom: 1.25rem; }
+  .panels > :is(.experts, :has(.tidy)) { column-span: all; margin-top: 1.25rem; }
+  .panels > .experts { max-width: 40rem; }
+  .panels > :only-child { max-width: 40rem; }
+}
+.view.queue > .head { max-width: 89rem; } /* as both columns */
+.lanes { max-width: 60rem; }
+.lanes:has(> .finished) { max-width: none; }
+
+/* Motion: where something changes */
+:is(button, .button, .chip, nav a, .option, input) {
+  transition: background-color .15s, border-color .15s, color .15s, scale .15s;
+}
+:is(button, .button):active { scale: .97; }
+.view, .row-parts, .selection, .items li, .stage li, .step, .first-run {
+  animation: rise .18s ease-out; /* also of a row that moves: it is put there anew */
+}
+.unfold .glyph { transition: transform .18s; }
+.choice .cover { transition: scale .18s ease-out; }
+.selected .cover { scale: .96; border-radius: var(--radius); }
+
 /* With a mouse. A tap would leave these styles behind */
 @media (hover: hover) {
-  :where(button, .button, .move select):hover { background: var(--soft); }
+  :where(button, .button):hover { background: var(--soft); }
   :is(.icon-button, nav a):hover { color: var(--ink); }
   button.primary:hover { background: var(--accent); filter: brightness(1.08); }
   button.plain:hover { background: var(--soft); }
@@ -10829,17 +11006,13 @@ button.link {
   :is(.tools, .send-bar) .to-device .glyph { inset-inline-start: 0; }
   :is(.tools, .send-bar) .to-device::after { position: static; margin: -.35rem 0 0; }
   .chip { padding: .1rem .55rem; }
-  .shelf {
-    --cover: 3.5rem;
-    gap: 1.25rem; margin: 0 max(-1rem, -4vw); padding: .5rem min(1rem, 4vw) 0;
-  }
-  .shelf h2 { margin: 0 0 .25rem; }
-  .shelf .entry { width: min(16rem, 80vw); border: 0; }
-  .shelf .entry-name { --lines: 1; }
-  .shelf .meta { overflow: hidden; text-overflow: ellipsis; }
-  .shelf :is(.meta, .contents) { white-space: nowrap; }
+  .front { padding-top: 0; margin-bottom: .25rem; }
   .entries.rows .send .glyph { display: none; }
-  .summary { padding: .5rem 0; }
+  .summary { gap: 0 .75rem; padding: .25rem 0 .5rem; }
+  .summary .chips {
+    flex: 1 1 9rem; flex-wrap: nowrap; margin-inline-end: max(-1rem, -4vw);
+    overflow-x: auto; scrollbar-width: none;
+  }
   .search kbd { display: none; }
   .toasts {
     inset-inline: .5rem; bottom: calc(4.25rem + env(safe-area-inset-bottom));
@@ -10852,7 +11025,7 @@ button.link {
   .sheet { scroll-padding-bottom: 7rem; } /* above a toast */
   .rows .entry-text { grid-template-columns: minmax(0, 1fr); }
   .rows .marks { grid-area: auto; flex-wrap: nowrap; overflow: hidden; }
-  .rows .mark { font-size: .6875rem; line-height: 1.15rem; white-space: nowrap; }
+  .rows .mark { font-size: .75rem; line-height: 1.15rem; white-space: nowrap; }
   .selection {
     bottom: 0; width: auto; max-width: none; flex-wrap: wrap; white-space: normal;
     padding: .75rem 1rem calc(.75rem + env(safe-area-inset-bottom));
@@ -10867,10 +11040,8 @@ button.link {
   .item { gap: .3rem .5rem; }
   .item .item-text { margin-inline-start: .375rem; }
   .row-parts .item-text { margin-inline-start: 0; }
-  .sending:has(> button + button) > .item-text { flex-basis: 12rem; }
-  .sending > .item-text + button { margin-inline-start: auto; }
-  .step { padding-inline-start: 0; }
-  .step h3, .step.is-done { padding-inline-start: 2.4rem; }
+  .steps > .step { padding-inline-start: 0; }
+  .step:not(.is-done) h3, .steps > .step.is-done { padding-inline-start: 2.4rem; }
   .step:not(:last-child)::after { display: none; }
   .selection p { flex: 1 1 50%; }
   .sheet {
@@ -10885,14 +11056,15 @@ button.link {
     grid: "cover text" auto "has has" auto / var(--cover) minmax(0, 1fr);
     --cover: min(7rem, 30vw);
   }
-  .facts h2 { font-size: 1.375rem; padding-inline-end: 2rem; }
+  .facts h2 { font-size: 1.625rem; padding-inline-end: 2rem; }
   .send-bar {
     margin: 0 -1rem calc(-1.25rem - env(safe-area-inset-bottom));
     padding: .5rem 1rem calc(.5rem + env(safe-area-inset-bottom));
   }
   .send-bar .meta { flex: 1 1 8rem; }
   .parts { margin-inline-end: -.6rem; }
-  .sending { padding: .875rem; gap: .75rem; }
+  .part-text { display: grid; }
+  .part-text > .meta { margin: 0; }
   .panel { padding: 1rem; }
   .tidy thead {
     position: absolute; height: 1px; overflow: hidden; clip-path: inset(50%);
@@ -10903,12 +11075,24 @@ button.link {
     display: flex; flex-wrap: wrap; gap: .1rem .75rem; padding: .6rem 0;
     border-top: 1px solid var(--line);
   }
-  .tidy td { flex: 1 1 100%; min-width: 0; padding: 0; border: 0; color: var(--muted); }
+  .tidy :is(td, .tidy-folder th) {
+    flex: 1 1 100%; min-width: 0; padding: 0; border: 0; color: var(--muted);
+  }
   .tidy td:first-child { flex: 1 1 10rem; color: var(--ink); }
   .tidy td:nth-child(2) { flex: none; width: auto; }
   .tidy [data-label]::before { content: attr(data-label) " "; }
 }
 @media (width < 22em) { /* or large text */
+  .rows .meta { flex-wrap: wrap; }
+  .bands .entry-cover { display: none; }
+  .bands .sending { padding: .5rem .75rem; }
+  .bands .sending > .item-text {
+    --lines: 3;
+    grid-template-areas: "name name name" "percent percent buttons" "bar bar bar"
+      "facts facts facts";
+    & > :is(h2, h3) { grid-column: 1 / 4; }
+    & > :is(.progress.progress, .figures) { grid-column: 1 / 4; }
+  }
   .rows .send.send {
     width: 44px; min-height: 44px; padding: 0; border-radius: 50%;
     & .glyph { display: block; }
@@ -10920,8 +11104,6 @@ button.link {
   .facts-cover { width: var(--cover); }
   .item { justify-content: end; }
   .item .item-text { flex-basis: calc(100% - var(--cover) - 1.5rem); }
-  .sending { flex-wrap: wrap; justify-content: space-between; }
-  .sending .item-text { order: 1; flex-basis: 100%; }
 }
 
 /* Colors that the system forces: a filled part stays filled */
@@ -10939,8 +11121,13 @@ button.link {
   button.primary { border-width: 3px; }
   :is(button, select)[aria-disabled] { color: GrayText; opacity: 1; }
   .selected .entry-cover { outline-color: Highlight; }
-  .drawn, .spinner, .move select { forced-color-adjust: none; }
+  .drawn, .spinner { forced-color-adjust: none; }
   .glow { display: none; }
+  .sending {
+    --ink: CanvasText; --muted: CanvasText; --accent: CanvasText; --bad: CanvasText;
+    --line: CanvasText; --on-accent: Canvas; --soft: Canvas; --bad-soft: Canvas;
+    border: 1px solid;
+  }
 }
 @media (prefers-reduced-motion: reduce) {
   *, ::before, ::after { animation: none !important; transition: none !important; }
@@ -11014,6 +11201,7 @@ WORDS = {
         "all": "All",
         "unsent": "Not sent yet",
         "new": "New",
+        "recent": "Recently added",
         "updates": "Updates",
     },
     "only": "Only",
@@ -11079,15 +11267,21 @@ WORDS = {
     "wasThere": "Already there as {name}",
     "noInbox": "To add games from this page, name a folder for them in the settings,"
     " such as “inbox = /srv/games/Inbox” below [library].",
-    "emptyScanTitle": "Scanning your folders",
+    "firstSteps": {
+        "files": "Find your games",
+        "device": "Add a device",
+        "send": "Send the first one",
+    },
+    "firstSend": "Press Send on a title, and watch it arrive.",
     "emptyScanText": {
         "one": "{count} file so far. Games appear here as they are found.",
         "other": "{count} files so far. Games appear here as they are found.",
     },
-    "shelf": {
-        "sending": "Sending now",
-        "updates": "Updates",
-        "recent": "Recently added",
+    "sendingNow": "Sending now",
+    "upNext": "Up next",
+    "moreSending": {
+        "one": "{count} more is being sent",
+        "other": "{count} more are being sent",
     },
     "disksAway": {
         "one": "The disk with files of {count} title is not connected. Connect it to"
@@ -11240,7 +11434,7 @@ WORDS = {
     "anyDevice": "Any device",
     "chooseDevice": "Choose a device",
     "thatDevice": "The device",
-    "moveItem": "Move {name}",
+    "moreOf": "More: {name}",
     "moves": {"top": "To the top", "up": "Up", "down": "Down"},
     "nothingWaits": "Nothing waits.",
     "freed": {
@@ -11262,7 +11456,12 @@ WORDS = {
     "theyWereCancelled": "They were cancelled.",
     "lastAttempt": "Last attempt: {why}",
     "finishing": "Waits for the console to finish",
-    "deviceStates": {"sending": "Sending", "idle": "Idle", "new": "Not connected yet"},
+    "deviceStates": {
+        "sending": "Sending",
+        "idle": "Idle",
+        "new": "Not connected yet",
+        "off": "Off",
+    },
     "lastSeen": "Last seen {time}",
     "noAnswer": "Its console does not answer",
     "pausedBy": "Paused by {name}",
@@ -11327,7 +11526,6 @@ WORDS = {
     "shareName": "Everyone here may send to {name}",
     "isShared": "shared",
     "belongsTo": "Belongs to",
-    "whose": "Whose is it?",
     "rename": "Rename",
     "newName": "New name of {name}",
     "removeDevice": "Remove {name}? The program that sends to it stops working. What"
@@ -11335,9 +11533,13 @@ WORDS = {
     "addDevice": "Add a device",
     "questions": {
         "way": "How does it get there?",
-        "console": "Which console is it?",
+        "kind": "Where do the games go?",
+        "program": "Which program is on the console?",
+        "host": "What is the address of the console?",
+        "folder": "Which folder on that computer?",
+        "name": "What do you call it?",
+        "owner": "Whose is it?",
         "ready": "Is it ready?",
-        "target": "Where do the games go?",
         "computer": "Where will the program run?",
         "fetch": "Set it up",
     },
@@ -11388,13 +11590,10 @@ WORDS = {
         },
         "console": {"name": "A console", "note": "Over the network"},
     },
-    "folderPath": "Folder on that computer",
     "consoleHost": "Address of the console",
     "consoleHostHint": "The program shows it, such as 192.168.1.20",
-    "deviceName": "What do you call it?",
     "exampleDevice": "Living room",
     "ticks": {"check": "Done:", "close": "Not yet:", "wait": "Waiting:"},
-    "program": "Program on the console",
     "programNotes": {id: row.note for id, row in CONSOLE_PROGRAMS.items() if row.note},
     "systems": {"windows": "Windows", "mac": "macOS", "linux": "Linux"},
     "computerNotes": {
@@ -11537,7 +11736,6 @@ WORDS = {
     "tidy": "Tidy",
     "tidyLead": "What wastes space or will not work. Nothing is deleted here: remove"
     " the files yourself.",
-    "inFolder": "Folder",
     "equalTo": "Equal to",
     "tidySum": {"one": "{count} file, {size}", "other": "{count} files, {size}"},
     "tidyNone": "Nothing to tidy.",
@@ -11561,7 +11759,7 @@ WORDS = {
     "isAdmin": "Is an admin",
     "sees": "Sees",
     "seesAll": "Every title",
-    "seesFor": "What is for {age}",
+    "seesFor": "Titles up to age {age}",
     "makeAdmin": "Make admin",
     "makeMember": "Make member",
     "adminQuestion": "Make {name} an admin?",
@@ -11726,11 +11924,10 @@ const GLYPHS = {
   unfold: "m6 9.5 6 6 6-6",
   play: "M8 5v14l11-7z",
   search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5 20 20",
-  send: "M12 19V6m0 0-6 6m6-6 6 6",
+  send: "M20.5 3.5 3 10.5l7 3 3.5 7zM20.5 3.5 10 13.5",
   check: "m5 12.5 4.5 4.5L19 7.5",
   close: "M6 6l12 12M18 6 6 18",
   download: "M12 4v11m0 0 5-5m-5 5-5-5M5 20h14",
-  move: "M8 20V5m0 0L4 9m4-4 4 4m4-5v15m0 0 4-4m-4 4-4-4",
   retry: "M19.5 12a7.5 7.5 0 1 1-2.2-5.3L20 9.4M20 4.5v5h-5",
   edit: "m4 20 1-5L16 4l4 4L9 19z",
   select: "M4 4h16v16H4zM8 12l3 3 5-6",
@@ -11740,6 +11937,8 @@ const GLYPHS = {
     "6 6l1-1",
   info: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 11v5M12 8v.01",
   device: "M3 7h18v10H3zM7.5 7v10M16.5 7v10",
+  folder: "M3 6h6l2 2.5h10V19H3z",
+  more: "M4.5 11.5h1v1h-1zm7 0h1v1h-1zm7 0h1v1h-1z",
   wait: "M12 8v4l2.5 2.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16z",
 };
 
@@ -12095,6 +12294,12 @@ function dropSecondClick(event) {
   event.stopPropagation();
 }
 
+/** Close a menu before the button that was chosen in it acts: what that opens gives the
+ * focus back to the button of the menu. */
+function closeMenu({target}) {
+  if (target.closest("button")) target.closest(".menu:popover-open")?.hidePopover();
+}
+
 /** Make a key that is held down one press: what comes in place of a button that has
  * acted would act too. */
 function dropRepeatedEnter(event) {
@@ -12136,7 +12341,7 @@ function initialState() {
       // When the newest entry came that this browser showed before this visit:
       newSince: kept("newSince", remembered("newest", "")),
       sort: remembered("sort", "name"),
-      layout: remembered("layout", isWide() ? "covers" : "rows"),
+      layout: remembered("layout", ""), // "" until somebody chose one
       grid: {columns: 1, columnWidth: 0, height: 0, lines: 1, pitch: 0},
       rows: [0, 0], // in the document: the first, and the one after the last
       selecting: false,
@@ -12151,6 +12356,7 @@ function initialState() {
     settings: {
       tab: "",
       showsExperts: false, // what is folded
+      showsAllSessions: false,
       newKey: /** @type {{label: string, key: string} | null} */ (null),
       newLink: /** @type {NewLink | null} */ (null),
       pageAddress: "", // that was chosen
@@ -12166,6 +12372,7 @@ function initialState() {
     // Forms that somebody has typed in, by name, until they are submitted or cancelled:
     drafts: /** @type {Map<string, HTMLFormElement>} */ (new Map()),
     filled: /** @type {any} */ ({}), // in to add a device, while the sheet is closed
+    menu: "", // id of the one that was opened last
     busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
     toasts: /** @type {Toast[]} */ ([]),
     announcement: "", // for screen readers
@@ -12246,8 +12453,7 @@ const NO_DELIVERIES = [];
 const state = initialState();
 let drawing = false;
 
-/** @param {Partial<typeof state>} changes */
-function update(changes) {
+function update(/** @type {Partial<typeof state>} */ changes) {
   Object.assign(state, changes);
   if (drawing) return;
   drawing = true;
@@ -12289,7 +12495,8 @@ function focusable() {
   const selector = "a[href], button, input, select, textarea, summary, [autofocus]";
   /** @type {NodeListOf<HTMLElement>} */
   const nodes = top.querySelectorAll(selector);
-  return [...nodes].filter(node => node.tabIndex >= 0);
+  const isShown = node => !node.closest(".menu:not(:popover-open)");
+  return [...nodes].filter(node => node.tabIndex >= 0 && isShown(node));
 }
 
 /** A form that opens takes the focus, and gives it back. So does the next step of one.
@@ -12884,7 +13091,8 @@ function closeLeftDialogs() {
  * @param {KeyboardEvent} event */
 function closeOneByEscape(event) {
   const layer = layerOnTop();
-  if (event.key !== "Escape" || !["page", "details"].includes(layer)) return;
+  if (event.key !== "Escape" || document.querySelector(":popover-open")) return;
+  if (!["page", "details"].includes(layer)) return;
   if (state.openForm) {
     event.preventDefault();
     openForm("");
@@ -12960,8 +13168,7 @@ function makeTitle(id, parts) {
   };
 }
 
-/** @param {Entry} main */
-function titleKind(main) {
+function titleKind(/** @type {Entry} */ main) {
   if (main.kind === "homebrew") return "homebrew";
   return main.type === "url" && !main.kind ? "link" : "game";
 }
@@ -12981,8 +13188,7 @@ function withoutEnding(name) {
   return name.replace(/ \(([A-Z]{3}|.*\.[a-z]{3})\)$/, "");
 }
 
-/** @param {Entry} part */
-function needsBase({kind}) {
+function needsBase(/** @type {Entry} */ {kind}) {
   return kind === "update" || kind === "add-on";
 }
 
@@ -13001,8 +13207,7 @@ function commonBeginning(parts) {
   return [...counts.keys()].reduce((a, b) => (rank(b) > rank(a) ? b : a));
 }
 
-/** @param {Entry} part */
-function searchTextOf({name, author = "", title_id: title = ""}) {
+function searchTextOf(/** @type {Entry} */ {name, author = "", title_id: title = ""}) {
   const texts = SPELLINGS.length ? [name, spellOut(name), author] : [name, author];
   return `${texts.map(fold).join(" ")} ${title.toLowerCase()}`;
 }
@@ -13244,6 +13449,7 @@ const FILTERS = {
   all: () => true,
   unsent: title => !statusOf(title).isSent,
   new: (title, since) => since !== "" && title.created_at > since,
+  recent: title => title.created_at > recentSince(allTitles()),
   updates: title => statusOf(title).hasNewer,
 };
 /** How many titles each filter shows. No filter depends on the queue. */
@@ -13367,8 +13573,7 @@ function kindOf({kind, type}) {
   return kind || (type === "url" ? "link" : "file");
 }
 
-/** @param {Entry} part */
-function fileTypeOf(part) {
+function fileTypeOf(/** @type {Entry} */ part) {
   return (part.file_type || WORDS.marks.link).toUpperCase();
 }
 
@@ -13377,8 +13582,7 @@ function sizeOf({size}) {
   return size ? formatBytes(size) : WORDS.unknownSize;
 }
 
-/** @param {Title} title */
-function marksOfTitle(title) {
+function marksOfTitle(/** @type {Title} */ title) {
   const {status, hasNewer: isNewer} = statusOf(title);
   return [
     title.kind === "link" && "link",
@@ -13528,8 +13732,7 @@ function toDevice(id) {
   return device ? WORDS.toDevice(deviceName(device)) : "";
 }
 
-/** @param {Device} device */
-function isPaused({paused_by: by}) {
+function isPaused(/** @type {Device} */ {paused_by: by}) {
   return by !== null;
 }
 
@@ -13545,23 +13748,29 @@ function isTargetReady(target) {
   return /^ready(,|$)/.test(target);
 }
 
-/** @param {Device} device */
-function targetText(device) {
+function targetText(/** @type {Device} */ device) {
   return sentence({...device, message: device.target});
 }
 
-/** @param {Device} device */
-function renderTargetNote(device) {
-  if (isSilent(device)) return h.p("error", targetText(device));
+/** Whether something waits for a device that does not answer.
+ * @param {Device} device */
+function isMissed(device) {
+  const isFor = item => isOpen(item) && placeOf(item) === device.id;
+  return isSilent(device) && (state.items || NO_ITEMS).some(isFor);
+}
+
+function renderTargetNote(/** @type {Device} */ device) {
+  if (isSilent(device))
+    return h.p(isMissed(device) ? "error" : "meta", targetText(device));
   return device.reason === "own_disk" && h.p("meta", targetText(device));
 }
 
-/** @param {Device} device */
-function deviceState(device) {
+function deviceState(/** @type {Device} */ device) {
   const {state: kind, last_call: last, paused_by: by} = device;
   if (isPaused(device)) return by ? WORDS.pausedBy(by) : WORDS.paused;
   if (kind === "away") return WORDS.lastSeen(formatAge(last));
-  return isSilent(device) ? WORDS.noAnswer : WORDS.deviceStates[kind];
+  if (isMissed(device)) return WORDS.noAnswer;
+  return isSilent(device) ? WORDS.deviceStates.off : WORDS.deviceStates[kind];
 }
 
 /** Where Send queues for, and whether that is connected: a line, or a menu where there
@@ -13574,13 +13783,14 @@ function renderDeviceMenu() {
   const choices = reachable().map(each =>
     renderOption([each.id, joinFacts([deviceName(each), deviceState(each)])]),
   );
+  const isOnStage = state.view === "library" && device?.state === "sending";
   if (!state.devices) return false;
   if (!choices.length)
     return button([glyph("device"), WORDS.addDevice], addDevice, {class: "to-device"});
   const text = [
     glyph("device"),
     h.span(null, WORDS.sendTo, " ", h.b(null, name)),
-    h.span(null, device && deviceState(device)),
+    h.span(null, device && !isOnStage && deviceState(device)),
   ];
   if (device && choices.length === 1)
     return h.p({class: `${style} only`, key: "only-device"}, text);
@@ -13744,15 +13954,14 @@ const GAP = 20; // pixels, as in the style
 
 function gridShape(width) {
   const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const isRows = state.library.layout === "rows";
+  const isRows = layoutNow() === "rows";
   const cover = Math.max(11 * rem, width * 0.09); // larger on a large screen
   const half = Math.max((width - GAP) / 2, 8 * rem); // two columns on a phone
   const narrowest = isRows ? 26 * rem : Math.min(cover, half);
   const columns = Math.max(1, Math.floor((width + GAP) / (narrowest + GAP)));
   const columnWidth = (width - GAP * (columns - 1)) / columns;
-  const text = matchMedia("(hover: hover)").matches ? 3.5 : 4.75;
   const lines = isRows && width < 20 * rem ? 2 : 1; // of a name in a row
-  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + text * rem;
+  const height = isRows ? (lines === 2 ? 6.5 : 4.75) * rem : columnWidth + 3.5 * rem;
   return {columns, columnWidth, height, lines, pitch: height + (isRows ? 0 : GAP)};
 }
 
@@ -13803,7 +14012,7 @@ function renderPage() {
       state.view === "library" && renderUploads(),
       views[state.view](),
     ),
-    renderDropping(),
+    state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere),
     isSelecting() && renderSelection(),
     renderToasts(),
     h.p({class: "unseen", role: "status"}, state.announcement),
@@ -13885,7 +14094,7 @@ function renderLogo() {
 }
 
 function renderViewTab(view) {
-  const open = countOpen();
+  const open = state.entries?.length ? countOpen() : 0;
   return renderTab(view, view === state.view, [
     glyph(view),
     h.span(null, WORDS[view]),
@@ -13906,8 +14115,7 @@ function renderToasts(layer = "page") {
   );
 }
 
-/** @param {Toast} shown */
-function renderToast({id, text, isError, actions}) {
+function renderToast(/** @type {Toast} */ {id, text, isError, actions}) {
   return h.div(
     {class: isError ? "toast bad" : "toast", key: id},
     h.p(null, text),
@@ -14104,14 +14312,10 @@ function renderEmpty(title, text, ...more) {
   return h.div("empty", renderArt(), h.h2(null, title), h.p(null, text), ...more);
 }
 
-/** Three game cases side by side, the last one leaning. */
+/** Three covers, as of a hand of cards. */
 function renderArt() {
-  const edge = "m2 0h6q2 0 2 2v38q0 2-2 2h-6q-2 0-2-2v-38q0-2 2-2z";
-  return h.svg(
-    {viewBox: "0 0 120 64", class: "art", "aria-hidden": "true"},
-    h.path({d: `M34 14${edge}M47 20${edge.replaceAll("38", "32")}M18 57.5h84`}),
-    h.path({d: `M62 15${edge}`, transform: "rotate(-14 62 56)", class: "lean"}),
-  );
+  const covers = ["d", "m", "w"].map(id => renderDrawing("", id));
+  return h.div({class: "art", "aria-hidden": "true"}, covers);
 }
 
 // Views: signing in
@@ -14216,22 +14420,37 @@ function renderLibrary() {
   const {entries} = state;
   if (!entries)
     return [heading, state.problems.entries ? renderBroken() : renderSkeleton()];
-  if (!entries.length) return [heading, renderEmptyLibrary()];
+  const none = [WORDS.emptyTitle, WORDS.emptyForChild];
+  if (!entries.length)
+    return [heading, state.account.age ? renderEmpty(...none) : renderFirstRun()];
   const visible = visibleTitles();
+  const away = countAway(allTitles());
   return [
     heading,
     renderTools(),
-    isWide() && renderFilter(),
-    renderDisksAway(),
-    renderShelf(),
+    away > 0 && h.p({class: "note", key: "away"}, WORDS.disksAway(away)),
+    renderFront(),
     renderSummary(visible.length),
-    visible.length ? renderTitles(visible) : renderNothingFound(),
+    visible.length
+      ? renderTitles(visible)
+      : renderEmpty(WORDS.noneTitle, WORDS.noneText, button(WORDS.showAll, showAll)),
   ];
 }
 
-/** @param {Title[]} titles */
-function renderTitles(titles) {
-  const {grid, rows, layout} = state.library;
+const arePictured = memo(
+  /** @param {Title[]} titles */
+  titles => 2 * titles.filter(picturedPart).length >= titles.length,
+);
+
+/** As somebody chose or, on a phone, covers where half of the titles have a picture. */
+function layoutNow() {
+  const isRows = !isWide() && !arePictured(allTitles());
+  return state.library.layout || (isRows ? "rows" : "covers");
+}
+
+function renderTitles(/** @type {Title[]} */ titles) {
+  const {grid, rows} = state.library;
+  const layout = layoutNow();
   const [first, last] = rows.map(row => row * grid.columns);
   const cards = titles.slice(first, last).map((title, n) =>
     renderCard(title, layout === "rows", {
@@ -14266,59 +14485,84 @@ function renderCard(title, isSmall, props = {}) {
 const MAX_SHELF = 20; // titles in each part of the shelf
 const RECENT_DAYS = 30;
 
-/** The titles with updates for the device, and those that came lately, unless that is
- * most of the library. */
-const shelvedTitles = memo(
+/** Since when titles are recent: never, if that would be most of the library. */
+const recentSince = memo(
   /** @param {Title[]} titles */
   titles => {
     const since = new Date(Date.now() - RECENT_DAYS * 86400000).toISOString();
-    const newest = sorted(titles, "newest");
-    const recent = newest.filter(title => title.created_at > since);
-    const isFirstScan = recent.length > titles.length / 2;
-    const updates = newest.filter(title => FILTERS.updates(title, ""));
-    const others = isFirstScan ? [] : recent.filter(title => !updates.includes(title));
-    return {updates: updates.slice(0, MAX_SHELF), recent: others.slice(0, MAX_SHELF)};
+    const {length} = titles.filter(title => title.created_at > since);
+    return length > titles.length / 2 ? "9" : since;
   },
 );
 
-/** What people come for, in one row above all titles. */
-function renderShelf() {
+/** The titles with updates for the device, those that came lately, and the one to send
+ * next: one with an update, or else the newest that was not sent. */
+const titlesToOffer = memo(
+  /** @param {Title[]} titles */
+  titles => {
+    const here = titles.filter(title => statusOf(title).away !== "offline");
+    const [updates, recent, unsent] = ["updates", "recent", "unsent"].map(filter =>
+      sorted(here, "newest").filter(title => FILTERS[filter](title, "")),
+    );
+    const others = recent.filter(title => !updates.includes(title));
+    return {first: updates[0] || unsent[0], shelves: {updates, recent: others}};
+  },
+);
+
+/** What people come for, above all titles: what is being sent or, on a large screen, is
+ * to be sent next, and beside it what has updates or is new. */
+function renderFront() {
   const {search, filter, more, selecting} = state.library;
   if (search || filter !== "all" || more || selecting) return false;
-  const items = (state.items || NO_ITEMS).filter(item => item.status === "processing");
-  const sending = new Set(items.flatMap(item => findTitle(item.entry) || []));
-  const shelves = {sending: [...sending], ...shelvedTitles(allTitles(), sentNow())};
+  if (isFirstRun()) return renderFirstRun();
+  const {first, shelves} = titlesToOffer(allTitles(), sentNow());
+  const rows = openRows();
+  const isSendingNow = rows.some(isSending);
+  const stage = isWide() && first && h.ul({class: "stage"}, renderFirst(first));
   return h.div(
-    {class: "shelf", key: "shelf"},
-    Object.entries(shelves).map(
-      ([name, titles]) =>
-        titles.length > 0 &&
-        h.section(
-          {key: name},
-          h.h2(null, WORDS.shelf[name]),
-          h.ul(
-            isWide() ? "covers" : "rows",
-            titles.map(title => renderCard(title, !isWide())),
-          ),
-        ),
-    ),
+    {class: "front", key: "front"},
+    isSendingNow ? renderStage(rows) : stage,
+    (isWide() ? Object.entries(shelves) : []).map(([name, titles]) => {
+      const others = titles.filter(title => isSendingNow || title !== first);
+      const cards = others.slice(0, MAX_SHELF).map(title => renderCard(title, false));
+      const heading = h.h2(null, WORDS.filters[name]);
+      const shelf = {class: "shelf", key: name};
+      return cards.length > 0 && h.section(shelf, heading, h.ul("covers", cards));
+    }),
   );
+}
+
+/** A title to send, large.
+ * @param {Title} title */
+function renderFirst(title) {
+  const {hasNewer: isNewer, toSend} = statusOf(title);
+  const why = FILTERS.recent(title, "") ? WORDS.filters.recent : WORDS.filters.unsent;
+  return h.li(
+    {class: "sending", key: title.id},
+    renderGlow(renderCover(title)),
+    h.span("entry-cover", renderCover(title)),
+    h.div(
+      "item-text",
+      h.p("eyebrow", isNewer ? WORDS.marks.newer : why),
+      h.h2(null, renderTitleLink(title)),
+      h.p("meta", partsText(toSend)),
+    ),
+    renderSendButton(title),
+  );
+}
+
+function renderTitleLink(/** @type {Title} */ {id, name}) {
+  return h.a({class: "entry-name", href: `#title/${id}`}, name);
+}
+
+function renderGlow(cover) {
+  return h.div({class: "glow", key: "glow", "aria-hidden": "true"}, cover);
 }
 
 const countAway = memo(
   /** @param {Title[]} titles */
   titles => titles.filter(title => isShown(title, "offline")).length,
 );
-
-function renderDisksAway() {
-  const count = countAway(allTitles());
-  const text = WORDS.disksAway(count);
-  return count > 0 && h.p({class: "note", key: "away"}, text);
-}
-
-function renderNothingFound() {
-  return renderEmpty(WORDS.noneTitle, WORDS.noneText, button(WORDS.showAll, showAll));
-}
 
 function showAll() {
   narrow({search: "", filter: "all", more: ""});
@@ -14335,25 +14579,50 @@ function renderBroken() {
 function renderSkeleton() {
   const ghosts = Array.from({length: 18}, () => h.div("ghost"));
   return h.div(
-    {class: `skeleton ${state.library.layout}`, role: "status"},
+    {class: `skeleton ${layoutNow()}`, role: "status"},
     h.span("unseen", WORDS.loading),
     ghosts,
   );
 }
 
-function renderEmptyLibrary() {
+/** Whether nothing was sent yet: until then, the library tells what to do. */
+function isFirstRun() {
+  const {account, devices, items, sent} = state;
+  const isBegun = sent.length > 0 || items?.some(item => item.status === "processing");
+  return Boolean(devices && items) && !account.age && !isBegun;
+}
+
+/** The first three steps, which tick themselves off. */
+function renderFirstRun() {
   const {scanning, files, folders} = state.scan;
-  if (state.account.age) return renderEmpty(WORDS.emptyTitle, WORDS.emptyForChild);
-  if (scanning) {
-    const text = WORDS.emptyScanText(files);
-    return renderEmpty(WORDS.emptyScanTitle, text, h.span("spinner"));
-  }
+  const {length: count} = allTitles();
+  const [device] = reachable();
   const paths = CHOICE.format((folders || []).map(({path}) => path));
-  return renderEmpty(
-    WORDS.emptyTitle,
-    paths ? WORDS.emptyTextOf(paths) : WORDS.emptyText,
-    renderAddGames(),
-    state.account.admin && button(WORDS.scanNow, startScan, {class: "primary"}),
+  const put = paths ? WORDS.emptyTextOf(paths) : WORDS.emptyText;
+  const scan = state.account.admin && !scanning && button(WORDS.scanNow, startScan);
+  const add = button([glyph("device"), WORDS.addDevice], addDevice, {class: "primary"});
+  const found = scanning ? WORDS.emptyScanText(files) : put;
+  const tick = h.span("unseen", WORDS.ticks.check);
+  const steps = {
+    files: [count > 0 && WORDS.titles(count), found, [scan, renderAddGames()]],
+    device: [device && deviceName(device), WORDS.devicesLead, add],
+    send: [false, WORDS.firstSend],
+  };
+  return h.section(
+    {class: count ? "first-run card" : "first-run empty", key: "first-run"},
+    !count && renderArt(),
+    h.h2(null, count ? WORDS.setup : WORDS.emptyTitle),
+    h.ol(
+      "steps",
+      Object.entries(steps).map(([name, [done, text, actions]]) =>
+        h.li(
+          {class: done ? "step is-done" : "step", key: name},
+          h.h3(null, done && tick, WORDS.firstSteps[name]),
+          h.p("lead", done || text),
+          h.div("actions", !done && actions),
+        ),
+      ),
+    ),
   );
 }
 
@@ -14369,13 +14638,13 @@ function renderTools() {
     iconButton("select", WORDS.select, () => setSelecting(!selecting), {
       "aria-pressed": String(selecting),
     }),
-    renderDeviceMenu(),
+    (reachable().length > 0 || !isFirstRun()) && renderDeviceMenu(),
   );
 }
 
 /** The sheet of orders, layouts and filters. */
 function renderFilters() {
-  const {sort, layout, more} = state.library;
+  const {sort, more} = state.library;
   const found = furtherFilters(allTitles(), state.ages);
   const only = found
     .filter(each => !(each in WORDS.ages))
@@ -14388,9 +14657,8 @@ function renderFilters() {
     WORDS.libraryMenu,
     () => closeDialog("filters"),
     h.h2(null, WORDS.libraryMenu),
-    !isWide() && renderFilter(),
     renderChips(WORDS.sort, sorts, sort, each => remember("sort", each)),
-    renderChips(WORDS.layout, layouts, layout, each => remember("layout", each)),
+    renderChips(WORDS.layout, layouts, layoutNow(), each => remember("layout", each)),
     only.length > 0 && renderChips(WORDS.only, only, more, narrowTo),
     ages.length > 0 && renderChips(WORDS.forChildren, ages, more, narrowTo),
   );
@@ -14416,6 +14684,7 @@ function renderSummary(count) {
     {class: "summary", key: "summary"},
     h.p({role: "status"}, count === all ? WORDS.titles(all) : WORDS.found(count, all)),
     0 < count && count < all && button(WORDS.showAll, showAll, {class: "link"}),
+    renderFilter(),
     scanning && h.p("scanning", h.span("spinner"), WORDS.scanning(files)),
     renderAddGames(),
   );
@@ -14442,8 +14711,7 @@ function renderSearch() {
   );
 }
 
-/** @param {KeyboardEvent} event */
-function focusSearch(event) {
+function focusSearch(/** @type {KeyboardEvent} */ event) {
   const isTyping = /INPUT|TEXTAREA|SELECT/.test(document.activeElement?.tagName || "");
   const input = document.getElementById("search");
   if (event.key !== "/" || isTyping || !input || layerOnTop() !== "page") return;
@@ -14513,8 +14781,7 @@ function renderChoice(title, isSelected, isSmall) {
   );
 }
 
-/** @param {any[]} marks */
-function renderMarks(marks) {
+function renderMarks(/** @type {any[]} */ marks) {
   return h.span(
     "marks",
     marks.map(mark =>
@@ -14525,8 +14792,7 @@ function renderMarks(marks) {
   );
 }
 
-/** @param {Title} title */
-function renderSendButton(title) {
+function renderSendButton(/** @type {Title} */ title) {
   const {status, ofParts, toSend} = statusOf(title);
   if (isOngoing(status)) return renderQueuedButton(title);
   const isAgain = toSend.some(part => ofParts.get(part.id));
@@ -14535,7 +14801,7 @@ function renderSendButton(title) {
     [glyph("send"), h.span(null, isAgain ? WORDS.again : WORDS.send)],
     () => sendOrExplain(toSend, title.name),
     {
-      class: "send",
+      class: isAgain ? "send is-again" : "send",
       key: "send",
       title: toSend.length ? partsText(toSend) : WORDS.diskAway,
       "aria-label": label,
@@ -14595,32 +14861,20 @@ function renderSelection() {
 
 // Views: covers. A title without a picture gets a drawing, the same each time.
 
-// The lightness of a ground at its top and its bottom, and of the name on it
-const TONES = [
-  [0.4, 0.28, 0.97],
-  [0.53, 0.41, 0.99],
-  [0.91, 0.83, 0.26],
-];
-const PETALS = [
-  "M0 0Q8-8 15 0 8 8 0 0z",
-  "M0 0a7.5 7.5 0 1 1 15 0 7.5 7.5 0 1 1-15 0z",
-  "M0 0A9 9 0 0 1 15 0 14 14 0 0 0 0 0z",
-  "M5 0L10-5 15 0 10 5z",
-  "M15 0L-7 12V-12z",
-  "M10 10H-10V-10H10z",
-];
-const PETAL_COUNTS = [5, 7, 11]; // with these, no turned square covers another
-
-/** The cover of the first part that has one, which is the base's.
+/** The first part that has a picture, which is the base.
  * @param {Title} title */
-function renderCover({name, parts}, isSmall = false) {
-  const pictured = parts.find(part => part.icon && !state.brokenIcons.has(part.icon));
-  if (pictured) return renderPicture(pictured);
-  return renderDrawing(withoutEnding(name), isSmall, parts[0].base_id || name);
+function picturedPart({parts}) {
+  return parts.find(part => part.icon && !state.brokenIcons.has(part.icon));
 }
 
-/** @param {Entry} part */
-function renderPicture({id, icon = ""}) {
+/** @param {Title} title */
+function renderCover(title, isSmall = false) {
+  const pictured = picturedPart(title);
+  if (pictured) return renderPicture(pictured);
+  return renderDrawing(withoutEnding(title.name), title.id, isSmall);
+}
+
+function renderPicture(/** @type {Entry} */ {id, icon = ""}) {
   return h.img({
     class: "cover",
     key: icon,
@@ -14634,42 +14888,28 @@ function renderPicture({id, icon = ""}) {
   });
 }
 
-/** The name, or its initials where that would be too small, over a rosette: a petal,
- * turned around its end. */
-function renderDrawing(name, isSmall = false, source = name) {
-  const seed = hash(source);
-  const hue = 160 + (seed % 26) * 10; // neither brown nor olive
-  const [top, bottom, text] = TONES[(seed >>> 6) % TONES.length];
-  const color = (lightness, turn) => `oklch(${lightness} .07 ${hue + turn})`;
-  const style = {
-    color: color(text, 0),
-    background: `linear-gradient(160deg, ${color(top, 0)}, ${color(bottom, -40)})`,
-  };
+/** The name, or its initials where that would be too small, over the one motif: rings,
+ * as of a stone in water. They and their color come from the title's id alone. */
+function renderDrawing(name, id, isSmall = false) {
+  const seed = hash(id);
+  const style = {"--hue": 160 + (seed % 26) * 10}; // neither brown nor olive
+  const [cx, cy] = [12 + ((seed >>> 8) % 41), 43 + ((seed >>> 14) % 17)];
+  const step = 6.5 + ((seed >>> 19) % 14) / 2;
+  const rings = [1, 2, 3, 4, 5].map(n => h.circle({cx, cy, r: n * step}));
   return h.span(
     {class: "cover drawn", key: "drawing", "aria-hidden": "true", style},
-    isSmall
-      ? h.span("initials", initials(name))
-      : [renderRosette(seed >>> 8), renderCoverName(name)],
+    h.svg({viewBox: "0 0 64 64"}, rings),
+    isSmall ? h.span("initials", initials(name)) : renderCoverName(name),
   );
 }
 
-function renderRosette(seed) {
-  const d = PETALS[seed % PETALS.length];
-  const length = PETAL_COUNTS[(seed >>> 4) % PETAL_COUNTS.length];
-  const turn = n => `translate(45 46) rotate(${(seed % 60) + (n * 360) / length})`;
-  const petals = Array.from({length}, (_, n) => h.path({d, transform: turn(n)}));
-  return h.svg({viewBox: "0 0 64 64"}, petals);
-}
-
-/** So large that no word is cut, and that it ends above the rosette. A Japanese letter
+/** So large that no word is cut and that it has four lines at most. A Japanese letter
  * is as wide as two Latin ones. */
 function renderCoverName(name) {
   const wide = name.replace(/[\u2e80-\uffff]/g, "xx");
   const longest = Math.max(...wide.split(/\s+/).map(word => word.length));
   const size = Math.max(0.5, Math.min(1, 9.5 / longest, Math.sqrt(20 / wide.length)));
-  const lines = Math.floor(3.3 / size - 0.6);
-  const style = {"font-size": `${size}em`, "--lines": String(lines)};
-  return h.span({class: "cover-name", style}, name);
+  return h.span({class: "cover-name", style: {"font-size": `${size}em`}}, name);
 }
 
 /** FNV-1a, over UTF-16 code units. */
@@ -14721,7 +14961,9 @@ function renderDetails() {
     "details",
     title ? title.name : WORDS.details,
     closeDetails,
-    title ? renderOpenTitle(title) : renderMissingTitle(),
+    title && renderOpenTitle(title),
+    !title && state.entries && renderEmpty(WORDS.goneTitle, WORDS.goneText),
+    !title && !state.entries && renderLoading(),
   );
 }
 
@@ -14735,13 +14977,7 @@ function renderSheet(name, label, close, ...children) {
   );
 }
 
-function renderMissingTitle() {
-  if (state.entries) return renderEmpty(WORDS.goneTitle, WORDS.goneText);
-  return h.p("starting", h.span("spinner"), WORDS.loading);
-}
-
-/** @param {Title} title */
-function renderOpenTitle(title) {
+function renderOpenTitle(/** @type {Title} */ title) {
   const edited = title.parts.find(part => draftOf(part.id) === state.openForm);
   if (edited) return renderEdit(edited);
   const [main] = title.parts;
@@ -14752,7 +14988,7 @@ function renderOpenTitle(title) {
   const note = away === "offline" ? WORDS.diskAway : whenBack(device);
   return h.div(
     {class: "facts", key: "facts"},
-    h.div({class: "glow", "aria-hidden": "true"}, renderCover(title)),
+    renderGlow(renderCover(title)),
     h.div(
       "facts-head",
       h.div("facts-cover", renderCover(title)),
@@ -14842,8 +15078,7 @@ function renderSendParts(title) {
   ];
 }
 
-/** @param {Title} title */
-function renderParts(title) {
+function renderParts(/** @type {Title} */ title) {
   const {parts} = title;
   const shown = state.details.showsAllParts ? parts : parts.slice(0, MAX_PARTS);
   const showAll = () => change("details", {showsAllParts: true});
@@ -14921,8 +15156,7 @@ function isSelf({account}) {
   return account === state.account.name;
 }
 
-/** @param {Entry} part */
-function renderPartActions(part) {
+function renderPartActions(/** @type {Entry} */ part) {
   const isUnfolded = state.details.unfolded === part.id;
   const unfold = () => {
     change("details", {unfolded: isUnfolded ? "" : part.id});
@@ -14944,8 +15178,7 @@ function renderPartActions(part) {
   ];
 }
 
-/** @param {Entry} part */
-function renderDownload({id, name, type, state: place}) {
+function renderDownload(/** @type {Entry} */ {id, name, type, state: place}) {
   if (place !== "here") return false;
   const isLink = type === "url";
   const label = isLink ? WORDS.openLink(name) : WORDS.download(name);
@@ -14979,8 +15212,7 @@ function downloadIfThere(event, name) {
   });
 }
 
-/** @param {Entry} part */
-function renderFileDetails({id}) {
+function renderFileDetails(/** @type {Entry} */ {id}) {
   const {entry} = state.details.facts[id] || {};
   if (!entry) return renderLoading();
   const facts = {
@@ -15004,8 +15236,7 @@ function renderFact([name, value]) {
   );
 }
 
-/** @param {Entry} part */
-function renderEdit({id, kind, type, base_id: base}) {
+function renderEdit(/** @type {Entry} */ {id, kind, type, base_id: base}) {
   const {entry, file} = state.details.facts[id];
   const {name} = entry;
   const {version, description} = entry.metadata;
@@ -15060,8 +15291,7 @@ async function saveEdits(id, fields) {
   toast(WORDS.saved);
 }
 
-/** @param {Facts} facts */
-function renderUndoEdits({entry, file}) {
+function renderUndoEdits(/** @type {Facts} */ {entry, file}) {
   const {id, name, metadata} = entry;
   const now = {...metadata, name: withoutEnding(name)};
   const fields = ["name", "version", "description", "kind", "base_id"];
@@ -15102,13 +15332,11 @@ function renderRemoveLink(id, name) {
 
 // Views: the queue
 
-/** @param {QueueItem} item */
-function isOpen(item) {
+function isOpen(/** @type {QueueItem} */ item) {
   return waits(item) || item.status === "processing";
 }
 
-/** @param {QueueItem} item */
-function waits(item) {
+function waits(/** @type {QueueItem} */ item) {
   return item.status === "pending" || item.status === "offered";
 }
 
@@ -15125,6 +15353,11 @@ function countOpen() {
 /** The queue item that a device is receiving now, or undefined. */
 function currentItem() {
   return openItems().find(item => item.status === "processing");
+}
+
+/** @returns {QueueRow[]} that the account sees and that have not ended */
+function openRows() {
+  return rowsOf((state.items || NO_ITEMS).filter(isOpen));
 }
 
 /** Those that have ended, the last one first.
@@ -15173,8 +15406,7 @@ function keyOfRow(item, send = "") {
   return [item.title, item.account, placeOf(item), item.freed_from, send].join();
 }
 
-/** @param {QueueRow} row */
-function isSending({items}) {
+function isSending(/** @type {QueueRow} */ {items}) {
   return items.some(item => item.status === "processing");
 }
 
@@ -15197,15 +15429,40 @@ function renderQueue() {
   const {items} = state;
   if (!items || !state.devices) return [heading, renderSkeleton()];
   const rows = rowsOf(items);
-  const finished = rows.filter(row => !row.items.some(isOpen));
+  const finished = rows.filter(row => !row.items.some(isOpen) && !hasFailed(row));
+  const others = rows.filter(row => !finished.includes(row));
+  const own = finishedItems(items).filter(item => item.is_own);
+  const failed = own.filter(item => item.status === "failed").length;
+  const retry = () => changeQueue("retry");
+  const pending = openItems().filter(item => item.status === "pending").length;
+  const cancel = () => endItems("cancel", WORDS.allCancelled, {});
+  const shown = {items: own.map(({id}) => id), before: own.at(-1)?.ended_at};
+  const end = () => endItems("clear", WORDS.cleared, shown); // and all before
+  const props = {class: "plain", key: "clear"};
+  const clear = own.length > 0 && button(WORDS.clear, end, props);
   return [
-    h.div({class: "head", key: "head"}, heading),
+    h.div(
+      {class: "head", key: "head"},
+      heading,
+      failed > 1 && button(WORDS.retryFailed, retry, {class: "plain"}),
+      !finished.length && clear,
+      pending > 1 && button(WORDS.cancelAll, cancel, {class: "plain"}),
+    ),
     renderFreed(freedItems()),
     !reachable().length && renderHint(),
     !rows.length && renderEmptyQueue(),
-    ...renderGroups(rows.slice(0, rows.length - finished.length), state.devices),
-    finished.length > 0 && renderFinished(finished),
+    h.div(
+      {class: "lanes", key: "lanes"},
+      h.div(null, renderGroups(others, state.devices)),
+      finished.length > 0 && renderFinished(finished, clear),
+    ),
   ];
+}
+
+/** Whether it has ended, and not well.
+ * @param {QueueRow} row */
+function hasFailed({items}) {
+  return !items.some(isOpen) && items.some(item => item.status === "failed");
 }
 
 /** The id of the device that an item is for, or that has taken it.
@@ -15214,7 +15471,7 @@ function placeOf(item) {
   return item.device || (item.status === "pending" ? null : item.key);
 }
 
-/** The open rows of each device, and then those for any.
+/** What failed, is being sent and waits for each device, and then for any.
  * @param {QueueRow[]} rows
  * @param {Device[]} devices */
 function renderGroups(rows, devices) {
@@ -15233,18 +15490,17 @@ function renderGroups(rows, devices) {
         h.section(
           {key, class: "items"},
           h.div("head", h.h2(null, heading), renderTotals(group)),
-          renderOpenRows(group),
+          renderRows(group),
         ),
     ),
-    h.p({class: "cancel-all", key: "cancel-all"}, renderCancelAll()),
   ];
 }
 
-/** What is being sent, and then what waits.
+/** What failed, then what is being sent, and then what waits.
  * @param {QueueRow[]} rows of a group */
-function renderOpenRows(rows) {
-  const sending = rows.filter(isSending);
-  const waiting = rows.filter(row => !isSending(row));
+function renderRows(rows) {
+  const failed = rows.filter(hasFailed);
+  const waiting = rows.filter(isWaiting);
   const last = waiting.length - 1;
   const waysAt = n => ({
     ...(n > 0 && {top: null, up: waiting[n - 1].items.find(isOpen)?.id}),
@@ -15252,16 +15508,21 @@ function renderOpenRows(rows) {
   });
   const rest = waiting.map((row, n) => lazyRow({...row, ways: waysAt(n)}));
   return [
-    sending.length > 0 && h.ul({key: "sending"}, sending.map(renderQueueRow)),
+    failed.length > 0 && h.ul({key: "failed"}, failed.map(renderQueueRow)),
+    rows.some(isSending) && renderStage(rows),
     waiting.length > 0 && h.ul({key: "waiting"}, rest),
   ];
 }
 
+function isWaiting(/** @type {QueueRow} */ row) {
+  return row.items.some(isOpen) && !isSending(row);
+}
+
 /** Such as "7 waiting, 3.9 GB, about 4 min", as far as it is known.
- * @param {QueueRow[]} rows of a group, which are open
+ * @param {QueueRow[]} rows of a group
  * @param {Device} [device] that they wait for */
 function renderTotals(rows, device) {
-  const waiting = rows.filter(row => !isSending(row));
+  const waiting = rows.filter(isWaiting);
   if (!waiting.length) return false;
   const open = rows.flatMap(row => row.items).filter(isOpen);
   const left = totalSize(open) - open.reduce((sum, {bytes}) => sum + bytes, 0);
@@ -15287,21 +15548,21 @@ function speedOf(device) {
 }
 
 /** @param {Device} device
- * @param {QueueRow[]} rows that are open */
+ * @param {QueueRow[]} rows */
 function renderDeviceGroup(device, rows) {
   const own = rows.filter(row => row.place === device.id);
   const isIdle = !own.length;
   if (isIdle && !device.is_own) return false;
   const isStopped = isSilent(device) || isPaused(device); // which is told beside it
-  const why = !isIdle && !isStopped && whenBack(device);
+  const why = own.some(isWaiting) && !isStopped && whenBack(device);
   return h.section(
     {key: device.id, class: "items device-group"},
     h.div(
       "head",
       glyph("device"),
       h.h2(null, deviceName(device)),
-      renderTotals(own, device),
-      !isSilent(device) &&
+      isIdle ? h.p("meta totals", WORDS.nothingWaits) : renderTotals(own, device),
+      !isMissed(device) &&
         h.p(
           {class: deviceMark(device)},
           own.some(isSending) && !isPaused(device)
@@ -15310,29 +15571,26 @@ function renderDeviceGroup(device, rows) {
         ),
       renderPause(device),
     ),
-    renderTargetNote(device),
+    isSilent(device) === isMissed(device) && renderTargetNote(device),
     why && h.p("waits", why),
-    isIdle ? h.p("meta nothing", WORDS.nothingWaits) : renderOpenRows(own),
+    !isIdle && renderRows(own),
   );
 }
 
-/** @param {Device} device */
-function deviceMark(device) {
-  if (isSilent(device)) return "mark failed";
-  const isOff = ["away", "new"].includes(device.state) || isPaused(device);
-  return isOff ? "mark offline" : "mark";
+function deviceMark(/** @type {Device} */ device) {
+  if (isMissed(device)) return "mark failed";
+  if (isPaused(device) || device.state === "new") return "mark offline";
+  return isSilent(device) || device.state === "away" ? "mark off" : "mark";
 }
 
-/** @param {Device} device */
-function renderPause(device) {
+function renderPause(/** @type {Device} */ device) {
   if (!mayEdit(device)) return false;
   const icon = isPaused(device) ? "play" : "pause";
   const pause = () => pauseDevice(device);
   return iconButton(icon, pauseLabel(device), pause, {key: "pause"});
 }
 
-/** @param {Device} device */
-function pauseLabel(device) {
+function pauseLabel(/** @type {Device} */ device) {
   const label = isPaused(device) ? WORDS.resumeName : WORDS.pauseName;
   return label(device.name);
 }
@@ -15343,8 +15601,7 @@ function pauseDevice(device) {
   return changeRow("POST", `devices/${device.id}`, {paused: !isPaused(device)});
 }
 
-/** @param {Device} device */
-function mayEdit({is_own: isOwn}) {
+function mayEdit(/** @type {Device} */ {is_own: isOwn}) {
   return isOwn || state.account.admin;
 }
 
@@ -15408,21 +15665,11 @@ function renderEmptyQueue() {
 }
 
 /** @param {QueueRow[]} rows */
-function renderFinished(rows) {
-  const ended = finishedItems(rows.flatMap(row => row.items));
-  const own = ended.filter(item => item.is_own);
-  const failed = own.filter(item => item.status === "failed").length;
+function renderFinished(rows, clear) {
   const more = state.finished - finishedItems(state.items || NO_ITEMS).length;
   return h.section(
-    {key: "finished", class: "items"},
-    h.div(
-      "head",
-      h.h2(null, WORDS.finished),
-      failed > 1 &&
-        button(WORDS.retryFailed, () => changeQueue("retry"), {class: "plain"}),
-      own.length > 0 &&
-        button(WORDS.clear, () => clearFinished(own), {class: "plain", key: "clear"}),
-    ),
+    {key: "finished", class: "items finished"},
+    h.div("head", h.h2(null, WORDS.finished), clear),
     h.ul(null, rows.map(renderQueueRow)),
     more > 0 && button(WORDS.showMore(Math.min(more, FINISHED_STEP)), showMoreFinished),
   );
@@ -15433,24 +15680,11 @@ function showMoreFinished() {
   return poll("changes");
 }
 
-/** Clear what is shown, and all that has ended before.
- * @param {QueueItem[]} finished of the account, the last one first */
-function clearFinished(finished) {
-  const [items, before] = [finished.map(({id}) => id), finished.at(-1)?.ended_at];
-  return endItems("clear", WORDS.cleared, {items, before});
-}
-
 /** Cancel or clear items. It can be undone.
  * @param {QueueItem} [item] that is cancelled */
 async function endItems(path, text, body, item) {
   const {undo} = await changeQueue(path, body);
   toast(text, false, undoing(undo, item));
-}
-
-function renderCancelAll() {
-  const count = openItems().filter(item => item.status === "pending").length;
-  const act = () => endItems("cancel", WORDS.allCancelled, {});
-  return count > 1 && button(WORDS.cancelAll, act, {class: "plain"});
 }
 
 function renderHint() {
@@ -15461,19 +15695,7 @@ function renderHint() {
   );
 }
 
-/** With the progress of what is being sent on it, as in the library.
- * @param {QueueRow} row */
-function renderRowCover(row) {
-  const title = findTitle(row.items[0].title);
-  return h.span(
-    "entry-cover",
-    title ? renderCover(title, true) : renderDrawing(row.name, true),
-    isSending(row) && renderProgress(figuresOf(row), "cover-progress"),
-  );
-}
-
-/** @param {Figures} item */
-function percentOf(item) {
+function percentOf(/** @type {Figures} */ item) {
   return Math.floor(item.percent);
 }
 
@@ -15508,23 +15730,107 @@ function renderProgress(item, style = "progress") {
  * @param {QueueRow} row */
 function lazyRow(row) {
   const {key, items} = row;
-  const isUnfolded = state.queue.unfolded.has(key);
-  const facts = [row, otherDevices(items[0]), items.map(mayChange), isUnfolded];
-  const {busy, brokenIcons} = state;
-  const from = [JSON.stringify(facts), findTitle(items[0].title), busy, brokenIcons];
+  const facts = [row, otherDevices(items[0]), items.map(mayChange), isUnfolded(row)];
+  const {busy, brokenIcons, menu} = state;
+  const isOpen = menu === `menu-${key}`;
+  const title = findTitle(items[0].title);
+  const from = [JSON.stringify(facts), title, busy, brokenIcons, isOpen];
   return lazy(key, from, () => renderQueueRow(row));
 }
 
-/** @param {QueueRow} row */
-function renderQueueRow(row) {
-  const {key, name, items} = row;
-  const isUnfolded = items.length > 1 && state.queue.unfolded.has(key);
+function renderQueueRow(/** @type {QueueRow} */ row) {
   return h.li(
-    {class: isSending(row) ? "sending card" : "item", key},
-    renderRowCover(row),
-    renderRowText(row, h.h3(null, withoutEnding(name)), isUnfolded),
+    {class: "item", key: row.key},
+    h.span("entry-cover", renderRowCover(row, true)),
+    renderRowText(row, h.h3(null, withoutEnding(row.name))),
     renderRowButtons(row),
-    isUnfolded && h.ul({class: "row-parts", key: "parts"}, items.map(renderRowPart)),
+    renderRowParts(row),
+  );
+}
+
+function isUnfolded(/** @type {QueueRow} */ {key, items}) {
+  return items.length > 1 && state.queue.unfolded.has(key);
+}
+
+function renderRowParts(/** @type {QueueRow} */ row) {
+  const parts = isUnfolded(row) && row.items.map(renderRowPart);
+  return parts && h.ul({class: "row-parts", key: "parts"}, parts);
+}
+
+/** @param {QueueRow} row */
+function renderRowCover({name, items}, isSmall = false) {
+  const title = findTitle(items[0].title);
+  if (title) return renderCover(title, isSmall);
+  return renderDrawing(withoutEnding(name), items[0].title, isSmall);
+}
+
+const MAX_BANDS = 2; // above the titles on a phone
+
+/** What is being sent: one title large or, of several at once and on a phone, each in a
+ * band.
+ * @param {QueueRow[]} rows */
+function renderStage(rows) {
+  const sending = rows.filter(isSending);
+  const isBand = !isWide() || openRows().filter(isSending).length > 1;
+  const most = state.view === "library" && !isWide() ? MAX_BANDS : sending.length;
+  const left = sending.length - most;
+  const title = WORDS.moreSending(left);
+  return h.ul(
+    {class: isBand ? "stage bands" : "stage", key: "stage"},
+    sending.slice(0, most).map(row => renderSending(row, isBand)),
+    left > 0 && h.li("more-bands", h.a({href: "#queue", title}, `+${left}`)),
+  );
+}
+
+/** In the queue, it has buttons; in the library, it leads to the details.
+ * @param {QueueRow} row */
+function renderSending(row, isBand) {
+  const isQueue = state.view === "queue";
+  const title = !isQueue && findTitle(row.items[0].title);
+  const figures = figuresOf(row);
+  const [percent, ...facts] = progressFacts(figures);
+  const isNamed = isQueue || (!isBand && row.place === chosenDevice());
+  const place = !isNamed && toDevice(row.place);
+  return h.li(
+    {class: "sending", key: row.key},
+    renderGlow(renderRowCover(row)),
+    h.span("entry-cover", renderRowCover(row, isBand)),
+    h.div(
+      "item-text",
+      !isQueue && !isBand && h.p("eyebrow", joinFacts([WORDS.sendingNow, place])),
+      isQueue
+        ? h.h3(null, withoutEnding(row.name))
+        : h.h2(null, title ? renderTitleLink(title) : withoutEnding(row.name)),
+      isQueue && row.items.length > 1 && renderUnfold(row),
+      h.p("percent", percent),
+      renderProgress(figures),
+      isQueue && h.div("stage-buttons", renderRowButtons(row)),
+      h.p("meta figures", joinFacts(isBand ? [place, ...facts.slice(0, -1)] : facts)),
+      isQueue && h.div("outcome", renderOutcome(row)),
+    ),
+    !isBand && renderUpNext(row.place),
+    isQueue && renderRowParts(row),
+  );
+}
+
+/** What a device gets after this, and how much waits for it. */
+function renderUpNext(place) {
+  const rows = openRows().filter(row => row.place === place);
+  const next = rows.filter(isWaiting).slice(0, 2);
+  return (
+    next.length > 0 &&
+    h.div(
+      {class: "up-next", key: "next"},
+      h.p("eyebrow", WORDS.upNext),
+      next.map(row =>
+        h.p(
+          {class: "next-title", key: row.key},
+          h.span("entry-cover", renderRowCover(row, true)),
+          h.span(null, withoutEnding(row.name)),
+        ),
+      ),
+      state.view === "library" && renderTotals(rows, deviceOf(place)),
+    )
   );
 }
 
@@ -15536,35 +15842,43 @@ function renderRowPart(item) {
   const label = title && part ? partLabel(title, part) : withoutEnding(item.name);
   return h.li(
     {class: "item", key: item.id},
-    renderRowText(row, h.h4(null, label), false),
+    renderRowText(row, h.h4(null, label)),
     renderRowButtons(row),
   );
 }
 
-/** @param {QueueItem} item */
-function partOf({title, entry}) {
+function partOf(/** @type {QueueItem} */ {title, entry}) {
   return findTitle(title)?.parts.find(({id}) => id === entry);
 }
 
 /** @param {QueueRow} row
  * @param {VNode} heading */
-function renderRowText(row, heading, isUnfolded) {
-  const {items} = row;
-  const failed = isUnfolded ? [] : items.filter(item => item.status === "failed");
-  const [percent, ...progress] = isSending(row) ? progressFacts(figuresOf(row)) : [];
-  const ends = renderEnds(items);
-  const facts = joinFacts(rowFacts(row));
-  const tried = isUnfolded ? [] : items.filter(item => isOpen(item) && item.error);
+function renderRowText(row, heading) {
+  const figures = isSending(row) && figuresOf(row); // of one part of a row
   return h.div(
     "item-text",
     heading,
-    items.length > 1 && renderUnfold(row),
-    percent && [h.p("percent", percent), h.p("meta", joinFacts(progress))],
+    row.items.length > 1 && renderUnfold(row),
+    figures && [h.p("percent", progressFacts(figures)[0]), renderProgress(figures)],
+    renderOutcome(row),
+  );
+}
+
+/** How the parts of a row have ended, what else is known of it and, unless its parts
+ * tell that, why some have failed.
+ * @param {QueueRow} row */
+function renderOutcome(row) {
+  const {items} = row;
+  const failed = isUnfolded(row) ? [] : items.filter(item => item.status === "failed");
+  const tried = isUnfolded(row) ? [] : items.filter(item => isOpen(item) && item.error);
+  const ends = renderEnds(items);
+  const facts = joinFacts(rowFacts(row));
+  return [
     (ends.length > 0 || facts) &&
       h.p("meta", ends, ends.length > 0 && facts && " · ", facts),
     [...new Set(failed.map(whyFailed))].map(why => h.p("error", why)),
     tried.length > 0 && h.p("error", WORDS.lastAttempt(whyFailed(tried[0]))),
-  );
+  ];
 }
 
 /** The button that shows the parts of a row, such as "game, update and 2 add-ons".
@@ -15577,7 +15891,7 @@ function renderUnfold({key, items}) {
     change("queue", {unfolded});
   };
   return button([h.span(null, countParts(parts)), glyph("unfold")], unfold, {
-    ...{class: "unfold", key: "unfold"},
+    ...{class: "unfold", key: "unfold", title: WORDS.contents},
     "aria-expanded": String(state.queue.unfolded.has(key)),
   });
 }
@@ -15593,14 +15907,14 @@ function renderEnds(items) {
   return marks.filter(Boolean);
 }
 
-/** @param {QueueRow} row */
-function rowFacts(row) {
+function rowFacts(/** @type {QueueRow} */ row) {
   const {items} = row;
   const sender = !items[0].is_own && WORDS.sender(items[0].account);
   const open = items.filter(isOpen);
   if (!open.length) {
     const end = items.reduce((last, item) => item.ended_at || last, "");
-    return [toDevice(row.place), end && formatAge(end), sender];
+    const place = !hasFailed(row) && toDevice(row.place); // else it is told above
+    return [place, end && formatAge(end), sender];
   }
   const waiting = open.filter(waits).length;
   if (isSending(row)) {
@@ -15622,25 +15936,35 @@ function rowFacts(row) {
 
 const IN_THE_WAY = ["other_file", "same_size_file", "file_unknown"]; // to replace
 
-/** @param {QueueRow} row */
+/** At most one button, and a menu of what else can be done with a row.
+ * @param {QueueRow} row */
 function renderRowButtons(row) {
+  const {key, name} = row;
   const items = row.items.filter(mayChange);
   const open = items.filter(isOpen);
   const ended = items.filter(item => !isOpen(item) && item.status !== "completed");
-  const pending = isSending(row) ? [] : items.filter(item => item.status === "pending");
-  const other = ended.find(item => IN_THE_WAY.includes(item.reason));
+  const other = ended.find(item => IN_THE_WAY.includes(item.reason || ""));
+  const replace = () => changeQueue(`${other?.id}/replace`);
   const retry = () => changeItems(ended, "retry");
   const ids = open.map(({id}) => id).join();
-  const text = WORDS.itemCancelled(withoutEnding(row.name));
+  const text = WORDS.itemCancelled(withoutEnding(name));
   const begun = open.find(item => item.bytes);
   const cancel = () => endItems(`${ids}/cancel`, text, {}, begun);
+  const cleared = {items: ended.map(({id}) => id), before: "0"};
+  const clear = () => endItems("clear", WORDS.cleared, cleared);
+  const deeds = [
+    ...(isSending(row) ? [] : renderMoves(row, items)),
+    open.length > 0 && ended.length > 0 && rowButton(WORDS.tryAgain, name, retry),
+    other && askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace),
+    hasFailed(row) && rowButton(WORDS.remove, name, clear),
+  ].filter(Boolean);
   return [
-    other && renderReplace(other),
-    ended.length > 0 &&
-      iconButton("retry", WORDS.retry(row.name), retry, {key: "retry"}),
-    pending.length > 0 && renderMoves(row, pending),
     open.length > 0 &&
-      iconButton("close", WORDS.cancelName(row.name), cancel, {key: "cancel"}),
+      iconButton("close", WORDS.cancelName(name), cancel, {key: "cancel"}),
+    !open.length &&
+      ended.length > 0 &&
+      iconButton("retry", WORDS.retry(name), retry, {key: "retry"}),
+    deeds.length > 0 && renderMenu(key, name, () => deeds),
   ];
 }
 
@@ -15662,25 +15986,19 @@ function otherDevices({device, freed_from: freed, account, is_own: isOwn}) {
   return mayBeAny ? [...names, ["any", WORDS.anyDevice]] : names;
 }
 
-/** A menu of the places that a row can be moved to.
+/** Buttons for the places that a row can be moved to.
  * @param {QueueRow} row
- * @param {QueueItem[]} items of it that wait */
-function renderMoves(row, items) {
-  const {ways = {}} = row;
-  const places = Object.keys(ways).map(way => [way, WORDS.moves[way]]);
-  const devices = otherDevices(items[0]);
-  if (!places.length && !devices.length) return false;
-  const label = WORDS.moveItem(row.name);
-  const choices = places.map(renderOption);
-  if (devices.length)
-    choices.push(h.optgroup({label: WORDS.sendTo}, devices.map(renderOption)));
-  return h.div(
-    {class: "move", key: "move"},
-    glyph("move"),
-    renderSelect(label, label, choices, place => moveItems(ways, items, place), {
-      title: label,
-    }),
-  );
+ * @param {QueueItem[]} items of it */
+function renderMoves({ways = {}, name}, items) {
+  const pending = items.filter(item => item.status === "pending");
+  const devices = pending.length ? otherDevices(pending[0]) : [];
+  const act = place => () => moveItems(ways, pending, place);
+  const toPlace = (/** @type {any[]} */ [place, label]) =>
+    rowButton(label, name, act(place));
+  const places = Object.keys(pending.length ? ways : {});
+  const moves = places.map(place => toPlace([place, WORDS.moves[place]]));
+  const heading = devices.length > 0 && h.p("meta", WORDS.sendTo);
+  return [...moves, heading, ...devices.map(toPlace)];
 }
 
 /** Open a closed menu by the keys that would choose from it at once.
@@ -15709,15 +16027,8 @@ function moveItems(ways, items, place) {
   return changeItems(items, "device", {device: place === "any" ? null : place});
 }
 
-/** @param {QueueItem} item */
-function whyFailed(item) {
+function whyFailed(/** @type {QueueItem} */ item) {
   return sentence({...item, message: item.error}) || WORDS.noReason;
-}
-
-/** @param {QueueItem} item */
-function renderReplace({id, name}) {
-  const replace = () => changeQueue(`${id}/replace`);
-  return askingButton(WORDS.replace, name, WORDS.replaceFile(name), replace);
 }
 
 /** Change items one after the other, as far as that is possible.
@@ -15753,13 +16064,11 @@ function announceChanges(before, now) {
   }
 }
 
-/** @param {QueueItem} item */
-function quarterOf(item) {
+function quarterOf(/** @type {QueueItem} */ item) {
   return Math.floor(item.percent / 25);
 }
 
-/** @param {QueueItem} item */
-function announceStatus(item) {
+function announceStatus(/** @type {QueueItem} */ item) {
   const {name, status} = item;
   if (status === "completed") toast(WORDS.sent(name));
   else if (status === "failed") toast(WORDS.notDelivered(name, whyFailed(item)), true);
@@ -15822,8 +16131,19 @@ function renderSettings() {
       state.account.inbox && renderUnfinished(),
       isAdmin && [renderTidy(), renderExperts(renderAddLink())],
     ],
-    people: () => [renderAccounts(), renderAddAccount()],
-    server: () => [renderHealth(), renderDisks(), renderBackup(), renderAbout()],
+    people: () => [
+      panel(WORDS.accounts, list("accounts", state.accounts, renderAccountRow)),
+      renderAddAccount(),
+    ],
+    server: () => [
+      panel(WORDS.health, renderLoaded("status", state.status, renderFaults)),
+      panel(WORDS.disks, list("status", state.status?.folders, renderDisk)),
+      panel(
+        WORDS.backups,
+        renderLoaded("status", state.status?.backup, renderLastBackup),
+      ),
+      renderAbout(),
+    ],
   };
   return [
     h.div("head", h.h1(null, WORDS.settings)),
@@ -15881,12 +16201,27 @@ function list(name, rows, renderRow, empty = "") {
 
 /** @typedef {{
  *   id: string | number, title: string, facts: any[], mark?: string[],
- *   actions?: VNode[], more?: any,
- * }} Row of a table: a thing, what is known of it and, below it, anything else. A mark
- * has a class and a text */
+ *   actions?: VNode[], menu?: any, more?: any,
+ * }} Row of a table: a thing, what is known of it, a button or a menu and, below it,
+ * anything else. A mark has a class and a text */
+
+/** A menu of rarer deeds, which the browser opens and closes. The last one that was
+ * opened has its contents.
+ * @param {() => any} render */
+function renderMenu(id, name, render) {
+  const menu = `menu-${id}`;
+  const props = {key: "more", popovertarget: menu};
+  return [
+    iconButton("more", WORDS.moreOf(name), () => update({menu}), props),
+    h.div(
+      {class: "menu", key: menu, id: menu, popover: ""},
+      state.menu === menu && render(),
+    ),
+  ];
+}
 
 /** @param {Row} row */
-function renderRow({id, title, facts, mark, actions = [], more}) {
+function renderRow({id, title, facts, mark, menu, actions = [], more}) {
   const text = joinFacts(facts);
   return h.li(
     {class: "row", key: id},
@@ -15895,7 +16230,7 @@ function renderRow({id, title, facts, mark, actions = [], more}) {
       h.p("row-title", title),
       h.p("meta", mark && h.span(...mark), mark && text && " · ", text),
     ),
-    actions.length > 0 && h.div("row-actions", actions),
+    menu ? renderMenu(id, title, () => menu) : actions,
     more,
   );
 }
@@ -15961,8 +16296,7 @@ function renderDevices() {
   );
 }
 
-/** @param {Device} device */
-function renderDeviceRow(device) {
+function renderDeviceRow(/** @type {Device} */ device) {
   const {id, name, shared} = device;
   const formName = `rename-${id}`;
   const newName = {...DEVICE_NAME, ...OPENED, defaultValue: name};
@@ -15971,26 +16305,22 @@ function renderDeviceRow(device) {
   return renderRow({
     id,
     title: deviceName(device),
-    mark: isSilent(device) ? undefined : [deviceMark(device), deviceState(device)],
-    facts: [shared && !mayEdit(device) && WORDS.isShared, device.address],
-    actions: mayEdit(device)
-      ? [
-          button(isPaused(device) ? WORDS.resume : WORDS.pause, pause, {
-            ...{class: "plain", key: "pause", "aria-label": pauseLabel(device)},
-          }),
-          rowButton(WORDS.rename, name, () => openForm(formName)),
-          ...(device.address
-            ? [rowButton(WORDS.changeAddress, name, openAddress)]
-            : []),
-          askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
-            removeDevice(device),
-          ),
-        ]
-      : [],
+    mark: isMissed(device) ? undefined : [deviceMark(device), deviceState(device)],
+    facts: [shared && WORDS.isShared, device.address],
+    menu: mayEdit(device) && [
+      renderShare(device),
+      device.address && renderOwner(device),
+      button(isPaused(device) ? WORDS.resume : WORDS.pause, pause, {
+        ...{class: "plain", key: "pause", "aria-label": pauseLabel(device)},
+      }),
+      rowButton(WORDS.rename, name, () => openForm(formName)),
+      device.address && rowButton(WORDS.changeAddress, name, openAddress),
+      askingButton(WORDS.remove, name, WORDS.removeDevice(name), () =>
+        removeDevice(device),
+      ),
+    ],
     more: [
       renderTargetNote(device),
-      mayEdit(device) && renderShare(device),
-      device.address && renderOwner(device),
       renderRowForm(
         formName,
         fields => changeRow("POST", `devices/${id}`, fields),
@@ -16012,15 +16342,13 @@ function ownerId(name) {
   return owners().find(owner => owner[1] === name)?.[0];
 }
 
-/** @param {Device} device */
-function renderOwner({id, name, account}) {
+function renderOwner(/** @type {Device} */ {id, name, account}) {
   const choose = owner => changeRow("POST", `devices/${id}`, {account: Number(owner)});
   const value = ownerId(account);
   return value && renderRowMenu(WORDS.belongsTo, name, owners(), value, choose);
 }
 
-/** @param {Device} device */
-function renderAddressForm(device) {
+function renderAddressForm(/** @type {Device} */ device) {
   const {id, address = ""} = device;
   const save = ({target, user, password}) =>
     changeRow("POST", `devices/${id}`, {
@@ -16035,11 +16363,11 @@ function renderAddressForm(device) {
   );
 }
 
-function renderFtpAccount(render = field) {
-  const password = {...TYPED, type: "password"};
+function renderFtpAccount() {
+  const filled = name => ({...TYPED, ...(state.adding && {value: state.adding[name]})});
   return [
-    render(WORDS.ftpUser, "user", TYPED),
-    render(WORDS.ftpPassword, "password", password),
+    field(WORDS.ftpUser, "user", filled("user")),
+    field(WORDS.ftpPassword, "password", {...filled("password"), type: "password"}),
   ];
 }
 
@@ -16048,8 +16376,7 @@ function atHost(address, host) {
   return address.replace(/(?<=:\/\/)[^/]*/, () => host);
 }
 
-/** @param {Device} device */
-function renderShare({id, name, shared}) {
+function renderShare(/** @type {Device} */ {id, name, shared}) {
   const share = shared => changeRow("POST", `devices/${id}`, {shared});
   const onchange = ({target}) => attempt(() => share(target.checked));
   const props = {"aria-label": WORDS.shareName(name), checked: shared, onchange};
@@ -16082,11 +16409,16 @@ const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed
 const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
 const DEVICE_NAME = {...TYPED, required: true, maxlength: "100", pattern: ".*\\S.*"};
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
-const STEPS = {
-  server: ["way", "console", "ready"],
-  computer: ["way", "target", "computer"],
-  console: ["way", "fetch"],
-};
+/** The questions, one a step.
+ * @param {Adding} adding */
+function stepsOf({way, kind}) {
+  const owner = owners().length ? ["owner"] : [];
+  if (way === "server") return ["way", "program", "name", ...owner, "host", "ready"];
+  const place = kind === "folder" ? ["folder"] : ["program", "host"];
+  return way === "console"
+    ? ["way", "fetch"]
+    : ["way", "kind", ...place, "name", "computer"];
+}
 
 function addDevice() {
   const isFirst = !state.devices?.some(({is_own: isOwn}) => isOwn);
@@ -16104,9 +16436,9 @@ function addDevice() {
 /** Go on to the next question, and do what this one asks for.
  * @param {Adding} adding */
 async function goOn(adding) {
-  const name = STEPS[adding.way][adding.step];
-  if (name === "console") await addConsole(adding);
-  if (name === "target") await loadPairing("POST", {name: adding.name});
+  const next = stepsOf(adding)[adding.step + 1];
+  if (next === "ready") await addConsole(adding);
+  if (next === "computer") await loadPairing("POST", {name: adding.name});
   changeAdding({password: "", step: adding.step + 1}, adding); // the rest stays
 }
 
@@ -16218,9 +16550,9 @@ function quote(text, system) {
   return `'${plain.replace(/['\u2018-\u201b]/g, "$&$&")}'`;
 }
 
-/** @param {Adding} adding */
-function renderAdding(adding) {
-  const steps = STEPS[adding.way].slice(0, adding.step + 1);
+function renderAdding(/** @type {Adding} */ adding) {
+  const all = stepsOf(adding);
+  const steps = all.slice(0, adding.step + 1);
   return renderSheet(
     "adding",
     WORDS.addDevice,
@@ -16238,6 +16570,7 @@ function renderAdding(adding) {
                 {key: name, class: "step"},
                 h.h3(null, WORDS.questions[name]),
                 RENDER_STEP[name](adding),
+                all[at + 1] && renderNext(all[at + 1] === "ready"),
               ),
         ),
       ),
@@ -16249,9 +16582,14 @@ function renderAdding(adding) {
  * @type {Record<string, (adding: Adding) => unknown>} */
 const RENDER_STEP = {
   way: renderWayStep,
-  console: renderConsoleStep,
+  kind: () => renderChoices("kind", WORDS.questions.kind, WORDS.targets),
+  program: renderProgramStep,
+  host: renderHostStep,
+  folder: ({system}) =>
+    filledField("folder", {...TYPED, placeholder: FOLDERS[system], required: true}),
+  name: () => filledField("name", DEVICE_NAME),
+  owner: renderOwnerStep,
   ready: renderReadyStep,
-  target: renderTargetStep,
   computer: adding => [
     renderComputerStep(adding),
     h.h3({key: "connect"}, WORDS.connectStep),
@@ -16266,18 +16604,21 @@ const RENDER_STEP = {
 function renderAnswer(adding, name, at) {
   const {device, pairing} = adding;
   const title = WORDS.questions[name];
-  const answers = {
-    way: () => WORDS.ways[adding.way].name,
-    console: () => joinFacts([adding.name.trim(), adding.host.trim()]),
-    target: () => joinFacts([adding.name.trim(), targetOf(adding)]),
-  };
+  const {way, kind, program, owner} = adding;
+  const account = state.account.name;
+  const answer = {
+    way: WORDS.ways[way].name,
+    kind: WORDS.targets[kind].name,
+    program: WORDS.programs[program],
+    owner: owners().find(([id]) => id === owner)?.[1] || account,
+  }[name];
   const back = () => changeAdding({step: at});
   const added = deviceOf(device);
-  const isWrong = name === "console" && added && !isDeviceReady(added);
+  const isWrong = name !== "way" && added && !isDeviceReady(added);
   return h.li(
     {key: name, class: "step is-done"},
     h.h3("unseen", title),
-    h.p(null, answers[name]()),
+    h.p(null, answer || adding[name]),
     (isWrong || !(device || pairing?.device)) &&
       button(WORDS.change, back, {
         class: "link",
@@ -16287,20 +16628,37 @@ function renderAnswer(adding, name, at) {
   );
 }
 
-function renderNext(label, props = {}) {
-  return h.div("actions", h.button({class: "primary", ...props}, label));
+function renderNext(isLast) {
+  const label = isLast ? WORDS.add : WORDS.next;
+  const isOff = isLast && !state.hasClient;
+  return h.div(
+    {class: "actions", key: "next"},
+    isOff && h.p("note", WORDS.cannotSend),
+    h.button({class: "primary", disabled: isOff}, label),
+  );
 }
 
 function renderWayStep() {
   const {computer, console} = WORDS.ways;
   const ways = state.account.admin ? WORDS.ways : {computer, console};
-  return [renderChoices("way", WORDS.questions.way, ways), renderNext(WORDS.next)];
+  return renderChoices("way", WORDS.questions.way, ways);
 }
 
-/** @param {Adding} adding */
-function renderConsoleStep({found, note, program, owner}) {
+function renderProgramStep() {
+  const known = Object.entries(WORDS.programs);
+  const choices = known.filter(each => KNOWN.programs[each[0]].is_choice);
+  const label = WORDS.questions.program;
+  return renderChoices("program", label, Object.fromEntries(choices));
+}
+
+function renderOwnerStep(/** @type {Adding} */ {owner}) {
   const first = owner || ownerId(state.account.name);
   const accounts = owners().map(([id, name]) => [id, name, id === first]);
+  const props = {name: "owner", "aria-label": WORDS.questions.owner};
+  return h.select(props, accounts.map(renderOption));
+}
+
+function renderHostStep(/** @type {Adding} */ {way, found, note, program}) {
   const choose = ({address, port}) =>
     changeAdding({
       // An installer on that console has a port of its own.
@@ -16318,12 +16676,10 @@ function renderConsoleStep({found, note, program, owner}) {
     note && h.p("note", note),
   );
   return [
-    renderConsoleFields(program, find),
-    KNOWN.programs[program].has_user && renderFtpAccount(filledField),
-    filledField(WORDS.deviceName, "name", DEVICE_NAME),
-    accounts.length > 0 && selectField(WORDS.whose, "owner", accounts),
-    !state.hasClient && h.p("note", WORDS.cannotSend),
-    renderNext(WORDS.add, {disabled: !state.hasClient}),
+    h.p("lead", WORDS.programNotes[program]),
+    way === "server" && find,
+    filledField("host", HOST, WORDS.consoleHostHint),
+    way === "server" && KNOWN.programs[program].has_user && renderFtpAccount(),
   ];
 }
 
@@ -16335,33 +16691,17 @@ function renderFound({address, port, greeting, programs, does}) {
   return [found, " ", h.small(null, joinFacts(facts))];
 }
 
-/** What is asked of a console, whoever sends to it.
- * @param {VNode} [help] to find its address */
-function renderConsoleFields(program, help) {
-  const names = Object.entries(WORDS.programs);
-  const isChoice = id => KNOWN.programs[id].is_choice;
-  const choices = Object.fromEntries(names.filter(([id]) => isChoice(id)));
-  return [
-    renderChoices("program", WORDS.program, choices),
-    h.p("lead", WORDS.programNotes[program]),
-    help,
-    filledField(WORDS.consoleHost, "host", HOST, WORDS.consoleHostHint),
-  ];
-}
-
 /** Whether its console is not called before there is something to send.
  * @param {Device} device */
 function isInstaller({address = ""}) {
   return KNOWN.installers.includes(address.split(":")[0]);
 }
 
-/** @param {Device} device */
-function isDeviceReady(device) {
+function isDeviceReady(/** @type {Device} */ device) {
   return isTargetReady(device.target) || isInstaller(device);
 }
 
-/** @param {Adding} adding */
-function renderReadyStep(adding) {
+function renderReadyStep(/** @type {Adding} */ adding) {
   const device = deviceOf(adding.device);
   if (!device) return renderLoading();
   if (isDeviceReady(device)) return renderReady(device);
@@ -16391,15 +16731,24 @@ function renderReady(device) {
   );
 }
 
-function filledField(label, name, props, hint) {
+/** The field that a step asks for. */
+function filledField(name, props, hint) {
+  const label = h.span("unseen", WORDS.questions[name]);
   return field(label, name, {...props, value: state.adding?.[name]}, hint);
+}
+
+/** Go on once somebody has tapped on an answer; with a keyboard, Enter does.
+ * @param {any} event */
+function goOnByTap({detail, target}) {
+  const isQuestion = ["way", "kind", "program"].includes(target.name);
+  if (detail && isQuestion) setTimeout(() => target.form.requestSubmit());
 }
 
 /** Radio buttons for a field of the form.
  * @param {"way" | "program" | "kind" | "system" | "fetcher"} name
  * @param {Table} choices labels, or names with a note */
 function renderChoices(name, label, choices) {
-  const radio = {type: "radio", name};
+  const radio = {type: "radio", name, onclick: goOnByTap};
   return h.div(
     {class: `choices ${name}`, key: name, role: "radiogroup", "aria-label": label},
     Object.entries(choices).map(([choice, words]) =>
@@ -16412,24 +16761,7 @@ function renderChoices(name, label, choices) {
   );
 }
 
-/** @param {Adding} adding */
-function renderTargetStep({kind, system, program}) {
-  const folder = {...TYPED, placeholder: FOLDERS[system], required: true};
-  return [
-    renderChoices("kind", WORDS.questions.target, WORDS.targets),
-    h.div(
-      {class: "place", key: kind},
-      kind === "folder"
-        ? filledField(WORDS.folderPath, "folder", folder)
-        : renderConsoleFields(program),
-    ),
-    filledField(WORDS.deviceName, "name", DEVICE_NAME),
-    renderNext(WORDS.next),
-  ];
-}
-
-/** @param {Adding} adding */
-function renderComputerStep(adding) {
+function renderComputerStep(/** @type {Adding} */ adding) {
   const {system} = adding;
   const isPhone = /Android|iPhone|iPad/.test(navigator.userAgent);
   return [
@@ -16447,8 +16779,7 @@ function renderComputerStep(adding) {
   ];
 }
 
-/** @param {Adding} adding */
-function renderPairing({code, pairing}) {
+function renderPairing(/** @type {Adding} */ {code, pairing}) {
   if (!pairing) return renderLoading();
   const isOpen = pairing.code !== null;
   const time = formatDuration(pairing.expires_in);
@@ -16467,8 +16798,7 @@ function renderPairing({code, pairing}) {
   );
 }
 
-/** @param {Adding} adding */
-function renderConnectStep(adding) {
+function renderConnectStep(/** @type {Adding} */ adding) {
   const {pairing} = adding;
   const device = deviceOf(pairing?.device);
   const caller = device?.state === "new" ? undefined : device;
@@ -16687,9 +17017,14 @@ async function changePassword(fields) {
 }
 
 function renderSessions() {
+  const {sessions, settings} = state;
+  const shown = settings.showsAllSessions ? sessions : sessions?.slice(0, 3);
+  const count = sessions?.length;
+  const show = () => change("settings", {showsAllSessions: true});
   return panel(
     WORDS.sessions,
-    list("sessions", state.sessions, renderSessionRow),
+    list("sessions", shown, renderSessionRow),
+    shown?.length !== count && button(WORDS.showAllParts(count), show),
     form(
       "everywhere",
       signOutEverywhere,
@@ -16702,8 +17037,7 @@ function renderSessions() {
   );
 }
 
-/** @param {Fields} fields */
-async function signOutEverywhere(fields) {
+async function signOutEverywhere(/** @type {Fields} */ fields) {
   const act = async () => {
     await endSession("web/sessions/end", fields);
     toast(WORDS.signedOutEverywhere);
@@ -16712,8 +17046,7 @@ async function signOutEverywhere(fields) {
   await ask({text, yes: WORDS.signOutEverywhere, act, isDanger: true});
 }
 
-/** @param {Session} session */
-function renderSessionRow({id, browser, last_used_at, current}) {
+function renderSessionRow(/** @type {Session} */ {id, browser, last_used_at, current}) {
   const title = browserName(browser);
   const used = formatAge(last_used_at);
   const question = WORDS.endQuestion(title, used);
@@ -16751,8 +17084,7 @@ function renderConsoleLead() {
   return h.p("lead", joinSentences(WORDS.consoleLead, more));
 }
 
-/** @param {ConsoleAddress} address */
-function renderConsoleAddress({token}) {
+function renderConsoleAddress(/** @type {ConsoleAddress} */ {token}) {
   if (!token) return renderCreateAddress();
   return h.div(
     {class: "place", key: "address"},
@@ -16823,8 +17155,7 @@ function renderFolders() {
   );
 }
 
-/** @param {ScanState} scan */
-function scanText({scanning, files, read, finished, next}) {
+function scanText(/** @type {ScanState} */ {scanning, files, read, finished, next}) {
   if (scanning) return WORDS.scanProgress(files, read);
   if (!finished) return WORDS.neverScanned;
   const then = next ? WORDS.nextScan(formatTime(next)) : WORDS.watched;
@@ -16902,10 +17233,6 @@ async function addLink({size, ...fields}) {
 
 // Settings: backups and the server, for admins
 
-function renderHealth() {
-  return panel(WORDS.health, renderLoaded("status", state.status, renderFaults));
-}
-
 /** What is wrong, each with a link to the tab in which something can be done.
  * @param {Health} health */
 function renderFaults({faults}) {
@@ -16933,24 +17260,13 @@ function renderKeepAge(fault, age) {
   return rowButton(WORDS.ages[age], sentence(fault), act, "");
 }
 
-function renderDisks() {
-  return panel(WORDS.disks, list("status", state.status?.folders, renderDisk));
-}
-
-/** @param {Folder} folder */
-function renderDisk({path, free, used}) {
+function renderDisk(/** @type {Folder} */ {path, free, used}) {
   const room = WORDS.space(formatBytes(free), formatBytes(used));
   const facts = [free === null ? WORDS.unknownSpace : room];
   return renderRow({id: path, title: path, facts});
 }
 
-function renderBackup() {
-  const backup = state.status && state.status.backup;
-  return panel(WORDS.backups, renderLoaded("status", backup, renderLastBackup));
-}
-
-/** @param {Backup} backup */
-function renderLastBackup({kept, made_at: time, size}) {
+function renderLastBackup(/** @type {Backup} */ {kept, made_at: time, size}) {
   const none = kept ? WORDS.noBackup : WORDS.backupsOff;
   const text = time ? WORDS.lastBackup(formatTime(time), formatBytes(size)) : none;
   const yes = WORDS.downloadBackup;
@@ -17013,8 +17329,14 @@ function renderTidyGroup(reason, files) {
   if (!files.length) return false;
   const sum = WORDS.tidySum(files.length, formatBytes(totalSize(files)));
   const hidden = files.length - MAX_TIDY_ROWS;
-  const columns = [WORDS.name, WORDS.fields.size, WORDS.inFolder];
+  const columns = [WORDS.name, WORDS.fields.size];
   if (reason === "equal") columns.push(WORDS.equalTo);
+  /** @type {Map<string, TidyFile[]>} */
+  const folders = new Map();
+  for (const file of files.slice(0, MAX_TIDY_ROWS)) {
+    const folder = file.path.replace(/[\\/][^\\/]*$/, "");
+    folders.set(folder, [...(folders.get(folder) || []), file]);
+  }
   return h.details(
     {class: "tidy", key: reason},
     h.summary(
@@ -17031,22 +17353,29 @@ function renderTidyGroup(reason, files) {
           columns.map(column => h.th({scope: "col"}, column)),
         ),
       ),
-      h.tbody(null, files.slice(0, MAX_TIDY_ROWS).map(renderTidyFile)),
+      [...folders].map(([folder, own]) =>
+        h.tbody(
+          {key: folder},
+          h.tr(
+            "tidy-folder",
+            h.th({scope: "rowgroup", colspan: columns.length}, glyph("folder"), folder),
+          ),
+          own.map(renderTidyFile),
+        ),
+      ),
     ),
     hidden > 0 && h.p("meta", WORDS.more(hidden)),
   );
 }
 
-/** @param {TidyFile} file */
-function renderTidyFile(file) {
+function renderTidyFile(/** @type {TidyFile} */ file) {
   const {id, name, size, path} = file;
-  const [, folder, fileName] = path.match(/^(.*)[\\/](.*)$/) || [];
+  const fileName = path.replace(/^.*[\\/]/, "");
   const equal = equalName(file);
   return h.tr(
     {key: id},
     h.td(null, h.p("row-title", withoutEnding(entryName(name))), h.p("meta", fileName)),
     h.td(null, formatBytes(size)),
-    h.td(null, folder),
     equal && h.td({"data-label": WORDS.equalTo}, equal),
   );
 }
@@ -17067,10 +17396,6 @@ function tidyText(files) {
 }
 
 // Settings: accounts, for admins
-
-function renderAccounts() {
-  return panel(WORDS.accounts, list("accounts", state.accounts, renderAccountRow));
-}
 
 function renderAddAccount() {
   const {by_hand: isByHand, admin: isAdmin} = fieldsOf(state.drafts.get("account"));
@@ -17109,8 +17434,7 @@ async function addAccount(fields) {
   toast(WORDS.accountAdded(fields.username));
 }
 
-/** @param {ListedAccount} account */
-function renderAccountRow(account) {
+function renderAccountRow(/** @type {ListedAccount} */ account) {
   const {id, name, admin} = account;
   const isOwn = name === state.account.name;
   const role = admin ? WORDS.admin : WORDS.member;
@@ -17122,20 +17446,21 @@ function renderAccountRow(account) {
   const see = age => changeRow("POST", path, {age: Number(age) || null});
   const token = state.settings.addresses[id];
   const text = (admin ? WORDS.memberQuestion : WORDS.adminQuestion)(name);
-  const actions = [
-    rowButton(change, name, () => ask({text, yes: change, act, isSecured: true})),
-    rowButton(WORDS.setPassword, name, () => openForm(formName)),
-    rowButton(WORDS.passwordLink, name, () => askForPasswordLink(account)),
-    ...(account.age ? [renderMakeAddress(account)] : []),
-    endButton(WORDS.remove, path, name, WORDS.removeQuestion(name), admin),
-  ];
+  const sees = account.age && WORDS.seesFor(account.age);
+  const created = WORDS.created(formatAge(account.created_at));
   return renderRow({
     id,
     title: name,
-    facts: [role, isOwn && WORDS.you, WORDS.created(formatAge(account.created_at))],
-    actions: isOwn ? [] : actions,
-    more: [
+    facts: [role, isOwn && WORDS.you, sees, created],
+    menu: !isOwn && [
       !admin && renderRowMenu(WORDS.sees, name, accountAges(), account.age || "", see),
+      rowButton(change, name, () => ask({text, yes: change, act, isSecured: true})),
+      rowButton(WORDS.setPassword, name, () => openForm(formName)),
+      rowButton(WORDS.passwordLink, name, () => askForPasswordLink(account)),
+      account.age && renderMakeAddress(account),
+      endButton(WORDS.remove, path, name, WORDS.removeQuestion(name), admin),
+    ],
+    more: [
       token &&
         renderCode(WORDS.consoleAddress, consoleAddress(token), WORDS.copyAddress),
       renderRowForm(
@@ -17150,8 +17475,7 @@ function renderAccountRow(account) {
   });
 }
 
-/** @param {ListedAccount} account */
-function askForPasswordLink({id, name}) {
+function askForPasswordLink(/** @type {ListedAccount} */ {id, name}) {
   const text = WORDS.passwordLinkQuestion(name);
   const act = fields => invite({...fields, account: id});
   ask({text, yes: WORDS.makeLink, act, isSecured: true});
@@ -17191,8 +17515,7 @@ function renderInvitationRow({id, maker, name, admin, age, created_at: created})
   return renderRow({id, title, facts, actions});
 }
 
-/** @param {ListedAccount} child */
-function renderMakeAddress({id, name}) {
+function renderMakeAddress(/** @type {ListedAccount} */ {id, name}) {
   const act = async () => {
     const {token} = await call("POST", `web/accounts/${id}/dir`);
     change("settings", {addresses: {...state.settings.addresses, [id]: token}});
@@ -17285,8 +17608,7 @@ async function runUploads() {
   isUploading = false;
 }
 
-/** @param {Upload} upload */
-async function sendPiece(upload) {
+async function sendPiece(/** @type {Upload} */ upload) {
   const {file, offset, length} = upload;
   const {account} = state;
   const call = (upload.call = new AbortController());
@@ -17368,14 +17690,12 @@ async function waitToRetry(upload, note) {
   await new Promise(done => setTimeout(done, RETRY_PAUSE));
 }
 
-/** @param {Upload} upload */
-function pauseUpload(upload) {
+function pauseUpload(/** @type {Upload} */ upload) {
   changeUpload(upload, {status: "paused", speed: 0, note: WORDS.paused});
   upload.call.abort();
 }
 
-/** @param {Upload} upload */
-function resumeUpload(upload) {
+function resumeUpload(/** @type {Upload} */ upload) {
   changeUpload(upload, {status: "waiting", note: ""});
   runUploads();
 }
@@ -17391,8 +17711,7 @@ function cancelUpload(upload) {
   return id && status !== "done" && changeRow("DELETE", `uploads/${id}`);
 }
 
-/** @param {Upload} upload */
-function isUnfinished({status}) {
+function isUnfinished(/** @type {Upload} */ {status}) {
   return status === "waiting" || status === "running" || status === "paused";
 }
 
@@ -17409,8 +17728,7 @@ function chooseFiles() {
   input.click();
 }
 
-/** @param {DragEvent} event */
-function dragFiles(event) {
+function dragFiles(/** @type {DragEvent} */ event) {
   if (!state.account.inbox) return;
   const types = event.dataTransfer?.types || [];
   const isOver = event.type === "dragover" && types.includes("Files");
@@ -17419,8 +17737,7 @@ function dragFiles(event) {
   if (isDropping !== state.dropping) update({dropping: isDropping});
 }
 
-/** @param {DragEvent} event */
-async function dropFiles(event) {
+async function dropFiles(/** @type {DragEvent} */ event) {
   if (!state.account.inbox || !event.dataTransfer) return;
   event.preventDefault();
   update({dropping: false});
@@ -17449,10 +17766,6 @@ async function filesOf(entry) {
 function renderAddGames() {
   const content = [glyph("add"), WORDS.addGames];
   return Boolean(state.account.inbox) && button(content, chooseFiles, {class: "add"});
-}
-
-function renderDropping() {
-  return state.dropping && h.div({class: "dropping", key: "dropping"}, WORDS.dropHere);
 }
 
 /** @param {Unfinished} upload */
@@ -17495,8 +17808,7 @@ function renderUploads() {
   );
 }
 
-/** @param {Upload} upload */
-function renderUpload(upload) {
+function renderUpload(/** @type {Upload} */ upload) {
   const {key, status, file, offset: bytes, note} = upload;
   const {name, size} = file;
   const speed = status === "running" ? upload.speed : 0;
@@ -17526,12 +17838,13 @@ history.scrollRestoration = "manual";
 addEventListener("hashchange", readLocation);
 addEventListener("popstate", closeLeftDialogs);
 addEventListener("click", dropSecondClick, {capture: true});
+addEventListener("click", closeMenu, {capture: true});
 addEventListener("keydown", dropRepeatedEnter);
 addEventListener("keydown", focusSearch);
 addEventListener("keydown", closeOneByEscape);
 addEventListener("pagehide", keepPosition);
 addEventListener("scroll", placeTitles, {passive: true});
-addEventListener("resize", placeTitles);
+addEventListener("resize", () => update({}));
 addEventListener("online", pollAll);
 document.addEventListener("visibilitychange", () =>
   document.hidden ? (keepPosition(), schedule()) : pollAll(),
@@ -17620,7 +17933,10 @@ MANIFEST = r"""{
 }
 """
 
-COMMENT = re.compile(r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$| // .*$", re.MULTILINE)
+COMMENT = re.compile(
+    r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$| // .*$|/\*\* @type [^*]*\*/ ?",
+    re.MULTILINE,
+)
 # Browsers get the script without its comments and indentation, and with the line
 # numbers of JS. No text in it spans lines or has two slashes between spaces.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)

@@ -194,6 +194,12 @@ def button(page: Any, name: str) -> Any:
     return page.get_by_role("button", name=name)
 
 
+def deed(page: Any, name: str, row: str) -> Any:
+    """Open the menu of a row, and return what has this name in it."""
+    button(page, f"More: {row}").click()
+    return page.locator(".menu:popover-open").get_by_label(f"{name} {row}")
+
+
 def choose_device(page: Any, name: str) -> None:
     """Choose the device of this name in the first menu that has it."""
     menu = page.get_by_label("Send to").first
@@ -359,18 +365,33 @@ def press_until(page: Any, key: str, name: str) -> None:
 
 def choose_way(page: Any, way: str) -> None:
     """Answer the first question of the sheet that adds a device."""
-    page.get_by_role("radio", name=way).check()
-    button(page, "Next").click()
+    page.get_by_role("radio", name=way).click()
 
 
 def choose_computer(page: Any) -> None:
     choose_way(page, "A computer with the SD card in it")
 
 
-def fill_folder(page: Any, folder: str) -> None:
-    """Answer its second question, for a computer."""
+def fill_folder(page: Any, folder: str, name: str = "") -> None:
+    """Answer the other questions for a computer."""
+    page.get_by_role("radio", name="SD card or folder").click()
     page.get_by_label("Folder on that computer").fill(folder)
     button(page, "Next").click()
+    fill_name(page, name)
+
+
+def fill_name(page: Any, name: str = "") -> None:
+    """Answer what a device is called, which has an answer already."""
+    field = page.get_by_label("What do you call it?")
+    field.wait_for()
+    if name:
+        field.fill(name)
+    button(page, "Next").click()
+
+
+def choose_program(page: Any, program: str) -> None:
+    """Answer which program is on the console."""
+    page.get_by_role("radio", name=re.compile(rf"^\W*{program}\W*$")).click()
 
 
 def line_of(page: Any, name: str) -> str:

@@ -13,6 +13,7 @@ import os
 import pathlib
 import plistlib
 import re
+import shutil
 import signal
 import socket
 import subprocess

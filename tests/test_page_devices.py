@@ -19,8 +19,11 @@ from browser import (
     button,
     choose_computer,
     choose_device,
+    choose_program,
     choose_way,
+    deed,
     fill_folder,
+    fill_name,
     focused,
     line_of,
     options,
@@ -151,20 +154,17 @@ def test_the_target_is_that_of_the_program_on_the_console(
 
 
 @pytest.mark.parametrize(
-    ("chosen", "target"),
-    [
-        (["A console"], "ftp://10.0.0.7"),
-        (["A console", "Awoo"], "lan://10.0.0.7"),
-    ],
+    ("program", "target"), [("Sphaira", "ftp://10.0.0.7"), ("Awoo", "lan://10.0.0.7")]
 )
 def test_the_sheet_asks_for_the_program_and_the_address_of_a_console(
-    anna: Any, chosen: list[str], target: str
+    anna: Any, program: str, target: str
 ) -> None:
     open_sheet(anna)
-    for name in chosen:
-        anna.get_by_role("radio", name=name, exact=name != "A console").check()
+    anna.get_by_role("radio", name="A console").click()
+    choose_program(anna, program)
     anna.get_by_label("Address of the console").fill("10.0.0.7")
     button(anna, "Next").click()
+    fill_name(anna)
     assert shlex.split(line_of(anna, "Connect it"))[-1] == target
 
 
@@ -463,7 +463,7 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
         ("", 0, "Idle"),
         ("ready, on this computer's own disk", 0, "Idle"),
         ("ready, on this computer's own disk", 0, "on its computer's own disk"),
-        ("No answer from 10.0.0.7.", 0, "No answer from 10.0.0.7."),
+        ("No answer from 10.0.0.7.", 0, "Off"),
         ("ready", 7300, "Last seen "),
     ],
 )
@@ -487,6 +487,41 @@ def test_that_a_console_does_not_answer_is_told_once(
         assert "does not answer" not in anna.inner_text("main")
 
 
+def test_a_console_that_is_off_is_grey_unless_something_waits_for_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic", target="No answer from 10.0.0.7.")
+    anna.goto("#queue")
+    see(group(anna, "Attic").locator(".mark.off"), "Off")
+    assert anna.locator(".error, .failed").count() == 0
+    anna.goto("#settings/devices")
+    see(anna.locator(".row .meta"), "No answer from 10.0.0.7.")
+    assert anna.locator(".error, .failed").count() == 0
+    anna.goto("#queue")
+    store.queue.send(1, add(store, "Paper Harbor"), device)
+    see(group(anna, "Attic").locator(".error"), "No answer from 10.0.0.7.")
+
+
+def test_what_failed_stands_first_in_the_group_of_its_device(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic")
+    for name in ("First", "Second", "Third"):
+        store.queue.send(1, add(store, name), device)
+    first, second, _ = (row["id"] for row in store.queue.items(1))
+    report(store, first, 100, key=device, status="completed")
+    report(store, second, 40, key=device, status="failed", error_message="Full.")
+    anna.goto("#queue")
+    see(group(anna, "Attic"), "Full.")
+    assert group(anna, "Attic").locator("h3").all_inner_texts() == ["Second", "Third"]
+    assert group(anna, "Finished").locator("h3").all_inner_texts() == ["First"]
+    deed(anna, "Remove", "Second").click()
+    see(anna, "Finished items were cleared.")
+    assert group(anna, "Attic").locator("h3").all_inner_texts() == ["Third"]
+    button(anna, "Undo").click()
+    see(group(anna, "Attic"), "Full.")
+
+
 def test_a_device_is_paused_in_the_queue_and_goes_on_in_the_settings(
     anna: Any, store: catalogd.Store
 ) -> None:
@@ -501,8 +536,8 @@ def test_a_device_is_paused_in_the_queue_and_goes_on_in_the_settings(
     assert "answer" not in anna.inner_text("main")
     anna.goto("#settings/devices")
     see(anna, "Paused by anna")
-    button(anna, "Resume Attic").click()
-    button(anna, "Pause Attic").wait_for()
+    deed(anna, "Resume", "Attic").click()
+    deed(anna, "Pause", "Attic").wait_for()
     assert store.devices.all()[0]["paused_by"] is None
 
 
@@ -537,7 +572,7 @@ def test_each_step_of_adding_a_device_begins_with_the_focus_in_its_first_field(
     anna.keyboard.press("Space")
     button(anna, "Next").focus()
     anna.keyboard.press("Enter")
-    anna.get_by_label("Folder on that computer").wait_for()
+    anna.get_by_role("radio", name="SD card or folder").wait_for()
     first = anna.locator(".step:not(.is-done)").locator(
         ":is(input:not([type=radio]), :checked)"
     )
@@ -551,8 +586,7 @@ def test_an_item_is_moved_to_another_device(anna: Any, store: catalogd.Store) ->
     store.queue.send(1, add(store, "Paper Harbor"), add_device(store, "Attic"))
     bedroom = add_device(store, "Bedroom")
     anna.goto("#queue")
-    move = anna.get_by_label("Move Paper Harbor")
-    move.select_option("Bedroom")
+    deed(anna, "Bedroom", "Paper Harbor").click()
     see(group(anna, "Bedroom"), "Paper Harbor")
     assert device_of(store) == bedroom
 
@@ -561,7 +595,7 @@ def test_an_item_without_a_device_gets_one(anna: Any, store: catalogd.Store) -> 
     store.queue.send(1, add(store, "Paper Harbor"))
     attic = add_device(store, "Attic")
     anna.goto("#queue")
-    anna.get_by_label("Move Paper Harbor").select_option("Attic")
+    deed(anna, "Attic", "Paper Harbor").click()
     see(group(anna, "Attic"), "Paper Harbor")
     assert device_of(store) == attic
 
@@ -619,24 +653,24 @@ def test_an_empty_queue_without_a_device_offers_to_add_one(anna: Any) -> None:
 def test_a_device_is_renamed(anna: Any, store: catalogd.Store) -> None:
     add_device(store, "Attic")
     anna.goto("#settings/devices")
-    button(anna, "Rename Attic").click()
+    deed(anna, "Rename", "Attic").click()
     anna.get_by_label("New name of Attic").fill("Cellar")
     button(anna, "Save").click()
-    button(anna, "Rename Cellar").wait_for()
+    deed(anna, "Rename", "Cellar").wait_for()
     assert store.devices.all()[0]["name"] == "Cellar"
 
 
 def test_a_device_is_shared(anna: Any, store: catalogd.Store) -> None:
     add_device(store, "Attic")
     anna.goto("#settings/devices")
-    anna.get_by_label("Everyone here may send to Attic").check()
+    deed(anna, "Everyone here may send to", "Attic").check()
     until(lambda: store.devices.all()[0]["shared"])
 
 
 def test_a_device_is_removed_after_a_question(anna: Any, store: catalogd.Store) -> None:
     add_device(store, "Attic")
     anna.goto("#settings/devices")
-    button(anna, "Remove Attic").click()
+    deed(anna, "Remove", "Attic").click()
     see(anna, "The program that sends to it stops working.")
     button(anna.get_by_role("dialog"), "Remove").click()
     see(anna, "There is no device yet.")
@@ -724,7 +758,7 @@ def test_a_device_that_is_away_is_not_promised_to_send(
     clock.now += 7300
     add(store, "Third")
     anna.goto("")
-    button(anna, "Send Third").click()
+    button(anna.locator(".entries"), "Send Third").click()
     see(anna.locator(".toast"), "added to the queue of Attic. Attic was last seen at ")
     anna.goto("#queue")
     see(group(anna, "Attic"), "It is sent when it is back.")
@@ -777,14 +811,15 @@ def test_two_devices_of_one_name_are_refused(anna: Any, store: catalogd.Store) -
     add_device(store, "Living room")
     add_device(store, "Attic")
     open_sheet(anna)
-    name = anna.get_by_label("What do you call it?")
-    assert name.input_value() == "Living room 2"
-    name.fill("attic")
-    fill_folder(anna, "/card")
+    anna.get_by_role("radio", name="SD card or folder").click()
+    anna.get_by_label("Folder on that computer").fill("/card")
+    button(anna, "Next").click()
+    assert anna.get_by_label("What do you call it?").input_value() == "Living room 2"
+    fill_name(anna, "attic")
     see(anna, "There is a device named attic already.")
     assert anna.locator(".code").count() == 0
     button(anna, "Close").click()
-    button(anna, "Rename Attic").click()
+    deed(anna, "Rename", "Attic").click()
     anna.get_by_label("New name of Attic").fill("living room")
     anna.keyboard.press("Enter")
     see(anna, "There is a device named living room already.")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import add_device, report, until
+from browser import add, add_device, queued, report, until
 from conftest import PASSWORD, Library, need, skip
 
 # Whatever it would load from elsewhere, it asks for at a port that is closed.
@@ -184,3 +184,22 @@ def test_a_game_is_found_sent_watched_and_cancelled_in_firefox(
     firefox.click("Undo", role="button")
     firefox.see("1 waiting")
     assert store.queue.items(1)[0]["status"] == "pending"
+
+
+def test_a_title_moves_up_by_its_menu_in_firefox(
+    firefox: Firefox, site: str, store: catalogd.Store, key: str
+) -> None:
+    for name in ("First", "Second"):
+        store.queue.send(1, add(store, name))
+    firefox.open(f"{site}#queue")
+    for label, text in (("Name", "anna"), ("Password", PASSWORD)):
+        firefox.click(label)
+        firefox.type(text)
+    firefox.click("Sign in", role="button")
+    firefox.see("2 waiting")
+    assert "To the top" not in firefox.text()
+    firefox.click("More: Second", role="button")
+    firefox.see("To the top")
+    firefox.click("To the top Second", role="button")
+    until(lambda: queued(store) == ["Second", "First"])
+    until(lambda: "To the top" not in firefox.text())

@@ -3,7 +3,7 @@
 from typing import Any
 
 import catalogd
-from browser import button, see, until
+from browser import button, deed, see, until
 from conftest import PASSWORD, Visit
 from qrcodes import read_picture
 
@@ -28,7 +28,7 @@ def test_a_child_is_invited_and_chooses_name_and_password(
 ) -> None:
     anna.goto("#settings/people")
     panel = anna.get_by_role("region", name="Add an account")
-    panel.get_by_label("Sees").select_option("What is for 7")
+    panel.get_by_label("Sees").select_option("Titles up to age 7")
     button(panel, "Make a link").click()
     see(panel, "it is not shown again")
     assert read_picture(anna, panel.get_by_role("img", name="QR code")) == [
@@ -70,7 +70,7 @@ def test_a_forgotten_password_is_replaced_by_a_link(
 ) -> None:
     ben = store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     anna.goto("#settings/people")
-    button(anna, "Password link ben").click()
+    deed(anna, "Password link", "ben").click()
     dialog = anna.get_by_role("dialog")
     dialog.get_by_label("Your password").fill(PASSWORD)
     button(dialog, "Make a link").click()

@@ -1,8 +1,11 @@
 """The library and the details of titles, in a real Chromium."""
 
 import base64
+import itertools
+import json
 import pathlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 import catalogd
 import containers
 from browser import (
+    DESK,
     PHONE,
     TWO_FRAMES,
     add,
@@ -22,9 +26,12 @@ from browser import (
     press_until,
     queued,
     report,
+    resize,
     see,
     set_library,
+    show,
     sign_in,
+    translation,
     unfold_experts,
     until,
     violations,
@@ -33,7 +40,8 @@ from browser import (
 from conftest import Clock, Library, Visit
 from example import Demo, by_age
 from test_page_calls import without_polls
-from views import VIEWS
+from test_page_views import GERMAN, SPEAK
+from views import VIEWS, change_answers
 
 JPEG = base64.b64decode(  # 8 x 8 pixels
     "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAFA3PEY8MlBGQUZaVVBfeMiCeG5uePWvuZHI////////"
@@ -180,14 +188,20 @@ def test_an_update_that_was_not_sent_is_found_by_the_filter(
 
 def shelf(page: Any) -> dict[str, list[str]]:
     """Return the names of the titles on the shelf, by their part of it."""
-    parts = page.locator(".shelf section").all()
+    parts = page.locator(".shelf").all()
     return {
         part.locator("h2").inner_text(): part.locator(".entry-name").all_text_contents()
         for part in parts
     }
 
 
-def test_the_shelf_has_what_is_sent_has_updates_or_came_lately(
+def stage(page: Any) -> list[str]:
+    """Return the lines of what the library shows large, or in bands."""
+    texts = page.locator(".stage :is(.item-text, .send)").all_inner_texts()
+    return [line for text in texts for line in text.split("\n") if line]
+
+
+def test_the_stage_has_what_is_sent_or_has_an_update(
     anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
 ) -> None:
     """A first scan is not what came lately."""
@@ -197,17 +211,105 @@ def test_the_shelf_has_what_is_sent_has_updates_or_came_lately(
     set_clock(anna)
     anna.goto("")
     see(anna, "2 titles")
-    assert shelf(anna) == {}
+    assert (stage(anna), shelf(anna)) == ([], {})
     deliver(store, "Paper Harbor")
+    until(lambda: stage(anna)[:2] == ["Not sent yet", "Far Away"])
     library.add("Paper Harbor [0100ABCD00010800][v65536].nsp")
     scanner.scan()
+    until(lambda: stage(anna)[:2] == ["Update", "Paper Harbor"])
+    assert shelf(anna) == {}
+    button(anna.locator(".stage"), "Send Paper Harbor").click()
+    until(lambda: stage(anna)[-1:] == ["Queued"])
     store.queue.send(1, add(store, "Night Ferry"))
     report(store, store.queue.items(1)[-1]["id"], 40)
-    expected = {"Sending now": ["Night Ferry"], "Updates": ["Paper Harbor"]}
-    until(lambda: shelf(anna) == expected)
-    see(anna.locator(".shelf"), "40 % · ")
+    until(lambda: stage(anna)[:3] == ["Sending now", "Night Ferry", "40 %"])
+    assert button(anna.locator(".stage"), "Cancel").count() == 0
+    assert shelf(anna) == {"Updates": ["Paper Harbor"]}
     anna.get_by_label("Search the library").fill("far")
-    until(lambda: shelf(anna) == {})
+    until(lambda: (stage(anna), shelf(anna)) == ([], {}))
+
+
+def test_what_is_sent_now_tells_what_is_next_and_how_much_waits(
+    anna: Any, store: catalogd.Store
+) -> None:
+    device = add_device(store, "Attic")
+    for name in ("First", "Second", "Third", "Fourth"):
+        store.queue.send(1, add(store, name), device)
+    report(store, store.queue.items(1)[0]["id"], 40, key=device)
+    anna.goto("")
+    until(lambda: stage(anna)[:2] == ["Sending now", "First"])
+    assert anna.locator(".next-title").all_inner_texts()[0].endswith("Second")
+    assert anna.locator(".next-title").count() == 2
+    see(anna.locator(".up-next"), "3 waiting, 3 kB")
+    text = anna.locator("#app").inner_text()
+    assert (text.count("Attic"), text.count("Sending")) == (1, 1)
+
+
+def test_what_two_devices_get_is_two_bands_and_a_phone_has_two_at_most(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    for name in ("First", "Second", "Third"):
+        device = add_device(store, f"{name} room")
+        store.queue.send(1, add(store, name), device)
+        report(store, store.queue.items(1)[-1]["id"], 40, key=device)
+    for size, bands, more in ((DESK, 3, 0), (PHONE, 2, 1)):
+        page = visit(base_url=site, **options("light", size))
+        sign_in(page, store, site, "anna")
+        page.goto("")
+        until(lambda page=page, bands=bands: page.locator(".sending").count() == bands)
+        boxes = [each.bounding_box() for each in page.locator(".sending").all()]
+        assert max(box["height"] for box in boxes) <= 96
+        assert max(box["width"] for box in boxes) <= 960
+        assert page.get_by_role("link", name="+1").count() == more
+        assert page.get_by_role("progressbar", name="First").count() == 1
+
+
+def test_the_stage_is_neither_high_nor_wide_and_goes_where_nothing_is_to_be_sent(
+    visit: Visit, demo: Demo
+) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    for view in ("library", "queue", "next_title"):
+        VIEWS[view](page, demo.address)
+        for width in (1280, 1920, 2560):
+            resize(page, {"width": width, "height": 900})
+            page.locator(".sending").wait_for()
+            box = page.locator(".sending").bounding_box()
+            assert box["height"] <= 200
+            assert box["width"] <= 960
+    resize(page, PHONE)  # where nothing is being sent
+    page.locator(".sending").wait_for(state="detached")
+
+
+def test_the_first_steps_tick_themselves_off(
+    anna: Any, store: catalogd.Store, library: Library, scanner: catalogd.Scanner
+) -> None:
+    done = anna.locator(".first-run .is-done h3")
+    anna.goto("")
+    see(anna, "Put game files into ")
+    assert done.count() == 0
+    library.add("Paper Harbor.nsp")
+    scanner.scan()
+    until(lambda: done.count() == 1)
+    assert done.inner_text().split() == ["Done:", "Find", "your", "games"]
+    device = add_device(store, "Attic")
+    until(lambda: done.count() == 2)
+    see(anna.locator(".first-run"), "Press Send on a title")
+    button(anna, "Send Paper Harbor").click()
+    until(lambda: store.queue.items(1))
+    report(store, store.queue.items(1)[0]["id"], 40, key=device)
+    until(lambda: stage(anna)[:2] == ["Sending now", "Paper Harbor"])
+    assert anna.locator(".first-run").count() == 0
+    report(store, store.queue.items(1)[0]["id"], 100, key=device, status="completed")
+    see(anna, "Paper Harbor was sent.")
+    assert anna.locator(".first-run").count() == 0
+
+
+def test_an_empty_library_has_no_count_of_the_queue(visit: Visit, demo: Demo) -> None:
+    page = visit()
+    sign_in(page, demo.store, demo.address, "Robin")
+    VIEWS["empty"](page, demo.address)
+    assert page.locator(".count").count() == 0
 
 
 def test_what_came_lately_is_on_the_shelf(
@@ -217,9 +319,13 @@ def test_what_came_lately_is_on_the_shelf(
         add(store, name)
     clock.now += 29 * 86400
     add(store, "Night Ferry")
+    deliver(store, "First")
     anna.clock.set_fixed_time(clock.now + 2 * 86400)
     anna.goto("")
-    until(lambda: shelf(anna) == {"Recently added": ["Night Ferry"]})
+    until(lambda: stage(anna)[:2] == ["Recently added", "Night Ferry"])
+    button(anna, "Recently added 1").click()
+    until(lambda: names(anna) == ["Night Ferry"])
+    assert (stage(anna), shelf(anna)) == ([], {})
 
 
 def test_letters_come_before_digits_and_symbols(
@@ -637,7 +743,7 @@ def test_a_name_can_neither_hide_characters_nor_turn_its_sentence(
         assert set(DISGUISED) & set(anna.evaluate(SHOWN)) <= set("evilgnp.exe")
     assert anna.title() == f"40 % {PLAIN} - catalogd"
     anna.goto("#settings/people")
-    anna.get_by_label(f"Remove \u2068{HEBREW}\u2069", exact=True).wait_for()
+    anna.get_by_label(f"More: \u2068{HEBREW}\u2069", exact=True).wait_for()
     style = anna.get_by_text(HEBREW, exact=True).evaluate(STYLE)
     assert style == ["plaintext", "left"]
 
@@ -876,13 +982,74 @@ def phone(visit: Visit, demo: Demo) -> Any:
 
 def test_a_phone_begins_with_games(phone: Any, demo: Demo) -> None:
     VIEWS["one_device"](phone, demo.address)
-    see(phone.locator(".shelf"), "Sending now")
+    phone.locator(".sending").wait_for()
+    assert phone.locator(".shelf").count() == 0
     first = phone.locator(".entries .entry").first.bounding_box()
-    assert first["y"] < PHONE["height"] / 3
+    assert first["y"] < 320
     device = phone.locator(".tools .to-device")
     assert device.bounding_box()["height"] < 32
     assert phone.get_by_role("combobox").count() == 0
     assert button(phone, "Send Glass Heron").inner_text() == "Send"
+
+
+def test_a_phone_begins_with_covers_where_half_of_the_titles_have_a_picture(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    """Who has chosen keeps it."""
+    page = visit(base_url=site, **options("light", PHONE))
+    sign_in(page, store, site, "anna")
+    for name in ("First", "Second"):
+        add(store, name)
+    page.goto("")
+    page.locator(".entries.rows").wait_for()
+    change_answers(page, lambda body: body["entries"][0].update(icon="a1"), "entries")
+    page.reload()
+    page.locator(".entries.covers").wait_for()
+    left, right = (each.bounding_box() for each in page.locator(".entry").all())
+    assert (left["y"], left["width"]) == (right["y"], right["width"])
+    send = page.get_by_role("button", name="Send First").bounding_box()
+    assert (send["width"], send["height"]) == (44, 44)
+    set_library(page, "Rows")
+    page.reload()
+    page.locator(".entries.rows").wait_for()
+
+
+CUT = """() => [...document.querySelectorAll(".rows .entry")].flatMap(entry => {
+  const row = entry.getBoundingClientRect();
+  const isOut = ({top, bottom}) => top < row.top - 1 || bottom > row.bottom + 1;
+  return [...entry.querySelectorAll(".entry-text, .entry-text *, .send")]
+    .filter(node => node.matches(".mark, .send")
+      ? node.scrollWidth > node.clientWidth + 1
+      : node.offsetHeight && isOut(node.getBoundingClientRect()))
+    .map(node => node.outerHTML.slice(0, 90));
+})"""
+
+
+def longest(tables: Sequence[Any]) -> Any:
+    """Return a table with the longest of each text."""
+    if isinstance(tables[0], str):
+        return max(tables, key=len)
+    return {
+        name: longest([table.get(name) or table["other"] for table in tables])
+        for name in tables[0]
+    }
+
+
+def test_rows_of_one_height_hold_the_longest_words_of_all_languages(
+    phone: Any, demo: Demo
+) -> None:
+    found = [
+        json.loads(path.read_text("utf-8")) for path in GERMAN.parent.glob("*.json")
+    ]
+    words = longest([catalogd.WORDS, *(table["words"] for table in found)])
+    table = {**translation(), "words": words}
+    phone.add_init_script("localStorage.setItem('layout', 'rows')")
+    VIEWS["library"](phone, demo.address)
+    phone.locator(".entries.rows").wait_for()
+    phone.evaluate(SPEAK, ["de", table])
+    for mode, width in itertools.product(("light", "large"), (390, 320)):
+        show(phone, mode, {**PHONE, "width": width})
+        assert phone.evaluate(CUT) == []
 
 
 def test_filters_are_a_sheet_from_below_on_a_phone(phone: Any, demo: Demo) -> None:
@@ -893,13 +1060,15 @@ def test_filters_are_a_sheet_from_below_on_a_phone(phone: Any, demo: Demo) -> No
         box = sheet.bounding_box()
         assert box["y"] > PHONE["height"] / 4
         assert box["y"] + box["height"] == PHONE["height"]
-        button(sheet, "Updates 2").click()
-        see(phone, "2 of 27 titles")
+        button(sheet, "XCI").click()
+        see(phone, "of 27 titles")
         close()
         sheet.wait_for(state="detached")
         until(lambda: not (phone.evaluate("history.state") or {}).get("dialog"))
         button(phone, "Show all titles").click()
         see(phone, "27 titles")
+    button(phone, "Updates 2").click()
+    see(phone, "2 of 27 titles")
 
 
 def test_send_stays_at_the_lower_edge_of_a_phone_in_one_line(
@@ -934,12 +1103,12 @@ def test_neighbouring_covers_differ_without_their_names(kim: Any) -> None:
     drawn = kim.locator(".drawn")
     until(lambda: drawn.count() > 40)
     drawings = drawn.evaluate_all(
-        "all => all.map(each => each.style.background + each.firstChild.innerHTML)"
+        "all => all.map(each => each.style.cssText + each.firstChild.innerHTML)"
     )
     assert len({*drawings}) == len(drawings)
 
 
-def test_a_name_on_a_drawn_cover_ends_above_the_motif(
+def test_a_name_on_a_drawn_cover_has_four_lines_at_most_and_is_not_repeated(
     anna: Any, store: catalogd.Store
 ) -> None:
     for name in LONG_NAMES:
@@ -948,17 +1117,23 @@ def test_a_name_on_a_drawn_cover_ends_above_the_motif(
     drawn = anna.locator(".drawn")
     until(lambda: drawn.count() == len(LONG_NAMES))
     for cover in drawn.all():
-        lowest, highest, spare = cover.evaluate(
+        lines, room, spare = cover.evaluate(
             """cover => {
-                const [motif, name] = [...cover.children];
-                const tops = [...motif.children].map(
-                    each => each.getBoundingClientRect().top);
-                return [name.getBoundingClientRect().bottom, Math.min(...tops),
-                    name.clientWidth - name.scrollWidth];
+                const name = cover.querySelector(".cover-name");
+                const {top, bottom, height} = name.getBoundingClientRect();
+                const line = 1.08 * parseFloat(getComputedStyle(name).fontSize);
+                return [height / line, cover.getBoundingClientRect().bottom - bottom,
+                    Math.min(name.clientWidth - name.scrollWidth,
+                        name.clientHeight - name.scrollHeight)];
             }"""
         )
-        assert lowest < highest
-        assert spare >= 0
+        assert lines < 4.1
+        assert room > 0
+        assert spare >= -1
+    shown = anna.locator(".covers .entry-name").evaluate_all(
+        "all => all.map(name => getComputedStyle(name).opacity)"
+    )
+    assert shown == ["0"] * len(LONG_NAMES)
 
 
 def test_new_is_what_came_since_this_browser_was_last_here(

@@ -10,17 +10,19 @@ from browser import (
     add,
     add_device,
     button,
+    deed,
     focused,
     pause_polls,
     queued,
     report,
     see,
     sending,
+    sign_in,
     stop_clock,
     until,
     violations,
 )
-from conftest import Clock
+from conftest import Clock, Visit
 
 
 @pytest.mark.parametrize("polls", [""])
@@ -97,7 +99,7 @@ def test_an_item_whose_file_is_on_the_target_may_replace_it(
     error = anna.locator(".error")
     see(error, why)
     assert "overwrite" not in error.inner_text(), "people have a button for that"
-    button(anna, "Replace Paper Harbor").click()
+    deed(anna, "Replace", "Paper Harbor").click()
     button(anna.get_by_role("dialog"), "Replace").click()
     see(anna, "1 waiting")
     [row] = store.clients.pending(1)
@@ -142,22 +144,25 @@ def test_an_item_moves_to_the_top_up_and_down(anna: Any, store: catalogd.Store) 
     for name in ("First", "Second", "Third"):
         store.queue.send(1, add(store, name))
     anna.goto("#queue")
-    menu = anna.get_by_label("Move Third")
     for way, order in [
         ("To the top", ["Third", "First", "Second"]),
         ("Down", ["First", "Third", "Second"]),
         ("Up", ["Third", "First", "Second"]),
     ]:
-        menu.focus()
-        menu.select_option(way)
+        deed(anna, way, "Third").click()
         until(lambda order=order: shown(anna) == order)
-        assert focused(anna).startswith("Move Third")
+        assert focused(anna) == "More: Third"
     assert queued(store) == ["Third", "First", "Second"]
-    anna.get_by_label("Move Second").focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):  # open, top, up
+    button(anna, "More: Second").focus()
+    for key in ("Enter", "Tab", "Tab", "Enter"):  # open, top, up
         anna.keyboard.press(key)
     until(lambda: shown(anna) == ["Third", "Second", "First"])
-    assert menu.locator("option:not([hidden])").all_text_contents() == ["Down"]
+    assert focused(anna) == "More: Second"
+    deed(anna, "Down", "Third").wait_for()
+    menu = anna.locator(".menu:popover-open")
+    assert menu.locator("button").all_inner_texts() == ["Down"]
+    anna.keyboard.press("Escape")
+    menu.wait_for(state="detached")
 
 
 def test_an_offered_item_is_told_apart_and_stays_where_it_is(
@@ -171,7 +176,7 @@ def test_an_offered_item_is_told_apart_and_stays_where_it_is(
     anna.goto("#queue")
     see(anna, "2 waiting, 2 kB")
     see(anna, "Offered to the console")
-    assert anna.get_by_label("Move First").count() == 0
+    assert button(anna, "More: First").count() == 0
     see(anna, "Sending")
     anna.get_by_label("Cancel First").click()
     until(lambda: store.queue.items(1)[0]["status"] == "cancelled")
@@ -241,18 +246,17 @@ def test_the_parts_of_a_title_are_moved_cancelled_and_retried_together(
     maple = parts_of(store, "Maple Run", MAPLE, 2)
     store.queue.send(1, add(store, "Night Ferry"))
     anna.goto("#queue")
-    menu = anna.get_by_label("Move Lemon Kart")
     for way, order in [
         ("Down", ["Maple Run", "Lemon Kart", "Night Ferry"]),
         ("Down", ["Maple Run", "Night Ferry", "Lemon Kart"]),
         ("Up", ["Maple Run", "Lemon Kart", "Night Ferry"]),
         ("To the top", ["Lemon Kart", "Maple Run", "Night Ferry"]),
     ]:
-        menu.select_option(way)
+        deed(anna, way, "Lemon Kart").click()
         until(lambda order=order: shown(anna) == order)
     waiting = [row["id"] for row in store.clients.pending(1)]
     assert waiting[:-1] == [*lemon, *maple]
-    anna.get_by_label("Move Maple Run").select_option("Attic")
+    deed(anna, "Attic", "Maple Run").click()
     until(lambda: [row["device"] for row in store.queue.items(1)].count(device) == 2)
     see(anna, "1 waiting, 2 kB")
     anna.get_by_label("Cancel Lemon Kart").click()
@@ -277,7 +281,7 @@ def test_a_row_tells_how_far_all_its_parts_are(
     for fact in ("1 sent", "1 failed", "2 waiting", "1 kB of 4 kB"):
         assert fact in text
     see(anna, "The card is full.")
-    button(anna, "Retry Lemon Kart").click()
+    deed(anna, "Try again", "Lemon Kart").click()
     see(anna, "3 waiting")
     for item in store.queue.items(1)[1:]:
         report(store, item["id"], 100, status="completed")
@@ -360,9 +364,36 @@ def test_an_item_rises_each_time_that_its_menu_is_asked(
         store.queue.send(1, add(store, name))
     anna.goto("#queue")
     for expected in (["First", "Second", "Fourth"], ["First", "Fourth", "Second"]):
-        anna.get_by_label("Move Fourth").select_option("up")
+        deed(anna, "Up", "Fourth").click()
         until(lambda expected=expected: shown(anna)[:3] == expected)
-        assert anna.get_by_label("Move Fourth").input_value() == ""
+
+
+MOVE = """async () => {
+  update({items: [...state.items].reverse()});
+  await new Promise(queueMicrotask);
+  return document.getAnimations().map(({effect}) => effect.getTiming().duration);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("motion", "durations"), [("no-preference", [180]), ("reduce", [])]
+)
+def test_a_title_that_moves_up_is_seen_to_move_unless_motion_is_reduced(
+    visit: Visit,
+    store: catalogd.Store,
+    site: str,
+    key: str,
+    motion: str,
+    durations: list[int],
+) -> None:
+    for name in ("First", "Second"):
+        store.queue.send(1, add(store, name))
+    page = visit(base_url=site, reduced_motion=motion)
+    sign_in(page, store, site, "anna")
+    page.goto("#queue")
+    see(page, "2 waiting")
+    until(lambda: page.evaluate("document.getAnimations().length") == 0)
+    assert page.evaluate(MOVE) == durations
 
 
 def test_all_waiting_items_are_cancelled_which_can_be_undone(

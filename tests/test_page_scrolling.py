@@ -83,7 +83,7 @@ def test_scrolling_draws_what_comes_in_sight_once_and_nothing_when_it_rests(
     page = visit(base_url=site, **options("light", size))
     sign_in(page, store, site, "anna")
     page.goto(address)
-    see(page, "Game")
+    see(page.locator(".entries, .item"), "Game")
     until(lambda: page.evaluate("Boolean(state.entries)"))  # whose covers the rows have
     done = page.evaluate(SCROLL, 7)
     assert done["steps"] > 100, "the list is longer than the screen"

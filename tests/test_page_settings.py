@@ -18,6 +18,7 @@ from browser import (
     add,
     button,
     choose_way,
+    deed,
     focused,
     is_focused,
     make_key,
@@ -28,7 +29,7 @@ from browser import (
     until,
 )
 from conftest import PASSWORD, Clock, Library, Visit, add_folder
-from example import Demo
+from example import Demo, session
 from qrcodes import read_picture
 from test_page_calls import without_polls
 from views import TABS, VIEWS
@@ -49,14 +50,46 @@ def test_tidy_lists_what_wastes_space(
     panel = anna.get_by_role("region", name="Tidy")
     panel.get_by_text("Updates that a newer one replaces").click()
     columns = panel.get_by_role("columnheader").all_text_contents()
-    assert columns == ["Name", "Size", "Folder"]
+    assert columns == ["Name", "Size"]
     cells = panel.get_by_role("cell").all_inner_texts()
-    size = f"{os.path.getsize(old)} B"
-    assert cells[1:] == [size, os.path.dirname(old)]
+    assert cells[1:] == [f"{os.path.getsize(old)} B"]
+    folders = panel.get_by_role("rowheader").all_inner_texts()
+    assert folders == [os.path.dirname(old)]
     assert cells[0].splitlines()[-1] == os.path.basename(old)
     button(panel, "Copy the list").click()
     see(anna, "Copied.")
     assert old in anna.evaluate("navigator.clipboard.readText()")
+
+
+def test_tidy_has_the_files_of_each_folder_together(
+    anna: Any, library: Library, scanner: catalogd.Scanner
+) -> None:
+    for name in ("Paper Harbor [0100ABCD00010800]", "Night Ferry [0100ABCD00020800]"):
+        library.add(f"{name}[v131072].nsp")
+        for folder, version in (("A", 0), ("B", 65536)):
+            path = f"{folder}/{name}[v{version}].nsp"
+            library.add(path, path.encode())  # no two are equal
+    scanner.scan()
+    anna.goto("#settings/library")
+    panel = anna.get_by_role("region", name="Tidy")
+    panel.get_by_text("Updates that a newer one replaces").click()
+    rows = panel.locator("[open] tbody")
+    until(lambda: rows.count() == 2)
+    for folder, texts in zip("AB", rows.all_inner_texts(), strict=True):
+        assert texts.splitlines()[0].endswith(f"/{folder}")
+        assert texts.count(".nsp") == 2
+
+
+def test_three_browsers_are_listed_at_first(anna: Any, store: catalogd.Store) -> None:
+    for _ in range(4):
+        session(store, 1)
+    anna.goto("#settings/you")
+    panel = anna.get_by_role("region", name="Signed-in browsers")
+    see(panel, "Show all 5")
+    assert panel.locator(".row").count() == 3
+    button(panel, "Show all 5").click()
+    until(lambda: panel.locator(".row").count() == 5)
+    assert button(panel, "Show all").count() == 0
 
 
 def test_tidy_names_the_file_that_another_is_equal_to(
@@ -73,8 +106,9 @@ def test_tidy_names_the_file_that_another_is_equal_to(
     panel.get_by_text("Equal files").click()
     see(panel, "1 file, 8 B")
     cells = panel.get_by_role("cell")
-    cells.nth(3).wait_for()  # whose text is by the entries
-    _, size, folder, equal = cells.all_inner_texts()
+    cells.nth(2).wait_for()  # whose text is by the entries
+    _, size, equal = cells.all_inner_texts()
+    folder = panel.get_by_role("rowheader").inner_text()
     assert (size, {"Old disk", "Switch"}) == (
         "8 B",
         {*re.findall("Old disk|Switch", f"{os.path.basename(folder)} {equal}")},
@@ -659,14 +693,14 @@ def test_a_question_begins_without_the_problem_of_the_last_one(
     for name in ("ben", "carl"):
         store.accounts.add(name, catalogd.hash_password(PASSWORD))
     anna.goto("#settings/people")
-    button(anna, "Make admin ben").click()
+    deed(anna, "Make admin", "ben").click()
     dialog = anna.get_by_role("dialog")
     dialog.get_by_label("Your password").fill("a guess")
     button(dialog, "Make admin").click()
     see(dialog, "The current password is wrong.")
     button(dialog, "Cancel").click()
     dialog.wait_for(state="detached")
-    button(anna, "Make admin carl").click()
+    deed(anna, "Make admin", "carl").click()
     see(dialog, "carl")
     assert dialog.get_by_text("The current password is wrong.").count() == 0
 
@@ -674,7 +708,7 @@ def test_a_question_begins_without_the_problem_of_the_last_one(
 def test_an_account_gets_a_new_password(anna: Any, store: catalogd.Store) -> None:
     store.accounts.add("ben", catalogd.hash_password(PASSWORD))
     anna.goto("#settings/people")
-    button(anna, "Set password ben").click()
+    deed(anna, "Set password", "ben").click()
     anna.get_by_label("New password of ben").fill("another one")
     anna.get_by_label("Your password").fill(PASSWORD)
     button(anna, "Save").click()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import button, see, unfold_experts, until
+from browser import button, deed, see, unfold_experts, until
 from conftest import PASSWORD, Visit, free_port, short_and_long, wait_for
 from consoles import FTPConsole
 from example import session
@@ -264,7 +264,7 @@ def test_a_server_that_is_killed_in_mid_send_and_in_mid_upload(
         house.check(ben, anna, Sent=["Paper Harbor"])
     assert (house.inbox / added.name).read_bytes() == added.read_bytes()
     anna.goto("#library")
-    button(anna, "Send Glass Heron").wait_for()
+    button(anna.locator(".entries"), "Send Glass Heron").wait_for()
 
 
 @pytest.mark.ci
@@ -278,7 +278,7 @@ def test_a_device_that_is_removed_with_a_queue(house: House, enter: Enter) -> No
         client = house.send_to(console.url())
         until(lambda: said(ben).get("sending") == ["Glass Heron"])
         anna.goto("#settings/devices")
-        button(anna, "Remove Attic").click()
+        deed(anna, "Remove", "Attic").click()
         button(anna.get_by_role("dialog"), "Remove").click()
         client.wait(60)  # its key is refused
     assert house.ask("/api/send-queue")[0] == 401
@@ -308,7 +308,7 @@ def test_a_failed_item_is_retried_and_replaces_a_file(
         see(ben, "The target has another Paper Harbor.nsp.")
         until(lambda: said(anna) == {"Failed": ["Paper Harbor"]})
         assert other.read_bytes() == b"another file"
-        button(ben, "Replace Paper Harbor").click()
+        deed(ben, "Replace", "Paper Harbor").click()
         button(ben.get_by_role("dialog"), "Replace").click()
         house.check(ben, anna, Sent=["Paper Harbor"])
 

@@ -27,7 +27,7 @@ from views import VIEWS
 
 # What people type in the views, what the browser writes, and what follows the name of a
 # title in those of its parts.
-ELSEWHERE = {"k7mp-x4tz-9hqw", "folder:/media/", "SDCARD", "Extra Levels", "Soundtrack"}
+ELSEWHERE = {"k7mp-x4tz-9hqw", "/media/", "SDCARD", "Extra Levels", "Soundtrack"}
 ELSEWHERE |= {"and", "AM", "PM", *calendar.month_abbr}
 DATA_FIELDS = """
 account address author base_id code created_by description file_type id label name path
@@ -103,7 +103,8 @@ LOST = """() => {
   for (const node of top.querySelectorAll("#app *")) {
     const {left, right, height} = node.getBoundingClientRect();
     const {overflowX, clipPath} = getComputedStyle(node);
-    if (!height || clipPath !== "none" || node.closest(".shelf, .glow, svg")) continue;
+    const isFree = node.closest(".shelf, .summary .chips, .glow, svg"); // it scrolls
+    if (!height || clipPath !== "none" || isFree) continue;
     const hides = overflowX === "hidden" && node.scrollWidth > node.clientWidth + 1;
     if (left < -1 || right > width + 1 || (hides && node.clientWidth < 60))
       lost.push(node.outerHTML.slice(0, 90));
@@ -112,7 +113,10 @@ LOST = """() => {
 }"""
 SMALL = """() => {
   const targets = "#app :is(button, .button, a, input, select, textarea, summary)";
-  const covers = [...document.querySelectorAll(".bar, .toasts, .selection, nav")];
+  const above = ".bar, .toasts, .selection, nav, .menu";
+  for (const menu of document.querySelectorAll(".menu")) // its row scrolls away
+    menu.style.positionArea = "none";
+  const covers = [...document.querySelectorAll(above)];
   const small = [];
   for (const node of document.querySelectorAll(targets)) {
     if (node.closest(".link, .unseen, .skip, [aria-hidden]")) continue;

@@ -390,7 +390,7 @@ def test_the_script_is_served_in_brief_and_with_its_line_numbers(
     source = catalogd.JS.replace('JSON.parse("{}")', catalogd.ENGLISH).splitlines()
     assert len(lines) == len(source)
     assert [line for line in lines if line] == [
-        line.lstrip().partition(" // ")[0]
+        re.sub(r"/\*\* @type [^*]*\*/ ?", "", line.lstrip().partition(" // ")[0])
         for line, kept in zip(source, lines, strict=True)
         if kept
     ]

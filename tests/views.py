@@ -10,8 +10,11 @@ import catalogd
 from browser import (
     button,
     choose_computer,
+    choose_program,
     choose_way,
+    deed,
     fill_folder,
+    fill_name,
     see,
     set_library,
     unfold_experts,
@@ -40,7 +43,7 @@ def library(page: Any, address: str) -> None:
 
 def queue(page: Any, address: str) -> None:
     page.goto(f"{address}#queue")
-    page.locator(".sending").wait_for()
+    page.locator(".sending").first.wait_for()
 
 
 TABS = {  # of the settings, with a text in each
@@ -331,7 +334,7 @@ def view_faults(page: Any, address: str) -> None:
 
 def view_question(page: Any, address: str) -> None:
     settings(page, address, "people")
-    page.get_by_role("button", name="Remove Kim").click()
+    deed(page, "Remove", "Kim").click()
     page.get_by_role("dialog").wait_for()
 
 
@@ -461,7 +464,7 @@ def view_devices_details(page: Any, address: str) -> None:
 def view_devices_settings(page: Any, address: str) -> None:
     answer_devices(page, DEVICES)
     settings(page, address, "devices")
-    page.get_by_role("button", name="Rename Bedroom").click()
+    deed(page, "Rename", "Bedroom").click()
     page.get_by_label("New name of Bedroom").wait_for()
 
 
@@ -502,8 +505,8 @@ def view_add_device_lines(page: Any, address: str) -> None:
 def view_add_device_ftp(page: Any, address: str) -> None:
     view_add_device(page, address)
     choose_computer(page)
-    page.get_by_role("radio", name="A console").check()
-    page.get_by_label(exactly("sys-ftpd")).check()
+    page.get_by_role("radio", name="A console").click()
+    choose_program(page, "sys-ftpd")
     page.get_by_label("Address of the console").fill("192.168.1.20")
 
 
@@ -514,7 +517,10 @@ def view_add_console(page: Any, address: str) -> None:
     page.route("**/web/consoles", lambda route: route.fulfill(json=found))
     view_add_device(page, address)
     choose_way(page, "catalogd sends it to the console")
-    page.get_by_label(exactly("sys-ftpd")).check()
+    choose_program(page, "sys-ftpd")
+    fill_name(page)
+    see(page, "Whose is it?")
+    button(page, "Next").click()
     button(page, "Find consoles").click()
     see(page, "192.168.1.20, port 5000")
 
@@ -576,7 +582,7 @@ def view_unfinished_of_all(page: Any, address: str) -> None:
 
 def view_own_password(page: Any, address: str) -> None:
     settings(page, address, "people")
-    button(page, "Make admin Kim").click()
+    deed(page, "Make admin", "Kim").click()
     page.get_by_label("Your password").fill("a guess")
     button(page.get_by_role("dialog"), "Make admin").click()
     see(page, "The current password is wrong.")
@@ -584,7 +590,7 @@ def view_own_password(page: Any, address: str) -> None:
 
 def view_set_password(page: Any, address: str) -> None:
     settings(page, address, "people")
-    button(page, "Set password Kim").click()
+    deed(page, "Set password", "Kim").click()
     page.get_by_label("Your password").wait_for()
 
 
@@ -636,7 +642,7 @@ def view_ages_details(page: Any, address: str) -> None:
 def view_ages_people(page: Any, address: str) -> None:
     answer_ages(page)
     settings(page, address, "people")
-    button(page, "Console address Kim").click()
+    deed(page, "Console address", "Kim").click()
     button(page, "Create address").click()
     see(page, ADDRESS["token"])
 
@@ -647,6 +653,65 @@ def view_child(page: Any, address: str) -> None:
     page.route("**/web/me", lambda route: route.fulfill(json=me))
     view_empty(page, address)
     see(page, "Ask an adult")
+
+
+def view_menu_people(page: Any, address: str) -> None:
+    settings(page, address, "people")
+    deed(page, "Make admin", "Kim").wait_for()
+
+
+def view_menu_device(page: Any, address: str) -> None:
+    answer_devices(page, DEVICES)
+    settings(page, address, "devices")
+    deed(page, "Rename", "Living room").wait_for()
+
+
+def view_menu_queue(page: Any, address: str) -> None:
+    view_devices_queue(page, address)
+    deed(page, "Bedroom", "Rooftop Gardener").wait_for()
+
+
+def first_run(page: Any, address: str, devices: Sequence[dict[str, Any]]) -> None:
+    nothing = {"queue": {"items": [], "finished": 0}, "sent": [], "devices": devices}
+    change_answers(page, lambda body: body.update(nothing))
+    library(page, address)
+    page.locator(".first-run").wait_for()
+
+
+def view_first_run(page: Any, address: str) -> None:
+    first_run(page, address, [])
+
+
+def view_first_send(page: Any, address: str) -> None:
+    first_run(page, address, [device("Living room")])
+
+
+def view_next_title(page: Any, address: str) -> None:
+    """Have nothing in the queue, so that the library offers a title."""
+    nothing = {"queue": {"items": [], "finished": 0}, "devices": DEVICES[2:3]}
+    change_answers(page, lambda body: body.update(nothing))
+    library(page, address)
+
+
+def send_three(body: dict[str, Any]) -> None:
+    """Let three titles be sent at once, to devices of their own."""
+    devices = [device(name, state="sending") for name in ("Den", "Attic", "Cellar")]
+    names = iter(devices)
+    for item in body["queue"]["items"]:
+        if item["status"] not in ("completed", "failed") and (to := next(names, None)):
+            item.update(status="processing", percent=17, bytes=item["size"] // 6)
+            item.update(speed=11_000_000, device=to["id"], key=to["id"])
+    body["devices"] = devices
+
+
+def view_several_library(page: Any, address: str) -> None:
+    change_answers(page, send_three)
+    library(page, address)
+
+
+def view_several_queue(page: Any, address: str) -> None:
+    change_answers(page, send_three)
+    queue(page, address)
 
 
 VIEWS: dict[str, Callable[[Any, str], None]] = {
