@@ -13087,9 +13087,8 @@ function closeLeftDialogs() {
 }
 
 /** Close one thing: a form in the details or a list, which keeps its draft, or the
- * selection. The browser closes a dialog by itself.
- * @param {KeyboardEvent} event */
-function closeOneByEscape(event) {
+ * selection. The browser closes a dialog by itself. */
+function closeOneByEscape(/** @type {KeyboardEvent} */ event) {
   const layer = layerOnTop();
   if (event.key !== "Escape" || document.querySelector(":popover-open")) return;
   if (!["page", "details"].includes(layer)) return;
@@ -13110,9 +13109,8 @@ function keepPosition() {
   localStorage.setItem("newest", newestOf(state.entries));
 }
 
-/** When the newest entry came. On the first visit none of them is new.
- * @param {Entry[]} entries */
-function newestOf(entries) {
+/** When the newest entry came. On the first visit none of them is new. */
+function newestOf(/** @type {Entry[]} */ entries) {
   return entries.reduce((last, {created_at: at}) => (at > last ? at : last), "");
 }
 
@@ -13173,9 +13171,8 @@ function titleKind(/** @type {Entry} */ main) {
   return main.type === "url" && !main.kind ? "link" : "game";
 }
 
-/** The base's name, else the most common beginning of the parts' names.
- * @param {Entry[]} parts */
-function titleName(parts) {
+/** The base's name, else the most common beginning of the parts' names. */
+function titleName(/** @type {Entry[]} */ parts) {
   const bases = parts.filter(part => part.kind === "base");
   const main = bases[0] || parts[0];
   if (needsBase(main)) return commonBeginning(parts);
@@ -13311,9 +13308,8 @@ function hasNewer(parts, sent) {
   );
 }
 
-/** Whether no other part replaces it.
- * @param {Entry} part */
-function isCurrent(part) {
+/** Whether no other part replaces it. */
+function isCurrent(/** @type {Entry} */ part) {
   return !part.part;
 }
 
@@ -13378,9 +13374,8 @@ function statusOf(title) {
   return status;
 }
 
-/** What a device receives of a title now, whoever sent it.
- * @param {Title} title */
-function sendingOf(title) {
+/** What a device receives of a title now, whoever sent it. */
+function sendingOf(/** @type {Title} */ title) {
   return (state.items || NO_ITEMS).find(
     ({status, entry}) => status === "processing" && findTitle(entry) === title,
   );
@@ -13520,17 +13515,15 @@ function visibleTitles() {
 
 // Titles in words
 
-/** Version or patch of a part. A package's own version, such as 65536, says nothing.
- * @param {Entry} part */
-function versionText({version = "", patch, kind}) {
+/** Version or patch of a part. A package's own version, such as 65536, says nothing. */
+function versionText(/** @type {Entry} */ {version = "", patch, kind}) {
   if (patch === undefined || !/^\d+$/.test(version))
     return /^\d/.test(version) ? `v${version}` : version;
   return patch && kind === "base" ? WORDS.baseVersion(String(patch)) : "";
 }
 
-/** What a title consists of beside its base, or else the version of that.
- * @param {Title} title */
-function contentsOf({parts}) {
+/** What a title consists of beside its base, or else the version of that. */
+function contentsOf(/** @type {Title} */ {parts}) {
   const offered = parts.filter(isCurrent);
   const updates = offered.filter(part => part.kind === "update");
   const addOns = offered.filter(part => part.kind === "add-on").length;
@@ -13736,9 +13729,8 @@ function isPaused(/** @type {Device} */ {paused_by: by}) {
   return by !== null;
 }
 
-/** Whether its console does not answer. While it is paused, that is no problem.
- * @param {Device} device */
-function isSilent(device) {
+/** Whether its console does not answer. While it is paused, that is no problem. */
+function isSilent(/** @type {Device} */ device) {
   const {state: kind, target} = device;
   const isWrong = target !== "" && !isTargetReady(target);
   return kind === "idle" && isWrong && !isPaused(device);
@@ -13752,9 +13744,8 @@ function targetText(/** @type {Device} */ device) {
   return sentence({...device, message: device.target});
 }
 
-/** Whether something waits for a device that does not answer.
- * @param {Device} device */
-function isMissed(device) {
+/** Whether something waits for a device that does not answer. */
+function isMissed(/** @type {Device} */ device) {
   const isFor = item => isOpen(item) && placeOf(item) === device.id;
   return isSilent(device) && (state.items || NO_ITEMS).some(isFor);
 }
@@ -14167,9 +14158,8 @@ function isOutside({target, currentTarget: dialog, clientX: x, clientY: y}) {
 /** @typedef {Question & {settle: (done?: any) => void, form: string}} OpenQuestion */
 
 /** Ask before `act` is done. Returns a Promise that is settled when it was done, or
- * when the question was closed.
- * @param {Question} question */
-function ask(question) {
+ * when the question was closed. */
+function ask(/** @type {Question} */ question) {
   return new Promise(settle => openDialog("question", {...question, settle}));
 }
 
@@ -14532,9 +14522,8 @@ function renderFront() {
   );
 }
 
-/** A title to send, large.
- * @param {Title} title */
-function renderFirst(title) {
+/** A title to send, large. */
+function renderFirst(/** @type {Title} */ title) {
   const {hasNewer: isNewer, toSend} = statusOf(title);
   const why = FILTERS.recent(title, "") ? WORDS.filters.recent : WORDS.filters.unsent;
   return h.li(
@@ -14810,16 +14799,14 @@ function renderSendButton(/** @type {Title} */ title) {
   );
 }
 
-/** Such as "game and update · 4.1 GB".
- * @param {Entry[]} parts */
-function partsText(parts) {
+/** Such as "game and update · 4.1 GB". */
+function partsText(/** @type {Entry[]} */ parts) {
   return joinFacts([countParts(parts), sizeOf({size: totalSize(parts)})]);
 }
 
 /** It takes the place of the send button, keeps its focus and, once the server has
- * answered, leads to the queue.
- * @param {Title} title */
-function renderQueuedButton(title) {
+ * answered, leads to the queue. */
+function renderQueuedButton(/** @type {Title} */ title) {
   const {status} = statusOf(title);
   const item = sendingOf(title);
   const isQueued = status !== "queueing";
@@ -14861,9 +14848,8 @@ function renderSelection() {
 
 // Views: covers. A title without a picture gets a drawing, the same each time.
 
-/** The first part that has a picture, which is the base.
- * @param {Title} title */
-function picturedPart({parts}) {
+/** The first part that has a picture, which is the base. */
+function picturedPart(/** @type {Title} */ {parts}) {
   return parts.find(part => part.icon && !state.brokenIcons.has(part.icon));
 }
 
@@ -15017,9 +15003,8 @@ function renderOpenTitle(/** @type {Title} */ title) {
 }
 
 /** What it has, when it came, to which devices it was sent last, when and by whom and,
- * for an admin, from which age on children see it.
- * @param {Title} title */
-function titleFacts(title) {
+ * for an admin, from which age on children see it. */
+function titleFacts(/** @type {Title} */ title) {
   const {id, parts, size} = title;
   const isKnown = state.account.admin && state.ages;
   const ids = new Set(parts.map(part => part.id));
@@ -15039,9 +15024,8 @@ function titleFacts(title) {
 }
 
 /** The ids of the parts that the button sends: those that people ticked, or else those
- * that a Send of the title sends and that are not in the queue.
- * @param {Title} title */
-function ticks(title) {
+ * that a Send of the title sends and that are not in the queue. */
+function ticks(/** @type {Title} */ title) {
   if (state.details.ticked) return state.details.ticked;
   const {ofParts, toSend} = statusOf(title);
   const parts = toSend.filter(part => !isOngoing(ofParts.get(part.id)));
@@ -15055,9 +15039,8 @@ function toggleTick(title, id) {
   change("details", {ticked});
 }
 
-/** The button that sends the ticked parts, after what they are.
- * @param {Title} title */
-function renderSendParts(title) {
+/** The button that sends the ticked parts, after what they are. */
+function renderSendParts(/** @type {Title} */ title) {
   const ticked = ticks(title);
   const parts = title.parts.filter(part => ticked.has(part.id));
   const {status, ofParts, away} = statusOf(title);
@@ -15145,9 +15128,8 @@ function renderPartChoice(title, part) {
   );
 }
 
-/** When something was sent and, if by somebody else, by whom.
- * @param {Delivery} delivery */
-function sentText(delivery) {
+/** When something was sent and, if by somebody else, by whom. */
+function sentText(/** @type {Delivery} */ delivery) {
   const time = formatAge(delivery.sent_at);
   return isSelf(delivery) ? WORDS.sentAt(time) : WORDS.sentAtBy(time, delivery.account);
 }
@@ -15360,9 +15342,8 @@ function openRows() {
   return rowsOf((state.items || NO_ITEMS).filter(isOpen));
 }
 
-/** Those that have ended, the last one first.
- * @param {QueueItem[]} items */
-function finishedItems(items) {
+/** Those that have ended, the last one first. */
+function finishedItems(/** @type {QueueItem[]} */ items) {
   const finished = items.filter(item => !isOpen(item)).reverse();
   return finished.sort((a, b) => compareTexts(b.ended_at, a.ended_at));
 }
@@ -15375,9 +15356,8 @@ function finishedItems(items) {
  * that it may go, each with the item whose place it takes */
 
 /** The rows that are open, in the order of the queue, and then the others, the last one
- * first.
- * @param {QueueItem[]} items */
-function rowsOf(items) {
+ * first. */
+function rowsOf(/** @type {QueueItem[]} */ items) {
   /** @type {Map<string, QueueRow>} */
   const rows = new Map();
   const open = items.filter(isOpen);
@@ -15459,15 +15439,13 @@ function renderQueue() {
   ];
 }
 
-/** Whether it has ended, and not well.
- * @param {QueueRow} row */
-function hasFailed({items}) {
+/** Whether it has ended, and not well. */
+function hasFailed(/** @type {QueueRow} */ {items}) {
   return !items.some(isOpen) && items.some(item => item.status === "failed");
 }
 
-/** The id of the device that an item is for, or that has taken it.
- * @param {QueueItem} item */
-function placeOf(item) {
+/** The id of the device that an item is for, or that has taken it. */
+function placeOf(/** @type {QueueItem} */ item) {
   return item.device || (item.status === "pending" ? null : item.key);
 }
 
@@ -15595,9 +15573,8 @@ function pauseLabel(/** @type {Device} */ device) {
   return label(device.name);
 }
 
-/** Pause a device, or let it go on.
- * @param {Device} device */
-function pauseDevice(device) {
+/** Pause a device, or let it go on. */
+function pauseDevice(/** @type {Device} */ device) {
   return changeRow("POST", `devices/${device.id}`, {paused: !isPaused(device)});
 }
 
@@ -15626,9 +15603,8 @@ function cancelFreed() {
   return endItems("cancel", WORDS.theyWereCancelled, {freed: true});
 }
 
-/** What lost its device, and where all of it may go.
- * @param {QueueItem[]} items */
-function renderFreed(items) {
+/** What lost its device, and where all of it may go. */
+function renderFreed(/** @type {QueueItem[]} */ items) {
   if (!items.length) return false;
   const devices = otherDevices(items[0]).map(renderOption);
   const [label, props] = [WORDS.sendAllTo, {class: "choose"}];
@@ -15640,9 +15616,8 @@ function renderFreed(items) {
   );
 }
 
-/** Remove a device, and ask once what becomes of the items that waited for it.
- * @param {Device} device */
-async function removeDevice({id, name}) {
+/** Remove a device, and ask once what becomes of the items that waited for it. */
+async function removeDevice(/** @type {Device} */ {id, name}) {
   await changeRow("DELETE", `devices/${id}`);
   await poll("queue");
   const items = freedItems();
@@ -15699,9 +15674,8 @@ function percentOf(/** @type {Figures} */ item) {
   return Math.floor(item.percent);
 }
 
-/** Percent, remaining time, speed and bytes, as far as they are known.
- * @param {Figures} item */
-function progressFacts({percent, bytes, size, speed}) {
+/** Percent, remaining time, speed and bytes, as far as they are known. */
+function progressFacts(/** @type {Figures} */ {percent, bytes, size, speed}) {
   const left = size - bytes;
   return [
     WORDS.percent(Math.floor(percent)),
@@ -15726,9 +15700,8 @@ function renderProgress(item, style = "progress") {
   );
 }
 
-/** A row that waits, which a poll draws again only where it has changed.
- * @param {QueueRow} row */
-function lazyRow(row) {
+/** A row that waits, which a poll draws again only where it has changed. */
+function lazyRow(/** @type {QueueRow} */ row) {
   const {key, items} = row;
   const facts = [row, otherDevices(items[0]), items.map(mayChange), isUnfolded(row)];
   const {busy, brokenIcons, menu} = state;
@@ -15767,9 +15740,8 @@ function renderRowCover({name, items}, isSmall = false) {
 const MAX_BANDS = 2; // above the titles on a phone
 
 /** What is being sent: one title large or, of several at once and on a phone, each in a
- * band.
- * @param {QueueRow[]} rows */
-function renderStage(rows) {
+ * band. */
+function renderStage(/** @type {QueueRow[]} */ rows) {
   const sending = rows.filter(isSending);
   const isBand = !isWide() || openRows().filter(isSending).length > 1;
   const most = state.view === "library" && !isWide() ? MAX_BANDS : sending.length;
@@ -15834,9 +15806,8 @@ function renderUpNext(place) {
   );
 }
 
-/** A row of its own for one part of a row.
- * @param {QueueItem} item */
-function renderRowPart(item) {
+/** A row of its own for one part of a row. */
+function renderRowPart(/** @type {QueueItem} */ item) {
   const row = {...rowOf(item, item.id), place: null, items: [item]};
   const [title, part] = [findTitle(item.title), partOf(item)];
   const label = title && part ? partLabel(title, part) : withoutEnding(item.name);
@@ -15865,9 +15836,8 @@ function renderRowText(row, heading) {
 }
 
 /** How the parts of a row have ended, what else is known of it and, unless its parts
- * tell that, why some have failed.
- * @param {QueueRow} row */
-function renderOutcome(row) {
+ * tell that, why some have failed. */
+function renderOutcome(/** @type {QueueRow} */ row) {
   const {items} = row;
   const failed = isUnfolded(row) ? [] : items.filter(item => item.status === "failed");
   const tried = isUnfolded(row) ? [] : items.filter(item => isOpen(item) && item.error);
@@ -15881,9 +15851,8 @@ function renderOutcome(row) {
   ];
 }
 
-/** The button that shows the parts of a row, such as "game, update and 2 add-ons".
- * @param {QueueRow} row */
-function renderUnfold({key, items}) {
+/** The button that shows the parts of a row, such as "game, update and 2 add-ons". */
+function renderUnfold(/** @type {QueueRow} */ {key, items}) {
   const parts = items.map(item => partOf(item) || {type: "filepath"});
   const unfold = () => {
     const unfolded = new Set(state.queue.unfolded);
@@ -15936,9 +15905,8 @@ function rowFacts(/** @type {QueueRow} */ row) {
 
 const IN_THE_WAY = ["other_file", "same_size_file", "file_unknown"]; // to replace
 
-/** At most one button, and a menu of what else can be done with a row.
- * @param {QueueRow} row */
-function renderRowButtons(row) {
+/** At most one button, and a menu of what else can be done with a row. */
+function renderRowButtons(/** @type {QueueRow} */ row) {
   const {key, name} = row;
   const items = row.items.filter(mayChange);
   const open = items.filter(isOpen);
@@ -15968,9 +15936,8 @@ function renderRowButtons(row) {
   ];
 }
 
-/** Whether it is the account's item, or one for its device; an admin may change all.
- * @param {QueueItem} item */
-function mayChange({is_own: isOwn, device}) {
+/** Whether it is the account's item, or one for its device; an admin may change all. */
+function mayChange(/** @type {QueueItem} */ {is_own: isOwn, device}) {
   const isOwner = ({id, is_own: isOwnDevice}) => id === device && isOwnDevice;
   return isOwn || state.account.admin || Boolean(state.devices?.some(isOwner));
 }
@@ -16409,9 +16376,8 @@ const TYPED = {...PLAIN_TEXT, autocomplete: "off"}; // exactly as somebody typed
 const HOST = {...TYPED, required: true, placeholder: "192.168.1.20", inputmode: "url"};
 const DEVICE_NAME = {...TYPED, required: true, maxlength: "100", pattern: ".*\\S.*"};
 const FOLDERS = {windows: "E:\\", mac: "/Volumes/SDCARD", linux: "/media/sdcard"};
-/** The questions, one a step.
- * @param {Adding} adding */
-function stepsOf({way, kind}) {
+/** The questions, one a step. */
+function stepsOf(/** @type {Adding} */ {way, kind}) {
   const owner = owners().length ? ["owner"] : [];
   if (way === "server") return ["way", "program", "name", ...owner, "host", "ready"];
   const place = kind === "folder" ? ["folder"] : ["program", "host"];
@@ -16433,9 +16399,8 @@ function addDevice() {
   for (const name of ["changes", ...loadsOf("devices")]) poll(name);
 }
 
-/** Go on to the next question, and do what this one asks for.
- * @param {Adding} adding */
-async function goOn(adding) {
+/** Go on to the next question, and do what this one asks for. */
+async function goOn(/** @type {Adding} */ adding) {
   const next = stepsOf(adding)[adding.step + 1];
   if (next === "ready") await addConsole(adding);
   if (next === "computer") await loadPairing("POST", {name: adding.name});
@@ -16691,9 +16656,8 @@ function renderFound({address, port, greeting, programs, does}) {
   return [found, " ", h.small(null, joinFacts(facts))];
 }
 
-/** Whether its console is not called before there is something to send.
- * @param {Device} device */
-function isInstaller({address = ""}) {
+/** Whether its console is not called before there is something to send. */
+function isInstaller(/** @type {Device} */ {address = ""}) {
   return KNOWN.installers.includes(address.split(":")[0]);
 }
 
@@ -16714,9 +16678,8 @@ function renderReadyStep(/** @type {Adding} */ adding) {
   ];
 }
 
-/** It takes the focus, so that it is in sight.
- * @param {Device} device */
-function renderReady(device) {
+/** It takes the focus, so that it is in sight. */
+function renderReady(/** @type {Device} */ device) {
   const {name, account, is_own: isOwn} = device;
   const ready = isOwn ? WORDS.readyText(name) : WORDS.readyFor(account, name);
   const [word, text] = isInstaller(device)
@@ -16737,9 +16700,8 @@ function filledField(name, props, hint) {
   return field(label, name, {...props, value: state.adding?.[name]}, hint);
 }
 
-/** Go on once somebody has tapped on an answer; with a keyboard, Enter does.
- * @param {any} event */
-function goOnByTap({detail, target}) {
+/** Go on once somebody has tapped on an answer; with a keyboard, Enter does. */
+function goOnByTap(/** @type {any} */ {detail, target}) {
   const isQuestion = ["way", "kind", "program"].includes(target.name);
   if (detail && isQuestion) setTimeout(() => target.form.requestSubmit());
 }
@@ -17100,9 +17062,8 @@ function renderConsoleAddress(/** @type {ConsoleAddress} */ {token}) {
   );
 }
 
-/** What to type into the programs that have a menu for the library.
- * @param {URL} address */
-function renderMenus({href, protocol, hostname, port, pathname}) {
+/** What to type into the programs that have a menu for the library. */
+function renderMenus(/** @type {URL} */ {href, protocol, hostname, port, pathname}) {
   const scheme = protocol.slice(0, -1);
   const usual = scheme === "https" ? "443" : "80";
   const values = [scheme, hostname, port || usual, pathname.slice(0, -1)];
@@ -17233,9 +17194,8 @@ async function addLink({size, ...fields}) {
 
 // Settings: backups and the server, for admins
 
-/** What is wrong, each with a link to the tab in which something can be done.
- * @param {Health} health */
-function renderFaults({faults}) {
+/** What is wrong, each with a link to the tab in which something can be done. */
+function renderFaults(/** @type {Health} */ {faults}) {
   if (!faults.length) return h.p("meta", WORDS.healthy);
   return faults.map(fault => {
     const tab = KNOWN.fault_tabs[fault.reason || ""];
@@ -17380,15 +17340,13 @@ function renderTidyFile(/** @type {TidyFile} */ file) {
   );
 }
 
-/** The name of the entry that a file is equal to, which tells their folders apart.
- * @param {TidyFile} file */
-function equalName({of: id}) {
+/** The name of the entry that a file is equal to, which tells their folders apart. */
+function equalName(/** @type {TidyFile} */ {of: id}) {
   return state.entries?.find(entry => entry.id === id)?.name || "";
 }
 
-/** One line a file, with tabs, as spreadsheets take it.
- * @param {TidyFile[]} files */
-function tidyText(files) {
+/** One line a file, with tabs, as spreadsheets take it. */
+function tidyText(/** @type {TidyFile[]} */ files) {
   const lines = files.map(file =>
     [WORDS.tidyReasons[file.reason], file.size, file.path, equalName(file)].join("\t"),
   );
@@ -17551,9 +17509,8 @@ let isUploading = false; // whether `runUploads` runs
  *   speed: number, note: string, call: AbortController,
  * }} Upload `length` and `limit` are of its pieces, in bytes */
 
-/** Add those files that the library takes, and tell of the others.
- * @param {File[]} files */
-function addFiles(files) {
+/** Add those files that the library takes, and tell of the others. */
+function addFiles(/** @type {File[]} */ files) {
   const {inbox} = state.account;
   if (!inbox) return;
   const wanted = files.filter(isWanted);
@@ -17701,9 +17658,8 @@ function resumeUpload(/** @type {Upload} */ upload) {
 }
 
 /** Cancel an upload, or remove a finished one from the list. What the server keeps of
- * it, if it cannot be told now, goes by itself.
- * @param {Upload} upload */
-function cancelUpload(upload) {
+ * it, if it cannot be told now, goes by itself. */
+function cancelUpload(/** @type {Upload} */ upload) {
   const {id, status, call: running} = upload;
   update({uploads: state.uploads.filter(each => each !== upload)});
   changeUpload(upload, {status: "paused"});

@@ -147,10 +147,12 @@ def test_the_sheet_copies_without_https_and_says_so(anna: Any) -> None:
     ],
 )
 def test_the_target_is_that_of_the_program_on_the_console(
-    script: Any, program: str, host: str, target: str
+    anna: Any, program: str, host: str, target: str
 ) -> None:
+    anna.goto("#queue")
+    see(anna, "The queue is empty")  # and the programs are known
     device = {"kind": "console", "program": program, "host": host}
-    assert script.evaluate("device => targetOf(device)", device) == target
+    assert anna.evaluate("device => targetOf(device)", device) == target
 
 
 @pytest.mark.parametrize(
@@ -684,7 +686,7 @@ def remove_with_items(anna: Any, store: catalogd.Store) -> Any:
     for name in ("Paper Harbor", "Night Ferry"):
         store.queue.send(1, add(store, name), device)
     anna.goto("#settings/devices")
-    button(anna, "Remove Attic").click()
+    deed(anna, "Remove", "Attic").click()
     dialog = anna.get_by_role("dialog")
     see(dialog, "What waits for it then waits for your choice.")
     button(dialog, "Remove").click()
@@ -728,7 +730,7 @@ def test_what_waited_for_a_removed_device_waits_for_a_choice(
     anna.goto("#queue")
     see(anna.locator("li", has_text="Night Ferry"), "Waits for your choice")
     assert store.clients.pending(1) == []
-    anna.get_by_label("Move Night Ferry").select_option("Any device")
+    deed(anna, "Any device", "Night Ferry").click()
     until(lambda: len(store.clients.pending(1)) == 1)
     button(anna, "Cancel them").click()
     see(anna, "They were cancelled.")
