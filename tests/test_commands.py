@@ -7,6 +7,7 @@ import ipaddress
 import itertools
 import json
 import logging
+import math
 import os
 import pathlib
 import re
@@ -1272,6 +1273,107 @@ def test_a_signal_ends_the_scanner_and_the_server(
     assert server.temporary == str(data)
     with opened(data) as store, catalogd.exclusive(store.database.folder, "serve"):
         pass
+
+
+class Ended(BaseException):
+    """An exception that no thread catches for the sake of its work."""
+
+
+# What each thread that is to go on calls.
+LASTING: dict[str, tuple[Any, str]] = {
+    "scanner": (catalogd.Scanner, "_wait"),
+    "log": (catalogd, "print"),
+    "upkeep": (catalogd.Upkeep, "__call__"),
+    "uses": (catalogd.Accounts, "write_uses"),
+    "consoles": (catalogd.Consoles, "update"),
+    "notices": (catalogd.Notices, "send"),
+    "heartbeat": (catalogd, "answers"),
+    "console": (catalogd.Console, "_send"),
+}
+
+
+def end_once(
+    monkeypatch: pytest.MonkeyPatch, place: Any, work: str, name: str
+) -> list[int]:
+    """Let the first call of some work end its thread, and return a list that grows with
+    each call there."""
+
+    def call(*given: Any, **more: Any) -> Any:
+        if threading.current_thread().name == name:
+            calls.append(1)
+            if len(calls) == 1:
+                raise Ended
+        return real(*given, **more)
+
+    real, calls = getattr(place, work, print), list[int]()
+    monkeypatch.setattr(place, work, call, raising=False)
+    return calls
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_each_thread_that_an_exception_ends_is_told_and_started_again(
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    no_handlers: None,
+    name: str,
+) -> None:
+    place, work = LASTING[name]
+    calls = end_once(monkeypatch, place, work, name)
+
+    def look() -> None:
+        try:
+            wait_for(lambda: faults() == [name])
+            monkeypatch.setattr(catalogd.Lasting, "again_seconds", 0)
+            wait_for(lambda: len(calls) > 1 and not faults())
+            seen.append(name)
+        finally:
+            server.stop()
+
+    def faults() -> list[str]:
+        found = web.health.state()["faults"]
+        return [fault["id"] for fault in found if fault["reason"] == "thread_failed"]
+
+    monkeypatch.setattr(catalogd.Lasting, "again_seconds", math.inf)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    account = store.accounts.add("anna", "-")
+    store.devices.add(account, {"name": "Attic", "target": "ftp://127.0.0.1:1"})
+    settings = catalogd.Settings(
+        host="127.0.0.1", port=free_port(), notify=("http://127.0.0.1:1",)
+    )
+    web, seen = catalogd.Web(store, settings, scanner), list[str]()
+    server, looking = catalogd.listen(web), threading.Thread(target=look)
+    with catalogd.log_thread():
+        looking.start()
+        catalogd.log.warning("A line to write.")
+        catalogd.run(server, scanner, web)
+        looking.join()
+    assert seen == [name]
+    assert f"The thread {name} ended." in caplog.messages
+
+
+def test_a_thread_that_cannot_be_started_is_started_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Mock(side_effect=[Ended, None])
+    thread = catalogd.Lasting("trial", work)
+    thread.start()
+    assert thread.wait(20)
+    thread.keep()
+    assert thread.wait(0), "a minute has not gone by"
+    monkeypatch.setattr(catalogd.Lasting, "again_seconds", 0)
+    with monkeypatch.context() as patch:
+        fail = Mock(side_effect=RuntimeError("can't start new thread"))
+        patch.setattr(threading.Thread, "start", fail)
+        thread.keep()
+    assert "The thread trial cannot be started." in caplog.messages
+    assert thread.has_failed
+    for _ in range(3):
+        thread.keep()
+        assert thread.wait(20)
+    assert not thread.has_failed and work.call_count == 2
 
 
 @pytest.mark.parametrize("held_up", ["a call", "the scan"])
