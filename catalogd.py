@@ -18284,6 +18284,10 @@ def find_database(args: argparse.Namespace) -> str:
     return path
 
 
+# What Python or this program imports only when it is called for.
+LATE_MODULES = "concurrent.futures.thread", "encodings.idna", "resource", "segno"
+
+
 def become_owner(folder: str) -> None:
     """As root, become the user who owns a folder, and create no file there that the
     service, which runs as that user, cannot open. :raises Problem:"""
@@ -18292,6 +18296,10 @@ def become_owner(folder: str) -> None:
     owner = os.stat(folder)
     if owner.st_uid == 0:
         return
+    sysconfig.get_config_vars()
+    for name in LATE_MODULES:  # they may be where only root can read
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     groups = [owner.st_gid]
     with contextlib.suppress(KeyError):  # a user without a name, as in a container
         # One of its groups may be what allows it to read the library.

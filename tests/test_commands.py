@@ -2200,3 +2200,58 @@ def test_a_clock_that_was_never_set_is_told(
     assert code == 1
     message = "it is not 1970-01-01T00:00:00. Run 'sudo timedatectl set-ntp true'."
     assert rows["clock"] == message
+
+
+# Python below /root: nothing can be imported once root has become the owner.
+AS_OWNER = """
+import os, signal, sys, threading, time
+import catalogd
+
+class Unreadable:
+    def find_spec(self, name, *given):
+        print("imported late:", name, file=sys.stderr)
+
+def stop():
+    while not os.path.exists(os.path.join(sys.argv[1], catalogd.SERVICE_FILE)):
+        time.sleep(0.05)
+    catalogd.answers(sys.argv[2].replace("127.0.0.1", "localhost"), 20)
+    catalogd.find_consoles([], ())
+    os.kill(os.getpid(), signal.SIGTERM)
+
+os.geteuid, os.setgid, os.setgroups = (lambda: 0), print, print
+os.setuid = lambda number: sys.meta_path.insert(0, Unreadable())
+if sys.argv[3] == "serve":
+    threading.Thread(target=stop, daemon=True).start()
+sys.exit(catalogd.main(sys.argv[3:]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no root")
+@pytest.mark.parametrize(
+    "words", ["serve", "scan", "user list", "verify", "backup copy"]
+)
+def test_nothing_is_imported_after_root_became_the_owner(
+    data: pathlib.Path, library: Library, new_data: pathlib.Path, words: str
+) -> None:
+    library.add("a.nsp")
+    shutil.copytree(new_data, data, dirs_exist_ok=True)
+    if os.geteuid() == 0:
+        os.chown(data, 65534, 65534)
+    port = free_port()
+    config = pathlib.Path(os.environ["XDG_CONFIG_HOME"], "catalogd", "catalogd.ini")
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        f"[library]\nfolders = {library.folder}\n"
+        f"[server]\nhost = 127.0.0.1\nport = {port}\n"
+    )
+    given = [str(data), f"http://127.0.0.1:{port}/", *words.split()]
+    done = subprocess.run(
+        [sys.executable, "-c", AS_OWNER, *given],
+        cwd=data.parent,
+        env={**os.environ, "PYTHONPATH": HERE},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "imported late" not in done.stderr
+    assert done.returncode == 0, done.stderr
