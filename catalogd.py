@@ -79,6 +79,7 @@ heartbeat, upgrade                   a call to this service, and systemd's socke
 console, leaving  Consoles.update()  one client: its process, and its pipe
 log          LogThread.__init__()    standard error
 search       find_consoles()         a pool: a connection to a host each, for a second
+Server.readable() starts those again that are to go on, and were ended: see Lasting.
 
 Locks: a thread that holds several has taken them from the top to the bottom
 Passwords._lock, DeviceCalls._lock   one check of a password, one pairing code
@@ -6424,6 +6425,53 @@ class Images:
             self.entries.icons.add(waiting)
 
 
+# Scanner: threads ---
+
+
+class Lasting:
+    """A thread that is to go on until `work` returns. If an exception ends it before,
+    that is logged, and it has failed until its owner, who calls `keep` now and then,
+    starts it again."""
+
+    again_seconds = 60.0  # from its end to its next start
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        self.name, self._work = name, work
+        self.has_failed, self._is_over, self._ended_at = False, False, -math.inf
+        self._thread = threading.Thread()
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.has_failed = False
+        try:
+            self._work()
+            self._is_over = True
+        except BaseException:
+            self.has_failed, self._ended_at = True, time.monotonic()
+            log.exception("The thread %s ended.", self.name)
+
+    def keep(self) -> None:
+        """Start it again if an exception has ended it a minute ago. One thread calls
+        this, and not before `start`."""
+        due = self._ended_at + self.again_seconds
+        if not (self._is_over or self._thread.is_alive()) and time.monotonic() >= due:
+            self._ended_at = time.monotonic()
+            with logged_problems(f"The thread {self.name} cannot be started"):
+                self.start()
+
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Return whether it has ended after so long."""
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+
 # Scanner: disks ---
 
 
@@ -6816,7 +6864,7 @@ class Scanner:
         self._wake = threading.Event()  # set: a scan is asked for
         self._is_answering = False  # the scan that runs was asked for
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="scanner")
+        self.thread = Lasting("scanner", self._run)
 
     def scan(self, tops: Sequence[str] = ()) -> Changes:
         """Scan the library folders once, write what changed, and return that.
@@ -6832,7 +6880,7 @@ class Scanner:
             self.state.scanning, self.state.started = True, self.database.time()
             self.state.files = self.state.read = 0
             try:
-                is_service = threading.current_thread() is self._thread
+                is_service = self.thread.is_current()
                 trees = self.disks.trees(tops, is_service)
                 read = [top for top in tops if any(is_below(top, at) for at in trees)]
                 changes = self._compare(trees, read)
@@ -6962,15 +7010,14 @@ class Scanner:
 
     def start(self) -> None:
         spare_memory()
-        self._thread.start()
+        self.thread.start()
 
     def stop(self, wait: float | None = None) -> bool:
         """Return whether the thread has ended after `wait` seconds. A disk that does
         not answer may hold it up."""
         self._stopping = True
         self._wake.set()
-        self._thread.join(wait)
-        return not self._thread.is_alive()
+        return self.thread.wait(wait)
 
     def rescan(self) -> None:
         """Scan now, without waiting for it."""
@@ -7005,21 +7052,8 @@ class Scanner:
                 due = stamp(self.database.clock() + wait)
                 self.state.next = None if self._is_all_watched() else due
                 spare_memory()
-                tops = self._wait_or_retry()
+                tops = self._wait()
         self.disks.unwatch()
-
-    def _wait_or_retry(self) -> Sequence[str]:
-        """Return the folders below which to scan: all, a minute after the waiting has
-        failed. :raises Stopped:"""
-        try:
-            return self._wait()
-        except Stopped:
-            raise
-        except Exception as error:
-            log.exception("The scanner failed.")
-            self.state.problem = str(error) or type(error).__name__
-        self._wake.wait(self.retry_seconds)
-        return self.folders
 
     def _is_all_watched(self) -> bool:
         return all(row["watched"] for row in self.state.folders.values())
@@ -7171,7 +7205,7 @@ class Health:
     GET /api/status tell this. Any thread may call."""
 
     wait_seconds = 1.0  # for disks
-    threads: Sequence[Any] = ()  # that work again and again
+    threads: Callable[[], Iterable[Lasting]] = tuple  # that are to go on
     languages: Mapping[str, str] = {}  # why translations are left out, by their paths
 
     def __init__(self, scanner: Scanner, backups: Backups) -> None:
@@ -7207,7 +7241,7 @@ class Health:
             yield Fault("backup", "", say("backup_failed", backups.problem))
         elif backups.count and backups.folder != backups.own_folder:
             yield Fault("backup", "", self._space_fault(self.copies, found))
-        for thread in (thread for thread in self.threads if thread.has_failed):
+        for thread in (thread for thread in self.threads() if thread.has_failed):
             yield Fault("threads", thread.name, say("thread_failed", thread.name))
         yield from self._file_faults()
 
@@ -7723,6 +7757,7 @@ class Server(waitress.server.TcpWSGIServer):
     _door: socket.socket | None = None  # that listens at another port
 
     channel_class = Channel
+    lasting: Callable[[], Iterable[Lasting]] = tuple  # threads that it keeps
 
     def __init__(
         self, sock: socket.socket, app: Any, settings: Settings, runs: Runs
@@ -7826,6 +7861,8 @@ class Server(waitress.server.TcpWSGIServer):
             self._next_check = now + 1
             for channel in list(self.active_channels.values()):
                 channel.check_deadlines(now)
+            for thread in self.lasting():
+                thread.keep()
         return bool(self.accepting)
 
     def fix_addr(self, addr: Any) -> Any:
@@ -8049,13 +8086,13 @@ def client_command() -> list[str]:
     return [sys.executable, *([CLIENT] if is_bundled() else options)]
 
 
-class Console(threading.Thread):
+class Console(Lasting):
     """Runs the client for one device, in a process of its own: that reads its settings
     from a pipe, and ends where the pipe does. The thread starts the process, and writes
     its lines to the log. Any thread may call `watch` and `end`."""
 
     def __init__(self, consoles: "Consoles", device: Row) -> None:
-        super().__init__(name="console", daemon=True)
+        super().__init__("console", self.run)
         self.device = device
         self.known: set[str] = set()  # items that wait, of which the client was told
         self._consoles = consoles
@@ -8125,7 +8162,7 @@ class Console(threading.Thread):
         threading.Thread(target=self._end_late, name="leaving", daemon=True).start()
 
     def _end_late(self) -> None:
-        self.join(MAX_LEAVE_SECONDS)
+        self.wait(MAX_LEAVE_SECONDS)
         self.end()
 
     def end(self) -> None:
@@ -8165,8 +8202,9 @@ class Consoles:
                 else:
                     console.device = wanted[id]  # perhaps with another name
             for id in wanted.keys() - self._running.keys():
-                self._running[id] = Console(self, wanted[id])
-                self._running[id].start()
+                console = Console(self, wanted[id])
+                console.start()  # first: Server.readable() starts what is in the table
+                self._running[id] = console
             self._wake()
             self._version = version  # what fails above is done again
             leaving = [console.device["id"] for console in [*self._leaving]]
@@ -8215,16 +8253,18 @@ class Consoles:
             self.address = ""
             with logged_problems("How far items are could not be written"):
                 self.store.clients.write_figures()
-            return self._end([*self._running.values(), *self._leaving])
+            return self._end(self.threads())
+
+    def threads(self) -> list[Console]:
+        return [*self._running.values(), *self._leaving]
 
     @staticmethod
     def _end(consoles: Sequence[Console]) -> bool:
         for console in consoles:
             console.end()
         deadline = time.monotonic() + MAX_CONSOLE_STOP_SECONDS
-        for console in consoles:
-            console.join(max(deadline - time.monotonic(), 0))
-        return not any(console.is_alive() for console in consoles)
+        left = (max(deadline - time.monotonic(), 0) for _ in consoles)
+        return all([*map(Console.wait, consoles, left)])
 
     def find(self) -> list[Row]:
         """Return what `find_consoles` does, for one caller at a time. :raises Busy:"""
@@ -18200,6 +18240,10 @@ def find_database(args: argparse.Namespace) -> str:
     return path
 
 
+# What Python or this program imports only when it is called for.
+LATE_MODULES = "concurrent.futures.thread", "encodings.idna", "resource", "segno"
+
+
 def become_owner(folder: str) -> None:
     """As root, become the user who owns a folder, and create no file there that the
     service, which runs as that user, cannot open. :raises Problem:"""
@@ -18208,6 +18252,10 @@ def become_owner(folder: str) -> None:
     owner = os.stat(folder)
     if owner.st_uid == 0:
         return
+    sysconfig.get_config_vars()
+    for name in LATE_MODULES:  # they may be where only root can read
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     groups = [owner.st_gid]
     with contextlib.suppress(KeyError):  # a user without a name, as in a container
         # One of its groups may be what allows it to read the library.
@@ -18486,8 +18534,8 @@ class LogThread(logging.Handler):
         )
         self._lines: queue.Queue[str | None] = queue.Queue(MAX_LOG_LINES)
         self._dropped = 0
-        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
-        self._thread.start()
+        self.thread = Lasting("log", self._write)
+        self.thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -18496,19 +18544,20 @@ class LogThread(logging.Handler):
             self._dropped += 1
 
     def _write(self) -> None:
-        with contextlib.suppress(OSError), self._stream:
-            while (line := self._lines.get()) is not None:
-                if self._dropped:
-                    line += f"\n{self._dropped} log lines were dropped."
-                    self._dropped = 0
-                with contextlib.suppress(OSError):  # the disk is full, the reader gone
-                    print(line, file=self._stream, flush=True)
+        while (line := self._lines.get()) is not None:
+            if self._dropped:
+                line += f"\n{self._dropped} log lines were dropped."
+                self._dropped = 0
+            with contextlib.suppress(OSError):  # the disk is full, the reader gone
+                print(line, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Wait a moment for the lines to be written."""
         with contextlib.suppress(queue.Full):
             self._lines.put(None, timeout=1)
-        self._thread.join(timeout=1)
+        with contextlib.suppress(OSError):
+            if self.thread.wait(1):
+                self._stream.close()
         super().close()
 
 
@@ -18534,19 +18583,18 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     :param open: show the page in a browser.
     :raises KeyboardInterrupt: all have, after Ctrl-C."""
     came = stop_at_signals(server)
-    update, written = web.consoles.update, web.store.database.written
-    threads = [
-        Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
-        Repeated("uses", web.store.accounts.write_uses, USES_SECONDS),
-        Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written),
-    ]
     own = own_address(web.settings.host, server.effective_port)
     web.consoles.address = own.rstrip("/")
     web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
-    if web.settings.notify:
-        notices = Notices(web.store, web.settings.notify, web.health)
-        threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
-    web.health.threads = threads
+    threads = repeated_work(scanner, web)
+    handlers = logging.getLogger().handlers
+    logs = (one.thread for one in handlers if isinstance(one, LogThread))
+    kept = [scanner.thread, *logs]
+
+    def lasting() -> list[Lasting]:
+        return [*kept, *threads, *web.consoles.threads()]
+
+    web.health.threads = server.lasting = lasting
     scanner.start()
     for thread in threads:
         thread.start()
@@ -18583,6 +18631,19 @@ def stop_at_signals(server: Server) -> list[int]:
     return came
 
 
+def repeated_work(scanner: Scanner, web: Web) -> list["Repeated"]:
+    update, written = web.consoles.update, web.store.database.written
+    threads = [
+        Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
+        Repeated("uses", web.store.accounts.write_uses, USES_SECONDS),
+        Repeated("consoles", update, CONSOLE_CHECK_SECONDS, written),
+    ]
+    if web.settings.notify:
+        notices = Notices(web.store, web.settings.notify, web.health)
+        threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    return threads
+
+
 def start_heartbeat(address: str) -> "Repeated":
     """Start a thread that calls the service and tells systemd when it answers: so
     systemd's watchdog restarts a service that hangs. Return it."""
@@ -18598,7 +18659,7 @@ def start_heartbeat(address: str) -> "Repeated":
     return thread
 
 
-class Repeated(threading.Thread):
+class Repeated(Lasting):
     """Calls `work` again and again until it is stopped, with a pause in seconds that
     `wake` ends: no other thread clears that event."""
 
@@ -18609,16 +18670,15 @@ class Repeated(threading.Thread):
         pause: float,
         wake: threading.Event | None = None,
     ) -> None:
-        super().__init__(name=name, daemon=True)
-        self._work, self._pause, self._wake = work, pause, wake or threading.Event()
+        super().__init__(name, self.run)
+        self._part, self._pause, self._wake = work, pause, wake or threading.Event()
         self._is_stopping = False
-        self.has_failed = False  # the last time
 
     def run(self) -> None:
         while not self._is_stopping:
             failed = True
             with logged_problems(f"The thread {self.name} failed"):
-                self._work()
+                self._part()
                 failed = False
             self.has_failed = failed
             self._wake.wait(self._pause)
@@ -18628,8 +18688,7 @@ class Repeated(threading.Thread):
         """Return whether it has ended after `wait` seconds."""
         self._is_stopping = True
         self._wake.set()
-        self.join(wait)
-        return not self.is_alive()
+        return self.wait(wait)
 
 
 # Commands: notices ---

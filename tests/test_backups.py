@@ -710,6 +710,6 @@ def test_work_is_repeated_also_after_a_failure(
 
     thread = catalogd.Repeated("trial", work, 0.001)
     thread.start()
-    thread.join(10)
+    assert thread.wait(10)
     assert calls == [1, 1]
     assert "The thread trial failed: The database is busy." in caplog.text

@@ -7,6 +7,7 @@ import ipaddress
 import itertools
 import json
 import logging
+import math
 import os
 import pathlib
 import re
@@ -1274,6 +1275,107 @@ def test_a_signal_ends_the_scanner_and_the_server(
         pass
 
 
+class Ended(BaseException):
+    """An exception that no thread catches for the sake of its work."""
+
+
+# What each thread that is to go on calls.
+LASTING: dict[str, tuple[Any, str]] = {
+    "scanner": (catalogd.Scanner, "_wait"),
+    "log": (catalogd, "print"),
+    "upkeep": (catalogd.Upkeep, "__call__"),
+    "uses": (catalogd.Accounts, "write_uses"),
+    "consoles": (catalogd.Consoles, "update"),
+    "notices": (catalogd.Notices, "send"),
+    "heartbeat": (catalogd, "answers"),
+    "console": (catalogd.Console, "_send"),
+}
+
+
+def end_once(
+    monkeypatch: pytest.MonkeyPatch, place: Any, work: str, name: str
+) -> list[int]:
+    """Let the first call of some work end its thread, and return a list that grows with
+    each call there."""
+
+    def call(*given: Any, **more: Any) -> Any:
+        if threading.current_thread().name == name:
+            calls.append(1)
+            if len(calls) == 1:
+                raise Ended
+        return real(*given, **more)
+
+    real, calls = getattr(place, work, print), list[int]()
+    monkeypatch.setattr(place, work, call, raising=False)
+    return calls
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_each_thread_that_an_exception_ends_is_told_and_started_again(
+    store: catalogd.Store,
+    scanner: catalogd.Scanner,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    no_handlers: None,
+    name: str,
+) -> None:
+    place, work = LASTING[name]
+    calls = end_once(monkeypatch, place, work, name)
+
+    def look() -> None:
+        try:
+            wait_for(lambda: faults() == [name])
+            monkeypatch.setattr(catalogd.Lasting, "again_seconds", 0)
+            wait_for(lambda: len(calls) > 1 and not faults())
+            seen.append(name)
+        finally:
+            server.stop()
+
+    def faults() -> list[str]:
+        found = web.health.state()["faults"]
+        return [fault["id"] for fault in found if fault["reason"] == "thread_failed"]
+
+    monkeypatch.setattr(catalogd.Lasting, "again_seconds", math.inf)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    account = store.accounts.add("anna", "-")
+    store.devices.add(account, {"name": "Attic", "target": "ftp://127.0.0.1:1"})
+    settings = catalogd.Settings(
+        host="127.0.0.1", port=free_port(), notify=("http://127.0.0.1:1",)
+    )
+    web, seen = catalogd.Web(store, settings, scanner), list[str]()
+    server, looking = catalogd.listen(web), threading.Thread(target=look)
+    with catalogd.log_thread():
+        looking.start()
+        catalogd.log.warning("A line to write.")
+        catalogd.run(server, scanner, web)
+        looking.join()
+    assert seen == [name]
+    assert f"The thread {name} ended." in caplog.messages
+
+
+def test_a_thread_that_cannot_be_started_is_started_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = Mock(side_effect=[Ended, None])
+    thread = catalogd.Lasting("trial", work)
+    thread.start()
+    assert thread.wait(20)
+    thread.keep()
+    assert thread.wait(0), "a minute has not gone by"
+    monkeypatch.setattr(catalogd.Lasting, "again_seconds", 0)
+    with monkeypatch.context() as patch:
+        fail = Mock(side_effect=RuntimeError("can't start new thread"))
+        patch.setattr(threading.Thread, "start", fail)
+        thread.keep()
+    assert "The thread trial cannot be started." in caplog.messages
+    assert thread.has_failed
+    for _ in range(3):
+        thread.keep()
+        assert thread.wait(20)
+    assert not thread.has_failed and work.call_count == 2
+
+
 @pytest.mark.parametrize("held_up", ["a call", "the scan"])
 def test_a_disk_that_does_not_answer_does_not_keep_the_process(
     data: pathlib.Path,
@@ -2098,3 +2200,58 @@ def test_a_clock_that_was_never_set_is_told(
     assert code == 1
     message = "it is not 1970-01-01T00:00:00. Run 'sudo timedatectl set-ntp true'."
     assert rows["clock"] == message
+
+
+# Python below /root: nothing can be imported once root has become the owner.
+AS_OWNER = """
+import os, signal, sys, threading, time
+import catalogd
+
+class Unreadable:
+    def find_spec(self, name, *given):
+        print("imported late:", name, file=sys.stderr)
+
+def stop():
+    while not os.path.exists(os.path.join(sys.argv[1], catalogd.SERVICE_FILE)):
+        time.sleep(0.05)
+    catalogd.answers(sys.argv[2].replace("127.0.0.1", "localhost"), 20)
+    catalogd.find_consoles([], ())
+    os.kill(os.getpid(), signal.SIGTERM)
+
+os.geteuid, os.setgid, os.setgroups = (lambda: 0), print, print
+os.setuid = lambda number: sys.meta_path.insert(0, Unreadable())
+if sys.argv[3] == "serve":
+    threading.Thread(target=stop, daemon=True).start()
+sys.exit(catalogd.main(sys.argv[3:]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no root")
+@pytest.mark.parametrize(
+    "words", ["serve", "scan", "user list", "verify", "backup copy"]
+)
+def test_nothing_is_imported_after_root_became_the_owner(
+    data: pathlib.Path, library: Library, new_data: pathlib.Path, words: str
+) -> None:
+    library.add("a.nsp")
+    shutil.copytree(new_data, data, dirs_exist_ok=True)
+    if os.geteuid() == 0:
+        os.chown(data, 65534, 65534)
+    port = free_port()
+    config = pathlib.Path(os.environ["XDG_CONFIG_HOME"], "catalogd", "catalogd.ini")
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        f"[library]\nfolders = {library.folder}\n"
+        f"[server]\nhost = 127.0.0.1\nport = {port}\n"
+    )
+    given = [str(data), f"http://127.0.0.1:{port}/", *words.split()]
+    done = subprocess.run(
+        [sys.executable, "-c", AS_OWNER, *given],
+        cwd=data.parent,
+        env={**os.environ, "PYTHONPATH": HERE},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "imported late" not in done.stderr
+    assert done.returncode == 0, done.stderr

@@ -608,8 +608,7 @@ def test_a_console_that_is_ended_first_starts_nothing(
 
     monkeypatch.setattr(consoles, "settings_of", settings_of)
     console.start()
-    console.join(20)
-    assert not console.is_alive() and console._process is None
+    assert console.wait(20) and console._process is None
 
 
 class EagerLock:
@@ -654,7 +653,7 @@ def test_after_a_long_run_the_pause_is_short_again(
     wait_for(lambda: processes(consoles))
     [first] = processes(consoles)
     wait_for(lambda: processes(consoles) != [first])
-    assert consoles._running[device].is_alive()
+    assert not consoles._running[device].wait(0)
 
 
 def test_what_the_client_says_is_logged_with_the_devices_name(

@@ -2024,29 +2024,6 @@ def test_the_thread_goes_on_after_a_scan_that_failed(
         scanner.stop()
 
 
-def test_the_thread_goes_on_after_its_waiting_failed(
-    library: Library,
-    store: catalogd.Store,
-    scanner: catalogd.Scanner,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """And tells it meanwhile."""
-    with monkeypatch.context() as patch:
-        fail = Mock(side_effect=[OSError("a broken disk"), []])
-        patch.setattr(scanner.disks, "changed", fail)
-        scanner.start()
-        wait_for(lambda: scanner.state.problem)
-    try:
-        assert scanner.state.problem == "a broken disk"
-        assert "The scanner failed." in caplog.messages
-        library.add("a.nsp")
-        scanner.rescan()
-        wait_for(lambda: ids_by_name(store) and not scanner.state.problem)
-    finally:
-        assert scanner.stop(60)
-
-
 def test_a_disk_that_could_not_be_asked_for_want_of_threads_is_asked_again(
     library: Library, scanner: catalogd.Scanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -2345,7 +2322,7 @@ def test_a_scan_stops_when_it_is_told_to(
     wait_for(lambda: scanner._stopping)
     go_on.set()
     stopper.join(20)
-    assert not scanner._thread.is_alive()
+    assert scanner.thread.wait(0)
     assert not scanner.state.scanning
     # Its disk may still read, and would log that the files are gone after the test.
     wait_for(scanner.disks.askers[str(library.folder)]._last.done)

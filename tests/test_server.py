@@ -1049,6 +1049,21 @@ def test_the_log_says_how_many_lines_were_dropped(
     assert "\n8 log lines were dropped.\n" in log
 
 
+def test_a_log_that_nobody_reads_holds_up_no_end() -> None:
+    class Held(catalogd.LogThread):
+        def _write(self) -> None:
+            go_on.wait(20)
+
+    go_on = threading.Event()
+    thread = Held()
+    thread.close()
+    assert not thread._stream.closed
+    go_on.set()
+    assert thread.thread.wait(20)
+    thread.close()
+    assert thread._stream.closed
+
+
 def test_a_disk_that_is_full_for_a_moment_does_not_end_the_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
