@@ -941,8 +941,8 @@ MAX_SENTENCES = 3  # that are in one another
 
 class Field(NamedTuple):
     """What the value of a JSON field must be. A `float` may also be a whole number. A
-    `list` is one of texts, each once unless doubles are ignored; a `dict` has what
-    varies in a sentence: see check_arguments."""
+    `list` is one of texts, each once; a `dict` has what varies in a sentence: see
+    check_arguments."""
 
     type: type
     required: bool = False
@@ -953,7 +953,6 @@ class Field(NamedTuple):
     choices: tuple[Any, ...] = ()
     hex_digits: int = 0  # of a text that is a number, or empty
     nullable: bool = False  # null is a value, and not the same as no value
-    ignores_doubles: bool = False  # of a list
 
 
 # Fields: tables ---
@@ -971,8 +970,7 @@ AGE_FORM = f"{', '.join(map(str, AGES))} or none"
 
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
-SENT = Field(list, required=True, ignores_doubles=True)
-SEND_MANY = {"entries": SENT, **TO_DEVICE}
+SEND_MANY = {"entries": Field(list, required=True), **TO_DEVICE}
 UNDO = {"undo": Field(str, required=True)}
 CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
@@ -1092,10 +1090,9 @@ def check(name: str, field: Field, value: Any) -> Any:
         return check_text(name, field, value)
     if field.type is list and type(value) is list:
         texts = [check_text(name, field, text) for text in value]
-        once = [*dict.fromkeys(texts)]
-        if len(once) < len(texts) and not field.ignores_doubles:
+        if len({*texts}) < len(texts):
             raise Problem("field_doubles", name)
-        return once
+        return texts
     if field.type is dict:
         return check_arguments(name, field, value)
     types = (int, float) if field.type is float else (field.type,)
@@ -4764,7 +4761,7 @@ class Queue:
             )
             added = {row["entry"] for row in done}
         why = {"offline": "disk_away", "empty": "file_empty"}  # by state
-        missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
+        missing = [one for one in entries if states.get(one) != "here"]
         reasons = {one: why.get(states.get(one, ""), "no_entry") for one in missing}
         return {
             "undo": action,
