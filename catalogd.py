@@ -9427,7 +9427,7 @@ class QueueCalls(Calls):
     @route("POST /web/queue/<items>/cancel", access="session")
     def cancel(self, caller: Caller, items: str) -> dict[str, Any]:
         """Cancel items, whose ids have commas between them."""
-        ids, admin = items.split(","), caller.admin
+        ids, admin = check("items", CLEAR["items"], items.split(",")), caller.admin
         return {"undo": self.queue.cancel(caller.account, *ids, admin=admin)}
 
     @route("POST /web/queue/cancel", access="session", fields=CANCEL)

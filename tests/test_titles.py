@@ -414,6 +414,11 @@ def test_a_malformed_send_is_refused(
     )
 
 
+def test_no_item_is_cancelled_twice_by_one_call(signed_in: webtest.TestApp) -> None:
+    answer = signed_in.post_json("/web/queue/a,b,a/cancel", {}, status=400)
+    assert answer.json["reason"] == "field_doubles"
+
+
 def test_many_entries_are_sent_by_one_call_that_costs_as_much_as_they_are_many(
     store: catalogd.Store, signed_in: webtest.TestApp
 ) -> None:
