@@ -942,8 +942,8 @@ MAX_SENTENCES = 3  # that are in one another
 
 class Field(NamedTuple):
     """What the value of a JSON field must be. A `float` may also be a whole number. A
-    `list` is one of texts, each once unless doubles are ignored; a `dict` has what
-    varies in a sentence: see check_arguments."""
+    `list` is one of texts, each once; a `dict` has what varies in a sentence: see
+    check_arguments."""
 
     type: type
     required: bool = False
@@ -954,7 +954,6 @@ class Field(NamedTuple):
     choices: tuple[Any, ...] = ()
     hex_digits: int = 0  # of a text that is a number, or empty
     nullable: bool = False  # null is a value, and not the same as no value
-    ignores_doubles: bool = False  # of a list
 
 
 # Fields: tables ---
@@ -972,8 +971,7 @@ AGE_FORM = f"{', '.join(map(str, AGES))} or none"
 
 TO_DEVICE = {"device": Field(str)}  # its id; null for any client of the account
 SEND = {"entry_id": Field(str, required=True), **TO_DEVICE}
-SENT = Field(list, required=True, ignores_doubles=True)
-SEND_MANY = {"entries": SENT, **TO_DEVICE}
+SEND_MANY = {"entries": Field(list, required=True), **TO_DEVICE}
 UNDO = {"undo": Field(str, required=True)}
 CLEAR = {"before": Field(str, required=True), "items": Field(list, required=True)}
 PROGRESS = {
@@ -1093,10 +1091,9 @@ def check(name: str, field: Field, value: Any) -> Any:
         return check_text(name, field, value)
     if field.type is list and type(value) is list:
         texts = [check_text(name, field, text) for text in value]
-        once = [*dict.fromkeys(texts)]
-        if len(once) < len(texts) and not field.ignores_doubles:
+        if len({*texts}) < len(texts):
             raise Problem("field_doubles", name)
-        return once
+        return texts
     if field.type is dict:
         return check_arguments(name, field, value)
     types = (int, float) if field.type is float else (field.type,)
@@ -1964,6 +1961,7 @@ CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
 CREATE INDEX entries_name ON entries (plain_name);
 CREATE INDEX entries_file ON entries (file_key);
+CREATE INDEX entries_plain ON entries (replace(file_key, ' (' || id || ')', ''));
 CREATE INDEX entries_damaged ON entries (id) WHERE fault = 'damaged';
 CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
@@ -1988,8 +1986,9 @@ CREATE TABLE icons (
 -- that are surplus: an update that is older than another one or than the base, and a
 -- copy of a better entry with the same title id: one that is here, or else the later
 -- version, larger file, or older entry.
-CREATE VIEW parts AS SELECT *,
+CREATE VIEW parts AS SELECT *, rowid AS serial,
     iif(title = id, NULL, title) AS base_id,
+    replace(file_key, ' (' || id || ')', '') AS plain_key,
     max(least_age, coalesce(
         (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
     )) AS seen_from,
@@ -2025,7 +2024,7 @@ CREATE VIEW known_files AS SELECT id, source AS path, folder, size, mtime, inode
 FROM entries WHERE type = 'filepath';
 
 CREATE VIEW served_files AS
-SELECT id, source AS path, folder, size, mtime, checksum AS sha256, is_marked
+SELECT id, source AS path, folder, size, mtime, checksum AS sha256
 FROM parts WHERE type = 'filepath' AND +state = 'here'; -- "+": not by its index
 
 -- What is answered of entries: the Entry of the interface, and what the page's list has
@@ -2083,11 +2082,11 @@ CREATE UNIQUE INDEX queue_open ON queue
     (coalesce(device, account || ' ' || freed_from, account), entry) WHERE is_open;
 
 CREATE VIEW all_items AS               -- of the queue, with what they send
-SELECT queue.id, entry, title, entries.name, type, source, file_type, entries.size,
+SELECT queue.id, entry, title, parts.name, type, source, file_type, size, seen_from,
     state, queue.created_at, percent, bytes, speed, error, error_code, error_arguments,
     attempts, furthest, attempted,
-    entries.size || ' ' || coalesce(mtime, '') AS version, -- of the file
-    ended_at, place, status, is_open, is_marked, device, freed_from, queue.key, client,
+    size || ' ' || coalesce(mtime, '') AS version, -- of the file
+    ended_at, place, status, is_open, device, freed_from, queue.key, client,
     replaces, action, cleared_at, queue.account AS sender, viewers.name AS account,
     viewers.age AS sender_age,
     (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
@@ -2095,11 +2094,8 @@ SELECT queue.id, entry, title, entries.name, type, source, file_type, entries.si
         WHERE keys.id = device), 99) AS owner_age,
     (SELECT paused_by FROM keys WHERE keys.id = coalesce(device, queue.key))
         AS paused_by,
-    max(least_age, coalesce(
-        (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
-    )) AS seen_from,
     EXISTS (SELECT 1 FROM keys WHERE keys.id = device AND shared) AS is_shared
-FROM queue JOIN entries ON entries.id = entry
+FROM queue JOIN parts ON parts.id = entry
 JOIN viewers ON viewers.account = queue.account;
 
 CREATE VIEW items AS SELECT * FROM all_items WHERE cleared_at IS NULL;
@@ -2283,6 +2279,17 @@ SHOWN_ITEM = f"""{SEEN_ITEM} AND
     (sender = :account OR is_shared AND (is_open OR status = 'failed')
         AND (owner = :account OR {VIEWER} = {EVERYTHING}))
 """
+# Whether the id of an entry is in its file's name, as an account is told it: where the
+# account sees an older entry with the plain name. That tells nothing of hidden ones. A
+# hidden one that is sent to its device has the id, so that all on a card differ.
+IS_MARKED = f"""
+iif(:age = {EVERYTHING}, is_marked, seen_from > :age OR is_marked AND EXISTS (
+    SELECT 1 FROM parts AS other
+    WHERE other.plain_key = parts.plain_key AND other.seen_from <= :age
+    AND (other.is_marked, other.serial) < (parts.is_marked, parts.serial)
+))
+"""
+FILE_NAME = f"iif({IS_MARKED}, file_name, replace(file_name, ' (' || id || ')', ''))"
 # Whose item it is: its sender's, that of the owner of its device, for an admin also one
 # of a shared device. A client is told to stop what was cancelled, hidden or not.
 OWN_ITEM = "(sender = :account OR owner IS :account OR :admin AND is_shared)"
@@ -2322,6 +2329,7 @@ JOIN entries AS heir ON heir.sample = value
 WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
 ON CONFLICT DO UPDATE SET sample = excluded.sample,
     age = iif(sample = excluded.sample, max(age, excluded.age), excluded.age)
+RETURNING title
 """
 COUNT_LIST = "UPDATE counters SET value = value + 1 WHERE name = 'list'"
 COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
@@ -2329,7 +2337,8 @@ ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
 # What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
 # of a part is not known. And the ids of a page of a list that has each part once.
 MENU_PARTS = f"""
-SELECT id, name, plain_name, file_name, iif(type = 'url', source, NULL) AS link,
+SELECT id, name, plain_name, {FILE_NAME} AS file_name,
+iif(type = 'url', source, NULL) AS link,
 icon, facts ->> 'icon' AS own_icon, facts ->> 'author' AS publisher, created_at,
 coalesce(overrides ->> 'description', facts ->> 'description') AS description,
 size AS downloadSize, file_type AS downloadExtension, base_id AS titleId,
@@ -2455,7 +2464,6 @@ class ServedFile(NamedTuple):
     size: int
     mtime: int
     sha256: str | None
-    is_marked: int = 0  # 1: another file has this name
 
 
 class Changes(NamedTuple):
@@ -2634,7 +2642,12 @@ def set_states(
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
         (ENCODER.encode(rows), now),
     )
+    was_here = (item for item, _, state in files if "here" == item.state != state)
+    lost = {item.id: item.sample for item in was_here}
+    heirs = db.execute(INHERIT_AGES, (json.dumps(lost),)).fetchall()
+    db.execute(COUNT_AGES)
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
+    changed += [row["title"] for row in heirs]
     sql = "SELECT plain_name FROM entries WHERE id IN (SELECT value FROM json_each(?))"
     names = db.execute(sql, (ENCODER.encode(changed),)).fetchall()
     tell_apart(db, {row["plain_name"] for row in names})
@@ -3990,14 +4003,24 @@ class Entries:
     def on_console(
         self, age: int, entry: str | None = None, name: str = ""
     ) -> list[Row]:
-        """Return what a console address has, by file name: all, or this entry, or what
-        has this file name."""
-        sql = "SELECT id, type, source, file_type, size, file_name FROM parts"
-        sql += f" WHERE state = 'here' AND {SEEN}"
-        sql += " AND id = :entry" if entry else ""
-        sql += (" AND file_key = :key" if name else "") + " ORDER BY file_key"
-        values = {"age": age, "entry": entry, "key": name.casefold()}
-        return self.database.rows(sql, values)
+        """Return what a console address has, by file name: all that is seen from this
+        age on, or this entry, hidden or not; or what of these has this file name."""
+        sql = f"SELECT id, type, source, file_type, size, {FILE_NAME} AS file_name"
+        sql += " FROM parts WHERE +state = 'here' AND "
+        sql += "id = :entry" if entry else SEEN
+        sql += " AND (file_key = :key OR plain_key = :key)" if name else ""
+        key = name.casefold()
+        values = {"age": age, "entry": entry, "key": key}
+        rows = self.database.rows(f"{sql} ORDER BY file_key", values)
+        return [row for row in rows if key in ("", row["file_name"].casefold())]
+
+    def marked(self, entries: Sequence[str], age: int) -> set[str]:
+        """Return those of these entries whose ids are in the names of their files."""
+        sql = "SELECT id FROM parts WHERE id IN (SELECT value FROM json_each(:ids))"
+        values = {"ids": json.dumps(entries), "age": age}
+        return {
+            row["id"] for row in self.database.rows(f"{sql} AND {IS_MARKED}", values)
+        }
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -4122,19 +4145,12 @@ class Entries:
         ended = [item.id for item in changes.forgotten] + [twin for _, twin in merged]
         found = changes.updated
         other = [item.id for item, _, new in found if new and new.sample != item.sample]
-        missed = (
-            row for row in (*changes.gone, *changes.offline) if row.state == "here"
-        )
-        lost = {row.id: row.sample for row in missed}
         with self.changing() as db:
             db.executemany("UPDATE queue SET entry = ? WHERE entry = ?", merged)
             db.executemany("DELETE FROM entries WHERE id = ?", [(id,) for id in ended])
             change_entries(db, read)
             set_states(db, states, self.database.time())
-            db.execute(INHERIT_AGES, (json.dumps(lost),))
             end_contents(db, other)
-            if lost or other:
-                db.execute(COUNT_AGES)
 
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
@@ -4765,7 +4781,7 @@ class Queue:
             )
             added = {row["entry"] for row in done}
         why = {"offline": "disk_away", "empty": "file_empty"}  # by state
-        missing = [one for one in dict.fromkeys(entries) if states.get(one) != "here"]
+        missing = [one for one in entries if states.get(one) != "here"]
         reasons = {one: why.get(states.get(one, ""), "no_entry") for one in missing}
         return {
             "undo": action,
@@ -8858,11 +8874,12 @@ class Calls:
         return [one for one in dict.fromkeys(found) if not NOT_OPEN.match(one)]
 
     def content(
-        self, entry: Row, served: Served | None = None, accel: str = ""
+        self, entry: Row, age: int, served: Served | None = None, accel: str = ""
     ) -> bottle.HTTPResponse:
         """Return an entry's file where it is now, also if it was renamed just now, or a
         redirect to its link. With a location `accel`, the proxy sends the file.
 
+        :param age: of whoever gets it, by which it is named.
         :param served: gets the bytes that were sent.
         :raises NotFound: there is no such file.
         """
@@ -8871,7 +8888,8 @@ class Calls:
         file = self.entries.served_file(entry["id"])
         if not os.path.lexists(file.path) and self.scanner.catch_up():
             file = self.entries.served_file(entry["id"])
-        name = download_name(os.path.basename(file.path), file.id, file.is_marked)
+        is_marked = self.entries.marked([file.id], age)
+        name = download_name(os.path.basename(file.path), file.id, is_marked)
         if accel:
             return accel_answer(file, name, accel, self.scanner.disks.uses)
         return file_answer(file, name, served, self.scanner.disks.uses)
@@ -9189,7 +9207,7 @@ class LibraryCalls(Calls):
         is_behind_proxy = "HTTP_X_FORWARDED_FOR" in bottle.request.environ
         accel = self.settings.accel_redirect if is_behind_proxy else ""
         entry = self.entries.get(entry_id, caller.age, caller.credential)
-        return self.content(entry, accel=accel)
+        return self.content(entry, caller.age, accel=accel)
 
     @route("GET /api/entries/<entry_id>/info", access="key")
     def entry(self, caller: Caller, entry_id: str) -> dict[str, Any]:
@@ -9358,16 +9376,18 @@ class QueueCalls(Calls):
         if re.fullmatch("[0-9]{1,18}", number):
             self.clients.begin(caller.credential, client, int(number))
         rows = self.clients.pending(caller.account, client, caller.credential)
-        answer: dict[str, Any] = {"queue": [self._item(row) for row in rows]}
+        marked = self.entries.marked([row["entry"] for row in rows], caller.age)
+        queue = [self._item(row, row["entry"] in marked) for row in rows]
+        answer: dict[str, Any] = {"queue": queue}
         if asked := query.get("unfinished"):
             items = asked.split(",", MAX_ASKED)[:MAX_ASKED]
             answer["gone"] = self.clients.gone(items, caller.credential)
         return conditional(json_body(True, **answer))
 
-    def _item(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _item(self, row: Mapping[str, Any], is_marked: bool) -> dict[str, Any]:
         name, source = row["name"], row["source"]
         if self.settings.sources == "url":
-            name = download_name(file_name(row), row["entry"], row["is_marked"])
+            name = download_name(file_name(row), row["entry"], is_marked)
             # Also for a link: clients send the key to this address.
             source = f"{base_url(self.settings)}/api/download/{row['entry']}"
         return {
@@ -9447,7 +9467,7 @@ class QueueCalls(Calls):
     @route("POST /web/queue/<items>/cancel", access="session")
     def cancel(self, caller: Caller, items: str) -> dict[str, Any]:
         """Cancel items, whose ids have commas between them."""
-        ids, admin = items.split(","), caller.admin
+        ids, admin = check("items", CLEAR["items"], items.split(",")), caller.admin
         return {"undo": self.queue.cancel(caller.account, *ids, admin=admin)}
 
     @route("POST /web/queue/cancel", access="session", fields=CANCEL)
@@ -9498,7 +9518,7 @@ class ConsoleCalls(Calls):
         report = {**body, "key": caller.credential}
         offered = self.addresses.offer(caller.account, tokens, report)
         addresses = {
-            item: self._item_address(item, entry, tokens[item])
+            item: self._item_address(caller, item, entry, tokens[item])
             for item, entry in offered.items()
         }
         return {"addresses": addresses}
@@ -9510,8 +9530,10 @@ class ConsoleCalls(Calls):
         served = {item: self.served.get(item, Served()).bytes for item in items}
         return {"served": served}
 
-    def _item_address(self, item: str, entry: str, token: str) -> str | None:
-        found = self.entries.on_console(EVERYTHING, entry)
+    def _item_address(
+        self, caller: Caller, item: str, entry: str, token: str
+    ) -> str | None:
+        found = self.entries.on_console(caller.age, entry)
         if not found or found[0]["type"] != "filepath":
             return None
         self.served[item] = Served()
@@ -9536,8 +9558,7 @@ class ConsoleCalls(Calls):
 
     @route("GET /dir<path:re:(?:/.*)?>", access="dir", runs=OWN_THREAD)
     def browse(self, caller: Caller, path: str) -> bottle.HTTPResponse:
-        # What an account is sent to its device it gets, whoever sent it.
-        age = EVERYTHING if caller.item else caller.age
+        age = caller.age
         path = f"/dir{path}".removeprefix(caller.base)
         place = "/".join(filter(None, path.split("/")))  # some programs double slashes
         is_httpdirfs = request_header("User-Agent").startswith("HTTPDirFS")
@@ -9552,7 +9573,7 @@ class ConsoleCalls(Calls):
         *folder, name = place.split("/")
         for entry in self.entries.on_console(age, caller.entry, name or "/"):
             if folder in ([], [entry["file_type"]], ["all"]):
-                return self.content(entry, self._served(caller, entry))
+                return self.content(entry, caller.age, self._served(caller, entry))
         raise NotFound("There is no such file.")
 
     def _served(self, caller: Caller, entry: Row) -> Served:

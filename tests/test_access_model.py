@@ -56,6 +56,7 @@ DEEDS = (
     ),
     *("change retry", "change retry", "change cancel", "change device"),
     *("change clear", "change move", "change replace"),
+    *("edit", "edit", "undo_edits", "remove_device", "choose", "choose"),
 )
 CHOICES = {
     "who": st.sampled_from(PEOPLE),
@@ -67,6 +68,7 @@ CHOICES = {
     "age": st.sampled_from([3, 7, 18, 18, None]),
     "child": st.sampled_from(["kid", "tot"]),
     "years": st.sampled_from([3, 7, None]),
+    "title": st.sampled_from(["0100AAAABBBB0000", "0100CCCCDDDD0000"]),
 }
 HOT = re.compile("/web/(entries|changes)$|/api/(list|send-queue|status)$")
 
@@ -97,7 +99,9 @@ class Access(RuleBasedStateMachine):
         self.web.scanner.scan()
         self.paths = {name: self.file_name(name, t) for name, t in FILES.items()}
         self.ids: dict[str, str] = {}
-        self.decided: dict[str, int | None] = dict.fromkeys(FILES)
+        # From which ages on: titles, and files since they had another title.
+        self.decided: dict[str, int] = {}
+        self.least: dict[str, int] = dict.fromkeys(FILES, 0)
         self.renamed = 0
         self.files: dict[str, str] = {}  # by all ids that they have had
         self.people()
@@ -122,21 +126,24 @@ class Access(RuleBasedStateMachine):
         self.pages = {name: self.app() for name in PEOPLE}
         for name, page in self.pages.items():
             page.post_json("/web/login", {"username": name, "password": PASSWORD})
-        self.keys, self.devices, self.tokens = {}, {}, {}
+        self.keys: dict[tuple[str, bool], webtest.TestApp] = {}
+        self.devices: dict[str, str] = {}
+        self.tokens: dict[str, str] = {}
         for name, account in self.accounts.items():
-            for is_device in (True, False):
-                secret = catalogd.new_key()
-                key = self.store.accounts.add_key(
-                    account,
-                    f"{name} {is_device}",
-                    catalogd.hash_token(secret),
-                    **({"is_device": True, "shared": True} if is_device else {}),
-                )
-                self.keys[name, is_device] = self.app(secret)
-                if is_device:
-                    self.devices[name] = key
+            self.add_key(name)
+            self.pair(name)
             self.tokens[name] = catalogd.new_token()
             self.store.addresses.set_browse_token(account, self.tokens[name])
+
+    def add_key(self, name: str, **device: bool) -> str:
+        secret = catalogd.new_key()
+        digest = catalogd.hash_token(secret)
+        self.keys[name, bool(device)] = self.app(secret)
+        account = self.accounts[name]
+        return self.store.accounts.add_key(account, secret[-9:], digest, **device)
+
+    def pair(self, name: str) -> None:
+        self.devices[name] = self.add_key(name, is_device=True, shared=True)
 
     def app(self, key: str = "") -> webtest.TestApp:
         app = webtest.TestApp(self.web.app, {"REMOTE_ADDR": "192.168.1.9"})
@@ -162,8 +169,14 @@ class Access(RuleBasedStateMachine):
         return int(self.store.database.value(sql, (name,)))
 
     def is_seen(self, file: str, who: str) -> bool:
-        age = self.age(who)
-        return age == EVERYTHING or (self.decided[file] or EVERYTHING) <= age
+        return self.seen_from(file) <= self.age(who)
+
+    def seen_from(self, file: str) -> int:
+        return max(self.least[file], self.decided.get(self.title(file), EVERYTHING))
+
+    def title(self, file: str) -> str:
+        sql = "SELECT title FROM entries WHERE id = ?"
+        return str(self.store.database.value(sql, (self.ids[file],)))
 
     def grant(self, who: str, item: str) -> None:
         """An adult has sent, retried or moved an item."""
@@ -239,9 +252,49 @@ class Access(RuleBasedStateMachine):
         assert first.status_int == again.status_int
 
     def decide(self, file: str, age: int | None) -> None:
-        body = {"titles": [FILES[file] or self.ids[file]], "age": age}
-        self.pages["anna"].post_json("/web/ages", body)
-        self.decided[file] = age
+        title = self.title(file)
+        self.pages["anna"].post_json("/web/ages", {"titles": [title], "age": age})
+        self.decided[title] = age or EVERYTHING
+        self.least |= {each: 0 for each in FILES if self.title(each) == title}
+
+    def edit(self, file: str, title: str) -> None:
+        self.change_title(file, "", base_id=title)
+
+    def undo_edits(self, file: str) -> None:
+        self.change_title(file, "/undo")
+
+    def change_title(self, file: str, way: str, **edits: str) -> None:
+        """The stricter age counts, that of the title before or that of the new one,
+        which has the other's where no file had it."""
+        old, before = self.title(file), self.seen_from(file)
+        others = {self.title(each) for each in FILES if each != file}
+        path = f"/web/entries/{self.ids[file]}{way}"
+        self.pages["anna"].post_json(path, edits)
+        new = self.title(file)
+        if new == old:
+            return
+        self.least[file] = before
+        if new != self.ids[file]:
+            age = self.decided.get(old, EVERYTHING)
+            if new not in others and age != EVERYTHING:
+                known = self.decided.get(new, EVERYTHING)
+                known = 0 if known == EVERYTHING else known
+                self.decided[new] = max(age, known)
+            self.decided.pop(self.ids[file], None)
+
+    def remove_device(self, who: str) -> None:
+        """What others sent to it waits for their choice."""
+        self.pages[who].delete(f"/web/devices/{self.devices[who]}")
+        self.pair(who)
+
+    def choose(self, who: str, to: str | None) -> None:
+        """Send what waits for a choice to this device."""
+        body = {"device": to and self.devices[to]}
+        freed = [row["id"] for row in self.items() if row["freed_from"] is not None]
+        self.pages[who].post_json("/web/queue/device", body, expect_errors=True)
+        for row in self.items():
+            if row["id"] in freed and row["device"] and row["sender"] == who:
+                self.grant(who, row["id"])
 
     def set_age(self, child: str, years: int | None) -> None:
         path = f"/web/accounts/{self.accounts[child]}"
@@ -263,9 +316,8 @@ class Access(RuleBasedStateMachine):
         """Put another content there: of a file without an id, that is another game."""
         self.renamed += 1
         self.library.add(self.paths[file], b"other %d" % self.renamed, self.renamed)
-        if not FILES[file]:
-            self.decided[file] = None
         self.scan()
+        self.decided.pop(self.ids[file], None)
 
     def scan(self) -> None:
         self.web.scanner.scan()
@@ -323,8 +375,10 @@ class Access(RuleBasedStateMachine):
         return str(self.store.database.value(sql, (self.ids[file],)))
 
     def check_lists(self, who: str, hidden: set[str]) -> None:
-        words = [*hidden, *filter(None, (FILES[file] for file in hidden))]
-        words += [self.ids[file] for file in hidden]
+        told = {file: {FILES[file], self.title(file)} for file in FILES}
+        seen = set().union({""}, *(told[file] for file in {*FILES} - hidden))
+        titles = set().union(*(told[file] for file in hidden)) - seen
+        words = [*hidden, *titles, *(self.ids[file] for file in hidden)]
         apps = {
             "session": [self.pages[who]],
             "key": [self.keys[who, True], self.keys[who, False]],

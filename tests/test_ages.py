@@ -745,6 +745,97 @@ def test_no_name_tells_that_another_one_is_hidden(
     assert {row["name"] for row in by_age(world.store)} == anna
 
 
+def test_no_file_s_name_tells_that_another_one_is_hidden(
+    world: World, library: Library
+) -> None:
+    """Each has the name that it has without the hidden ones; adults have as before."""
+    name, titles = "Twin.nsp", {}
+    for folder in "abc":
+        library.add(f"{folder}/{name}", folder.encode())
+        world.web.scanner.scan()
+        titles[folder] = by_age(world.store)[-1]["id"]
+    a, b, c = titles.values()
+    marked = {"b": f"Twin ({b}).nsp", "c": f"Twin ({c}).nsp"}
+    shown = {"": {}, "b": {"b": name}, "bc": {"b": name, "c": marked["c"]}}
+    shown |= {"c": {"c": name}, "abc": {"a": name, **marked}}
+    for seen, names in shown.items():
+        for folder, title in titles.items():
+            world.store.entries.set_ages([title], 7 if folder in seen else None)
+        assert twins(world, "kid") == {names[folder]: folder for folder in names}
+        assert twins(world, "anna") == {name: "a", marked["b"]: "b", marked["c"]: "c"}
+        for app, age in ((world.app("key"), 7), (world.app("key", "anna"), EVERYTHING)):
+            for folder, title in titles.items():
+                if age == EVERYTHING or folder in seen:
+                    given = names if age == 7 else {"a": name, **marked}
+                    told = app.get(f"/api/download/{title}").headers
+                    told_name = told["Content-Disposition"].partition("UTF-8''")[2]
+                    assert urllib.parse.unquote(told_name) == given[folder]
+
+
+def twins(world: World, who: str) -> dict[str, str]:
+    """Return the contents of the files called Twin, by their names in each list."""
+    app = webtest.TestApp(world.web.app, {"REMOTE_ADDR": "192.168.1.9"})
+    base = f"/dir/{world.tokens[who]}"
+    index = [file["url"] for file in app.get(f"{base}/index.json").json["files"]]
+    [section] = app.get(f"{base}/api/shop/sections").json["sections"]
+    listed = re.findall('href="(Twin[^"]*)"', app.get(f"{base}/nsp/").text)
+    lists = [index, [item["url"] for item in section["items"]], listed]
+    found = [
+        {urllib.parse.unquote(url.rpartition("/")[2]) for url in urls if "Twin" in url}
+        for urls in lists
+    ]
+    assert found[0] == found[1] == found[2]
+    every = [f"Twin{mark}.nsp" for mark in ("", *(f" ({id})" for id in all_ids(world)))]
+    answers = {
+        name: app.get(f"{base}/{urllib.parse.quote(name)}", expect_errors=True)
+        for name in every
+    }
+    got = {
+        name: answers[name].text for name in every if answers[name].status_int == 200
+    }
+    assert found[0] == {*got}
+    return got
+
+
+def all_ids(world: World) -> list[str]:
+    return [row["id"] for row in by_age(world.store)]
+
+
+def test_an_item_s_name_differs_from_all_on_the_card(
+    world: World, library: Library
+) -> None:
+    """Also that of a hidden one, which an adult has sent to a child's device."""
+    settings = dataclasses.replace(world.web.settings, sources="url")
+    web = catalogd.Web(world.store, settings, world.web.scanner)
+    ids = {}
+    for folder in "abc":
+        library.add(f"{folder}/Twin.nro", folder.encode())
+        world.web.scanner.scan()
+        ids[folder] = by_age(world.store)[-1]["id"]
+    world.store.entries.set_ages([ids["b"]], 7)
+    world.store.queue.cancel_waiting(world.anna)
+    for folder in "ab":
+        world.store.queue.send(world.anna, ids[folder], world.devices["kid"])
+    app = webtest.TestApp(web.app, {"REMOTE_ADDR": "192.168.1.9"})
+    app.authorization = ("Bearer", world.keys["kid"])
+    items = app.get("/api/send-queue").json["queue"]
+    names = [item["entry_name"] for item in items if "Twin" in item["entry_name"]]
+    assert names == [f"Twin ({ids['a']}).nro", "Twin.nro"]
+
+
+def test_an_inherited_age_tells_of_no_hidden_name(
+    world: World, library: Library
+) -> None:
+    for path, content in {"x/One": b"1", "y/Two": b"2", "z/Two": b"1"}.items():
+        library.add(f"{path}.nro", content)
+        world.web.scanner.scan()
+    one = next(row["id"] for row in by_age(world.store) if row["name"] == "One")
+    world.store.entries.set_ages([one], 7)
+    os.remove(library.folder / "x/One.nro")
+    world.web.scanner.scan()
+    assert "Two" in seen_names(world)
+
+
 def test_an_admin_makes_a_console_address_for_a_child(world: World) -> None:
     page = world.app("session", "anna")
     token = page.post_json(f"/web/accounts/{world.kid}/dir", {}).json["token"]

@@ -125,16 +125,18 @@ def test_lists_and_hexadecimal_numbers_are_checked(
 ) -> None:
     fields = {**catalogd.SEND_MANY, **catalogd.ENTRY_CHANGES}
     with pytest.raises(catalogd.Problem) as error:
-        catalogd.parse(fields, json.dumps(value).encode())
+        catalogd.parse(
+            {name: fields[name] for name in value}, json.dumps(value).encode()
+        )
     assert str(error.value) == reason
 
 
 def test_no_value_of_a_list_is_there_twice() -> None:
-    body = {"items": ["a", "b", "a"], "before": ""}
+    twice = ["a", "b", "a"]
     with pytest.raises(catalogd.Problem, match="items has one value twice"):
-        catalogd.check_all(catalogd.CLEAR, body | {"before": "2000"})
-    once = catalogd.check_all(catalogd.SEND_MANY, {"entries": ["b", "a", "b"]})
-    assert once == {"entries": ["b", "a"]}
+        catalogd.check_all(catalogd.CLEAR, {"items": twice, "before": "2000"})
+    with pytest.raises(catalogd.Problem, match="entries has one value twice"):
+        catalogd.check_all(catalogd.SEND_MANY, {"entries": twice})
 
 
 @pytest.mark.parametrize("body", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])

@@ -362,7 +362,7 @@ def test_many_entries_are_sent_title_after_title(
     )
     names = ["B - Add-on 1", "A - Update 2", "C", "B", "A", "A - Update 1"]
     ids = [titles.id(name) for name in names]
-    done = signed_in.post_json("/web/send", {"entries": [ids[0], *ids]}).json
+    done = signed_in.post_json("/web/send", {"entries": ids}).json
     assert titles.sent(done) == [
         "B",
         "B - Add-on 1",
@@ -404,7 +404,7 @@ def test_what_cannot_be_sent_does_not_hold_up_the_rest(
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"entries": "a"}, {"entries": [1]}],
+    [{}, {"entries": "a"}, {"entries": [1]}, {"entries": ["a", "b", "a"]}],
 )
 def test_a_malformed_send_is_refused(
     body: dict[str, Any], signed_in: webtest.TestApp
@@ -412,6 +412,11 @@ def test_a_malformed_send_is_refused(
     assert (
         "entries" in signed_in.post_json("/web/send", body, status=400).json["message"]
     )
+
+
+def test_no_item_is_cancelled_twice_by_one_call(signed_in: webtest.TestApp) -> None:
+    answer = signed_in.post_json("/web/queue/a,b,a/cancel", {}, status=400)
+    assert answer.json["reason"] == "field_doubles"
 
 
 def test_many_entries_are_sent_by_one_call_that_costs_as_much_as_they_are_many(
