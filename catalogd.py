@@ -12637,8 +12637,7 @@ function memo(compute) {
   };
 }
 
-/** @param {"sort" | "layout"} name */
-function remember(name, value) {
+function remember(/** @type {"sort" | "layout"} */ name, value) {
   localStorage.setItem(name, value);
   change("library", {[name]: value});
 }
@@ -13531,15 +13530,13 @@ const furtherFilters = memo(
   },
 );
 
-/** @param {Title} title */
-function isShown({id, kind, facets}, more) {
+function isShown(/** @type {Title} */ {id, kind, facets}, more) {
   return !more || [kind, ageOf(id)].includes(more) || facets.includes(` ${more} `);
 }
 
 const sorted = memo((titles, sort) => [...titles].sort(COMPARE[sort]));
 
-/** @param {Title} title */
-function hasWord({searchText, facets, plainName}, word) {
+function hasWord(/** @type {Title} */ {searchText, facets, plainName}, word) {
   return (
     searchText.includes(word) ||
     facets.includes(` ${word} `) ||
@@ -13896,9 +13893,8 @@ async function send(parts, name = WORDS.titles(parts.length)) {
   setQueueing(ids, false);
 }
 
-/** Send the parts of a title or, where none is here, say why that is not possible.
- * @param {Entry[]} parts */
-function sendOrExplain(parts, name) {
+/** Send the parts of a title or, where none is here, say why that is not possible. */
+function sendOrExplain(/** @type {Entry[]} */ parts, name) {
   if (parts.length) return send(parts, name);
   return toast(WORDS.notSent(name, WORDS.diskAway), true);
 }
@@ -14303,8 +14299,7 @@ function fieldsOf(form) {
   return fields;
 }
 
-/** @param {HTMLFormElement} form */
-async function submitForm(form, name, submit) {
+async function submitForm(/** @type {HTMLFormElement} */ form, name, submit) {
   const fields = fieldsOf(form);
   update({problem: NO_PROBLEM});
   try {
@@ -14521,8 +14516,7 @@ function renderTitles(/** @type {Title[]} */ titles) {
   return h.ul({class: `entries ${layout}`, key: layout, style}, cards);
 }
 
-/** @param {Title} title */
-function renderCard(title, isSmall, props = {}) {
+function renderCard(/** @type {Title} */ title, isSmall, props = {}) {
   const {selecting, selected} = state.library;
   const isSelected = selecting && selected.has(title.id);
   const isAway = statusOf(title).away === "offline";
@@ -14781,8 +14775,7 @@ function renderFilter() {
   return renderChips(WORDS.filter, chips, filter, each => narrow({filter: each}));
 }
 
-/** @param {Title} title */
-function renderTitle(title, isSmall) {
+function renderTitle(/** @type {Title} */ title, isSmall) {
   const item = sendingOf(title);
   const href = `#title/${title.id}`;
   return [
@@ -14811,8 +14804,7 @@ function renderTitleMeta(title, item) {
   return h.span("meta", h.span("contents", text), !item && h.span("size", size));
 }
 
-/** @param {Title} title */
-function renderChoice(title, isSelected, isSmall) {
+function renderChoice(/** @type {Title} */ title, isSelected, isSmall) {
   return h.label(
     {class: "choice", key: "choice"},
     h.span("entry-cover", renderCover(title, isSmall)),
@@ -14914,8 +14906,7 @@ function picturedPart(/** @type {Title} */ {parts}) {
   return parts.find(part => part.icon && !state.brokenIcons.has(part.icon));
 }
 
-/** @param {Title} title */
-function renderCover(title, isSmall = false) {
+function renderCover(/** @type {Title} */ title, isSmall = false) {
   const pictured = picturedPart(title);
   if (pictured) return renderPicture(pictured);
   return renderDrawing(withoutEnding(title.name), title.id, isSmall);
@@ -15093,8 +15084,7 @@ function ticks(/** @type {Title} */ title) {
   return new Set(parts.map(part => part.id));
 }
 
-/** @param {Title} title */
-function toggleTick(title, id) {
+function toggleTick(/** @type {Title} */ title, id) {
   const ticked = new Set(ticks(title));
   if (!ticked.delete(id)) ticked.add(id);
   change("details", {ticked});
@@ -15442,8 +15432,7 @@ function rowOf(item, key) {
   return {key, name: item.name, place: placeOf(item), items: []};
 }
 
-/** @param {QueueItem} item */
-function keyOfRow(item, send = "") {
+function keyOfRow(/** @type {QueueItem} */ item, send = "") {
   return [item.title, item.account, placeOf(item), item.freed_from, send].join();
 }
 
@@ -15700,8 +15689,7 @@ function renderEmptyQueue() {
   );
 }
 
-/** @param {QueueRow[]} rows */
-function renderFinished(rows, clear) {
+function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
   const more = state.finished - finishedItems(state.items || NO_ITEMS).length;
   return h.section(
     {key: "finished", class: "items finished"},
@@ -15746,8 +15734,7 @@ function progressFacts(/** @type {Figures} */ {percent, bytes, size, speed}) {
   ].filter(Boolean);
 }
 
-/** @param {Figures} item */
-function renderProgress(item, style = "progress") {
+function renderProgress(/** @type {Figures} */ item, style = "progress") {
   return h.span(
     {
       class: style,
@@ -15791,8 +15778,7 @@ function renderRowParts(/** @type {QueueRow} */ row) {
   return parts && h.ul({class: "row-parts", key: "parts"}, parts);
 }
 
-/** @param {QueueRow} row */
-function renderRowCover({name, items}, isSmall = false) {
+function renderRowCover(/** @type {QueueRow} */ {name, items}, isSmall = false) {
   const title = findTitle(items[0].title);
   if (title) return renderCover(title, isSmall);
   return renderDrawing(withoutEnding(name), items[0].title, isSmall);
@@ -15815,9 +15801,8 @@ function renderStage(/** @type {QueueRow[]} */ rows) {
   );
 }
 
-/** In the queue, it has buttons; in the library, it leads to the details.
- * @param {QueueRow} row */
-function renderSending(row, isBand) {
+/** In the queue, it has buttons; in the library, it leads to the details. */
+function renderSending(/** @type {QueueRow} */ row, isBand) {
   const isQueue = state.view === "queue";
   const title = !isQueue && findTitle(row.items[0].title);
   const figures = figuresOf(row);
@@ -16625,9 +16610,8 @@ const RENDER_STEP = {
 };
 
 /** A step that is done, and the way back to it while nothing was added, or while the
- * console that was added is not ready.
- * @param {Adding} adding */
-function renderAnswer(adding, name, at) {
+ * console that was added is not ready. */
+function renderAnswer(/** @type {Adding} */ adding, name, at) {
   const {device, pairing} = adding;
   const title = WORDS.questions[name];
   const {way, kind, program, owner} = adding;
@@ -17544,8 +17528,7 @@ function renderMakeAddress(/** @type {ListedAccount} */ {id, name}) {
   return rowButton(WORDS.consoleAddress, name, open);
 }
 
-/** @param {ListedAccount} account */
-async function setPassword({id, name}, fields) {
+async function setPassword(/** @type {ListedAccount} */ {id, name}, fields) {
   await call("POST", `web/accounts/${id}`, fields);
   toast(WORDS.passwordSet(name));
 }
@@ -17683,8 +17666,7 @@ function acceptPiece(upload, {id = upload.id, offset, name, is_equal: isEqual}, 
   if (state.unfinished.length) poll("uploads");
 }
 
-/** @param {Upload} upload */
-async function refusePiece(upload, status, data) {
+async function refusePiece(/** @type {Upload} */ upload, status, data) {
   const {error, offset} = data;
   const note = sentence(data);
   const isLong = upload.length > MIN_PIECE;
@@ -17701,8 +17683,7 @@ async function refusePiece(upload, status, data) {
   else await waitToRetry(upload, note);
 }
 
-/** @param {Upload} upload */
-async function waitToRetry(upload, note) {
+async function waitToRetry(/** @type {Upload} */ upload, note) {
   if (upload.status !== "running") return; // it was paused or cancelled
   changeUpload(upload, {note, length: MIN_PIECE, speed: 0});
   await new Promise(done => setTimeout(done, RETRY_PAUSE));
