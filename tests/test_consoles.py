@@ -440,7 +440,7 @@ def test_a_wrong_setting_is_shown_and_not_tried_again_until_it_is_changed(
     home.store.devices.change(device, {"password": "x"})
     consoles.update()
     assert consoles._running[device] is thread  # without a user it changes nothing
-    assert thread.is_alive() and processes(consoles) == [process]
+    assert not thread.wait(0) and processes(consoles) == [process]
     home.store.devices.change(device, {"user": "x"})
     consoles.update()
     assert consoles._running[device] is not thread

@@ -223,7 +223,8 @@ def test_sudo_is_no_advice_to_who_uses_it_nor_in_a_container(
     monkeypatch.delenv("SUDO_USER")
     monkeypatch.setenv("CATALOGD_CONTAINER", "1")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)  # who has no name there
-    assert catalogd.reason(denied) == "no for the container's user 54321."
+    told = "no for the container's user 54321 (PUID or --user)."
+    assert catalogd.reason(denied) == told
 
 
 def test_a_missing_file_is_an_error(ini: pathlib.Path) -> None:
