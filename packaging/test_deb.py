@@ -236,7 +236,7 @@ def test_a_changelog_of_another_version_is_an_error(tmp_path: pathlib.Path) -> N
     build = changed_tree(tmp_path / "other", "98.0") / "packaging/build.py"
     done = subprocess.run([sys.executable, build, "deb"], capture_output=True)
     assert done.returncode == 1
-    assert b"catalogd.py is version 98.0, packaging/debian/changelog is" in done.stderr
+    assert b"catalogd.py is 98.0, packaging/debian/changelog is" in done.stderr
 
 
 def test_lintian_finds_no_error_and_no_warning(debs: tuple[pathlib.Path, ...]) -> None:
