@@ -1319,6 +1319,7 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
         (["--to", "foo:bar"], 2, "'foo:bar' is not a target. Use folder:PATH"),
         (["--to", "ftp://me:secret@:x"], 2, "ftp://me:...@:x' is not an address"),
         (["--frob"], 2, "unknown option --frob. See '"),
+        (["--to"], 2, "argument --to: expected one argument. See '"),
         (["--key", "s3cret"], 2, "unknown option --key. See '"),
         (["--key=s3cret"], 2, "unknown option --key. See '"),
         (["pair", "http://h"], 2, "The commands are login and pair URL CODE. See '"),

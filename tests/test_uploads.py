@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import webtest
@@ -430,6 +431,35 @@ def test_a_file_has_the_group_of_the_inbox_and_is_writable_for_it(
     found = (folder / "a.nsp").stat()
     assert stat.S_IMODE(found.st_mode) == 0o664
     assert found.st_gid == folder.stat().st_gid
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no groups")
+def test_a_file_of_another_group_than_the_inbox_is_given_to_that(
+    signed_in: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, given = os.fstat, []
+
+    def told(number: int) -> os.stat_result:
+        found = plain(number)
+        is_folder = stat.S_ISDIR(found.st_mode)
+        return os.stat_result((*found[:5], 54321, *found[6:])) if is_folder else found
+
+    monkeypatch.setattr(os, "fstat", told)
+    monkeypatch.setattr(os, "fchown", lambda number, *owner: given.append(owner))
+    add(signed_in, "a.nsp", b"x")
+    assert (-1, 54321) in given
+
+
+def test_a_piece_that_cannot_be_read_whole_is_taken_back(
+    tmp_path: pathlib.Path,
+) -> None:
+    body = Mock()
+    body.read.side_effect = [b"more", OSError(errno.EIO, "no")]
+    with io.FileIO(tmp_path / "a.part", "wb+") as file:
+        file.write(b"abc")
+        with pytest.raises(OSError, match="no"):
+            catalogd.write_piece(file, 3, body)
+    assert (tmp_path / "a.part").read_bytes() == b"abc"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no groups")
