@@ -97,8 +97,10 @@ class Served(NamedTuple):
         return self.call("GET", "/api/status", **headers)[1]
 
     def faults(self) -> list[str]:
+        """Return the library folders that a fault is told of."""
         faults = self.status()["faults"]
-        return [fault["id"] for fault in faults if fault["about"] == "folders"]
+        found = [fault["of"] for fault in faults if fault["about"] == "folders"]
+        return [of["message"] for row in found for of in row if of["name"] == "folder"]
 
     def check(self) -> str:
         """Return what the command tells."""
