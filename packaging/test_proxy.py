@@ -11,7 +11,6 @@ import pathlib
 import re
 import ssl
 import subprocess
-import textwrap
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -191,9 +190,7 @@ def write_haproxy_cfg(folder: pathlib.Path, service: int, port: int) -> list[Any
         "/etc/haproxy/home.example.org.pem": f"{folder}/both.pem",
         "127.0.0.1:6069": f"127.0.0.1:{service}",
     }
-    text = (TOP / "packaging/proxy.md").read_text()
-    [example] = re.findall(r"(?m)^    listen catalogd\n(?:    .*\n)+", text)
-    example = replaced(textwrap.dedent(example), pairs)
+    example = replaced((TOP / "packaging/haproxy.cfg").read_text(), pairs)
     (folder / "haproxy.cfg").write_text(AROUND_HAPROXY + example)
     certificate = [(folder / name).read_text() for name in ("cert.pem", "key.pem")]
     (folder / "both.pem").write_text("".join(certificate))

@@ -1,9 +1,8 @@
-"""The recipe for Home Assistant in packaging/api.md: its templates, rendered with what
-GET /api/status answers."""
+"""packaging/home-assistant.yaml: its templates, rendered with what GET /api/status
+answers."""
 
 import math
 import pathlib
-import re
 import shutil
 from typing import Any
 
@@ -20,10 +19,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 def recipe() -> dict[str, Any]:
     """Return what the recipe has for GET /api/status."""
-    text = (ROOT / "packaging/api.md").read_text(encoding="utf-8")
-    block = re.search(r"(?m)^Home Assistant.*\n(?:.+\n)*\n((?:    .*\n)+)", text)
-    assert block
-    [found] = yaml.safe_load(block[1])["rest"]
+    text = (ROOT / "packaging/home-assistant.yaml").read_text(encoding="utf-8")
+    [found] = yaml.safe_load(text)["rest"]
     return dict(found)
 
 

@@ -119,8 +119,8 @@ def test_the_man_page_and_the_reference_have_no_other_command() -> None:
     found = re.findall(r'(?m)^\.TP\n\.BR? "?([a-z]+(?: [a-z]+)?)', page)
     assert {*found} == known
     text = (TOP / "packaging/reference.md").read_text(encoding="utf-8")
-    table = text.partition("| --- | --- |")[2].partition("\n\n")[0]
-    rows = re.findall(r"(?m)^\| `([a-z]+(?: [a-z]+)?)", table)
+    lines = text.partition("## Commands")[2].partition("\n##")[0]
+    rows = re.findall(r"(?m)^    ([a-z]+(?: [a-z]+)?)", lines)
     assert {*rows} == known
 
 

@@ -2,7 +2,6 @@
 quotes are the program's words, and their tables are complete."""
 
 import ast
-import dataclasses
 import functools
 import os
 import pathlib
@@ -192,23 +191,7 @@ def test_every_document_is_linked_from_the_readme() -> None:
     assert set(linked) == set(DOCS)
 
 
-def setting_rows() -> Iterator[str]:
-    for section in catalogd.EXAMPLE.split("\n[")[1:]:
-        name, _, options = section.partition("]\n")
-        for meaning, line in re.findall(r"((?:# .*\n)+)(.*)", options):
-            key, _, default = line.partition(" =")
-            shown = default and f"`{default.strip()}`"
-            text = " ".join(meaning.replace("# ", "").split("\n")).rstrip()
-            yield f"| `[{name}] {key}` | {shown} | {text} |"
-
-
-def test_the_settings_table_has_every_option() -> None:
-    rows = [*setting_rows()]
-    assert len(rows) == len(dataclasses.fields(catalogd.Settings))
-    assert "\n".join(["| --- | --- | --- |", *rows, ""]) in DOCS["reference.md"]
-
-
-def command_row(command: catalogd.Command) -> str:
+def command_line(command: catalogd.Command) -> str:
     words = [command.path]
     for name, rules in command.arguments:
         value = rules.get("metavar", name.strip("-").upper())
@@ -218,12 +201,12 @@ def command_row(command: catalogd.Command) -> str:
         is_optional = "nargs" in rules or name.startswith("-")
         is_optional = is_optional and not rules.get("required")
         words.append(f"[{value}]" if is_optional else value)
-    return f"| `{' '.join(words)}` | {command.run.__doc__} |"
+    return f"    {' '.join(words)}"
 
 
-def test_the_commands_table_has_every_command() -> None:
-    rows = [command_row(command) for command in catalogd.COMMANDS]
-    assert "\n".join(["| --- | --- |", *rows, ""]) in DOCS["reference.md"]
+def test_the_reference_has_every_command() -> None:
+    lines = [command_line(command) for command in catalogd.COMMANDS]
+    assert "\n".join(["", "", *lines, "", ""]) in DOCS["reference.md"]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +226,8 @@ def problems(kind: type[catalogd.Problem]) -> set[int]:
     sorted(problems(catalogd.Problem) | set(catalogd.HTTP_ERRORS) - {501}),
 )
 def test_the_status_table_has_every_refusal(status: int) -> None:
-    assert f"\n| {status} |" in DOCS["api.md"]
+    table = DOCS["api.md"].partition("| Status |")[2].partition("\n\n")[0]
+    assert re.search(rf"(?m)^\|[\d, ]*\b{status}\b", table)
 
 
 @pytest.mark.ci
