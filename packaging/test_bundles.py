@@ -136,6 +136,8 @@ def test_one_line_starts_it_with_nothing_installed(
     assert command in (TOP / "packaging/install.md").read_text()
     if command.startswith("uv"):  # reads all of the inline metadata
         assert prints_code(words, tmp_path)
+        assert shows_demo(command.split()[:-1], tmp_path)
+        assert f"{command} --demo" in (TOP / "README.md").read_text()
 
 
 def test_pipx_installs_the_command(tmp_path: pathlib.Path, games: pathlib.Path) -> None:

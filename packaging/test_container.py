@@ -166,8 +166,13 @@ def test_it_has_the_languages_of_the_page(container: Container) -> None:
 
 
 def test_it_has_the_demo(container: Container, tmp_path: pathlib.Path) -> None:
-    command = container.command("run", "--rm", *RUN, "catalogd", "catalogd")
-    assert shows_demo(command, tmp_path, port=free_port())
+    """By the line of the README, with another port."""
+    [line] = readme("The demo in a container")
+    line = line.replace("-p 127.0.0.1:6069:6069 ", "")
+    assert line.startswith("docker run --rm catalogd catalogd serve --demo --host")
+    words, options = line.split()[3:5], line.split()[7:]
+    command = container.command("run", "--rm", *RUN, *words)
+    assert shows_demo(command, tmp_path, *options, "--port", free_port())
 
 
 def test_it_has_the_package_for_qr_codes(container: Container) -> None:

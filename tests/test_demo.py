@@ -157,20 +157,24 @@ def test_something_is_always_being_sent(
     home = demo.Household(store, "ftp://127.0.0.1:5000/", "ftp://127.0.0.1:5001/")
     home.settle()
 
-    def open_items() -> list[str]:
+    def waiting() -> list[str]:
         items = store.queue.items(home.robin)
         return [row["id"] for row in items if row["status"] == "pending"]
 
-    before = open_items()
+    def report(item: str, status: str) -> None:
+        fields = {"status": status, "key": home.living}
+        store.clients.report(home.robin, item, fields)
+
+    before = waiting()
     home.refill()
-    assert open_items() == before
+    assert waiting() == before
     for _ in range(30):
-        for item in open_items():
-            store.clients.report(
-                home.robin, item, {"status": "completed", "key": home.living}
-            )
-        home.refill()
-        assert len(open_items()) == 1
+        for item in waiting():
+            report(item, "processing")
+            home.refill()
+            assert waiting(), "something comes next, also after the last one"
+            report(item, "completed")
+    assert len(waiting()) == 1
 
 
 def test_folders_are_refused_beside_a_demo(capsys: pytest.CaptureFixture[str]) -> None:
