@@ -4680,7 +4680,7 @@ class Clients:
             columns |= {"key": report.get("key"), "client": report.get("client")}
         if not to.is_open:
             columns |= {**figures, "ended_at": self.database.time()}
-        if status == "failed" or (to.is_open and "error_code" in report):
+        if status == "failed" or "error_code" in report:
             columns |= error_columns(report)
         return columns
 
@@ -15885,8 +15885,10 @@ function renderRowText(row, heading) {
  * tell that, why some have failed. */
 function renderOutcome(/** @type {QueueRow} */ row) {
   const {items} = row;
-  const failed = isUnfolded(row) ? [] : items.filter(item => item.status === "failed");
-  const tried = isUnfolded(row) ? [] : items.filter(item => isOpen(item) && item.error);
+  const told = isUnfolded(row) ? [] : items;
+  const failed = told.filter(item => item.status === "failed");
+  const tried = told.filter(item => isOpen(item) && item.error);
+  const noted = told.filter(item => item.status === "completed" && item.error);
   const ends = renderEnds(items);
   const facts = joinFacts(rowFacts(row));
   return [
@@ -15894,6 +15896,7 @@ function renderOutcome(/** @type {QueueRow} */ row) {
       h.p("meta", ends, ends.length > 0 && facts && " · ", facts),
     [...new Set(failed.map(whyFailed))].map(why => h.p("error", why)),
     tried.length > 0 && h.p("error", WORDS.lastAttempt(whyFailed(tried[0]))),
+    noted.map(item => h.p("meta", whyFailed(item))),
   ];
 }
 

@@ -120,6 +120,17 @@ def test_what_was_completed_has_no_reason(
     assert row(store, anna)["error"] == ""
 
 
+def test_what_was_completed_unread_says_so_until_it_is_retried(
+    store: catalogd.Store, anna: int, item: str
+) -> None:
+    unread = {"error_code": "file_unread", "error_arguments": {"name": "A.nsp"}}
+    store.clients.report(anna, item, {"status": "completed", **unread})
+    done = row(store, anna)
+    assert (done["status"], done["reason"]) == ("completed", "file_unread")
+    store.queue.retry(anna, item)
+    assert "reason" not in row(store, anna)
+
+
 def test_the_reason_of_a_failure_is_known_by_its_code(
     store: catalogd.Store, anna: int, item: str
 ) -> None:

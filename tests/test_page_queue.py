@@ -66,6 +66,19 @@ def test_an_item_that_is_tried_again_shows_why(
     see(anna, "Letzter Versuch: Die Konsole ist voll")
 
 
+def test_a_finished_item_says_that_nobody_compared_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    item = sending(store)
+    why: Any = {"error_code": "file_unread", "error_arguments": {"name": "A.nsp"}}
+    report(store, item, 100, status="completed", **why, error_message="As it came.")
+    anna.goto("#queue")
+    see(anna.locator(".finished"), "As it came.")
+    anna.evaluate("localStorage.language = 'de'")
+    anna.reload()
+    see(anna.locator(".finished"), "Sie wurde nicht verglichen.")
+
+
 def test_a_file_that_is_there_whole_waits_for_the_console(
     anna: Any, store: catalogd.Store
 ) -> None:
