@@ -11590,7 +11590,8 @@ WORDS = {
     "rename": "Rename",
     "newName": "New name of {name}",
     "removeDevice": "Remove {name}? The program that sends to it stops working. What"
-    " waits for it then waits for your choice.",
+    " waits for it then waits for your choice. Unfinished files (.part) on its card are"
+    " removed if it answers now; else they stay there.",
     "addDevice": "Add a device",
     "questions": {
         "way": "How does it get there?",
