@@ -1593,7 +1593,9 @@ MAX_EXTENSION = 20  # characters; a longer one is a part of the name
 UNSAFE = re.compile(  # in some file system, address, terminal or HTML
     r'[\\/:*?"<>|#%\x00-\x1f\x7f-\x9f\ud800-\udfff]|&(?=\w+;)'
 )
-TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # the direction
+INVISIBLE = re.compile(  # what shows nothing, or turns the text around it
+    "[\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+)
 DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)\s*(\.|$)", re.IGNORECASE)
 
 
@@ -1604,7 +1606,7 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
         extension.
     :param mark: is put before the extension.
     """
-    name = unicodedata.normalize("NFC", TURNS.sub("", name))
+    name = unicodedata.normalize("NFC", INVISIBLE.sub("", name))
     name = UNSAFE.sub("_", name).rstrip(". ")
     name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
     stem, ending = os.path.splitext(name)
@@ -1625,6 +1627,13 @@ def file_name(
     ending = f".{row['file_type']}" if row["file_type"] else ""
     name = name if name.lower().endswith(ending) else name + ending
     return safe_name(name, max_bytes, mark)
+
+
+def shown_name(row: Mapping[str, Any]) -> str:
+    """Return the name of an entry's file with what is hidden in it made visible."""
+    name = os.path.basename(row["source"])
+    is_plain = INVISIBLE.search(name) is None
+    return row["file_name"] if is_plain else safe_name(INVISIBLE.sub("\ufffd", name))
 
 
 def download_name(name: str, entry: str, is_marked: object) -> str:
@@ -7421,6 +7430,7 @@ def evaluate(
 
 def attachment(name: str) -> str:
     """Return a Content-Disposition for any file name, by RFC 6266."""
+    name = INVISIBLE.sub("", name)
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^ !#$&+.0-9A-Z\[\]^_`a-z{}~()@,=\'-]", "_", plain)
     exact = urllib.parse.quote(name, safe="", errors="replace")
@@ -9588,16 +9598,17 @@ class ConsoleCalls(Calls):
         self.fetched[key] = served
         return served
 
-    def _folder_names(self, age: int, entry: str | None) -> dict[str, list[str]]:
-        """Return the names in each folder: one folder for each file type, "all", and ""
-        for the top folder. That does not list "all", or mirrors would copy files
-        twice."""
-        found: dict[str, list[str]] = {"all": []}
+    def _folder_names(self, age: int, entry: str | None) -> dict[str, dict[str, str]]:
+        """Return the names in each folder, and how they are shown: one folder for each
+        file type, "all", and "" for the top folder. That does not list "all", or
+        mirrors would copy files twice."""
+        found: dict[str, dict[str, str]] = {"all": {}}
         for row in self.entries.on_console(age, entry):
             if row["type"] == "filepath":
-                found["all"].append(row["file_name"])
-                found.setdefault(row["file_type"], []).append(row["file_name"])
-        return {**found, "": [f"{kind}/" for kind in sorted(found) if kind != "all"]}
+                for kind in ("all", row["file_type"]):
+                    found.setdefault(kind, {})[row["file_name"]] = shown_name(row)
+        kinds = [f"{kind}/" for kind in sorted(found) if kind != "all"]
+        return {**found, "": dict(zip(kinds, kinds, strict=True))}
 
     def _packages(self, age: int, base: str, entry: str | None) -> bytes:
         """Return the list of packages in the form of Tinfoil's index.json."""
@@ -9619,11 +9630,11 @@ def quoted_name(name: str) -> str:
     return re.sub("(?i)^[-_]|h(?=ttp)", lambda found: f"%{ord(found[0]):X}", quoted)
 
 
-def directory_answer(names: Iterable[str]) -> bottle.HTTPResponse:
+def directory_answer(names: Mapping[str, str]) -> bottle.HTTPResponse:
     """Return a page that programs on consoles can parse: one relative link per line,
     `href` its first attribute, and no "http" in it, which would be another server."""
     link = '<a href="{}">{}</a><br>\n'.format
-    rows = "".join(link(quoted_name(name), html.escape(name)) for name in names)
+    rows = "".join(link(quoted_name(a), html.escape(b)) for a, b in names.items())
     page = f"<!doctype html>\n<title>catalogd</title>\n<body>\n{rows}</body>\n"
     kind = {"Content-Type": "text/html; charset=utf-8"}
     return conditional(page.encode(), {**KEPT_HEADERS, **kind})

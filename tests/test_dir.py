@@ -252,6 +252,23 @@ def test_a_program_that_decodes_html_after_percents_finds_the_file(
     assert browser.get(path).body == b"0123456789"
 
 
+@pytest.mark.parametrize("hidden", ["\u202e", "\u2066", "\u200f", "\u200b", "\xad"])
+def test_what_a_name_hides_is_shown_and_not_sent(
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    hidden: str,
+) -> None:
+    library.add(f"evil{hidden}psn.nsp", b"0123456789")
+    scanner.scan()
+    page = browser.get(f"/dir/{token}/nsp/").text
+    assert '<a href="evilpsn.nsp">evil\ufffdpsn.nsp</a>' in page
+    answer = browser.get(f"/dir/{token}/nsp/evilpsn.nsp")
+    named = "attachment; filename=\"evilpsn.nsp\"; filename*=UTF-8''evilpsn.nsp"
+    assert answer.headers["Content-Disposition"] == named
+
+
 @pytest.mark.parametrize("place", ["", "/index.json"])
 def test_the_index_has_absolute_addresses_that_work(
     browser: webtest.TestApp,
