@@ -16579,6 +16579,12 @@ function quote(text, system) {
 function renderAdding(/** @type {Adding} */ adding) {
   const all = stepsOf(adding);
   const steps = all.slice(0, adding.step + 1);
+  const fill = ({target}) => {
+    const isFound = ({address, port}) => adding.host === `${address}:${port}`;
+    const isOther = target.name === "program" && adding.found?.some(isFound);
+    const place = isOther && {host: adding.host.replace(/:\d+$/, "")};
+    changeAdding({...place, ...fieldsOf(target.form)});
+  };
   return renderSheet(
     "adding",
     WORDS.addDevice,
@@ -16588,7 +16594,7 @@ function renderAdding(/** @type {Adding} */ adding) {
       adding.form,
       () => goOn(adding),
       h.ol(
-        {class: "steps", oninput: ({target}) => changeAdding(fieldsOf(target.form))},
+        {class: "steps", oninput: fill},
         steps.map((name, at) =>
           at < adding.step
             ? renderAnswer(adding, name, at)

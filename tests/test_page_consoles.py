@@ -170,6 +170,23 @@ def test_a_console_is_found_and_it_is_said_when_it_is_ready(
     see(page, f"ftp://127.0.0.1:{console.port}")
 
 
+def test_a_port_that_was_found_is_not_that_of_another_program(
+    phone: Phone, sending: catalogd.Consoles, console: FTPConsole
+) -> None:
+    page = phone.page
+    place = page.get_by_label("Address of the console")
+    shown = {f"127.0.0.1:{console.port}": "127.0.0.1", "127.0.0.1:7": "127.0.0.1:7"}
+    add_console(phone)
+    phone.tap("Find consoles")
+    button(page, f"127.0.0.1, port {console.port}").click()
+    for filled, left in shown.items():
+        place.fill(filled)
+        phone.tap("Change: Which program is on the console?")
+        phone.answer("Sphaira" if filled.endswith(":7") else "DBI")
+        fill_name(page)
+        assert place.input_value() == left
+
+
 def test_an_installer_is_not_said_to_be_ready_before_something_is_sent(
     phone: Phone, sending: catalogd.Consoles, console: FTPConsole
 ) -> None:
