@@ -852,7 +852,7 @@ class Screen:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
         self._last = ""
-        self._shown = 0.0  # when the progress was, by time.monotonic()
+        self.shown = 0.0  # when the progress was, by time.monotonic()
 
     def say(self, text: str) -> None:
         """Print a line, unless it repeats the last one."""
@@ -865,8 +865,8 @@ class Screen:
 
     def show(self, progress: object) -> None:
         """Show the progress of a transfer, where there is a terminal."""
-        if time.monotonic() > self._shown + 0.2:
-            self._shown = time.monotonic()
+        if time.monotonic() > self.shown + 0.2:
+            self.shown = time.monotonic()
             self._redraw(str(progress))
 
     def _redraw(self, text: str) -> None:
@@ -916,6 +916,8 @@ class Progress:
 
     def __str__(self) -> str:
         """Return how far the transfer is, for a person."""
+        if self.done == self.size:
+            return f"100 %, waits for the console to finish: {self.name}"
         speed = (self.done - self.start) / max(time.monotonic() - self._began, 0.001)
         left = duration_text(max((self.size or 0) - self.done, 0) / max(speed, 1))
         share = (

@@ -874,6 +874,16 @@ def test_percent_and_time_are_seen_on_a_narrow_terminal(
     assert sum(map(send_to_switch.width, line)) == 39
 
 
+def test_a_terminal_shows_what_a_whole_file_waits_for() -> None:
+    terminal = Terminal()
+    progress = progress_on(terminal, 1000)
+    progress.begin("game.nsp", 0, 1000)
+    for _ in range(2):
+        progress.add(500)  # the second one right after the first
+    waits = "100 %, waits for the console to finish: game.nsp"
+    assert waits in terminal.getvalue().split("\r")[-2]
+
+
 def test_the_progress_is_not_redrawn_for_each_chunk() -> None:
     terminal = Terminal()
     progress = progress_on(terminal, 1000)
