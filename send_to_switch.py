@@ -688,6 +688,15 @@ def json_object(text: bytes) -> dict[str, Any]:
     return {}
 
 
+def body_of(answer: http.client.HTTPResponse) -> bytes:
+    """Return the body of an answer; of one that is too long a part, which is no JSON.
+    :raises http.client.IncompleteRead: the connection was closed before its end."""
+    found = answer.read(MAX_ANSWER_BYTES)
+    if answer.length and len(found) < MAX_ANSWER_BYTES:
+        raise http.client.IncompleteRead(found, answer.length)
+    return found
+
+
 def connection(parts: Address) -> http.client.HTTPConnection:
     """Return a connection to the host of an address, not yet opened."""
     kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
@@ -751,7 +760,7 @@ class Server:
             try:
                 self._connection.request(method, self._parts.path + path, data, headers)
                 with self._connection.getresponse() as answer:
-                    found = answer.read(MAX_ANSWER_BYTES)  # what is cut is no JSON
+                    found = body_of(answer)
                 if answer.status == 400 and HTTPS_HINT.search(found):
                     raise Problem(self._speaks("https"))
                 return answer.status, json_object(found)
@@ -912,6 +921,8 @@ class Progress:
     def add(self, count: int) -> None:
         self.done += count
         self.moved += count
+        if self.done == self.size:
+            self.screen.shown = 0.0  # nothing is shown after this
         self.screen.show(self)
 
     def __str__(self) -> str:

@@ -399,8 +399,8 @@ class Home:
     def drop(self) -> None:
         """Shut down all connections between clients and the server."""
         for call in self.calls:
-            if call.sock:
-                send_to_switch.shut_down(call.sock)
+            if sock := call.sock:  # another thread may close it meanwhile
+                send_to_switch.shut_down(sock)
 
     def item(self, item: str) -> dict[str, Any]:
         rows = self.store.queue.items(self.anna)

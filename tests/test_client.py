@@ -1136,6 +1136,24 @@ def test_two_clients_at_once_send_each_item_once(
     assert {home.item(item)["status"] for item in items} == {"completed"}
 
 
+def test_an_answer_that_is_cut_is_that_of_a_server_that_is_offline() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        server = send_to_switch.Server(f"http://127.0.0.1:{port}")
+
+        def answer() -> None:
+            call, _ = listening.accept()
+            with call:
+                call.recv(65536)
+                call.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"succ')
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with contextlib.closing(server), pytest.raises(send_to_switch.ServerOffline):
+            server.call("GET", "/api/send-queue")
+        thread.join()
+
+
 def test_a_server_that_restarts_in_mid_transfer_is_waited_for(
     home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1147,7 +1165,7 @@ def test_a_server_that_restarts_in_mid_transfer_is_waited_for(
 
     def connection(parts: Any) -> Any:
         made = plain(parts)
-        if refusals:
+        with contextlib.suppress(IndexError):
             made.port = refusals.pop()
         return made
 
