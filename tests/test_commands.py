@@ -1,5 +1,6 @@
 """The command line, as a person or a service manager uses it."""
 
+import argparse
 import contextlib
 import errno
 import io
@@ -1352,6 +1353,27 @@ def test_each_thread_that_an_exception_ends_is_told_and_started_again(
         looking.join()
     assert seen == [name]
     assert f"The thread {name} ended." in caplog.messages
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="has no systemd")
+def test_an_upgrade_tells_systemd_again_and_again_that_it_goes_on(
+    data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bytes] = []
+    monkeypatch.setattr(catalogd, "UPGRADE_SECONDS", 1)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "systemd"))
+    args = argparse.Namespace(run=catalogd.serve, data_dir=str(data))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "systemd"))
+        systemd.settimeout(60)
+
+        def upgrade(folder: str) -> None:
+            told.extend(systemd.recv(100) for _ in range(2))
+
+        monkeypatch.setattr(catalogd, "upgrade", upgrade)
+        with catalogd.open_store(args, catalogd.Settings()):
+            assert told == [b"EXTEND_TIMEOUT_USEC=3000000"] * 2
+            wait_for(lambda: "upgrade" not in {t.name for t in threading.enumerate()})
 
 
 def test_a_thread_that_cannot_be_started_is_started_later(

@@ -1068,6 +1068,34 @@ def test_no_file_is_forgotten_by_a_clock_that_may_be_wrong(
     assert len(scanner.scan().forgotten) == 1
 
 
+def test_a_start_with_the_clock_years_ahead_forgets_nothing_that_was_touched(
+    library: Library, store: catalogd.Store, settings: catalogd.Settings, clock: Clock
+) -> None:
+    account = store.accounts.add("anna", "-")
+    store.accounts.add_session(account, b"session", "browser")
+    paths = {name: library.add(f"{name}.nsp") for name in ("edited", "plain", "there")}
+    catalogd.Scanner(store, settings).scan()
+    before = ids_by_name(store)
+    store.entries.edit(before["edited.nsp"], {"description": "Mine."})
+    for name in ("edited", "plain"):
+        os.remove(paths[name])
+    catalogd.Scanner(store, settings).scan()
+    store.close()
+    clock.now += 5 * 365 * 86400
+    told = catalogd.Clock(clock, clock)
+    with contextlib.closing(catalogd.Store(store.database.folder, clock=told)) as again:
+        scanner = catalogd.Scanner(again, settings)
+        again.drop_old()
+        assert not scanner.scan().forgotten
+        assert again.accounts.session_holder(b"session")
+        clock.now += 3600
+        assert [row.id for row in scanner.scan().forgotten] == [before["plain.nsp"]]
+        assert again.accounts.session_holder(b"session")
+        library.add("edited.nsp")
+        scanner.scan()
+        assert ids_by_name(again)["edited.nsp"] == before["edited.nsp"]
+
+
 def test_folders_are_compared_again_by_a_clock_that_was_set_back(
     library: Library,
     scanner: catalogd.Scanner,

@@ -1,5 +1,6 @@
 """The database: accounts and keys, the catalog, the queue, and what may go wrong."""
 
+import concurrent.futures
 import contextlib
 import itertools
 import json
@@ -1685,6 +1686,23 @@ def test_the_item_of_a_client_that_died_is_pending_although_the_clock_was_set_ba
     assert store.clients.pending(anna) == []
     uptime.now += 301
     assert names(store.clients.pending(anna)) == ["Celeste"]
+
+
+def test_several_threads_set_what_is_kept() -> None:
+    """One drops what another has just set, and moves to the end."""
+    recent, before = catalogd.Recent[int](1), sys.getswitchinterval()
+
+    def set_many(first: int) -> None:
+        for key in range(first, first + 5000):
+            recent[key] = key
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(set_many, range(4)))  # raises what a thread has raised
+    finally:
+        sys.setswitchinterval(before)
+    assert len(recent) == 1
 
 
 # A clock that is wrong
