@@ -548,10 +548,6 @@ SENTENCES = {
     "inbox_offline": "The disk of the inbox is offline.",
     "inbox_full": "The disk of the inbox has room for {room}: {wanted} are wanted, and"
     " {reserved} are reserved for other uploads.",
-    "many_uploads": {
-        "other": "An account has at most {count} unfinished uploads."
-        " Discard one first.",
-    },
     "inbox_failed": "The inbox cannot be written: {why}.",
     "inbox_is_file": "It is no plain folder",
     "upload_busy": "Another piece is being written. Try again.",
@@ -2133,8 +2129,6 @@ CREATE TABLE uploads (                 -- to the inbox, that are not whole yet
     name TEXT NOT NULL,                -- of the file, if it is free
     size INTEGER NOT NULL,             -- bytes
     modified INTEGER NOT NULL,         -- milliseconds, 0 where unknown
-    reserved TEXT,                     -- name of the empty file that the upload will
-    inode INTEGER,                     -- replace, and its inode
     UNIQUE (account, name, size, modified)
 ) STRICT;
 
@@ -5046,7 +5040,7 @@ class Uploads:
     def begin(self, *file: Any) -> str:
         """Return the id of the upload of this file, which may be a new one.
         :param file: account, name, size and time of the last change"""
-        sql = "INSERT OR IGNORE INTO uploads VALUES (?, ?, ?, ?, ?, NULL, NULL)"
+        sql = "INSERT OR IGNORE INTO uploads VALUES (?, ?, ?, ?, ?)"
         self.database.write(sql, (new_id(), *file))
         sql = "SELECT id FROM uploads WHERE (account, name, size, modified) ="
         return str(self.database.value(f"{sql} (?, ?, ?, ?)", file))
@@ -5058,10 +5052,6 @@ class Uploads:
         """:raises NotFound: the account, or with None nobody, has such an upload."""
         sql = "SELECT * FROM uploads WHERE account = coalesce(?, account) AND id = ?"
         return existing(self.database.row(sql, (account, upload)), "no_upload")
-
-    def reserve(self, upload: str, name: str | None, inode: int | None) -> None:
-        sql = "UPDATE uploads SET reserved = ?, inode = ? WHERE id = ?"
-        self.database.write(sql, (name, inode, upload))
 
     def remove(self, upload: str) -> None:
         self.database.write("DELETE FROM uploads WHERE id = ?", (upload,))
@@ -5823,66 +5813,32 @@ class FileUses:
 
 # Scanner: inbox ---
 
-MAX_UNFINISHED = 50  # uploads of one account
-MAX_UPLOADS_AT_ONCE = 2  # of one account, whose pieces are being written
 UPLOAD_KEY = ("account", "name", "size", "modified")
 UPLOAD_DAYS = 3  # that an unfinished upload is kept for
 MAX_ENDED_UPLOADS = 1000  # whose last answer is known
 PART = ".catalogd-{}.part"  # has what came of the upload with this id
 IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
-MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
 MAX_READ_BYTES = 1024 * 1024  # at once
 
 
-class WritableFolder(contextlib.ExitStack):
-    """A folder below a library folder, opened to write files in it, whatever becomes of
-    its path meanwhile. On Windows, which has no such calls, it is checked for links."""
+def share(file: io.FileIO, folder: str) -> None:
+    """Give a new file the group of its folder, which may write to it, whatever the
+    umask."""
+    if os.name != "nt":
+        os.fchmod(file.fileno(), 0o664)
+        group = os.stat(folder).st_gid
+        if os.fstat(file.fileno()).st_gid != group:
+            os.fchown(file.fileno(), -1, group)
 
-    def __init__(self, folder: str, path: str) -> None:
-        """:raises OSError: a part of the path is a link, or cannot be read."""
-        super().__init__()
-        below, self._before = os.path.relpath(path, folder), ""
-        self._opened: int | None = None
-        if os.open in os.supports_dir_fd:
-            self._opened = open_below(folder, below)
-            self.callback(os.close, self._opened)
-        else:
-            self._before = os.path.join(unlinked_path(folder, below), "")
 
-    def __call__(self, call: Callable[..., Any], name: str, *args: Any) -> Any:
-        """Call a function of the system, such as os.unlink, for a file in it."""
-        more = {"follow_symlinks": False} if call in os.supports_follow_symlinks else {}
-        return call(self._before + name, *args, dir_fd=self._opened, **more)
-
-    def stat(self, name: str) -> os.stat_result | None:
-        with contextlib.suppress(FileNotFoundError):
-            return self(os.stat, name)
-        return None
-
-    def make(self, name: str, flags: int = 0) -> io.FileIO:
-        """Open a file to write, and make it first if it is not there. It has the group
-        of the folder, which may write to it, whatever the umask."""
-        made = self(os.open, name, MAKE | flags, 0o664)
+def sync_names(folder: str) -> None:
+    """Have the names of a folder's files on the disk."""
+    if os.name != "nt":
+        opened = os.open(folder, os.O_RDONLY)
         try:
-            if os.fstat(made).st_nlink > 1:  # elsewhere it is somebody's file
-                raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
-            if self._opened is not None:
-                os.fchmod(made, 0o664)
-                group = os.fstat(self._opened).st_gid
-                if os.fstat(made).st_gid != group:
-                    os.fchown(made, -1, group)
-                os.fsync(self._opened)
-            return io.FileIO(made, "rb+")
-        except BaseException:
-            os.close(made)
-            raise
-
-    def replace(self, part: str, name: str) -> None:
-        """Rename a file over another one, and have that on the disk."""
-        above = {"src_dir_fd": self._opened, "dst_dir_fd": self._opened}
-        os.replace(self._before + part, self._before + name, **above)
-        if self._opened is not None:
-            os.fsync(self._opened)
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
@@ -5923,7 +5879,7 @@ class Inbox:
     the scanner's, and for `tidy` that of the disk.
 
     A file grows as a hidden .part, whose size is the offset of the next piece. When it
-    is whole, an empty file reserves its name, and the .part replaces that."""
+    is whole, it gets the first name that is free."""
 
     def __init__(
         self,
@@ -5943,12 +5899,10 @@ class Inbox:
         self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
         self.settings, self._state, self._uses = settings, state, uses
         self.has_changed = False  # since the last scan
-        self._forgotten: set[str] = set()  # uploads whose account was removed
         # What the last piece was answered, by id.
         self._ended = Recent[Row](MAX_ENDED_UPLOADS)
-        # Accounts by id of what is written now.
-        self._running: dict[str, int | None] = {}
-        self._lock = threading.Lock()  # of `_running`, and of parts that are made
+        self._running: set[str] = set()  # ids of what is written now
+        self._lock = threading.Lock()  # of that, of parts and of names that are made
 
     def facts(self, caller: Caller) -> Row:
         """Return which files a caller may add. :raises NotFound, Forbidden: none."""
@@ -5960,18 +5914,25 @@ class Inbox:
         return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[WritableFolder]:
-        """:raises StorageFull, StorageFailed: the block could not use the disk."""
+    def _open(self) -> Iterator[None]:
+        """:raises StorageFull, StorageFailed: the block could not use the disk, or a
+        part of the path is a link."""
         try:
-            with (
-                self._uses.watch(self.path, self.folder),
-                WritableFolder(self.folder, self.path) as inbox,
-            ):
-                yield inbox
+            with self._uses.watch(self.path, self.folder):
+                unlinked_path(self.folder, os.path.relpath(self.path, self.folder))
+                yield
         except OSError as error:
             kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
             why = error.strerror or say("inbox_is_file")
             raise kind("inbox_failed", why) from error
+
+    def _part(self, upload: str) -> str:
+        return os.path.join(self.path, PART.format(upload))
+
+    def _open_part(self, upload: str, flags: int = 0) -> io.FileIO:
+        """Open the part of an upload to write."""
+        flags |= OPEN_FLAGS | os.O_RDWR
+        return io.FileIO(os.open(self._part(upload), flags, 0o664), "rb+")
 
     def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
         """Return id and offset of an upload: of that which this account has begun for
@@ -5982,33 +5943,29 @@ class Inbox:
         if is_hidden(name) or not (is_cover or is_listed):
             raise Problem("bad_file_type")
         file = (account, name, size, modified)
-        with self._open() as inbox, self._lock:
+        with self._open(), self._lock:
             if self.folder in self._state.problems():
                 raise StorageFailed("inbox_offline")
-            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all(inbox)}
+            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all()}
             known = by_file.pop(file, None)
-            own = [row for row in by_file.values() if row["account"] == account]
-            if not known and len(own) >= MAX_UNFINISHED:
-                raise StorageFull("many_uploads", MAX_UNFINISHED)
             reserved = sum(row["size"] - row["offset"] for row in by_file.values())
             self._check_space(size - (known["offset"] if known else 0), reserved)
             upload = self.uploads.begin(*file)
-            with inbox.make(PART.format(upload)) as part:
+            with self._open_part(upload, os.O_CREAT) as part:
+                share(part, self.path)
                 return {"id": upload, "offset": part.seek(0, os.SEEK_END)}
 
-    def _all(self, inbox: WritableFolder) -> list[Row]:
-        """Return the uploads that are not whole, each with its "offset": the bytes of
-        it that are there."""
-        rows = self.uploads.all()
-        parts = [inbox.stat(PART.format(row["id"])) for row in rows]
-        both = zip(rows, parts, strict=True)
-        return [{**row, "offset": part.st_size} for row, part in both if part]
+    def _all(self) -> Iterator[Row]:
+        """Yield the uploads that are not whole, each with its "offset": the bytes of it
+        that are there."""
+        for row in self.uploads.all():
+            with contextlib.suppress(FileNotFoundError):
+                yield {**row, "offset": os.path.getsize(self._part(row["id"]))}
 
     def unfinished(self, account: int | None = None) -> list[Row]:
         """Return the uploads of an account that are not whole, or with None of all."""
-        with self._open() as inbox:
-            rows = self._all(inbox)
-        return [row for row in rows if account in (None, row["account"])]
+        with self._open():
+            return [row for row in self._all() if account in (None, row["account"])]
 
     def _check_space(self, wanted: int, reserved: int = 0) -> None:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
@@ -6021,14 +5978,13 @@ class Inbox:
     def _turn(self, account: int | None, upload: str) -> Iterator[Row]:
         """Let one call at a time change an upload. :raises Busy, NotFound:"""
         with self._lock:
-            count = [*self._running.values()].count(account)
-            if upload in self._running or count >= MAX_UPLOADS_AT_ONCE:
+            if upload in self._running:
                 raise Busy("upload_busy")
-            self._running[upload] = account
+            self._running.add(upload)
         try:
             yield self.uploads.get(account, upload)
         finally:
-            del self._running[upload]
+            self._running.discard(upload)
 
     def append(self, account: int, upload: str, offset: int, body: IO[bytes]) -> Row:
         """Write a piece of an upload, and return the offset of the next one. The last
@@ -6040,10 +5996,10 @@ class Inbox:
         """
         if ended := self._ended.get(upload):
             return ended
-        with self._turn(account, upload) as row, self._open() as inbox:
-            if not inbox.stat(PART.format(upload)):
+        with self._turn(account, upload) as row, self._open():
+            if not os.path.lexists(self._part(upload)):
                 raise NotFound("upload_gone")
-            with inbox.make(PART.format(upload)) as part:
+            with self._open_part(upload) as part:
                 length, begun = body.seek(0, os.SEEK_END), part.seek(0, os.SEEK_END)
                 body.seek(0)
                 if offset != begun:
@@ -6052,100 +6008,72 @@ class Inbox:
                     raise Problem("long_upload")
                 self._check_space(length)
                 offset = write_piece(part, offset, body)
-            return {"offset": offset} if offset < row["size"] else self._end(inbox, row)
+            return {"offset": offset} if offset < row["size"] else self._end(row)
 
-    def _end(self, inbox: WritableFolder, row: Row) -> Row:
+    def _end(self, row: Row) -> Row:
         """Give a whole file its name, or drop it where an equal file has that."""
-        upload, part = row["id"], PART.format(row["id"])
-        self._free_name(inbox, row)
-        name, inode = self._reserve(inbox, row["name"], part)
-        if inode is None:
-            inbox(os.unlink, part)
-        else:
-            try:
-                self.uploads.reserve(upload, name, inode)
-                quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
-                modified = min(row["modified"] / 1000 or quiet, quiet)
-                inbox(os.utime, part, (modified, modified))
-                inbox.replace(part, name)
-            except BaseException:
-                self._free_name(inbox, {**row, "reserved": name, "inode": inode})
-                raise
-            self.has_changed = True
-        ended = {"offset": row["size"], "name": name, "is_equal": inode is None}
-        self._ended[upload] = ended
-        self.uploads.remove(upload)
+        part = self._part(row["id"])
+        quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
+        modified = min(row["modified"] / 1000 or quiet, quiet)
+        os.utime(part, (modified, modified))
+        others = (safe_name(row["name"], mark=f" ({n})") for n in itertools.count(2))
+        names = itertools.chain([row["name"]], others)
+        while True:
+            name = next(names)
+            path = os.path.join(self.path, name)
+            if is_equal := are_equal([part, path], self.folder):
+                os.unlink(part)
+            if is_equal or self._has_renamed(part, path):
+                break
+        ended = {"offset": row["size"], "name": name, "is_equal": is_equal}
+        self._ended[row["id"]] = ended
+        self.uploads.remove(row["id"])
         return ended
 
-    def _reserve(self, inbox: WritableFolder, wanted: str, part: str) -> Any:
-        """Return the first free name, and the inode of an empty file that has it now;
-        or the name that an equal file has, and None."""
-        names = (safe_name(wanted, mark=f" ({n})") for n in itertools.count(2))
-        name = wanted
-        while True:
-            try:
-                with inbox.make(name, os.O_EXCL) as file:
-                    return name, os.fstat(file.fileno()).st_ino & MAX_INTEGER
-            except FileExistsError:
-                paths = [os.path.join(self.path, one) for one in (part, name)]
-                if are_equal(paths, self.folder):
-                    return name, None
-            name = next(names)
-
-    def _free_name(self, inbox: WritableFolder, row: Row) -> None:
-        """Remove the empty file that reserves a name, unless somebody has replaced it
-        or written to it."""
-        if name := row["reserved"]:
-            found = inbox.stat(name)
-            empty = (0, row["inode"])
-            if found and (found.st_size, found.st_ino & MAX_INTEGER) == empty:
-                inbox(os.unlink, name)
-            self.uploads.reserve(row["id"], None, None)
+    def _has_renamed(self, part: str, path: str) -> bool:
+        """Rename a whole file, and have that on the disk, unless the name is taken."""
+        with self._lock:
+            if os.path.lexists(path):
+                return False
+            os.rename(part, path)
+        sync_names(self.path)
+        self.has_changed = True
+        return True
 
     def drop(self, account: int | None, upload: str) -> None:
         """Remove an upload of the account, or with None of any, that is not whole.
         :raises Problem:"""
-        with self._turn(account, upload) as row, self._open() as inbox:
-            self._free_name(inbox, row)
-            self._remove(inbox, upload)
+        with self._turn(account, upload), self._open():
+            self._remove(upload)
 
-    def forget(self, uploads: Iterable[str]) -> None:
-        """Have the next scan remove what is there of uploads whose account was removed:
-        now the disk might not answer."""
-        self._forgotten.update(uploads)
-
-    def _remove(self, inbox: WritableFolder, upload: str) -> None:
+    def _remove(self, upload: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            inbox(os.unlink, PART.format(upload))
+            os.unlink(self._part(upload))
         self.uploads.remove(upload)
 
     def tidy(self, folder: str) -> None:
-        """Before a scan of a library folder, remove what a crash has left in the inbox,
-        uploads of removed accounts and, if the clock is right, those that were not
-        continued for days."""
+        """Before a scan of a library folder, remove uploads whose part is gone and, if
+        the clock is right, those that were not continued for days."""
         if not self.path or folder != self.folder:
             return
-        with contextlib.suppress(Problem), self._open() as inbox, self._lock:
+        with contextlib.suppress(Problem), self._open(), self._lock:
+            names = os.listdir(self.path)
             # An empty folder may be the mount point of a disk that is away.
-            is_there = bool(os.listdir(self.path))
-            for upload in [*self._forgotten] if is_there else ():
-                self._remove(inbox, upload)
-                self._forgotten.discard(upload)
-            rows = self.uploads.all() if is_there else []
-            for row in [row for row in rows if row["id"] not in self._running]:
-                self._free_name(inbox, row)
-                if not inbox.stat(PART.format(row["id"])):
+            for row in self.uploads.all() if names else []:
+                is_there = PART.format(row["id"]) in names
+                if not is_there and row["id"] not in self._running:
                     self.uploads.remove(row["id"])
-            for part in filter(None, map(IS_PART, os.listdir(self.path))):
+            for part in filter(None, map(IS_PART, names)):
                 if self.clock.is_believed() and part[1] not in self._running:
-                    self._drop_old(inbox, part[0], part[1])
+                    self._drop_old(part[1])
 
-    def _drop_old(self, inbox: WritableFolder, part: str, upload: str) -> None:
-        now, changed = self.clock(), inbox(os.stat, part).st_mtime
+    def _drop_old(self, upload: str) -> None:
+        now, path = self.clock(), self._part(upload)
+        changed = os.stat(path, follow_symlinks=False).st_mtime
         if not RELEASED <= stamp(min(changed, now + 1)) <= stamp(now):
-            inbox(os.utime, part, (now, now))  # a wrong clock's time counts as now
+            os.utime(path, (now, now))  # a wrong clock's time counts as now
         elif changed < now - UPLOAD_DAYS * 86400:
-            self._remove(inbox, upload)
+            self._remove(upload)
 
 
 # Scanner: events of the system ---
@@ -6797,8 +6725,6 @@ class Disks:
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)
         self.unreadable.pop(file.path, None)
-        if not file.size and os.path.dirname(file.path) == self.inbox.path:
-            return None  # it may reserve the name of an upload
         try:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
@@ -9113,12 +9039,7 @@ class AccountCalls(Calls):
         admins = [row["id"] for row in self.accounts.all() if row["admin"]]
         if int(account) in admins:
             self.passwords.check_own(caller, body)
-        rows = self.inbox.uploads.all()
-        uploads = [row["id"] for row in rows if row["account"] == int(account)]
         note(caller.name, f"removed the account {self.accounts.remove(int(account))}")
-        if uploads:
-            self.inbox.forget(uploads)
-            self.web.scanner.rescan()
 
 
 # Web: calls about devices ---
