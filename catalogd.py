@@ -110,6 +110,7 @@ import dataclasses
 import datetime
 import email.utils
 import errno
+import filecmp
 import functools
 import getpass
 import glob
@@ -5856,13 +5857,11 @@ def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
         raise
 
 
-def are_equal(paths: Iterable[str], folder: str) -> bool:
-    """Return whether files can be read, and are the same in every byte."""
-    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-        files = [opened.enter_context(open_file(path, folder)) for path in paths]
-        reads = [functools.partial(file.read, MAX_READ_BYTES) for file in files]
-        blocks = itertools.zip_longest(*(iter(read, b"") for read in reads))
-        return all(len({*block}) == 1 for block in blocks)
+def are_equal(one: str, two: str) -> bool:
+    """Return whether a file is the same in every byte as another, which may be anything
+    but a link to one."""
+    with contextlib.suppress(OSError):
+        return not is_link(two) and filecmp.cmp(one, two, shallow=False)
     return False
 
 
@@ -6021,7 +6020,7 @@ class Inbox:
         while True:
             name = next(names)
             path = os.path.join(self.path, name)
-            if is_equal := are_equal([part, path], self.folder):
+            if is_equal := are_equal(part, path):
                 os.unlink(part)
             if is_equal or self._has_renamed(part, path):
                 break
