@@ -132,7 +132,6 @@ import platform
 import queue
 import re
 import secrets
-import select
 import shutil
 import signal
 import socket
@@ -5857,11 +5856,11 @@ def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
         raise
 
 
-def are_equal(one: str, two: str) -> bool:
-    """Return whether a file is the same in every byte as another, which may be anything
-    but a link to one."""
+def are_equal(file: str, other: str) -> bool:
+    """Return whether two files are the same in every byte. The other one may be missing,
+    or a link, which is no file."""
     with contextlib.suppress(OSError):
-        return not is_link(two) and filecmp.cmp(one, two, shallow=False)
+        return not is_link(other) and filecmp.cmp(file, other, shallow=False)
     return False
 
 
@@ -6082,6 +6081,7 @@ LOCAL_FILE_SYSTEMS = {
     *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
     "fuseblk",  # ntfs-3g and its like: they have a disk to themselves
 }
+MOUNT_TABLE = "/proc/self/mountinfo"  # see proc_pid_mountinfo(5)
 SURROGATES = "surrogateescape"  # as Python reads paths that are no UTF-8
 EVENT = struct.Struct("iIII")  # watch descriptor, flags, cookie, length of the name
 IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
@@ -6092,7 +6092,7 @@ MAX_CATCH_UP_SECONDS = 5
 
 
 class Mount(NamedTuple):
-    """A line of /proc/self/mountinfo; see proc_pid_mountinfo(5)."""
+    """A line of MOUNT_TABLE."""
 
     line: str
     point: str
@@ -6104,7 +6104,7 @@ def mounts(folder: str) -> list[Mount]:
     """Return the mount that a folder is on, and those below it.
     :raises OSError: the system does not tell them."""
     found: dict[str, Mount] = {}
-    with open("/proc/self/mountinfo", errors=SURROGATES) as file:
+    with open(MOUNT_TABLE, errors=SURROGATES) as file:
         for line in file:
             fields = line.split()
             kind, source = fields[fields.index("-") + 1 :][:2]
@@ -6116,29 +6116,18 @@ def mounts(folder: str) -> list[Mount]:
 
 
 class MountTable:
-    """Tells when a file system was mounted or unmounted, on Linux: poll(2) reports it
-    for the open table, see proc_pid_mounts(5)."""
+    """Tells when a file system was mounted or unmounted, on Linux."""
 
     def __init__(self) -> None:
-        self._table = -1  # a file descriptor
-
-    def open(self) -> None:
-        if self._table < 0 and sys.platform == "linux":
-            with contextlib.suppress(FileNotFoundError):  # /proc is not there
-                self._table = os.open("/proc/self/mountinfo", os.O_RDONLY)
+        self._text = b""
+        self.has_changed()
 
     def has_changed(self) -> bool:
-        """Return whether that happened since the last call, or since it was opened."""
-        if self._table < 0:
-            return False
-        poll = select.poll()
-        poll.register(self._table, select.POLLPRI)
-        return bool(poll.poll(0))
-
-    def close(self) -> None:
-        if self._table >= 0:
-            os.close(self._table)
-        self._table = -1
+        """Return whether that happened since the last call."""
+        before = self._text
+        with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
+            self._text = file.read()
+        return self._text != before
 
 
 def events(data: bytes) -> Iterator[tuple[int, int, str]]:
@@ -6554,8 +6543,6 @@ class Disks:
         cannot be read. To the service, one that is late is none: `changed` tells when
         it has answered, or is lost.
         :param is_service: watch the folders that are read whole, and tidy the inbox."""
-        if is_service:
-            self._mount_table.open()
         answers = {}
         for folder in self.folders:
             if below := [top for top in tops if is_below(top, folder)]:
@@ -6777,7 +6764,6 @@ class Disks:
         return disk.answers_again() or (disk.is_lost() and not is_known)
 
     def unwatch(self) -> None:
-        self._mount_table.close()
         for folder, watcher in self.watchers.items():
             watcher.stop()
             self.state.folders[folder]["watched"] = False
