@@ -5857,7 +5857,7 @@ def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
 
 
 def are_equal(file: str, other: str) -> bool:
-    """Return whether two files are the same in every byte. The other one may be missing,
+    """Return whether two files are the same in every byte. The other may be missing,
     or a link, which is no file."""
     with contextlib.suppress(OSError):
         return not is_link(other) and filecmp.cmp(file, other, shallow=False)
@@ -6088,7 +6088,6 @@ IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
 IN_MOVE_SELF, IN_UNMOUNT, IN_Q_OVERFLOW, IN_IGNORED = 0x800, 0x2000, 0x4000, 0x8000
 IN_ONLYDIR, IN_ISDIR = 0x0100_0000, 0x4000_0000
 REREAD_SECONDS = 86400  # after which all of a watched folder is read again
-MAX_CATCH_UP_SECONDS = 5
 
 
 class Mount(NamedTuple):
@@ -6794,9 +6793,6 @@ class Scanner:
         self._compared: Any = None  # what the last scan has compared
         self._scan_due = time.monotonic() + settings.scan_interval
         self._retry_due = time.monotonic() + self.retry_seconds
-        self._checks = 0  # for events of the system, that have begun
-        self._caught_up = 0  # the last of them that found none
-        self._has_caught_up = threading.Condition()
         self._wake = threading.Event()  # set: a scan is asked for
         self._is_answering = False  # the scan that runs was asked for
         self._stopping = False
@@ -6963,17 +6959,6 @@ class Scanner:
         """Return whether a scan that was asked for has not ended."""
         return self._wake.is_set() or self._is_answering
 
-    def catch_up(self) -> bool:
-        """Wait until the changes that the system has reported are in the store. Return
-        False where it reports none, or it takes too long."""
-        if not any(row["watched"] for row in self.state.folders.values()):
-            return False
-        check = self._checks + 1  # one that has begun may not have seen the last event
-        with self._has_caught_up:
-            return self._has_caught_up.wait_for(
-                lambda: self._caught_up >= check, MAX_CATCH_UP_SECONDS
-            )
-
     def _run(self) -> None:
         tops: Sequence[str] = self.folders
         with contextlib.suppress(Stopped):
@@ -7019,7 +7004,6 @@ class Scanner:
         a scan is asked for. :raises Stopped:"""
         while True:
             self._count()
-            self._checks += 1
             now = time.monotonic()
             if is_due := now >= self._scan_due:
                 self._scan_due = now + self.settings.scan_interval
@@ -7028,9 +7012,6 @@ class Scanner:
                 tops = outermost([*tops, *self.state.problems()])
             if tops:
                 return tops
-            with self._has_caught_up:
-                self._caught_up = self._checks
-                self._has_caught_up.notify_all()
             left = max(self._scan_due - time.monotonic(), 0)
             if self._wake.wait(min(left, self.check_seconds)):
                 self._is_answering = True
@@ -8771,6 +8752,9 @@ class Passwords:
 # Web: calls about accounts ---
 
 
+RENAME_SECONDS = 2  # after which a watched folder was read since a file was renamed
+
+
 class Calls:
     """Base of the classes that answer calls. Each has one subject."""
 
@@ -8807,7 +8791,8 @@ class Calls:
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
         file = self.entries.served_file(entry["id"])
-        if not os.path.lexists(file.path) and self.scanner.catch_up():
+        if not os.path.lexists(file.path):
+            time.sleep(RENAME_SECONDS)
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)
         name = download_name(os.path.basename(file.path), file.id, is_marked)
