@@ -5308,7 +5308,6 @@ def walk(
     tick: Callable[[int], None] = lambda count: None,
     watch: Callable[[str], None] = lambda path: None,
     tops: Sequence[str] = (),
-    without: str = "",
 ) -> Tree:
     """Return the files below a library folder that have one of these types.
 
@@ -5319,7 +5318,6 @@ def walk(
     :param watch: is called with the path of each folder before it is read.
     :param tops: folders in it, to read only what is below them. One that is gone is
         empty: it was removed.
-    :param without: a folder in it that is passed over: that of the database.
     :raises OSError: the library folder cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
@@ -5328,8 +5326,6 @@ def walk(
     waiting = [*tree.tops]
     while waiting:
         path = waiting.pop()
-        if path == without != folder:
-            continue
         tick(0)
         watch(path)
         waiting += tree.read_folder(path, endings)
@@ -6565,9 +6561,8 @@ class Disks:
         if begins:
             watcher.start()
             self.inbox.tidy(folder)
-        own = self.entries.database.folder
         try:
-            tree = walk(folder, self.types, tick, watcher.add, tops, own)
+            tree = walk(folder, self.types, tick, watcher.add, tops)
             self._leave_out_failed(tree)
             return tree
         except OSError:

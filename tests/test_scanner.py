@@ -1035,22 +1035,6 @@ def test_an_unplugged_disk_forgets_nothing_ever(
     assert ids_by_name(store) == before
 
 
-def test_a_data_folder_in_the_library_is_neither_scanned_nor_watched(
-    library: Library, clock: Clock, settings: catalogd.Settings
-) -> None:
-    library.add("a.nsp")
-    library.add("data/b.nsp")
-    data, watched = str(library.folder / "data"), []
-    folder = str(library.folder)
-    catalogd.walk(folder, ["nsp"], watch=watched.append, without=data)
-    assert watched == [folder]
-    with contextlib.closing(
-        catalogd.Store(data, clock=catalogd.Clock(clock, time.monotonic))
-    ) as store:
-        catalogd.Scanner(store, settings).scan()
-        assert list(ids_by_name(store)) == ["a.nsp"]
-
-
 def test_no_file_is_forgotten_by_a_clock_that_may_be_wrong(
     library: Library, scanner: catalogd.Scanner, store: catalogd.Store, clock: Clock
 ) -> None:
