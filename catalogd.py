@@ -6525,12 +6525,10 @@ class Disks:
         self.askers: dict[str, Asker] = collections.defaultdict(Asker)
         self._failed: dict[str, str] = {}  # library folders by path of what fails
         self._mount_table = MountTable()
-        self._warnings: set[str] = set()  # of this scan, and of the one before: each
-        self._previous_warnings: set[str] = set()  # is logged once
+        self._warnings: set[str] = set()  # that were logged
 
     def begin_scan(self) -> None:
         """Forget what the last scan of all folders found to be wrong."""
-        self._previous_warnings, self._warnings = self._warnings, set()
         self.unreadable.clear()
 
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
@@ -6669,7 +6667,7 @@ class Disks:
 
     def warn(self, path: str, what: str) -> None:
         message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self._previous_warnings and message not in self._warnings:
+        if message not in self._warnings:
             log.warning("%s", message)
         self._warnings.add(message)
 
