@@ -6325,7 +6325,6 @@ class Images:
     def __init__(self, entries: Entries, warn: Callable[[str, str], None]) -> None:
         self.entries, self.warn = entries, warn
         self.covers: dict[str, str] = {}  # paths of those to be read, by digest
-        self.refused: set[str] = set()  # digests of files that are no pictures
         self._waiting: dict[str, bytes] = {}  # by digest
 
     def add_cover(self, file: FoundFile | TitleImage) -> bool:
@@ -6340,8 +6339,7 @@ class Images:
         except OSError as error:
             self.warn(path, f"is not shown: {refusal(error)}.")
             return False
-        if not self.add(image, file.cover):
-            self.refused.add(file.cover or "")
+        self.add(image, file.cover)
         return True
 
     def add(self, image: bytes, cover: str | None = None) -> dict[str, str]:
@@ -6924,9 +6922,9 @@ class Scanner:
                 images.setdefault(path, image)
         if images != known:
             icons.set_of_titles(images.values())
-        waiting, refused = self.disks.images.covers, self.disks.images.refused
+        waiting = self.disks.images.covers
         waiting |= {image.cover: image.path for image in images.values()}
-        covers = waiting.keys() - refused
+        covers = {*waiting}
         unread = icons.unread(covers)
         self.disks.read_covers(unread)
         return images != known or icons.unread(covers) != unread

@@ -1876,12 +1876,9 @@ def test_a_cover_that_cannot_be_read_is_logged_and_read_when_it_can(
     library.add("a.nsp")
     library.add(BASE)
     images = [library.add(name, PNG) for name in ("a.png", "0100ABCD00010000.png")]
-    broken = library.add("b.jpg", b"broken")
-    library.add("b.nsp")
-    real, opened = catalogd.open_file, []
+    real = catalogd.open_file
 
     def refuse(path: str, folder: str) -> Any:
-        opened.append(path)
         if path in images:
             raise PermissionError(13, "Permission denied", path)
         return real(path, folder)
@@ -1893,7 +1890,6 @@ def test_a_cover_that_cannot_be_read_is_logged_and_read_when_it_can(
         for _ in range(2):
             assert not any(scanner.scan())
         assert store.entries.version() == version
-        assert opened.count(broken) == 1
     why = catalogd.refusal(DENIED)
     assert {*caplog.messages} == {f"{path} is not shown: {why}." for path in images}
     assert len(caplog.messages) == 2
