@@ -6141,15 +6141,14 @@ class Watcher:
     def __init__(self, folder: str, types: Iterable[str]) -> None:
         self.folder = folder
         self._endings = (*(f".{type}" for type in types), *COVERS)
-        self._events = -1  # a file descriptor, if the folder or its parent is watched
-        self._is_awaiting = False  # whether it is the parent
+        self._events = -1  # a file descriptor, if the folder is watched
         self._paths: dict[int, str] = {}  # by watch descriptor
         self._real_path = self._problem = ""
         self._mounts: list[Mount] = []
         self._began = 0.0  # monotonic seconds
 
     def is_watching(self) -> bool:
-        return self._events >= 0 and not self._is_awaiting
+        return self._events >= 0
 
     def is_mounted_otherwise(self) -> bool:
         """Return whether other file systems are mounted there than at the start."""
@@ -6159,11 +6158,8 @@ class Watcher:
             return False
 
     def await_folder(self) -> None:
-        """Watch the parent in place of the folder, which may appear there."""
-        if self.is_watching():
-            self.start()
-            self.add(os.path.dirname(self.folder))
-            self._is_awaiting = self.is_watching()
+        """Watch the folder no more: it cannot be read before something is mounted."""
+        self.stop()
         self._mounts = []  # a disk that is back at once has the same line in the table
 
     def start(self) -> None:
@@ -6191,7 +6187,7 @@ class Watcher:
         events, self._events = self._events, -1
         if events >= 0:
             os.close(events)
-        self._paths, self._is_awaiting = {}, False
+        self._paths = {}
         if problem and problem != self._problem:
             self._problem = problem
             text = "%s is scanned at intervals, not watched: %s."
@@ -6227,8 +6223,6 @@ class Watcher:
         has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
         if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
             return self.folder
-        if self._is_awaiting:
-            return self.folder if os.path.join(path, name) == self.folder else ""
         if not path or is_hidden(name):
             return ""
         if name and flags & IN_ISDIR and is_text(name):

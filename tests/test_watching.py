@@ -333,27 +333,6 @@ def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
         assert not scans.called
 
 
-def test_a_folder_that_appears_is_found_at_once(
-    library: Library, store: catalogd.Store, scanner: catalogd.Scanner
-) -> None:
-    library.folder.rmdir()
-    scanner.start()
-    try:
-        wait_for(lambda: scanner.state.finished)
-        library.folder.with_name("another").mkdir()
-        library.folder.mkdir()
-        wait_for(lambda: is_watching(scanner))
-        path = library.add("a.nsp")
-        wait_for(lambda: path in ids(store))
-        before = ids(store)
-        os.rename(library.folder, library.folder.with_name("away"))
-        wait_for(lambda: not ids(store))
-        os.rename(library.folder.with_name("away"), library.folder)
-        wait_for(lambda: ids(store) == before)
-    finally:
-        scanner.stop()
-
-
 def test_a_system_without_proc_tells_of_no_mounts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
