@@ -55,7 +55,7 @@ A tap on Send becomes bytes on a card
 10. Sender._complete() reports it: Clients.report() notes for good what was sent.
 
 A request becomes an answer
- 1. The main loop accepts in Server.handle_accept() and reads in Channel.received().
+ 1. The main loop accepts in Server.accept() and reads in Channel.received().
  2. checked_head() checks what the parser of waitress is given.
  3. Server.add_task() asks Web.runs() which threads answer the call, as its route says.
  4. Channel.service() calls bottle, which finds the route and calls Web._answer().
@@ -7449,7 +7449,6 @@ MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
 MAX_DRAIN_SECONDS = 5  # how long a refused client may keep sending
-MAX_ACCEPTED = 100  # connections in one round of the main loop
 THREADS_HINT = "Raise the limit of threads (TasksMax) or of memory."
 MAX_STOP_SECONDS = 2  # how long a stop waits for threads to end
 UNLIMITED = 1 << 40  # bytes
@@ -7782,15 +7781,6 @@ class Server(waitress.server.TcpWSGIServer):
             return found
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             return self._door and self._door.accept()
-
-    def handle_accept(self) -> None:
-        """Accept what waits, not one connection alone: before each round, the main loop
-        asks every open one what it waits for."""
-        for _ in range(MAX_ACCEPTED):
-            before = len(self.active_channels)
-            super().handle_accept()
-            if len(self.active_channels) == before:
-                return
 
     def forget(self, channel: Channel) -> None:
         """Count a connection no more that is closed or will be."""

@@ -819,31 +819,6 @@ def test_an_error_while_a_connection_is_accepted_does_not_end_the_service(
     assert games.ask("/healthz").status == 200
 
 
-def test_all_connections_that_wait_are_accepted_in_one_round(
-    games: Games, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each round of the main loop looks at all that are open."""
-    accept, make_room = catalogd.Server.handle_accept, catalogd.Server.make_room
-    rounds, goes_on = [], threading.Event()
-
-    def count(server: catalogd.Server) -> None:
-        rounds.append(server)
-        accept(server)
-
-    def hold(server: catalogd.Server, newcomer: catalogd.Channel) -> None:
-        goes_on.wait(30)
-        make_room(server, newcomer)
-
-    monkeypatch.setattr(catalogd.Server, "handle_accept", count)
-    monkeypatch.setattr(catalogd.Server, "make_room", hold)
-    with contextlib.ExitStack() as clients:
-        for _ in range(catalogd.MAX_ACCEPTED + 20):
-            clients.enter_context(games.connect())
-        goes_on.set()
-        assert games.ask("/healthz").status == 200
-    assert 2 <= len(rounds) <= 5
-
-
 def test_a_download_for_which_there_is_no_thread_is_refused_and_logged_once(
     games: Games, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
