@@ -7668,8 +7668,6 @@ class Server(waitress.server.TcpWSGIServer):
         self._settings, self._runs = settings, runs
         self._crowds: dict[str, set[Channel]] = {}  # open connections by address
         self._crowded: set[str] = set()  # addresses that reached their share
-        self._counted = 0  # connections in all crowds
-        self._has_threads = True  # until one could not be started
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
         super().__init__(
@@ -7742,9 +7740,7 @@ class Server(waitress.server.TcpWSGIServer):
                 thread.start()
                 self._own_threads[thread] = channel
             except RuntimeError as error:
-                if self._has_threads:
-                    log.error("A download was refused: %s. %s", error, THREADS_HINT)
-                self._has_threads = False
+                log.error("A download was refused: %s. %s", error, THREADS_HINT)
                 channel.refuse(503)
 
     def _answer(self, channel: Channel) -> None:
@@ -7785,7 +7781,6 @@ class Server(waitress.server.TcpWSGIServer):
     def forget(self, channel: Channel) -> None:
         """Count a connection no more that is closed or will be."""
         crowd = self._crowds.get(channel.subject, set())
-        self._counted -= channel in crowd
         crowd.discard(channel)
         if not crowd:
             self._crowds.pop(channel.subject, None)
@@ -7796,7 +7791,6 @@ class Server(waitress.server.TcpWSGIServer):
         address, limit = newcomer.addr[0], self._settings.connections
         crowd = self._crowds.setdefault(newcomer.subject, set())
         crowd.add(newcomer)
-        self._counted += 1
         channels: Iterable[Channel] = crowd
         is_exempt = address == self._settings.trusted_proxy
         is_exempt |= ipaddress.ip_address(address).is_loopback
@@ -7805,7 +7799,7 @@ class Server(waitress.server.TcpWSGIServer):
                 self._crowded.add(newcomer.subject)
                 message = "%s has a quarter of all connections. Set trusted_proxy to it"
                 log.warning(f"{message} if it is a reverse proxy.", address)
-        elif self._counted <= limit:
+        elif sum(map(len, self._crowds.values())) <= limit:
             return
         else:
             channels = [one for each in self._crowds.values() for one in each]
