@@ -8094,8 +8094,6 @@ class Consoles:
                 self._running[id] = console
             self._wake()
             self._version = version  # what fails above is done again
-            leaving = [console.device["id"] for console in [*self._leaving]]
-            self._remove_states([*wanted, *leaving])
 
     def _wake(self) -> None:
         for id, console in self._running.items():
@@ -8104,12 +8102,6 @@ class Consoles:
             if items - console.known:
                 console.watch(SEND_WATCH_SECONDS)
             console.known = items
-
-    def _remove_states(self, devices: Iterable[str]) -> None:
-        """Remove what the clients of other devices have kept."""
-        with contextlib.suppress(FileNotFoundError):
-            for name in {*os.listdir(self._folder)}.difference(devices):
-                shutil.rmtree(os.path.join(self._folder, name))
 
     def forget(self, console: Console) -> None:
         """Remove what the client of a removed device has kept. Its thread calls this as

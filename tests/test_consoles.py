@@ -446,16 +446,6 @@ def test_a_wrong_setting_is_shown_and_not_tried_again_until_it_is_changed(
     assert consoles._running[device] is not thread
 
 
-def test_what_clients_of_earlier_devices_have_kept_is_removed(
-    home: Home, consoles: catalogd.Consoles
-) -> None:
-    kept = os.path.join(home.store.database.folder, "consoles", "of nobody")
-    os.makedirs(kept)
-    add(home, "ftp://127.0.0.1:1")
-    consoles.update()
-    assert not os.path.exists(kept)
-
-
 AGAIN = "Sending ended with an error and begins again"
 
 
