@@ -394,7 +394,7 @@ def test_a_process_that_is_killed_goes_on_with_its_item(
     console: FTPConsole,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(catalogd, "RESTART_SECONDS", 0.01)
     console.stall_after = 200_000
     add(home, console.url())
     item = home.queue("Star Garden.nsp", ODD)
@@ -425,7 +425,7 @@ def client(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
     code = "\n".join(["import json, sys", *lines])
     command = [sys.executable, "-c", code]
     monkeypatch.setattr(catalogd, "client_command", lambda: command)
-    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(catalogd, "RESTART_SECONDS", 0.01)
 
 
 def test_a_wrong_setting_is_shown_and_not_tried_again_until_it_is_changed(
@@ -481,7 +481,7 @@ def test_a_disk_of_the_server_that_fails_is_told_until_it_is_well(
     console: FTPConsole,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 0.01)
+    monkeypatch.setattr(catalogd, "RESTART_SECONDS", 0.01)
     device = add(home, console.url())
     item = home.queue("Star Garden.nsp", ODD)
     folder = pathlib.Path(home.store.database.folder, "consoles")
@@ -569,30 +569,6 @@ def test_a_client_takes_at_most_60_mb(
     assert 0 < max(peaks) < 60_000
 
 
-def test_a_client_that_ends_is_started_again_with_longer_pauses(
-    home: Home,
-    consoles: catalogd.Consoles,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    client(monkeypatch, "sys.exit(1)")
-    pauses: list[float] = []
-    add(home, "ftp://127.0.0.1:1")
-    plain = threading.Event.wait
-
-    def wait(event: threading.Event, timeout: float | None = None) -> bool:
-        if threading.current_thread().name == "console" and timeout is not None:
-            pauses.append(timeout)
-            timeout = 0
-        return plain(event, timeout)
-
-    monkeypatch.setattr(threading.Event, "wait", wait)
-    monkeypatch.setattr(catalogd, "MIN_RESTART_SECONDS", 20)
-    consoles.update()
-    wait_for(lambda: len(pauses) > 3)
-    consoles.end()
-    assert pauses[:4] == [20, 40, 60, 60]
-
-
 def test_a_console_that_is_ended_first_starts_nothing(
     home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -641,19 +617,6 @@ def test_a_client_gets_its_settings_before_anything_wakes_it(
     with caplog.at_level("INFO"):
         assert console._send() == 0
     assert "Attic: keys server key to state" in caplog.text
-
-
-def test_after_a_long_run_the_pause_is_short_again(
-    home: Home, consoles: catalogd.Consoles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client(monkeypatch, "sys.exit(1)")
-    monkeypatch.setattr(catalogd, "MAX_RESTART_SECONDS", 0)
-    device = add(home, "ftp://127.0.0.1:1")
-    consoles.update()
-    wait_for(lambda: processes(consoles))
-    [first] = processes(consoles)
-    wait_for(lambda: processes(consoles) != [first])
-    assert not consoles._running[device].wait(0)
 
 
 def test_what_the_client_says_is_logged_with_the_devices_name(
