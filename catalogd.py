@@ -84,7 +84,6 @@ Server.readable() starts those again that are to go on, and were ended: see Last
 Locks: a thread that holds several has taken them from the top to the bottom
 Passwords._lock, DeviceCalls._lock   one check of a password, one pairing code
 Latest._lock                         to make what a version has
-Consoles._searching                  a search; others do not wait, but are refused
 Consoles._lock, Console._lock        which clients run; the pipe of one
 Inbox._lock, Askers._lock            which uploads are written; which disks were asked
 Uses._listing_lock                   uses move to the file
@@ -523,7 +522,6 @@ SENTENCES = {
     "long_target": "The target has more in it than {form}.",
     "target_has_lines": "Target, user and password must be one line each.",
     "no_client": "{program}.py is missing: put it beside catalogd.py.",
-    "already_searching": "Somebody looks for consoles already. Try again.",
     # entries and the queue
     "no_entry": "There is no such entry.",
     "no_title": "There is no such title.",
@@ -8066,7 +8064,6 @@ class Consoles:
         self._leaving: set[Console] = set()
         self._version = -1  # of the database, when it was looked at last
         self._lock = threading.Lock()  # of these two; it is taken before the store's
-        self._searching = threading.Lock()
 
     def update(self) -> None:
         """Start, end and wake the clients of devices, as the database says."""
@@ -8139,15 +8136,6 @@ class Consoles:
         deadline = time.monotonic() + MAX_CONSOLE_STOP_SECONDS
         left = (max(deadline - time.monotonic(), 0) for _ in consoles)
         return all([*map(Console.wait, consoles, left)])
-
-    def find(self) -> list[Row]:
-        """Return what `find_consoles` does, for one caller at a time. :raises Busy:"""
-        if not self._searching.acquire(blocking=False):
-            raise Busy("already_searching")
-        try:
-            return find_consoles(own_networks(), FTP_PORTS)
-        finally:
-            self._searching.release()
 
 
 # Consoles: search ---
@@ -9030,7 +9018,8 @@ class DeviceCalls(Calls):
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
         is_contained = bool(os.environ.get("CATALOGD_CONTAINER"))
-        return {"consoles": self.consoles.find(), "in_container": is_contained}
+        found = find_consoles(own_networks(), FTP_PORTS)
+        return {"consoles": found, "in_container": is_contained}
 
     @route("GET /send_to_switch.py", access="open")
     def client(self) -> bottle.HTTPResponse:
