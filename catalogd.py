@@ -7828,8 +7828,6 @@ SEARCH_THREADS = 254
 MAX_NETWORKS = 4
 MAX_INTERFACES = 100
 SIOCGIFCONF = 0x8912  # see netdevice(7)
-IPV6_ADDRESSES = "/proc/self/net/if_inet6"
-IPV6_PASSING = 0x69  # temporary, failed, deprecated or tentative: see rtnetlink(7)
 BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]{12}$")
 
 
@@ -8183,9 +8181,9 @@ def own_networks() -> list[ipaddress.IPv4Network]:
 
 
 def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """Return the addresses of this machine: on Linux those of all interfaces but the
-    bridges to its containers, see netdevice(7), elsewhere those of its name. No netlink
-    socket is needed, which the service's sandbox forbids."""
+    """Return the addresses of this machine: on Linux the IPv4 ones of all interfaces
+    but the bridges to its containers, see netdevice(7), elsewhere those of its name. No
+    netlink socket is needed, which the service's sandbox forbids."""
     if sys.platform != "linux":
         with contextlib.suppress(OSError):  # the name has none
             rows = socket.getaddrinfo(socket.gethostname(), None)
@@ -8200,11 +8198,6 @@ def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         length, _ = struct.unpack("iP", fcntl.ioctl(sock, SIOCGIFCONF, request))
     found = [*row.iter_unpack(bytes(rows)[:length])]
-    with contextlib.suppress(FileNotFoundError), open(IPV6_ADDRESSES) as file:
-        for line in file:
-            digits, _, _, _, flags, name = line.split()
-            if not int(flags, 16) & IPV6_PASSING:
-                found.append((name.encode(), bytes.fromhex(digits)))
     own = [address for name, address in found if not BRIDGE.match(name.rstrip(b"\0"))]
     return [*map(ipaddress.ip_address, own)]
 

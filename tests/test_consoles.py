@@ -762,20 +762,14 @@ def test_linux_tells_the_addresses_of_all_interfaces() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
-def test_linux_tells_lasting_addresses_of_ipv6_and_none_of_bridges_to_containers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+def test_linux_tells_no_addresses_of_bridges_to_containers(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ini = tmp_path / "if_inet6"
-    rows = [("fd00", 2, "80", "eth0"), ("fd00", 3, "01", "eth0")]
-    rows += [("fd00", 4, "80", "docker0"), ("fd00", 5, "80", "br-0123456789ab")]
-    rows += [("fd00", 6, "80", "br-lan"), ("fd00", 7, "20", "wlan0")]
-    lines = [f"{a}{n:028x} 02 40 00 {flags} {name}" for a, n, flags, name in rows]
-    ini.write_text("\n".join(lines))
-    monkeypatch.setattr(catalogd, "IPV6_ADDRESSES", str(ini))
-    own = [str(one) for one in catalogd.own_addresses() if one.version == 6]
-    assert own == ["fd00::2", "fd00::6"]
-    ini.unlink()  # a system without IPv6
-    assert {one.version for one in catalogd.own_addresses()} == {4}
+    for name in (b"docker0", b"br-0123456789ab"):
+        assert catalogd.BRIDGE.match(name)
+    assert not catalogd.BRIDGE.match(b"br-lan")
+    monkeypatch.setattr(catalogd, "BRIDGE", re.compile(rb"lo$"))
+    assert ipaddress.ip_address("127.0.0.1") not in catalogd.own_addresses()
 
 
 def test_elsewhere_the_addresses_of_the_machine_s_name_count(
