@@ -7075,19 +7075,6 @@ def space(folder: str) -> Row:
     return {"free": found.free, "used": found.used, "writable": writable}
 
 
-def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
-    """Return what is wrong with a folder that the service writes to, or "".
-    :param found: its space, or the error in the place of it."""
-    if isinstance(found, OSError):
-        why = found.strerror
-        return f"{folder}: {why}." if why else say("disk_silent", folder)
-    if not found["writable"]:
-        return say("folder_read_only", folder)
-    if found["free"] < min_free:
-        return say("little_space", folder, f"{found['free'] / 1e6:.0f}")
-    return ""
-
-
 class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
@@ -7171,13 +7158,20 @@ class Health:
             yield Fault("folders", path, problem)
 
     def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
-        """Return what is wrong there. A disk that was full needs more room than others,
-        so that it is not full again at once."""
-        was_full = folder in self._full
-        min_free = 2 * MIN_FREE_BYTES if was_full else MIN_FREE_BYTES
-        fault = space_fault(folder, found[folder], min_free)
-        (self._full.add if fault else self._full.discard)(folder)
-        return fault
+        """Return what is wrong with a folder that the service writes to, or "". A disk
+        that was full needs more room than others, so that it is not full again at once.
+        """
+        room = found[folder]
+        if isinstance(room, OSError):
+            why = room.strerror
+            return f"{folder}: {why}." if why else say("disk_silent", folder)
+        if not room["writable"]:
+            return say("folder_read_only", folder)
+        if room["free"] >= MIN_FREE_BYTES * (2 if folder in self._full else 1):
+            self._full.discard(folder)
+            return ""
+        self._full.add(folder)
+        return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
 
     def state(self) -> Row:
         found = self.ask(self.scanner.folders)
