@@ -6954,13 +6954,11 @@ class Scanner:
                 offline_due = self._retry_due if self.state.problems() else math.inf
                 wait = min(self._scan_due, offline_due) - time.monotonic()
                 due = stamp(self.database.clock() + wait)
-                self.state.next = None if self._is_all_watched() else due
+                is_watched = all(row["watched"] for row in self.state.folders.values())
+                self.state.next = None if is_watched else due
                 spare_memory()
                 tops = self._wait()
         self.disks.unwatch()
-
-    def _is_all_watched(self) -> bool:
-        return all(row["watched"] for row in self.state.folders.values())
 
     def _scan_and_log(self, tops: Sequence[str]) -> None:
         began = time.monotonic()
@@ -6975,8 +6973,6 @@ class Scanner:
             self._is_answering = False
         if any(changes):
             text = f"Scanned in {time.monotonic() - began:.1f} s: {self.state.result}."
-            if not self._is_all_watched():
-                text += f" The next scan is in {self.settings.scan_interval:g} s."
             # Why files are offline was logged.
             if not self.state.problems() or any(changes._replace(offline=())):
                 log.info("%s", text)
