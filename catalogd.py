@@ -6517,10 +6517,6 @@ class Disks:
         self._mount_table = MountTable()
         self._warnings: set[str] = set()  # that were logged
 
-    def begin_scan(self) -> None:
-        """Forget what the last scan of all folders found to be wrong."""
-        self.unreadable.clear()
-
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder; None for a folder that
         cannot be read. To the service, one that is late is none: `changed` tells when
@@ -6790,7 +6786,6 @@ class Scanner:
         tops = [*tops] or self.folders
         with exclusive(self.database.folder, "scan", wait=60):
             if tops == self.folders:
-                self.disks.begin_scan()
                 self._scan_due = time.monotonic() + self.settings.scan_interval
             self.state.scanning, self.state.started = True, self.database.time()
             self.state.files = self.state.read = 0
