@@ -6754,7 +6754,6 @@ class Scanner:
     """Keep the store in sync with the library folders."""
 
     list_seconds = 5  # between two changes of the list in one scan
-    compare_seconds = 3600  # after which it compares even if the folders look the same
     check_seconds = 1.0  # between checks for events of the system, each perhaps logged
     retry_seconds = 60.0  # at most, after a scan that failed, or a folder that did
 
@@ -6839,8 +6838,7 @@ class Scanner:
         self.disks.forget_unreadable(trees, tops)
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         forget_before = self.database.expiry(self.settings.forget_after)
-        hour = self.database.clock() // self.compare_seconds
-        facts = found, bool(forget_before), hour
+        facts = found, forget_before[:13]  # which is another one each hour
         if self._compared == (*facts, self.entries.version()):
             return Changes()
         self.disks.has_skipped = False
