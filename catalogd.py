@@ -6688,7 +6688,6 @@ class Disks:
 
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)
-        self.unreadable.pop(file.path, None)
         try:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
@@ -6710,12 +6709,11 @@ class Disks:
             self.has_skipped = True
         self.images.write()
 
-    def forget_unreadable(self, trees: Trees, tops: Sequence[str]) -> None:
-        """Forget unreadable files below these folders that are not there any more."""
-        listed = {file.path for tree in trees.values() if tree for file in tree.files}
-        for path in {*self.unreadable} - listed:
+    def forget_unreadable(self, tops: Sequence[str]) -> None:
+        """Forget unreadable files below these folders: the scan tries them again."""
+        for path in [*self.unreadable]:
             if any(is_below(path, top) for top in tops):
-                self.unreadable.pop(path, None)
+                del self.unreadable[path]
 
     def changed(self, is_due: bool) -> list[str]:
         """Return the folders below which is to be read now.
@@ -6835,12 +6833,12 @@ class Scanner:
 
     def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
         self.disks.growing.begin_scan(tops)
-        self.disks.forget_unreadable(trees, tops)
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         forget_before = self.database.expiry(self.settings.forget_after)
         facts = found, forget_before[:13]  # which is another one each hour
         if self._compared == (*facts, self.entries.version()):
             return Changes()
+        self.disks.forget_unreadable(tops)
         self.disks.has_skipped = False
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
