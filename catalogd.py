@@ -6942,11 +6942,9 @@ class Scanner:
                     self._scan_and_log(tops)
                 if time.monotonic() >= self._retry_due:
                     self._retry_due = time.monotonic() + self.retry_seconds
-                offline_due = self._retry_due if self.state.problems() else math.inf
-                wait = min(self._scan_due, offline_due) - time.monotonic()
-                due = stamp(self.database.clock() + wait)
+                due = self.database.clock() + self._scan_due - time.monotonic()
                 is_watched = all(row["watched"] for row in self.state.folders.values())
-                self.state.next = None if is_watched else due
+                self.state.next = None if is_watched else stamp(due)
                 spare_memory()
                 tops = self._wait()
         self.disks.unwatch()
