@@ -7644,7 +7644,6 @@ class Server(waitress.server.TcpWSGIServer):
         """:param sock: it listens at the address."""
         self._settings, self._runs = settings, runs
         self._crowds: dict[str, set[Channel]] = {}  # open connections by address
-        self._crowded: set[str] = set()  # addresses that reached their share
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
         super().__init__(
@@ -7768,18 +7767,13 @@ class Server(waitress.server.TcpWSGIServer):
         address, limit = newcomer.addr[0], self._settings.connections
         crowd = self._crowds.setdefault(newcomer.subject, set())
         crowd.add(newcomer)
-        channels: Iterable[Channel] = crowd
+        channels = [one for each in self._crowds.values() for one in each]
         is_exempt = address == self._settings.trusted_proxy
         is_exempt |= ipaddress.ip_address(address).is_loopback
         if len(crowd) > max(limit // 4, 1) and not is_exempt:
-            if newcomer.subject not in self._crowded:
-                self._crowded.add(newcomer.subject)
-                message = "%s has a quarter of all connections. Set trusted_proxy to it"
-                log.warning(f"{message} if it is a reverse proxy.", address)
-        elif sum(map(len, self._crowds.values())) <= limit:
+            channels = [*crowd]
+        elif len(channels) <= limit:
             return
-        else:
-            channels = [one for each in self._crowds.values() for one in each]
         waiting = [one for one in channels if one.is_waiting() and not one.has_hung_up]
         oldest = min(waiting, key=lambda channel: channel.waiting_since)
         self.forget(oldest)
