@@ -6048,6 +6048,7 @@ class Inbox:
         the clock is right, those that were not continued for days."""
         if not self.path or folder != self.folder:
             return
+        old = self.clock() - UPLOAD_DAYS * 86400
         with contextlib.suppress(Problem), self._open(), self._lock:
             names = os.listdir(self.path)
             # An empty folder may be the mount point of a disk that is away.
@@ -6056,16 +6057,9 @@ class Inbox:
                 if not is_there and row["id"] not in self._running:
                     self.uploads.remove(row["id"])
             for part in filter(None, map(IS_PART, names)):
-                if self.clock.is_believed() and part[1] not in self._running:
-                    self._drop_old(part[1])
-
-    def _drop_old(self, upload: str) -> None:
-        now, path = self.clock(), self._part(upload)
-        changed = os.stat(path, follow_symlinks=False).st_mtime
-        if not RELEASED <= stamp(min(changed, now + 1)) <= stamp(now):
-            os.utime(path, (now, now))  # a wrong clock's time counts as now
-        elif changed < now - UPLOAD_DAYS * 86400:
-            self._remove(upload)
+                is_old = os.lstat(self._part(part[1])).st_mtime < old
+                if is_old and self.clock.is_believed() and part[1] not in self._running:
+                    self._remove(part[1])
 
 
 # Scanner: events of the system ---
