@@ -5858,14 +5858,6 @@ def are_equal(file: str, other: str) -> bool:
     return False
 
 
-def size_text(size: float) -> str:
-    """Return a number of bytes in a unit that fits."""
-    for unit, name in {1e9: "GB", 1e6: "MB", 1e3: "kB"}.items():
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size:.0f} B"
-
-
 class Inbox:
     """The folder that people may add files to, from the page. Threads of calls use it,
     the scanner's, and for `tidy` that of the disk.
@@ -5963,7 +5955,7 @@ class Inbox:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
         free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
         if wanted + reserved > free:
-            sizes = map(size_text, (max(free, 0), wanted, reserved))
+            sizes = (f"{n / 1e9:.2f} GB" for n in (max(free, 0), wanted, reserved))
             raise StorageFull("inbox_full", *sizes)
 
     @contextlib.contextmanager
@@ -6145,7 +6137,7 @@ class Watcher:
     def is_mounted_otherwise(self) -> bool:
         """Return whether other file systems are mounted there than at the start."""
         try:
-            return mounts(self._real_path) != self._mounts
+            return bool(self._real_path) and mounts(self._real_path) != self._mounts
         except OSError:  # there is no such table: nothing is known
             return False
 

@@ -429,9 +429,11 @@ def test_a_folder_that_cannot_be_watched_is_scanned_at_intervals(
 def test_a_table_of_mounts_that_is_gone_tells_of_no_other_mount(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogd, "mounts", no_mounts)
     watcher = catalogd.Watcher(str(library.folder), ["nsp"])
+    watcher.start()
+    monkeypatch.setattr(catalogd, "mounts", no_mounts)
     assert not watcher.is_mounted_otherwise()
+    watcher.stop()
 
 
 def test_a_disk_of_ntfs_3g_is_watched(
