@@ -7526,7 +7526,6 @@ class Channel(waitress.channel.HTTPChannel):
 
     def close(self) -> None:
         super().handle_close()
-        self.server.forget(self)
         if self.request is not None:
             self.request.close()  # its body may be in a file
 
@@ -7629,7 +7628,6 @@ class Server(waitress.server.TcpWSGIServer):
     ) -> None:
         """:param sock: it listens at the address."""
         self._settings, self._runs = settings, runs
-        self._crowds: dict[str, set[Channel]] = {}  # open connections by address
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
         super().__init__(
@@ -7740,30 +7738,20 @@ class Server(waitress.server.TcpWSGIServer):
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             return self._door and self._door.accept()
 
-    def forget(self, channel: Channel) -> None:
-        """Count a connection no more that is closed or will be."""
-        crowd = self._crowds.get(channel.subject, set())
-        crowd.discard(channel)
-        if not crowd:
-            self._crowds.pop(channel.subject, None)
-
     def make_room(self, newcomer: Channel) -> None:
-        """Count a new connection. Where its address has too many, or the server, end
-        the one that waits longest."""
+        """Where the address of a new connection has too many, or the server, end the
+        one that waits longest."""
         address, limit = newcomer.addr[0], self._settings.connections
-        crowd = self._crowds.setdefault(newcomer.subject, set())
-        crowd.add(newcomer)
-        channels = [one for each in self._crowds.values() for one in each]
+        channels = [one for one in self.active_channels.values() if not one.has_hung_up]
+        crowd = [one for one in channels if one.subject == newcomer.subject]
         is_exempt = address == self._settings.trusted_proxy
         is_exempt |= ipaddress.ip_address(address).is_loopback
         if len(crowd) > max(limit // 4, 1) and not is_exempt:
-            channels = [*crowd]
+            channels = crowd
         elif len(channels) <= limit:
             return
-        waiting = [one for one in channels if one.is_waiting() and not one.has_hung_up]
-        oldest = min(waiting, key=lambda channel: channel.waiting_since)
-        self.forget(oldest)
-        oldest.hang_up()
+        waiting = [one for one in channels if one.is_waiting()]
+        min(waiting, key=lambda channel: channel.waiting_since).hang_up()
 
 
 # Consoles ---------------------------------------------------------------------
