@@ -6218,8 +6218,9 @@ class Watcher:
 # Scanner: state of a scan ---
 
 
-class Stopped(Exception):
-    """The scanner was told to stop while it scanned."""
+class Stopped(BaseException):
+    """The scanner was told to stop while it scanned. As KeyboardInterrupt, this is no
+    error to be logged."""
 
 
 UNREAD: Row = {"state": "unread", "problem": "", "files": 0, "scanned_at": None}
@@ -6624,15 +6625,12 @@ class Disks:
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
-            first, *more = sorted(tree.unreadable)
-            others = f", nor can {len(more)} more in {tree.library_folder}"
-            also = others if more else ""
+            first, more = min(tree.unreadable), len(tree.unreadable) - 1
+            also = f", nor can {more} more in {tree.library_folder}" if more else ""
             self.warn(first, f"cannot be read{also}. The entries in it wait.")
         if tree.has_tilde:
-            kinds = (
-                f"as are names with a dot first, or ending in {', '.join(UNFINISHED)}"
-            )
-            what = f"has files that begin with ~. They are passed over, {kinds}."
+            what = "has files that begin with ~. They are passed over, as are names"
+            what += f" with a dot first, or ending in {', '.join(UNFINISHED)}."
             self.warn(tree.library_folder, what)
         for path in tree.misnamed:
             self.warn(path, "is not served: its name is not valid UTF-8. Rename it.")
@@ -7000,11 +6998,9 @@ def progress(state: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def logged_problems(what: str) -> Iterator[None]:
-    """Log what goes wrong in the block, but for a stop, and go on after it."""
+    """Log what goes wrong in the block, and go on after it."""
     try:
         yield
-    except Stopped:
-        pass
     except Problem as problem:
         log.warning("%s: %s", what, problem)
     except Exception:
