@@ -5818,7 +5818,7 @@ MAX_READ_BYTES = 1024 * 1024  # at once
 def share(file: io.FileIO, folder: str) -> None:
     """Give a new file the group of its folder, which may write to it, whatever the
     umask."""
-    if os.name != "nt":
+    if os.open in os.supports_dir_fd:  # not on Windows
         os.fchmod(file.fileno(), 0o664)
         group = os.stat(folder).st_gid
         if os.fstat(file.fileno()).st_gid != group:
@@ -5827,7 +5827,7 @@ def share(file: io.FileIO, folder: str) -> None:
 
 def sync_names(folder: str) -> None:
     """Have the names of a folder's files on the disk."""
-    if os.name != "nt":
+    if os.open in os.supports_dir_fd:  # not on Windows
         opened = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(opened)
