@@ -6844,9 +6844,7 @@ class Scanner:
     def _write(self, changes: Changes) -> Changes:
         """Write the changes, and return those that were. The new files come in batches:
         a first scan may take long, and they can be seen and sent before it ends."""
-        self.disks.read_covers(
-            file for item, file, _ in changes.updated if file.cover != item.file.cover
-        )
+        self.disks.images.write()  # the icons of files that have changed
         known = changes._replace(added=())
         if any(known):
             self.entries.apply(known)
