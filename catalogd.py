@@ -6779,8 +6779,7 @@ class Scanner:
                 self.state.scanning = False
             counts = self.entries.folders.file_counts()
             for path, row in self.state.folders.items():
-                if row["state"] == "online":
-                    row["files"] = counts.get(path, 0)
+                row["files"] = counts.get(path, 0)
                 row["watched"] = self.disks.watchers[path].is_watching()
             self.state.disks = self._offline_disks()
             self.state.result = summary(changes, len(self.disks.growing.files))
