@@ -55,7 +55,7 @@ A tap on Send becomes bytes on a card
 10. Sender._complete() reports it: Clients.report() notes for good what was sent.
 
 A request becomes an answer
- 1. The main loop accepts in Server.handle_accept() and reads in Channel.received().
+ 1. The main loop accepts in Server.accept() and reads in Channel.received().
  2. checked_head() checks what the parser of waitress is given.
  3. Server.add_task() asks Web.runs() which threads answer the call, as its route says.
  4. Channel.service() calls bottle, which finds the route and calls Web._answer().
@@ -84,7 +84,6 @@ Server.readable() starts those again that are to go on, and were ended: see Last
 Locks: a thread that holds several has taken them from the top to the bottom
 Passwords._lock, DeviceCalls._lock   one check of a password, one pairing code
 Latest._lock                         to make what a version has
-Consoles._searching                  a search; others do not wait, but are refused
 Consoles._lock, Console._lock        which clients run; the pipe of one
 Inbox._lock, Askers._lock            which uploads are written; which disks were asked
 Uses._listing_lock                   uses move to the file
@@ -110,6 +109,7 @@ import dataclasses
 import datetime
 import email.utils
 import errno
+import filecmp
 import functools
 import getpass
 import glob
@@ -131,7 +131,6 @@ import platform
 import queue
 import re
 import secrets
-import select
 import shutil
 import signal
 import socket
@@ -523,7 +522,6 @@ SENTENCES = {
     "long_target": "The target has more in it than {form}.",
     "target_has_lines": "Target, user and password must be one line each.",
     "no_client": "{program}.py is missing: put it beside catalogd.py.",
-    "already_searching": "Somebody looks for consoles already. Try again.",
     # entries and the queue
     "no_entry": "There is no such entry.",
     "no_title": "There is no such title.",
@@ -548,10 +546,6 @@ SENTENCES = {
     "inbox_offline": "The disk of the inbox is offline.",
     "inbox_full": "The disk of the inbox has room for {room}: {wanted} are wanted, and"
     " {reserved} are reserved for other uploads.",
-    "many_uploads": {
-        "other": "An account has at most {count} unfinished uploads."
-        " Discard one first.",
-    },
     "inbox_failed": "The inbox cannot be written: {why}.",
     "inbox_is_file": "It is no plain folder",
     "upload_busy": "Another piece is being written. Try again.",
@@ -2133,8 +2127,6 @@ CREATE TABLE uploads (                 -- to the inbox, that are not whole yet
     name TEXT NOT NULL,                -- of the file, if it is free
     size INTEGER NOT NULL,             -- bytes
     modified INTEGER NOT NULL,         -- milliseconds, 0 where unknown
-    reserved TEXT,                     -- name of the empty file that the upload will
-    inode INTEGER,                     -- replace, and its inode
     UNIQUE (account, name, size, modified)
 ) STRICT;
 
@@ -5046,7 +5038,7 @@ class Uploads:
     def begin(self, *file: Any) -> str:
         """Return the id of the upload of this file, which may be a new one.
         :param file: account, name, size and time of the last change"""
-        sql = "INSERT OR IGNORE INTO uploads VALUES (?, ?, ?, ?, ?, NULL, NULL)"
+        sql = "INSERT OR IGNORE INTO uploads VALUES (?, ?, ?, ?, ?)"
         self.database.write(sql, (new_id(), *file))
         sql = "SELECT id FROM uploads WHERE (account, name, size, modified) ="
         return str(self.database.value(f"{sql} (?, ?, ?, ?)", file))
@@ -5058,10 +5050,6 @@ class Uploads:
         """:raises NotFound: the account, or with None nobody, has such an upload."""
         sql = "SELECT * FROM uploads WHERE account = coalesce(?, account) AND id = ?"
         return existing(self.database.row(sql, (account, upload)), "no_upload")
-
-    def reserve(self, upload: str, name: str | None, inode: int | None) -> None:
-        sql = "UPDATE uploads SET reserved = ?, inode = ? WHERE id = ?"
-        self.database.write(sql, (name, inode, upload))
 
     def remove(self, upload: str) -> None:
         self.database.write("DELETE FROM uploads WHERE id = ?", (upload,))
@@ -5318,7 +5306,6 @@ def walk(
     tick: Callable[[int], None] = lambda count: None,
     watch: Callable[[str], None] = lambda path: None,
     tops: Sequence[str] = (),
-    without: str = "",
 ) -> Tree:
     """Return the files below a library folder that have one of these types.
 
@@ -5329,7 +5316,6 @@ def walk(
     :param watch: is called with the path of each folder before it is read.
     :param tops: folders in it, to read only what is below them. One that is gone is
         empty: it was removed.
-    :param without: a folder in it that is passed over: that of the database.
     :raises OSError: the library folder cannot be read. It is not empty then.
     """
     endings = tuple(f".{type}" for type in types if type not in UNFINISHED)
@@ -5338,8 +5324,6 @@ def walk(
     waiting = [*tree.tops]
     while waiting:
         path = waiting.pop()
-        if path == without != folder:
-            continue
         tick(0)
         watch(path)
         waiting += tree.read_folder(path, endings)
@@ -5823,66 +5807,32 @@ class FileUses:
 
 # Scanner: inbox ---
 
-MAX_UNFINISHED = 50  # uploads of one account
-MAX_UPLOADS_AT_ONCE = 2  # of one account, whose pieces are being written
 UPLOAD_KEY = ("account", "name", "size", "modified")
 UPLOAD_DAYS = 3  # that an unfinished upload is kept for
 MAX_ENDED_UPLOADS = 1000  # whose last answer is known
 PART = ".catalogd-{}.part"  # has what came of the upload with this id
 IS_PART = re.compile(r"\.catalogd-([0-9a-f]+)\.part").fullmatch
-MAKE = OPEN_FLAGS | os.O_RDWR | os.O_CREAT
 MAX_READ_BYTES = 1024 * 1024  # at once
 
 
-class WritableFolder(contextlib.ExitStack):
-    """A folder below a library folder, opened to write files in it, whatever becomes of
-    its path meanwhile. On Windows, which has no such calls, it is checked for links."""
+def share(file: io.FileIO, folder: str) -> None:
+    """Give a new file the group of its folder, which may write to it, whatever the
+    umask."""
+    if os.open in os.supports_dir_fd:  # not on Windows
+        os.fchmod(file.fileno(), 0o664)
+        group = os.stat(folder).st_gid
+        if os.fstat(file.fileno()).st_gid != group:
+            os.fchown(file.fileno(), -1, group)
 
-    def __init__(self, folder: str, path: str) -> None:
-        """:raises OSError: a part of the path is a link, or cannot be read."""
-        super().__init__()
-        below, self._before = os.path.relpath(path, folder), ""
-        self._opened: int | None = None
-        if os.open in os.supports_dir_fd:
-            self._opened = open_below(folder, below)
-            self.callback(os.close, self._opened)
-        else:
-            self._before = os.path.join(unlinked_path(folder, below), "")
 
-    def __call__(self, call: Callable[..., Any], name: str, *args: Any) -> Any:
-        """Call a function of the system, such as os.unlink, for a file in it."""
-        more = {"follow_symlinks": False} if call in os.supports_follow_symlinks else {}
-        return call(self._before + name, *args, dir_fd=self._opened, **more)
-
-    def stat(self, name: str) -> os.stat_result | None:
-        with contextlib.suppress(FileNotFoundError):
-            return self(os.stat, name)
-        return None
-
-    def make(self, name: str, flags: int = 0) -> io.FileIO:
-        """Open a file to write, and make it first if it is not there. It has the group
-        of the folder, which may write to it, whatever the umask."""
-        made = self(os.open, name, MAKE | flags, 0o664)
+def sync_names(folder: str) -> None:
+    """Have the names of a folder's files on the disk."""
+    if os.open in os.supports_dir_fd:  # not on Windows
+        opened = os.open(folder, os.O_RDONLY)
         try:
-            if os.fstat(made).st_nlink > 1:  # elsewhere it is somebody's file
-                raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
-            if self._opened is not None:
-                os.fchmod(made, 0o664)
-                group = os.fstat(self._opened).st_gid
-                if os.fstat(made).st_gid != group:
-                    os.fchown(made, -1, group)
-                os.fsync(self._opened)
-            return io.FileIO(made, "rb+")
-        except BaseException:
-            os.close(made)
-            raise
-
-    def replace(self, part: str, name: str) -> None:
-        """Rename a file over another one, and have that on the disk."""
-        above = {"src_dir_fd": self._opened, "dst_dir_fd": self._opened}
-        os.replace(self._before + part, self._before + name, **above)
-        if self._opened is not None:
-            os.fsync(self._opened)
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
@@ -5900,22 +5850,12 @@ def write_piece(file: io.FileIO, offset: int, body: IO[bytes]) -> int:
         raise
 
 
-def are_equal(paths: Iterable[str], folder: str) -> bool:
-    """Return whether files can be read, and are the same in every byte."""
-    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-        files = [opened.enter_context(open_file(path, folder)) for path in paths]
-        reads = [functools.partial(file.read, MAX_READ_BYTES) for file in files]
-        blocks = itertools.zip_longest(*(iter(read, b"") for read in reads))
-        return all(len({*block}) == 1 for block in blocks)
+def are_equal(file: str, other: str) -> bool:
+    """Return whether two files are the same in every byte. The other may be missing,
+    or a link, which is no file."""
+    with contextlib.suppress(OSError):
+        return not is_link(other) and filecmp.cmp(file, other, shallow=False)
     return False
-
-
-def size_text(size: float) -> str:
-    """Return a number of bytes in a unit that fits."""
-    for unit, name in {1e9: "GB", 1e6: "MB", 1e3: "kB"}.items():
-        if size >= unit:
-            return f"{size / unit:.1f} {name}"
-    return f"{size:.0f} B"
 
 
 class Inbox:
@@ -5923,7 +5863,7 @@ class Inbox:
     the scanner's, and for `tidy` that of the disk.
 
     A file grows as a hidden .part, whose size is the offset of the next piece. When it
-    is whole, an empty file reserves its name, and the .part replaces that."""
+    is whole, it gets the first name that is free."""
 
     def __init__(
         self,
@@ -5943,12 +5883,10 @@ class Inbox:
         self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
         self.settings, self._state, self._uses = settings, state, uses
         self.has_changed = False  # since the last scan
-        self._forgotten: set[str] = set()  # uploads whose account was removed
         # What the last piece was answered, by id.
         self._ended = Recent[Row](MAX_ENDED_UPLOADS)
-        # Accounts by id of what is written now.
-        self._running: dict[str, int | None] = {}
-        self._lock = threading.Lock()  # of `_running`, and of parts that are made
+        self._running: set[str] = set()  # ids of what is written now
+        self._lock = threading.Lock()  # of that, of parts and of names that are made
 
     def facts(self, caller: Caller) -> Row:
         """Return which files a caller may add. :raises NotFound, Forbidden: none."""
@@ -5960,18 +5898,25 @@ class Inbox:
         return {"types": self.settings.extensions, "max_cover_bytes": MAX_COVER_BYTES}
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[WritableFolder]:
-        """:raises StorageFull, StorageFailed: the block could not use the disk."""
+    def _open(self) -> Iterator[None]:
+        """:raises StorageFull, StorageFailed: the block could not use the disk, or a
+        part of the path is a link."""
         try:
-            with (
-                self._uses.watch(self.path, self.folder),
-                WritableFolder(self.folder, self.path) as inbox,
-            ):
-                yield inbox
+            with self._uses.watch(self.path, self.folder):
+                unlinked_path(self.folder, os.path.relpath(self.path, self.folder))
+                yield
         except OSError as error:
             kind = StorageFull if error.errno == errno.ENOSPC else StorageFailed
             why = error.strerror or say("inbox_is_file")
             raise kind("inbox_failed", why) from error
+
+    def _part(self, upload: str) -> str:
+        return os.path.join(self.path, PART.format(upload))
+
+    def _open_part(self, upload: str, flags: int = 0) -> io.FileIO:
+        """Open the part of an upload to write."""
+        flags |= OPEN_FLAGS | os.O_RDWR
+        return io.FileIO(os.open(self._part(upload), flags, 0o664), "rb+")
 
     def begin(self, account: int, name: str, size: int, modified: int = 0) -> Row:
         """Return id and offset of an upload: of that which this account has begun for
@@ -5982,53 +5927,48 @@ class Inbox:
         if is_hidden(name) or not (is_cover or is_listed):
             raise Problem("bad_file_type")
         file = (account, name, size, modified)
-        with self._open() as inbox, self._lock:
+        with self._open(), self._lock:
             if self.folder in self._state.problems():
                 raise StorageFailed("inbox_offline")
-            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all(inbox)}
+            by_file = {tuple(map(row.get, UPLOAD_KEY)): row for row in self._all()}
             known = by_file.pop(file, None)
-            own = [row for row in by_file.values() if row["account"] == account]
-            if not known and len(own) >= MAX_UNFINISHED:
-                raise StorageFull("many_uploads", MAX_UNFINISHED)
             reserved = sum(row["size"] - row["offset"] for row in by_file.values())
             self._check_space(size - (known["offset"] if known else 0), reserved)
             upload = self.uploads.begin(*file)
-            with inbox.make(PART.format(upload)) as part:
+            with self._open_part(upload, os.O_CREAT) as part:
+                share(part, self.path)
                 return {"id": upload, "offset": part.seek(0, os.SEEK_END)}
 
-    def _all(self, inbox: WritableFolder) -> list[Row]:
-        """Return the uploads that are not whole, each with its "offset": the bytes of
-        it that are there."""
-        rows = self.uploads.all()
-        parts = [inbox.stat(PART.format(row["id"])) for row in rows]
-        both = zip(rows, parts, strict=True)
-        return [{**row, "offset": part.st_size} for row, part in both if part]
+    def _all(self) -> Iterator[Row]:
+        """Yield the uploads that are not whole, each with its "offset": the bytes of it
+        that are there."""
+        for row in self.uploads.all():
+            with contextlib.suppress(FileNotFoundError):
+                yield {**row, "offset": os.path.getsize(self._part(row["id"]))}
 
     def unfinished(self, account: int | None = None) -> list[Row]:
         """Return the uploads of an account that are not whole, or with None of all."""
-        with self._open() as inbox:
-            rows = self._all(inbox)
-        return [row for row in rows if account in (None, row["account"])]
+        with self._open():
+            return [row for row in self._all() if account in (None, row["account"])]
 
     def _check_space(self, wanted: int, reserved: int = 0) -> None:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
         free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
         if wanted + reserved > free:
-            sizes = map(size_text, (max(free, 0), wanted, reserved))
+            sizes = (f"{n / 1e9:.2f} GB" for n in (max(free, 0), wanted, reserved))
             raise StorageFull("inbox_full", *sizes)
 
     @contextlib.contextmanager
     def _turn(self, account: int | None, upload: str) -> Iterator[Row]:
         """Let one call at a time change an upload. :raises Busy, NotFound:"""
         with self._lock:
-            count = [*self._running.values()].count(account)
-            if upload in self._running or count >= MAX_UPLOADS_AT_ONCE:
+            if upload in self._running:
                 raise Busy("upload_busy")
-            self._running[upload] = account
+            self._running.add(upload)
         try:
             yield self.uploads.get(account, upload)
         finally:
-            del self._running[upload]
+            self._running.discard(upload)
 
     def append(self, account: int, upload: str, offset: int, body: IO[bytes]) -> Row:
         """Write a piece of an upload, and return the offset of the next one. The last
@@ -6040,10 +5980,10 @@ class Inbox:
         """
         if ended := self._ended.get(upload):
             return ended
-        with self._turn(account, upload) as row, self._open() as inbox:
-            if not inbox.stat(PART.format(upload)):
+        with self._turn(account, upload) as row, self._open():
+            if not os.path.lexists(self._part(upload)):
                 raise NotFound("upload_gone")
-            with inbox.make(PART.format(upload)) as part:
+            with self._open_part(upload) as part:
                 length, begun = body.seek(0, os.SEEK_END), part.seek(0, os.SEEK_END)
                 body.seek(0)
                 if offset != begun:
@@ -6052,100 +5992,66 @@ class Inbox:
                     raise Problem("long_upload")
                 self._check_space(length)
                 offset = write_piece(part, offset, body)
-            return {"offset": offset} if offset < row["size"] else self._end(inbox, row)
+            return {"offset": offset} if offset < row["size"] else self._end(row)
 
-    def _end(self, inbox: WritableFolder, row: Row) -> Row:
+    def _end(self, row: Row) -> Row:
         """Give a whole file its name, or drop it where an equal file has that."""
-        upload, part = row["id"], PART.format(row["id"])
-        self._free_name(inbox, row)
-        name, inode = self._reserve(inbox, row["name"], part)
-        if inode is None:
-            inbox(os.unlink, part)
-        else:
-            try:
-                self.uploads.reserve(upload, name, inode)
-                quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
-                modified = min(row["modified"] / 1000 or quiet, quiet)
-                inbox(os.utime, part, (modified, modified))
-                inbox.replace(part, name)
-            except BaseException:
-                self._free_name(inbox, {**row, "reserved": name, "inode": inode})
-                raise
-            self.has_changed = True
-        ended = {"offset": row["size"], "name": name, "is_equal": inode is None}
-        self._ended[upload] = ended
-        self.uploads.remove(upload)
+        part = self._part(row["id"])
+        quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
+        modified = min(row["modified"] / 1000 or quiet, quiet)
+        os.utime(part, (modified, modified))
+        others = (safe_name(row["name"], mark=f" ({n})") for n in itertools.count(2))
+        names = itertools.chain([row["name"]], others)
+        while True:
+            name = next(names)
+            path = os.path.join(self.path, name)
+            if is_equal := are_equal(part, path):
+                os.unlink(part)
+            if is_equal or self._has_renamed(part, path):
+                break
+        ended = {"offset": row["size"], "name": name, "is_equal": is_equal}
+        self._ended[row["id"]] = ended
+        self.uploads.remove(row["id"])
         return ended
 
-    def _reserve(self, inbox: WritableFolder, wanted: str, part: str) -> Any:
-        """Return the first free name, and the inode of an empty file that has it now;
-        or the name that an equal file has, and None."""
-        names = (safe_name(wanted, mark=f" ({n})") for n in itertools.count(2))
-        name = wanted
-        while True:
-            try:
-                with inbox.make(name, os.O_EXCL) as file:
-                    return name, os.fstat(file.fileno()).st_ino & MAX_INTEGER
-            except FileExistsError:
-                paths = [os.path.join(self.path, one) for one in (part, name)]
-                if are_equal(paths, self.folder):
-                    return name, None
-            name = next(names)
-
-    def _free_name(self, inbox: WritableFolder, row: Row) -> None:
-        """Remove the empty file that reserves a name, unless somebody has replaced it
-        or written to it."""
-        if name := row["reserved"]:
-            found = inbox.stat(name)
-            empty = (0, row["inode"])
-            if found and (found.st_size, found.st_ino & MAX_INTEGER) == empty:
-                inbox(os.unlink, name)
-            self.uploads.reserve(row["id"], None, None)
+    def _has_renamed(self, part: str, path: str) -> bool:
+        """Rename a whole file, and have that on the disk, unless the name is taken."""
+        with self._lock:
+            if os.path.lexists(path):
+                return False
+            os.rename(part, path)
+        sync_names(self.path)
+        self.has_changed = True
+        return True
 
     def drop(self, account: int | None, upload: str) -> None:
         """Remove an upload of the account, or with None of any, that is not whole.
         :raises Problem:"""
-        with self._turn(account, upload) as row, self._open() as inbox:
-            self._free_name(inbox, row)
-            self._remove(inbox, upload)
+        with self._turn(account, upload), self._open():
+            self._remove(upload)
 
-    def forget(self, uploads: Iterable[str]) -> None:
-        """Have the next scan remove what is there of uploads whose account was removed:
-        now the disk might not answer."""
-        self._forgotten.update(uploads)
-
-    def _remove(self, inbox: WritableFolder, upload: str) -> None:
+    def _remove(self, upload: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            inbox(os.unlink, PART.format(upload))
+            os.unlink(self._part(upload))
         self.uploads.remove(upload)
 
     def tidy(self, folder: str) -> None:
-        """Before a scan of a library folder, remove what a crash has left in the inbox,
-        uploads of removed accounts and, if the clock is right, those that were not
-        continued for days."""
+        """Before a scan of a library folder, remove uploads whose part is gone and, if
+        the clock is right, those that were not continued for days."""
         if not self.path or folder != self.folder:
             return
-        with contextlib.suppress(Problem), self._open() as inbox, self._lock:
+        old = self.clock() - UPLOAD_DAYS * 86400
+        with contextlib.suppress(Problem), self._open(), self._lock:
+            names = os.listdir(self.path)
             # An empty folder may be the mount point of a disk that is away.
-            is_there = bool(os.listdir(self.path))
-            for upload in [*self._forgotten] if is_there else ():
-                self._remove(inbox, upload)
-                self._forgotten.discard(upload)
-            rows = self.uploads.all() if is_there else []
-            for row in [row for row in rows if row["id"] not in self._running]:
-                self._free_name(inbox, row)
-                if not inbox.stat(PART.format(row["id"])):
+            for row in self.uploads.all() if names else []:
+                is_there = PART.format(row["id"]) in names
+                if not is_there and row["id"] not in self._running:
                     self.uploads.remove(row["id"])
-            for part in filter(None, map(IS_PART, os.listdir(self.path))):
-                if self.clock.is_believed() and part[1] not in self._running:
-                    self._drop_old(inbox, part[0], part[1])
-
-    def _drop_old(self, inbox: WritableFolder, part: str, upload: str) -> None:
-        now, changed = self.clock(), inbox(os.stat, part).st_mtime
-        if not RELEASED <= stamp(min(changed, now + 1)) <= stamp(now):
-            inbox(os.utime, part, (now, now))  # a wrong clock's time counts as now
-        elif changed < now - UPLOAD_DAYS * 86400:
-            self._remove(inbox, upload)
+            for part in filter(None, map(IS_PART, names)):
+                is_old = os.lstat(self._part(part[1])).st_mtime < old
+                if is_old and self.clock.is_believed() and part[1] not in self._running:
+                    self._remove(part[1])
 
 
 # Scanner: events of the system ---
@@ -6155,17 +6061,17 @@ LOCAL_FILE_SYSTEMS = {
     *("ntfs3", "overlay", "tmpfs", "vfat", "xfs", "zfs"),
     "fuseblk",  # ntfs-3g and its like: they have a disk to themselves
 }
+MOUNT_TABLE = "/proc/self/mountinfo"  # see proc_pid_mountinfo(5)
 SURROGATES = "surrogateescape"  # as Python reads paths that are no UTF-8
 EVENT = struct.Struct("iIII")  # watch descriptor, flags, cookie, length of the name
 IN_CHANGED = 0x3CC  # ATTRIB, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE
 IN_MOVE_SELF, IN_UNMOUNT, IN_Q_OVERFLOW, IN_IGNORED = 0x800, 0x2000, 0x4000, 0x8000
 IN_ONLYDIR, IN_ISDIR = 0x0100_0000, 0x4000_0000
 REREAD_SECONDS = 86400  # after which all of a watched folder is read again
-MAX_CATCH_UP_SECONDS = 5
 
 
 class Mount(NamedTuple):
-    """A line of /proc/self/mountinfo; see proc_pid_mountinfo(5)."""
+    """A line of MOUNT_TABLE."""
 
     line: str
     point: str
@@ -6177,7 +6083,7 @@ def mounts(folder: str) -> list[Mount]:
     """Return the mount that a folder is on, and those below it.
     :raises OSError: the system does not tell them."""
     found: dict[str, Mount] = {}
-    with open("/proc/self/mountinfo", errors=SURROGATES) as file:
+    with open(MOUNT_TABLE, errors=SURROGATES) as file:
         for line in file:
             fields = line.split()
             kind, source = fields[fields.index("-") + 1 :][:2]
@@ -6189,29 +6095,18 @@ def mounts(folder: str) -> list[Mount]:
 
 
 class MountTable:
-    """Tells when a file system was mounted or unmounted, on Linux: poll(2) reports it
-    for the open table, see proc_pid_mounts(5)."""
+    """Tells when a file system was mounted or unmounted, on Linux."""
 
     def __init__(self) -> None:
-        self._table = -1  # a file descriptor
-
-    def open(self) -> None:
-        if self._table < 0 and sys.platform == "linux":
-            with contextlib.suppress(FileNotFoundError):  # /proc is not there
-                self._table = os.open("/proc/self/mountinfo", os.O_RDONLY)
+        self._text = b""
+        self.has_changed()
 
     def has_changed(self) -> bool:
-        """Return whether that happened since the last call, or since it was opened."""
-        if self._table < 0:
-            return False
-        poll = select.poll()
-        poll.register(self._table, select.POLLPRI)
-        return bool(poll.poll(0))
-
-    def close(self) -> None:
-        if self._table >= 0:
-            os.close(self._table)
-        self._table = -1
+        """Return whether that happened since the last call."""
+        before = self._text
+        with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
+            self._text = file.read()
+        return self._text != before
 
 
 def events(data: bytes) -> Iterator[tuple[int, int, str]]:
@@ -6230,29 +6125,25 @@ class Watcher:
     def __init__(self, folder: str, types: Iterable[str]) -> None:
         self.folder = folder
         self._endings = (*(f".{type}" for type in types), *COVERS)
-        self._events = -1  # a file descriptor, if the folder or its parent is watched
-        self._is_awaiting = False  # whether it is the parent
+        self._events = -1  # a file descriptor, if the folder is watched
         self._paths: dict[int, str] = {}  # by watch descriptor
         self._real_path = self._problem = ""
         self._mounts: list[Mount] = []
         self._began = 0.0  # monotonic seconds
 
     def is_watching(self) -> bool:
-        return self._events >= 0 and not self._is_awaiting
+        return self._events >= 0
 
     def is_mounted_otherwise(self) -> bool:
         """Return whether other file systems are mounted there than at the start."""
         try:
-            return mounts(self._real_path) != self._mounts
+            return bool(self._real_path) and mounts(self._real_path) != self._mounts
         except OSError:  # there is no such table: nothing is known
             return False
 
     def await_folder(self) -> None:
-        """Watch the parent in place of the folder, which may appear there."""
-        if self.is_watching():
-            self.start()
-            self.add(os.path.dirname(self.folder))
-            self._is_awaiting = self.is_watching()
+        """Watch the folder no more: it cannot be read before something is mounted."""
+        self.stop()
         self._mounts = []  # a disk that is back at once has the same line in the table
 
     def start(self) -> None:
@@ -6280,7 +6171,7 @@ class Watcher:
         events, self._events = self._events, -1
         if events >= 0:
             os.close(events)
-        self._paths, self._is_awaiting = {}, False
+        self._paths = {}
         if problem and problem != self._problem:
             self._problem = problem
             text = "%s is scanned at intervals, not watched: %s."
@@ -6316,8 +6207,6 @@ class Watcher:
         has_moved = path == self.folder and flags & (IN_MOVE_SELF | IN_IGNORED)
         if has_moved or flags & (IN_UNMOUNT | IN_Q_OVERFLOW):
             return self.folder
-        if self._is_awaiting:
-            return self.folder if os.path.join(path, name) == self.folder else ""
         if not path or is_hidden(name):
             return ""
         if name and flags & IN_ISDIR and is_text(name):
@@ -6329,8 +6218,9 @@ class Watcher:
 # Scanner: state of a scan ---
 
 
-class Stopped(Exception):
-    """The scanner was told to stop while it scanned."""
+class Stopped(BaseException):
+    """The scanner was told to stop while it scanned. As KeyboardInterrupt, this is no
+    error to be logged."""
 
 
 UNREAD: Row = {"state": "unread", "problem": "", "files": 0, "scanned_at": None}
@@ -6414,7 +6304,6 @@ class Images:
     def __init__(self, entries: Entries, warn: Callable[[str, str], None]) -> None:
         self.entries, self.warn = entries, warn
         self.covers: dict[str, str] = {}  # paths of those to be read, by digest
-        self.refused: set[str] = set()  # digests of files that are no pictures
         self._waiting: dict[str, bytes] = {}  # by digest
 
     def add_cover(self, file: FoundFile | TitleImage) -> bool:
@@ -6429,8 +6318,7 @@ class Images:
         except OSError as error:
             self.warn(path, f"is not shown: {refusal(error)}.")
             return False
-        if not self.add(image, file.cover):
-            self.refused.add(file.cover or "")
+        self.add(image, file.cover)
         return True
 
     def add(self, image: bytes, cover: str | None = None) -> dict[str, str]:
@@ -6614,21 +6502,13 @@ class Disks:
         self.askers: dict[str, Asker] = collections.defaultdict(Asker)
         self._failed: dict[str, str] = {}  # library folders by path of what fails
         self._mount_table = MountTable()
-        self._warnings: set[str] = set()  # of this scan, and of the one before: each
-        self._previous_warnings: set[str] = set()  # is logged once
-
-    def begin_scan(self) -> None:
-        """Forget what the last scan of all folders found to be wrong."""
-        self._previous_warnings, self._warnings = self._warnings, set()
-        self.unreadable.clear()
+        self._warnings: set[str] = set()  # that were logged
 
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder; None for a folder that
         cannot be read. To the service, one that is late is none: `changed` tells when
         it has answered, or is lost.
         :param is_service: watch the folders that are read whole, and tidy the inbox."""
-        if is_service:
-            self._mount_table.open()
         answers = {}
         for folder in self.folders:
             if below := [top for top in tops if is_below(top, folder)]:
@@ -6652,9 +6532,8 @@ class Disks:
         if begins:
             watcher.start()
             self.inbox.tidy(folder)
-        own = self.entries.database.folder
         try:
-            tree = walk(folder, self.types, tick, watcher.add, tops, own)
+            tree = walk(folder, self.types, tick, watcher.add, tops)
             self._leave_out_failed(tree)
             return tree
         except OSError:
@@ -6746,22 +6625,19 @@ class Disks:
 
     def _warn_of(self, tree: Tree) -> None:
         if tree.unreadable:
-            first, *more = sorted(tree.unreadable)
-            others = f", nor can {len(more)} more in {tree.library_folder}"
-            also = others if more else ""
+            first, more = min(tree.unreadable), len(tree.unreadable) - 1
+            also = f", nor can {more} more in {tree.library_folder}" if more else ""
             self.warn(first, f"cannot be read{also}. The entries in it wait.")
         if tree.has_tilde:
-            kinds = (
-                f"as are names with a dot first, or ending in {', '.join(UNFINISHED)}"
-            )
-            what = f"has files that begin with ~. They are passed over, {kinds}."
+            what = "has files that begin with ~. They are passed over, as are names"
+            what += f" with a dot first, or ending in {', '.join(UNFINISHED)}."
             self.warn(tree.library_folder, what)
         for path in tree.misnamed:
             self.warn(path, "is not served: its name is not valid UTF-8. Rename it.")
 
     def warn(self, path: str, what: str) -> None:
         message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self._previous_warnings and message not in self._warnings:
+        if message not in self._warnings:
             log.warning("%s", message)
         self._warnings.add(message)
 
@@ -6796,9 +6672,6 @@ class Disks:
 
     def _read(self, file: FoundFile) -> FileContent | None:
         self.count(read=1)
-        self.unreadable.pop(file.path, None)
-        if not file.size and os.path.dirname(file.path) == self.inbox.path:
-            return None  # it may reserve the name of an upload
         try:
             with open_file(file.path, file.folder) as handle:
                 now = os.fstat(handle.fileno())
@@ -6820,12 +6693,11 @@ class Disks:
             self.has_skipped = True
         self.images.write()
 
-    def forget_unreadable(self, trees: Trees, tops: Sequence[str]) -> None:
-        """Forget unreadable files below these folders that are not there any more."""
-        listed = {file.path for tree in trees.values() if tree for file in tree.files}
-        for path in {*self.unreadable} - listed:
+    def forget_unreadable(self, tops: Sequence[str]) -> None:
+        """Forget unreadable files below these folders: the scan tries them again."""
+        for path in [*self.unreadable]:
             if any(is_below(path, top) for top in tops):
-                self.unreadable.pop(path, None)
+                del self.unreadable[path]
 
     def changed(self, is_due: bool) -> list[str]:
         """Return the folders below which is to be read now.
@@ -6852,7 +6724,6 @@ class Disks:
         return disk.answers_again() or (disk.is_lost() and not is_known)
 
     def unwatch(self) -> None:
-        self._mount_table.close()
         for folder, watcher in self.watchers.items():
             watcher.stop()
             self.state.folders[folder]["watched"] = False
@@ -6865,7 +6736,6 @@ class Scanner:
     """Keep the store in sync with the library folders."""
 
     list_seconds = 5  # between two changes of the list in one scan
-    compare_seconds = 3600  # after which it compares even if the folders look the same
     check_seconds = 1.0  # between checks for events of the system, each perhaps logged
     retry_seconds = 60.0  # at most, after a scan that failed, or a folder that did
 
@@ -6883,9 +6753,6 @@ class Scanner:
         self._compared: Any = None  # what the last scan has compared
         self._scan_due = time.monotonic() + settings.scan_interval
         self._retry_due = time.monotonic() + self.retry_seconds
-        self._checks = 0  # for events of the system, that have begun
-        self._caught_up = 0  # the last of them that found none
-        self._has_caught_up = threading.Condition()
         self._wake = threading.Event()  # set: a scan is asked for
         self._is_answering = False  # the scan that runs was asked for
         self._stopping = False
@@ -6900,7 +6767,6 @@ class Scanner:
         tops = [*tops] or self.folders
         with exclusive(self.database.folder, "scan", wait=60):
             if tops == self.folders:
-                self.disks.begin_scan()
                 self._scan_due = time.monotonic() + self.settings.scan_interval
             self.state.scanning, self.state.started = True, self.database.time()
             self.state.files = self.state.read = 0
@@ -6913,8 +6779,7 @@ class Scanner:
                 self.state.scanning = False
             counts = self.entries.folders.file_counts()
             for path, row in self.state.folders.items():
-                if row["state"] == "online":
-                    row["files"] = counts.get(path, 0)
+                row["files"] = counts.get(path, 0)
                 row["watched"] = self.disks.watchers[path].is_watching()
             self.state.disks = self._offline_disks()
             self.state.result = summary(changes, len(self.disks.growing.files))
@@ -6951,13 +6816,12 @@ class Scanner:
 
     def _compare(self, trees: Trees, tops: Sequence[str]) -> Changes:
         self.disks.growing.begin_scan(tops)
-        self.disks.forget_unreadable(trees, tops)
         found = hash(tuple(tree and tree.contents_hash() for tree in trees.values()))
         forget_before = self.database.expiry(self.settings.forget_after)
-        hour = self.database.clock() // self.compare_seconds
-        facts = found, bool(forget_before), hour
+        facts = found, forget_before[:13]  # which is another one each hour
         if self._compared == (*facts, self.entries.version()):
             return Changes()
+        self.disks.forget_unreadable(tops)
         self.disks.has_skipped = False
         self.disks.images.covers = {}
         for tree in filter(None, trees.values()):
@@ -6979,9 +6843,7 @@ class Scanner:
     def _write(self, changes: Changes) -> Changes:
         """Write the changes, and return those that were. The new files come in batches:
         a first scan may take long, and they can be seen and sent before it ends."""
-        self.disks.read_covers(
-            file for item, file, _ in changes.updated if file.cover != item.file.cover
-        )
+        self.disks.images.write()  # the icons of files that have changed
         known = changes._replace(added=())
         if any(known):
             self.entries.apply(known)
@@ -7024,9 +6886,9 @@ class Scanner:
                 images.setdefault(path, image)
         if images != known:
             icons.set_of_titles(images.values())
-        waiting, refused = self.disks.images.covers, self.disks.images.refused
+        waiting = self.disks.images.covers
         waiting |= {image.cover: image.path for image in images.values()}
-        covers = waiting.keys() - refused
+        covers = {*waiting}
         unread = icons.unread(covers)
         self.disks.read_covers(unread)
         return images != known or icons.unread(covers) != unread
@@ -7052,17 +6914,6 @@ class Scanner:
         """Return whether a scan that was asked for has not ended."""
         return self._wake.is_set() or self._is_answering
 
-    def catch_up(self) -> bool:
-        """Wait until the changes that the system has reported are in the store. Return
-        False where it reports none, or it takes too long."""
-        if not any(row["watched"] for row in self.state.folders.values()):
-            return False
-        check = self._checks + 1  # one that has begun may not have seen the last event
-        with self._has_caught_up:
-            return self._has_caught_up.wait_for(
-                lambda: self._caught_up >= check, MAX_CATCH_UP_SECONDS
-            )
-
     def _run(self) -> None:
         tops: Sequence[str] = self.folders
         with contextlib.suppress(Stopped):
@@ -7072,16 +6923,12 @@ class Scanner:
                     self._scan_and_log(tops)
                 if time.monotonic() >= self._retry_due:
                     self._retry_due = time.monotonic() + self.retry_seconds
-                offline_due = self._retry_due if self.state.problems() else math.inf
-                wait = min(self._scan_due, offline_due) - time.monotonic()
-                due = stamp(self.database.clock() + wait)
-                self.state.next = None if self._is_all_watched() else due
+                due = self.database.clock() + self._scan_due - time.monotonic()
+                is_watched = all(row["watched"] for row in self.state.folders.values())
+                self.state.next = None if is_watched else stamp(due)
                 spare_memory()
                 tops = self._wait()
         self.disks.unwatch()
-
-    def _is_all_watched(self) -> bool:
-        return all(row["watched"] for row in self.state.folders.values())
 
     def _scan_and_log(self, tops: Sequence[str]) -> None:
         began = time.monotonic()
@@ -7096,8 +6943,6 @@ class Scanner:
             self._is_answering = False
         if any(changes):
             text = f"Scanned in {time.monotonic() - began:.1f} s: {self.state.result}."
-            if not self._is_all_watched():
-                text += f" The next scan is in {self.settings.scan_interval:g} s."
             # Why files are offline was logged.
             if not self.state.problems() or any(changes._replace(offline=())):
                 log.info("%s", text)
@@ -7108,7 +6953,6 @@ class Scanner:
         a scan is asked for. :raises Stopped:"""
         while True:
             self._count()
-            self._checks += 1
             now = time.monotonic()
             if is_due := now >= self._scan_due:
                 self._scan_due = now + self.settings.scan_interval
@@ -7117,9 +6961,6 @@ class Scanner:
                 tops = outermost([*tops, *self.state.problems()])
             if tops:
                 return tops
-            with self._has_caught_up:
-                self._caught_up = self._checks
-                self._has_caught_up.notify_all()
             left = max(self._scan_due - time.monotonic(), 0)
             if self._wake.wait(min(left, self.check_seconds)):
                 self._is_answering = True
@@ -7154,11 +6995,9 @@ def progress(state: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def logged_problems(what: str) -> Iterator[None]:
-    """Log what goes wrong in the block, but for a stop, and go on after it."""
+    """Log what goes wrong in the block, and go on after it."""
     try:
         yield
-    except Stopped:
-        pass
     except Problem as problem:
         log.warning("%s: %s", what, problem)
     except Exception:
@@ -7198,19 +7037,6 @@ def space(folder: str) -> Row:
     found = shutil.disk_usage(folder)
     writable = os.access(folder, os.W_OK)
     return {"free": found.free, "used": found.used, "writable": writable}
-
-
-def space_fault(folder: str, found: Any, min_free: int = MIN_FREE_BYTES) -> str:
-    """Return what is wrong with a folder that the service writes to, or "".
-    :param found: its space, or the error in the place of it."""
-    if isinstance(found, OSError):
-        why = found.strerror
-        return f"{folder}: {why}." if why else say("disk_silent", folder)
-    if not found["writable"]:
-        return say("folder_read_only", folder)
-    if found["free"] < min_free:
-        return say("little_space", folder, f"{found['free'] / 1e6:.0f}")
-    return ""
 
 
 class Fault(NamedTuple):
@@ -7296,13 +7122,20 @@ class Health:
             yield Fault("folders", path, problem)
 
     def _space_fault(self, folder: str, found: Mapping[str, Any]) -> str:
-        """Return what is wrong there. A disk that was full needs more room than others,
-        so that it is not full again at once."""
-        was_full = folder in self._full
-        min_free = 2 * MIN_FREE_BYTES if was_full else MIN_FREE_BYTES
-        fault = space_fault(folder, found[folder], min_free)
-        (self._full.add if fault else self._full.discard)(folder)
-        return fault
+        """Return what is wrong with a folder that the service writes to, or "". A disk
+        that was full needs more room than others, so that it is not full again at once.
+        """
+        room = found[folder]
+        if isinstance(room, OSError):
+            why = room.strerror
+            return f"{folder}: {why}." if why else say("disk_silent", folder)
+        if not room["writable"]:
+            return say("folder_read_only", folder)
+        if room["free"] >= MIN_FREE_BYTES * (2 if folder in self._full else 1):
+            self._full.discard(folder)
+            return ""
+        self._full.add(folder)
+        return say("little_space", folder, f"{room['free'] / 1e6:.0f}")
 
     def state(self) -> Row:
         found = self.ask(self.scanner.folders)
@@ -7572,7 +7405,6 @@ MAX_HEAD_BYTES = 32 * 1024
 MAX_HEAD_SECONDS = 20  # from the first byte of a request to the end of its head
 MAX_BODY_SECONDS = 60  # from the first byte of a request to the end of its body
 MAX_DRAIN_SECONDS = 5  # how long a refused client may keep sending
-MAX_ACCEPTED = 100  # connections in one round of the main loop
 THREADS_HINT = "Raise the limit of threads (TasksMax) or of memory."
 MAX_STOP_SECONDS = 2  # how long a stop waits for threads to end
 UNLIMITED = 1 << 40  # bytes
@@ -7687,7 +7519,6 @@ class Channel(waitress.channel.HTTPChannel):
 
     def close(self) -> None:
         super().handle_close()
-        self.server.forget(self)
         if self.request is not None:
             self.request.close()  # its body may be in a file
 
@@ -7790,10 +7621,6 @@ class Server(waitress.server.TcpWSGIServer):
     ) -> None:
         """:param sock: it listens at the address."""
         self._settings, self._runs = settings, runs
-        self._crowds: dict[str, set[Channel]] = {}  # open connections by address
-        self._crowded: set[str] = set()  # addresses that reached their share
-        self._counted = 0  # connections in all crowds
-        self._has_threads = True  # until one could not be started
         self.loop_thread, self._next_check, self._is_stopping = 0, 0.0, False
         self._trigger_pulled = threading.Event()
         super().__init__(
@@ -7866,9 +7693,7 @@ class Server(waitress.server.TcpWSGIServer):
                 thread.start()
                 self._own_threads[thread] = channel
             except RuntimeError as error:
-                if self._has_threads:
-                    log.error("A download was refused: %s. %s", error, THREADS_HINT)
-                self._has_threads = False
+                log.error("A download was refused: %s. %s", error, THREADS_HINT)
                 channel.refuse(503)
 
     def _answer(self, channel: Channel) -> None:
@@ -7906,46 +7731,20 @@ class Server(waitress.server.TcpWSGIServer):
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             return self._door and self._door.accept()
 
-    def handle_accept(self) -> None:
-        """Accept what waits, not one connection alone: before each round, the main loop
-        asks every open one what it waits for."""
-        for _ in range(MAX_ACCEPTED):
-            before = len(self.active_channels)
-            super().handle_accept()
-            if len(self.active_channels) == before:
-                return
-
-    def forget(self, channel: Channel) -> None:
-        """Count a connection no more that is closed or will be."""
-        crowd = self._crowds.get(channel.subject, set())
-        self._counted -= channel in crowd
-        crowd.discard(channel)
-        if not crowd:
-            self._crowds.pop(channel.subject, None)
-
     def make_room(self, newcomer: Channel) -> None:
-        """Count a new connection. Where its address has too many, or the server, end
-        the one that waits longest."""
+        """Where the address of a new connection has too many, or the server, end the
+        one that waits longest."""
         address, limit = newcomer.addr[0], self._settings.connections
-        crowd = self._crowds.setdefault(newcomer.subject, set())
-        crowd.add(newcomer)
-        self._counted += 1
-        channels: Iterable[Channel] = crowd
+        channels = [one for one in self.active_channels.values() if not one.has_hung_up]
+        crowd = [one for one in channels if one.subject == newcomer.subject]
         is_exempt = address == self._settings.trusted_proxy
         is_exempt |= ipaddress.ip_address(address).is_loopback
         if len(crowd) > max(limit // 4, 1) and not is_exempt:
-            if newcomer.subject not in self._crowded:
-                self._crowded.add(newcomer.subject)
-                message = "%s has a quarter of all connections. Set trusted_proxy to it"
-                log.warning(f"{message} if it is a reverse proxy.", address)
-        elif self._counted <= limit:
+            channels = crowd
+        elif len(channels) <= limit:
             return
-        else:
-            channels = [one for each in self._crowds.values() for one in each]
-        waiting = [one for one in channels if one.is_waiting() and not one.has_hung_up]
-        oldest = min(waiting, key=lambda channel: channel.waiting_since)
-        self.forget(oldest)
-        oldest.hang_up()
+        waiting = [one for one in channels if one.is_waiting()]
+        min(waiting, key=lambda channel: channel.waiting_since).hang_up()
 
 
 # Consoles ---------------------------------------------------------------------
@@ -7958,8 +7757,7 @@ CLIENT_CODE = f"import sys; sys.path.insert(0, sys.argv[1]); import {CLIENT};"
 CLIENT_CODE += f" sys.exit({CLIENT}.run_by_server())"
 WRONG_SETTING = 2  # an exit code of the client, which is final for this address
 CLIENT_PROBLEMS = (WRONG_SETTING, 3, 4)  # after which its last line tells a person why
-MIN_RESTART_SECONDS = 1.0  # before a process that ended is started again
-MAX_RESTART_SECONDS = 60.0
+RESTART_SECONDS = 10.0  # before a process that ended is started again
 MAX_CONSOLE_STOP_SECONDS = 1.0
 MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
@@ -7970,8 +7768,6 @@ SEARCH_THREADS = 254
 MAX_NETWORKS = 4
 MAX_INTERFACES = 100
 SIOCGIFCONF = 0x8912  # see netdevice(7)
-IPV6_ADDRESSES = "/proc/self/net/if_inet6"
-IPV6_PASSING = 0x69  # temporary, failed, deprecated or tentative: see rtnetlink(7)
 BRIDGE = re.compile(rb"(docker|podman|cni|virbr|lxcbr|lxdbr|incusbr)|br-[0-9a-f]{12}$")
 
 
@@ -8127,15 +7923,11 @@ class Console(Lasting):
         self._lock = threading.Lock()  # held to start, to write to and to kill it
 
     def run(self) -> None:
-        pause = MIN_RESTART_SECONDS
         while not self._over.is_set():
-            began, code = time.monotonic(), 1
+            code = 1
             with logged_problems(f"Sending to {self.device['name']} failed"):
                 code = self._send()
-            if time.monotonic() - began > MAX_RESTART_SECONDS:
-                pause = MIN_RESTART_SECONDS
-            self._over.wait(None if code == WRONG_SETTING else pause)
-            pause = min(2 * pause, MAX_RESTART_SECONDS)
+            self._over.wait(None if code == WRONG_SETTING else RESTART_SECONDS)
         self._consoles.forget(self)
 
     def _send(self) -> int:
@@ -8210,7 +8002,6 @@ class Consoles:
         self._leaving: set[Console] = set()
         self._version = -1  # of the database, when it was looked at last
         self._lock = threading.Lock()  # of these two; it is taken before the store's
-        self._searching = threading.Lock()
 
     def update(self) -> None:
         """Start, end and wake the clients of devices, as the database says."""
@@ -8233,8 +8024,6 @@ class Consoles:
                 self._running[id] = console
             self._wake()
             self._version = version  # what fails above is done again
-            leaving = [console.device["id"] for console in [*self._leaving]]
-            self._remove_states([*wanted, *leaving])
 
     def _wake(self) -> None:
         for id, console in self._running.items():
@@ -8243,12 +8032,6 @@ class Consoles:
             if items - console.known:
                 console.watch(SEND_WATCH_SECONDS)
             console.known = items
-
-    def _remove_states(self, devices: Iterable[str]) -> None:
-        """Remove what the clients of other devices have kept."""
-        with contextlib.suppress(FileNotFoundError):
-            for name in {*os.listdir(self._folder)}.difference(devices):
-                shutil.rmtree(os.path.join(self._folder, name))
 
     def forget(self, console: Console) -> None:
         """Remove what the client of a removed device has kept. Its thread calls this as
@@ -8291,15 +8074,6 @@ class Consoles:
         deadline = time.monotonic() + MAX_CONSOLE_STOP_SECONDS
         left = (max(deadline - time.monotonic(), 0) for _ in consoles)
         return all([*map(Console.wait, consoles, left)])
-
-    def find(self) -> list[Row]:
-        """Return what `find_consoles` does, for one caller at a time. :raises Busy:"""
-        if not self._searching.acquire(blocking=False):
-            raise Busy("already_searching")
-        try:
-            return find_consoles(own_networks(), FTP_PORTS)
-        finally:
-            self._searching.release()
 
 
 # Consoles: search ---
@@ -8347,9 +8121,9 @@ def own_networks() -> list[ipaddress.IPv4Network]:
 
 
 def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """Return the addresses of this machine: on Linux those of all interfaces but the
-    bridges to its containers, see netdevice(7), elsewhere those of its name. No netlink
-    socket is needed, which the service's sandbox forbids."""
+    """Return the addresses of this machine: on Linux the IPv4 ones of all interfaces
+    but the bridges to its containers, see netdevice(7), elsewhere those of its name. No
+    netlink socket is needed, which the service's sandbox forbids."""
     if sys.platform != "linux":
         with contextlib.suppress(OSError):  # the name has none
             rows = socket.getaddrinfo(socket.gethostname(), None)
@@ -8364,11 +8138,6 @@ def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         length, _ = struct.unpack("iP", fcntl.ioctl(sock, SIOCGIFCONF, request))
     found = [*row.iter_unpack(bytes(rows)[:length])]
-    with contextlib.suppress(FileNotFoundError), open(IPV6_ADDRESSES) as file:
-        for line in file:
-            digits, _, _, _, flags, name = line.split()
-            if not int(flags, 16) & IPV6_PASSING:
-                found.append((name.encode(), bytes.fromhex(digits)))
     own = [address for name, address in found if not BRIDGE.match(name.rstrip(b"\0"))]
     return [*map(ipaddress.ip_address, own)]
 
@@ -8860,6 +8629,9 @@ class Passwords:
 # Web: calls about accounts ---
 
 
+RENAME_SECONDS = 2  # after which a watched folder was read since a file was renamed
+
+
 class Calls:
     """Base of the classes that answer calls. Each has one subject."""
 
@@ -8896,7 +8668,8 @@ class Calls:
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
         file = self.entries.served_file(entry["id"])
-        if not os.path.lexists(file.path) and self.scanner.catch_up():
+        if not os.path.lexists(file.path):
+            time.sleep(RENAME_SECONDS)
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)
         name = download_name(os.path.basename(file.path), file.id, is_marked)
@@ -9113,12 +8886,7 @@ class AccountCalls(Calls):
         admins = [row["id"] for row in self.accounts.all() if row["admin"]]
         if int(account) in admins:
             self.passwords.check_own(caller, body)
-        rows = self.inbox.uploads.all()
-        uploads = [row["id"] for row in rows if row["account"] == int(account)]
         note(caller.name, f"removed the account {self.accounts.remove(int(account))}")
-        if uploads:
-            self.inbox.forget(uploads)
-            self.web.scanner.rescan()
 
 
 # Web: calls about devices ---
@@ -9183,7 +8951,8 @@ class DeviceCalls(Calls):
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
         is_contained = bool(os.environ.get("CATALOGD_CONTAINER"))
-        return {"consoles": self.consoles.find(), "in_container": is_contained}
+        found = find_consoles(own_networks(), FTP_PORTS)
+        return {"consoles": found, "in_container": is_contained}
 
     @route("GET /send_to_switch.py", access="open")
     def client(self) -> bottle.HTTPResponse:

@@ -109,7 +109,10 @@ def test_a_file_of_the_future_is_not_younger_than_its_answer(games: Games) -> No
     assert games.ask(path, If_Range=date, Range="bytes=1-").status == 200
 
 
-def test_a_file_that_is_gone_is_404(games: Games) -> None:
+def test_a_file_that_is_gone_is_404(
+    games: Games, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogd, "RENAME_SECONDS", 0)
     path = games.add("a.nsp", CONTENT)
     (games.library.folder / "a.nsp").unlink()
     answer = games.ask(path)

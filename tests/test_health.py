@@ -331,8 +331,10 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     assert faults(health) == []
 
 
-def test_a_data_folder_that_does_not_answer_is_a_fault() -> None:
-    fault = catalogd.space_fault("/data", TimeoutError("no answer"))
+def test_a_data_folder_that_does_not_answer_is_a_fault(
+    health: catalogd.Health,
+) -> None:
+    fault = health._space_fault("/data", {"/data": TimeoutError("no answer")})
     assert fault == "/data: it does not answer."
 
 

@@ -274,30 +274,25 @@ def test_an_upload_whose_part_somebody_deleted_begins_anew(
     signed_in.delete(f"/web/uploads/{upload}")
 
 
-def test_two_pieces_of_an_account_are_written_at_once(
+def test_one_piece_of_an_upload_is_written_at_a_time(
     signed_in: webtest.TestApp,
     store: catalogd.Store,
     inbox: catalogd.Inbox,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nor are two of one upload."""
+    """Pieces of others are written meanwhile."""
     account = store.accounts.id_of("anna")
-    one, two, three = (begin(signed_in, f"{n}.nsp", 3)["id"] for n in "abc")
-    busy, plain = [], catalogd.write_piece
+    one, two = (begin(signed_in, f"{n}.nsp", 3)["id"] for n in "ab")
+    plain = catalogd.write_piece
 
     def write(*given: Any) -> int:
-        if not busy:
-            busy.append(one)
-            piece(signed_in, one, 0, b"x", status=503)
-            inbox.append(account, two, 0, io.BytesIO(b"x"))
-        else:
-            piece(signed_in, three, 0, b"x", status=503)
+        monkeypatch.setattr(catalogd, "write_piece", plain)
+        piece(signed_in, one, 0, b"x", status=503)
+        piece(signed_in, two, 0, b"x")
         return plain(*given)
 
-    with monkeypatch.context() as writing:
-        writing.setattr(catalogd, "write_piece", write)
-        inbox.append(account, one, 0, io.BytesIO(b"y"))
-    assert piece(signed_in, three, 0, b"x")["offset"] == 1
+    monkeypatch.setattr(catalogd, "write_piece", write)
+    inbox.append(account, one, 0, io.BytesIO(b"y"))
     assert begin(signed_in, "a.nsp", 3)["offset"] == 1
 
 
@@ -435,19 +430,19 @@ def test_a_file_has_the_group_of_the_inbox_and_is_writable_for_it(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no groups")
 def test_a_file_of_another_group_than_the_inbox_is_given_to_that(
-    signed_in: webtest.TestApp, monkeypatch: pytest.MonkeyPatch
+    signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, given = os.fstat, []
 
     def told(number: int) -> os.stat_result:
         found = plain(number)
-        is_folder = stat.S_ISDIR(found.st_mode)
-        return os.stat_result((*found[:5], 54321, *found[6:])) if is_folder else found
+        is_file = stat.S_ISREG(found.st_mode)
+        return os.stat_result((*found[:5], 54321, *found[6:])) if is_file else found
 
     monkeypatch.setattr(os, "fstat", told)
     monkeypatch.setattr(os, "fchown", lambda number, *owner: given.append(owner))
     add(signed_in, "a.nsp", b"x")
-    assert (-1, 54321) in given
+    assert (-1, folder.stat().st_gid) in given
 
 
 def test_a_piece_that_cannot_be_read_whole_is_taken_back(
@@ -538,76 +533,9 @@ def test_an_upload_without_a_part_is_forgotten_before_a_scan(
     assert len(inbox.uploads.all()) == len(names(folder)) == 1
 
 
-def test_an_account_has_at_most_fifty_unfinished_uploads(
-    signed_in: webtest.TestApp, member: webtest.TestApp, all_may_add: None
-) -> None:
-    for number in range(50):
-        begin(signed_in, f"{number}.nsp", 5)
-    message = begin(signed_in, "more.nsp", 5, status=507)["message"]
-    assert message.startswith("An account has at most 50 unfinished uploads.")
-    begin(member, "more.nsp", 5)
-    upload = begin(signed_in, "7.nsp", 5)["id"]
-    piece(signed_in, upload, 0, b"12345")
-    begin(signed_in, "more.nsp", 5)
-
-
-def test_the_uploads_of_a_removed_account_go_with_it(
-    signed_in: webtest.TestApp,
-    member: webtest.TestApp,
-    inbox: catalogd.Inbox,
-    folder: pathlib.Path,
-    service: catalogd.Web,
-    monkeypatch: pytest.MonkeyPatch,
-    all_may_add: None,
-) -> None:
-    """With the next scan, which is soon: the call itself asks no disk, which may be
-    silent. It has the only thread that checks passwords."""
-    own = begin(signed_in, "a.nsp", 100)["id"]
-    piece(member, begin(member, "b.nsp", 3000)["id"], 0, b"12")
-    accounts = signed_in.get("/web/accounts").json["accounts"]
-    with monkeypatch.context() as silent:
-        silent.setattr(catalogd, "WritableFolder", refuse)
-        signed_in.delete(f"/web/accounts/{accounts[1]['id']}")
-    assert [row["id"] for row in inbox.uploads.all()] == [own]
-    assert len(names(folder)) == 2 and service.scanner.is_asked()
-    inbox.tidy(inbox.folder)
-    assert names(folder) == [f".catalogd-{own}.part"]
-
-
-def test_sizes_have_units_that_fit() -> None:
-    sizes = (0, 999, 1000, 2_340_000, 10**9, 5 * 10**12)
-    found = [catalogd.size_text(size) for size in sizes]
-    assert found == ["0 B", "999 B", "1.0 kB", "2.3 MB", "1.0 GB", "5000.0 GB"]
-
-
-def test_a_part_that_is_somebody_s_file_elsewhere_is_left_alone(
+def test_an_inbox_that_was_swapped_for_a_link_is_not_written(
     signed_in: webtest.TestApp, folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    upload = begin(signed_in, "a.nsp", 6)["id"]
-    (part,) = folder.iterdir()
-    private = tmp_path / "private"
-    private.write_bytes(b"abc")
-    private.chmod(0o600)
-    part.unlink()
-    os.link(private, part)
-    assert begin(signed_in, "a.nsp", 6, status=503)["error"] == "storage_failed"
-    assert piece(signed_in, upload, 3, b"def", status=503)["error"] == "storage_failed"
-    assert stat.S_IMODE(private.stat().st_mode) == 0o600
-    assert private.read_bytes() == b"abc"
-    signed_in.delete(f"/web/uploads/{upload}")
-    assert private.read_bytes() == b"abc" and not [*folder.iterdir()]
-
-
-@pytest.mark.parametrize("system", ["dir_fd", "no dir_fd"])
-def test_an_inbox_that_was_swapped_for_a_link_is_not_written(
-    signed_in: webtest.TestApp,
-    folder: pathlib.Path,
-    tmp_path: pathlib.Path,
-    system: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if system == "no dir_fd":
-        monkeypatch.setattr(os, "supports_dir_fd", set())
     upload = begin(signed_in, "a.nsp", 2)["id"]
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
@@ -661,7 +589,7 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
     begin(signed_in, "c.nsp", 500_000_001, status=507)
     answer = begin(signed_in, "c.nsp", 500_000_001, status=507)
     assert answer["message"].endswith(
-        "500.0 MB are wanted, and 1.5 GB are reserved for other uploads."
+        "0.50 GB are wanted, and 1.50 GB are reserved for other uploads."
     )
     second = begin(signed_in, "c.nsp", 500_000_000)["id"]
     free = 1_000_000_001
@@ -669,8 +597,8 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
     free = 999_999_999
     answer = piece(signed_in, upload, 1, b"x", status=507)
     assert answer["message"] == (
-        "The disk of the inbox has room for 0 B: 1 B are wanted, and 0 B are reserved"
-        " for other uploads."
+        "The disk of the inbox has room for 0.00 GB: 0.00 GB are wanted, and 0.00 GB"
+        " are reserved for other uploads."
     )
     assert signed_in.get("/web/uploads").json["uploads"] == [
         {"id": upload, **shown("b.nsp", 1_500_000_000, 1)},
@@ -735,126 +663,43 @@ def test_a_file_beyond_2_gib_is_added(
     assert (folder / "a.nsp").stat().st_size == size
 
 
-# Names that are reserved
+# The end of an upload
 
 
-def cut_off(
-    call: str,
-    inbox: catalogd.Inbox,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
-) -> str:
-    """Return the id of an upload at whose end a call to the system or the store fails
-    as if the process ended there."""
-
-    def die(*given: Any, **more: Any) -> None:
-        raise KeyboardInterrupt
-
-    owner: Any = catalogd.Uploads if call == "reserve" else catalogd.os
-    account = store.accounts.id_of("anna")
-    upload = inbox.begin(account, "a.nsp", 1)["id"]
-    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
-        dying.setattr(owner, call, die)
-        inbox.append(account, upload, 0, io.BytesIO(b"x"))
-    return str(upload)
-
-
-@pytest.mark.parametrize("call", ["reserve", "replace"])
-def test_a_name_is_free_again_if_the_file_cannot_get_it(
-    inbox: catalogd.Inbox,
-    store: catalogd.Store,
-    key: str,
-    folder: pathlib.Path,
-    call: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_name_that_another_file_takes_meanwhile_is_left_to_that(
+    signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    account = store.accounts.id_of("anna")
-    upload = cut_off(call, inbox, store, monkeypatch)
+    (folder / "a.nsp").write_bytes(b"theirs")
+    with monkeypatch.context() as early:
+        early.setattr(catalogd, "are_equal", lambda *given: False)
+        assert add(signed_in, "a.nsp", b"theirs")["name"] == "a (2).nsp"
+    assert names(folder) == ["a (2).nsp", "a.nsp"]
+
+
+def test_an_upload_that_cannot_get_its_name_gets_it_with_the_next_call(
+    signed_in: webtest.TestApp, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = begin(signed_in, "a.nsp", 1)["id"]
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "rename", refuse)
+        piece(signed_in, upload, 0, b"x", status=503)
     assert names(folder) == [f".catalogd-{upload}.part"]
-    assert inbox.append(account, upload, 1, io.BytesIO())["name"] == "a.nsp"
-
-
-@pytest.fixture
-def killed(
-    inbox: catalogd.Inbox,
-    store: catalogd.Store,
-    key: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> str:
-    """The id of an upload whose server was killed after its name was reserved."""
-    with monkeypatch.context() as dying:
-        dying.setattr(catalogd.Inbox, "_free_name", lambda *given: None)
-        return cut_off("replace", inbox, store, monkeypatch)
-
-
-def test_an_empty_file_that_reserves_a_name_is_never_listed(
-    killed: str, folder: pathlib.Path, scanner: catalogd.Scanner, clock: Clock
-) -> None:
-    clock.now += 10**6
-    assert names(folder) == [f".catalogd-{killed}.part", "a.nsp"]
-    assert listed(scanner) == []
-
-
-def test_the_empty_file_of_a_killed_server_goes_before_the_first_scan(
-    killed: str,
-    inbox: catalogd.Inbox,
-    store: catalogd.Store,
-    folder: pathlib.Path,
-    scanner: catalogd.Scanner,
-) -> None:
-    inbox.tidy("/elsewhere")
-    assert len(names(folder)) == 2
-    scanner.disks.trees(scanner.folders, is_service=True)
-    scanner.disks.unwatch()
-    assert names(folder) == [f".catalogd-{killed}.part"]
-    account = store.accounts.id_of("anna")
-    assert inbox.append(account, killed, 1, io.BytesIO())["name"] == "a.nsp"
-    assert listed(scanner) == ["a.nsp"]
-
-
-@pytest.mark.parametrize("change", ["written", "replaced", "deleted"])
-def test_another_file_of_the_reserved_name_stays(
-    killed: str,
-    inbox: catalogd.Inbox,
-    store: catalogd.Store,
-    folder: pathlib.Path,
-    library: Library,
-    change: str,
-) -> None:
-    """The upload takes the next free name."""
-    file = folder / "a.nsp"
-    if change == "written":
-        file.write_bytes(b"theirs")
-    elif change == "replaced":
-        (folder / "b").touch()
-        (folder / "b").rename(file)
-    else:
-        file.unlink()
-    inbox.tidy(str(library.folder))
-    assert file.exists() == (change != "deleted")
-    account = store.accounts.id_of("anna")
-    ended = inbox.append(account, killed, 1, io.BytesIO())
-    assert ended["name"] == ("a.nsp" if change == "deleted" else "a (2).nsp")
-    assert not list(folder.glob(".*"))
-
-
-def test_a_running_upload_is_left_alone_when_the_inbox_is_tidied(
-    killed: str, inbox: catalogd.Inbox, library: Library, folder: pathlib.Path
-) -> None:
-    inbox._running[killed] = 1
-    inbox.tidy(str(library.folder))
-    assert "a.nsp" in names(folder)
+    assert piece(signed_in, upload, 1, b"")["name"] == "a.nsp"
 
 
 def test_an_upload_waits_while_the_inbox_is_an_empty_mount_point(
-    killed: str, inbox: catalogd.Inbox, library: Library, folder: pathlib.Path
+    signed_in: webtest.TestApp,
+    inbox: catalogd.Inbox,
+    library: Library,
+    folder: pathlib.Path,
 ) -> None:
+    upload = begin(signed_in, "a.nsp", 1)["id"]
     disk = folder.rename(folder.with_name("disk"))
     folder.mkdir()
     inbox.tidy(str(library.folder))
     folder.rmdir()
     disk.rename(folder)
-    assert [row["id"] for row in inbox.unfinished()] == [killed]
+    assert [row["id"] for row in inbox.unfinished()] == [upload]
 
 
 def test_an_inbox_that_is_away_is_not_tidied(
@@ -885,8 +730,7 @@ inbox.append(1, upload, 0, io.BytesIO(b"x"))
     ("owner", "call", "offset"),
     [
         ("Inbox", "_end", 1),  # when all bytes are written
-        ("Uploads", "reserve", 1),
-        ("os", "replace", 1),
+        ("os", "rename", 1),
         ("Uploads", "remove", 0),  # when the file has its name
     ],
 )
@@ -943,16 +787,14 @@ def test_what_was_not_continued_for_three_days_goes(
     inbox.tidy(str(library.folder))  # the clock is not believed yet
     assert len(names(folder)) == 8
     clock.now += 3601
-    inbox._running["00ff"] = 1
+    inbox._running.add("00ff")
     inbox.tidy(str(library.folder))
     assert orphan.exists()
-    del inbox._running["00ff"]
+    inbox._running.clear()
     inbox.tidy(str(library.folder))
-    kept = {f".catalogd-{upload}.part" for upload in (fresh, early, late)}
+    kept = {f".catalogd-{upload}.part" for upload in (fresh, late)}
     assert {*names(folder)} == kept | {path.name for path in theirs}
     piece(signed_in, old, 0, b"x", status=404)
-    for upload in (early, late):  # times of a wrong clock count as now
-        assert (folder / f".catalogd-{upload}.part").stat().st_mtime == clock.now
 
 
 def test_an_upload_without_a_part_goes(
@@ -964,7 +806,7 @@ def test_an_upload_without_a_part_goes(
     kept, removed, running = (begin(signed_in, f"{n}.nsp", 2)["id"] for n in "abc")
     for upload in (removed, running):
         (folder / f".catalogd-{upload}.part").unlink()
-    inbox._running[running] = 1
+    inbox._running.add(running)
     inbox.tidy(str(library.folder))
     assert {row["id"] for row in inbox.uploads.all()} == {kept, running}
 
