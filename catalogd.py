@@ -502,9 +502,6 @@ SENTENCES = {
     "admins_only": "Only an admin may do this.",
     "bad_invitation": "The link was used, replaced or removed, or is older than a day."
     " Ask for a new one.",
-    "many_invitations": {
-        "other": "At most {count} invitations may be open. Remove one first.",
-    },
     "other_site": "The call comes from a page of another site.",
     "no_key": "There is no key {id}.",
     "many_keys": {
@@ -2179,7 +2176,6 @@ UPGRADES = {
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
 INVITATION_DAYS = 1
-MAX_INVITATIONS = 20  # that are open at once
 MAX_KEYS = 100  # of an account, with its devices; accounts of 0.2.0 may have more
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
@@ -3873,16 +3869,12 @@ class Invitations:
         """Add one for a new account, or for the password of one, in place of an earlier
         one for that. Return its id.
 
-        :raises Conflict: it is for an admin of an age, or too many are open.
+        :raises Conflict: it is for an admin of an age.
         """
         if admin and age is not None:
             raise Conflict("admin_sees_all")
         row = (new_id(), digest, maker, account, admin, age, self.database.time())
         with self.database.writing() as db:
-            new = account is None
-            others = [one for one in self.open() if new or one["account"] != account]
-            if len(others) >= MAX_INVITATIONS:
-                raise Conflict("many_invitations", MAX_INVITATIONS)
             db.execute("DELETE FROM invitations WHERE account = ?", (account,))
             db.execute("INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return row[0]
