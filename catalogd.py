@@ -984,12 +984,10 @@ PROGRESS = {
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
     "offered": Field(bool),  # the item is in an installer's list, and not begun
-    "number": Field(int),  # of the client's call: see Clients.check_order
 }
 CANCEL = {"freed": Field(bool)}  # only what waits for a choice
 MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
-OFFER = {"queue_item_ids": Field(list, required=True)}
-OFFER |= {name: PROGRESS[name] for name in ("client", "number")}
+OFFER = {"queue_item_ids": Field(list, required=True), "client": PROGRESS["client"]}
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
 SETUP = {"code": Field(str, required=True), **LOGIN}
@@ -2179,7 +2177,6 @@ INVITATION_DAYS = 1
 MAX_KEYS = 100  # of an account, with its devices; accounts of 0.2.0 may have more
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
-MAX_CLIENTS = 1000  # whose calls are numbered
 MAX_UNDONE = 1000  # actions that were undone, which may be asked for again
 CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
@@ -4538,40 +4535,14 @@ class Clients:
         """:param stale_after: see Progress."""
         self.database = database
         self.progress = Progress(stale_after, database.clock)
-        self._numbers: dict[tuple[Any, Any], int] = {}  # by key and client
         for item in self.running():
             self.progress.note(item, {})  # as if it was reported just now
-
-    def check_order(self, report: Mapping[str, Any]) -> None:
-        """Note the number of a client's call. A network may deliver a call late, when
-        the client has given it up and has made others: it must not undo them.
-
-        :raises Conflict: the client has made a later call.
-        """
-        if (number := report.get("number")) is not None:
-            who = report.get("key"), report.get("client")
-            if number < self._numbers.get(who, number):
-                raise Conflict("A later report of this client was here before.")
-            self.begin(*who, number)
-
-    def begin(self, key: str | None, client: str | None, number: int) -> None:
-        """Let the numbers of a client's calls count from this one on."""
-        if len(self._numbers) >= MAX_CLIENTS:
-            self._numbers.clear()
-        self._numbers[key, client] = number
 
     def running(self) -> dict[str, str | None]:
         """Return the items that clients send now, each with its client's key."""
         sql = "SELECT id, status, key FROM queue WHERE is_open AND status != 'pending'"
         items = self.progress.current(self.database.rows(sql))
         return {row["id"]: row["key"] for row in items if row["status"] != "pending"}
-
-    def drop_old(self) -> None:
-        """Forget the reports on items that have ended, or were dropped, of clients that
-        are silent."""
-        rows = self.database.rows("SELECT id FROM queue WHERE is_open")
-        for item in self.progress.silent().difference(row["id"] for row in rows):
-            self.progress.drop(item)
 
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
@@ -4637,7 +4608,6 @@ class Clients:
     ) -> tuple[Row, str]:
         """Return the item of a report, and its status after it, unless `report`
         refuses that."""
-        self.check_order(report)
         row = self.item_of(db, account, item)
         if is_attempt(report):
             row = count_attempt(row, report)
@@ -7340,7 +7310,7 @@ class Upkeep:
         if before is None:
             self.scanner.rescan()  # that of the start could forget nothing
         store = self.scanner.store
-        for work in (self.backups.drop_old, store.drop_old, store.clients.drop_old):
+        for work in (self.backups.drop_old, store.drop_old):
             with logged_problems("What is old could not be dropped"):
                 work()
 
@@ -9374,9 +9344,7 @@ class QueueCalls(Calls):
         query = bottle.request.query
         target = query.getunicode("target") or ""
         self.accounts.uses.set_target_state(caller.credential, target[:200])
-        client, number = query.get("client"), query.get("number", "")
-        if re.fullmatch("[0-9]{1,18}", number):
-            self.clients.begin(caller.credential, client, int(number))
+        client = query.get("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)
         queue = [self._item(row, row["entry"] in marked) for row in rows]

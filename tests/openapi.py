@@ -222,7 +222,7 @@ def described(
     if rule.method == "GET" and rule.path in ("/api/send-queue", ADDRESSES):
         names |= {"client": "query"}
     if rule.path == "/api/send-queue":
-        names |= dict.fromkeys(("target", "number", "unfinished"), "query")
+        names |= dict.fromkeys(("target", "unfinished"), "query")
     text = {"schema": {"type": "string"}}
     call: dict[str, Any] = {
         "security": [{place: []} for place in places],

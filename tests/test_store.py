@@ -1570,21 +1570,6 @@ def test_what_was_sent_never_has_a_version_that_it_had_before(
     assert store.queue.sent_version() == versions[1]  # and the same is sent as then
 
 
-def test_reports_on_items_that_have_ended_are_forgotten(
-    store: catalogd.Store, anna: int, entry: str, clock: Clock
-) -> None:
-    kept = send(store, anna, entry)
-    dropped = send(store, anna, add_link(store, "Sold"))
-    for item in (kept, dropped):
-        store.clients.report(anna, item, {"status": "processing"})
-    store.database.write("DELETE FROM queue WHERE id = ?", (dropped,))
-    store.clients.drop_old()
-    assert store.clients.progress.times().keys() == {kept, dropped}
-    clock.now += 301
-    store.clients.drop_old()
-    assert store.clients.progress.times().keys() == {kept}
-
-
 @pytest.mark.parametrize("before", ENDED)
 def test_an_item_is_dropped_ninety_days_after_it_ended(
     store: catalogd.Store, anna: int, entry: str, clock: Clock, before: str
@@ -2054,55 +2039,6 @@ def test_figures_beside_a_writer_are_refused_as_always(
         for ended in (done, gone):
             with pytest.raises(catalogd.Conflict, match="The item is"):
                 store.clients.report(anna, ended, {"bytes_transferred": 1})
-
-
-@pytest.mark.parametrize("late", [{"bytes_transferred": 7}, {"status": "processing"}])
-def test_a_report_that_arrives_after_a_later_one_changes_nothing(
-    store: catalogd.Store, anna: int, entry: str, late: dict[str, Any]
-) -> None:
-    item = send(store, anna, entry)
-    other = send(store, anna, add_link(store, "B"))
-    client = {"client": "one", "key": None}
-    claim = {"status": "processing", **client}
-    store.clients.report(anna, item, {**claim, "number": 20})
-    store.clients.report(anna, item, {"release": True, **client, "number": 22})
-    store.clients.report(anna, other, {**claim, "number": 23})
-    with pytest.raises(catalogd.Conflict, match="later report"):
-        store.clients.report(anna, item, {**late, **client, "number": 21})
-    assert status(store, anna) == ["pending", "processing"]
-    store.clients.begin(None, "one", 3)  # its computer was started again
-    store.clients.report(anna, item, {**claim, "number": 4})
-    assert status(store, anna) == ["processing", "processing"]
-
-
-def test_a_report_that_waits_to_be_written_does_not_undo_a_later_one(
-    store: catalogd.Store, anna: int, entry: str
-) -> None:
-    item = send(store, anna, entry)
-    claim = {"status": "processing", "client": "one", "number": 1}
-    with locked(store):
-        thread = threading.Thread(target=suppressed, args=(store, anna, item, claim))
-        thread.start()
-        wait_for(store.database.waiting)
-        store.clients.begin(None, "one", 2)
-    thread.join()
-    assert status(store, anna) == ["pending"]
-
-
-def suppressed(
-    store: catalogd.Store, anna: int, item: str, report: dict[str, Any]
-) -> None:
-    with contextlib.suppress(catalogd.Conflict):
-        store.clients.report(anna, item, report)
-
-
-def test_the_numbers_of_few_clients_are_remembered(
-    store: catalogd.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(catalogd, "MAX_CLIENTS", 2)
-    for name in ("one", "two", "three"):
-        store.clients.begin(None, name, 1)
-    assert len(store.clients._numbers) == 1
 
 
 def test_the_last_figures_are_stored_with_the_end(

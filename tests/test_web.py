@@ -441,21 +441,6 @@ def test_another_key_s_report_on_an_item_changes_nothing(
     report(client, item, status="completed")
 
 
-def test_a_report_from_before_the_last_call_for_the_queue_is_refused(
-    client: webtest.TestApp, item: str, store: catalogd.Store
-) -> None:
-    one = {"client": "one"}
-    report(client, item, status="processing", number=7, **one)
-    report(client, item, release=True, number=8, **one)
-    client.get("/api/send-queue?client=one&number=10")
-    message = report(client, item, expect=409, number=9, **one)["message"]
-    assert message == "A later report of this client was here before."
-    assert only_item(store)["status"] == "pending"
-    report(client, item, status="processing", number=11, **one)
-    client.get("/api/send-queue?client=one&number=x")
-    report(client, item, number=11, **one)
-
-
 def test_a_completed_item_is_final(client: webtest.TestApp, item: str) -> None:
     report(client, item, status="completed")
     assert report(client, item, expect=409, progress_percent=1)["error"] == "conflict"
