@@ -2311,7 +2311,7 @@ WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN
 # An entry that gets the id of a title that no other entry has brings its age along.
 MOVE_AGE = """
 INSERT INTO ages SELECT ?2, age, NULL FROM held_ages WHERE title = ?1
-AND NOT EXISTS (SELECT 1 FROM entries WHERE title = ?2)
+AND ?2 != ?3 AND NOT EXISTS (SELECT 1 FROM entries WHERE title = ?2)
 ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
 """
 TITLE_ORDER = f"""
@@ -2321,17 +2321,6 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
     FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
     AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
-"""
-# Of entries that have lost their files, by their contents: the ages that were given to
-# them go on with those of the same content that have a file still.
-INHERIT_AGES = """
-INSERT INTO ages SELECT heir.id, max(age), value FROM json_each(?)
-JOIN ages ON ages.title = key AND ages.sample = value
-JOIN entries AS heir ON heir.sample = value
-WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
-ON CONFLICT DO UPDATE SET sample = excluded.sample,
-    age = iif(sample = excluded.sample, max(age, excluded.age), excluded.age)
-RETURNING title
 """
 COUNT_LIST = "UPDATE counters SET value = value + 1 WHERE name = 'list'"
 COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
@@ -2521,39 +2510,30 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     if not rows:
         return
     written = [*named_files(db, [{**row, **derived(row)} for row in rows])]
-    columns = [*written[0]]
+    columns = [column for column in written[0] if column != "least_age"]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    moves = {
-        old["id"]: (old["title"], new["title"])
+    moved = [
+        (old["title"], new["title"], new["id"])
         for old, new in zip(rows, written, strict=True)
         if old.get("title") not in (None, new["title"])
-    }
-    before = move_ages(db, moves) if moves else []
+    ]
+    if moved:
+        db.executemany(MOVE_AGE, moved)
+        db.execute(COUNT_AGES)
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
-        f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates}",
+        f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates},"
+        # The stricter age of both titles holds until an admin decides.
+        " least_age = iif(title = excluded.title OR sample IS NOT excluded.sample,"
+        " least_age, (SELECT seen_from FROM parts WHERE parts.id = entries.id))",
         (ENCODER.encode(written),),
     )
-    db.executemany("UPDATE entries SET least_age = ? WHERE id = ?", before)
     joined = [(row["id"],) for row in written if row["title"] != row["id"]]
     db.executemany("DELETE FROM ages WHERE title = ?", joined)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names)
-
-
-def move_ages(
-    db: sqlite3.Connection, moves: Mapping[str, tuple[str, str]]
-) -> list[tuple[int, str]]:
-    """Bring ages along to new titles of entries, by their ids. Return from which age on
-    each is seen before, with its id: the stricter one holds until an admin decides."""
-    sql = "SELECT seen_from, id FROM parts WHERE id IN (SELECT value FROM json_each(?))"
-    before = db.execute(sql, (ENCODER.encode([*moves]),)).fetchall()
-    to_ids = [move for entry, move in moves.items() if move[1] != entry]
-    db.executemany(MOVE_AGE, to_ids)
-    db.execute(COUNT_AGES)
-    return [(row["seen_from"], row["id"]) for row in before]
 
 
 def named_files(db: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Row]:
@@ -2644,12 +2624,7 @@ def set_states(
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
         (ENCODER.encode(rows), now),
     )
-    was_here = (item for item, _, state in files if "here" == item.state != state)
-    lost = {item.id: item.sample for item in was_here}
-    heirs = db.execute(INHERIT_AGES, (json.dumps(lost),)).fetchall()
-    db.execute(COUNT_AGES)
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
-    changed += [row["title"] for row in heirs]
     sql = "SELECT plain_name FROM entries WHERE id IN (SELECT value FROM json_each(?))"
     names = db.execute(sql, (ENCODER.encode(changed),)).fetchall()
     tell_apart(db, {row["plain_name"] for row in names})
