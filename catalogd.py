@@ -3167,7 +3167,6 @@ class Database:
         self.clock = clock or Clock()
         self.written = threading.Event()  # set by each transaction of this process
         self._lock = threading.RLock()  # held by the thread that writes
-        self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
         try:
@@ -3269,7 +3268,6 @@ class Database:
         with self._turn(seconds), storage_problems():
             db = self._writer
             db.execute("BEGIN IMMEDIATE")
-            self._waiting.discard(threading.get_ident())
             try:
                 yield db
                 db.execute("COMMIT")
@@ -3282,27 +3280,19 @@ class Database:
     def _turn(self, wait: float) -> Iterator[None]:
         """Hold the lock, and leave SQLite the rest of the time to wait."""
         deadline = time.monotonic() + wait
-        self._waiting.add(threading.get_ident())
+        if not self._lock.acquire(timeout=wait):
+            raise Busy("database_busy")
         try:
-            if not self._lock.acquire(timeout=wait):
-                raise Busy("database_busy")
-            try:
-                left = max(deadline - time.monotonic(), 0)
-                self._writer.execute(f"PRAGMA busy_timeout = {left * 1000:.0f}")
-                yield
-            finally:
-                self._lock.release()
+            left = max(deadline - time.monotonic(), 0)
+            self._writer.execute(f"PRAGMA busy_timeout = {left * 1000:.0f}")
+            yield
         finally:
-            self._waiting.discard(threading.get_ident())
+            self._lock.release()
 
     def write(self, sql: str, values: Values) -> int:
         """Run one statement as a transaction, and return how many rows it changed."""
         with self.writing() as db:
             return db.execute(sql, values).rowcount
-
-    def waiting(self) -> int:
-        """Return how many threads wait to write."""
-        return len(self._waiting)
 
     def shrink(self) -> None:
         """Give back the memory, and the disk space in the WAL, of a large write."""
@@ -9138,8 +9128,7 @@ class LibraryCalls(Calls):
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.entries.version()
-        waiting = {"writers": self.entries.database.waiting()}
-        return {"version": __version__, "waiting": waiting}
+        return {"version": __version__}
 
     @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")

@@ -1916,17 +1916,7 @@ def test_a_write_that_waits_too_long_says_that_the_database_is_busy(
     with another(store), refused as refusal, store.database.writing(wait=0.3):
         pass
     assert (refusal.value.status, refusal.value.headers) == (503, {"Retry-After": "5"})
-    assert store.database.waiting() == 0
     store.accounts.add("anna", "hash")
-
-
-def test_writers_that_wait_are_counted(store: catalogd.Store) -> None:
-    with at_work(store):
-        thread = threading.Thread(target=store.accounts.add, args=("anna", "hash"))
-        thread.start()
-        wait_for(lambda: store.database.waiting() == 1)
-    thread.join()
-    assert store.database.waiting() == 0
 
 
 def test_nothing_that_is_read_waits_for_a_writer(
