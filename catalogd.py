@@ -87,9 +87,9 @@ Latest._lock                         to make what a version has
 Consoles._searching                  a search; others do not wait, but are refused
 Consoles._lock, Console._lock        which clients run; the pipe of one
 Inbox._lock, Askers._lock            which uploads are written; which disks were asked
-Uses._listing_lock                   uses move to the file
+Uses._lock                           uses that wait, also while they are written
 Database._lock                       from BEGIN to COMMIT
-Uses._lock, Accounts._lending        uses that wait, keys that are lent: no other below
+Accounts._lending                    keys that are lent: no other below
 Served._lock, Recent._lock           what has left, what is kept: no other below
 Channel.requests_lock, Server._lock  the next request, own threads; then a group's
 Channel.outbuf_lock                  what waits to be sent: no other below
@@ -3468,13 +3468,11 @@ class Uses:
         self.unwritten: dict[str, tuple[int, str]] = {}
         self.target_states: dict[str, str] = {}  # as devices told them, by key
         self._is_late = False  # others wrote when these should have been written
-        self._lock = threading.Lock()  # of `unwritten`; the last that a thread takes
-        # Held while uses move to the file; it is taken before the database's lock.
-        self._listing_lock = threading.Lock()
+        self._lock = threading.Lock()  # of `unwritten`, also while it is written
 
     def rows(self, sql: str, values: Values) -> list[Row]:
         """Return the keys or sessions that a statement gives, with all their uses."""
-        with self._listing_lock:
+        with self._lock:
             rows, uses = self._database.rows(sql, values), self.unwritten.copy()
         for row in rows:
             count, row["last_used_at"] = uses.get(row["id"], (0, row["last_used_at"]))
@@ -3482,23 +3480,14 @@ class Uses:
                 row["requests"] += count
         return rows
 
-    def close(self) -> None:
-        """Write what is only in memory."""
-        try:
-            if self.unwritten:
-                self._write(MAX_CLOSE_WAIT_SECONDS)
-        except Problem as problem:
-            log.warning("The last uses of keys are lost: %s", problem)
-            self.unwritten.clear()
-
-    def count(self, credential: str, is_news: bool = False) -> None:
-        """Count a use. One that is news is written at once: the first one of a key, or
-        the one that keeps it from its end."""
+    def count(self, credential: str, is_news: bool) -> None:
+        """Count a use. One that is news, as it keeps a key or a session from its end,
+        is written at once."""
         with self._lock:
             count, _ = self.unwritten.get(credential, (0, ""))
             self.unwritten[credential] = (count + 1, self._database.time())
         if is_news or self._is_late:
-            self.try_to_write()
+            self.write()
 
     def set_target_state(self, key: str, state: str) -> None:
         """Take what a client tells of its target. That the key is that of a device is
@@ -3506,16 +3495,18 @@ class Uses:
         is_new = key not in self.target_states
         self.target_states[key] = state
         if is_new:
-            self.try_to_write()
+            self.write()
 
-    def try_to_write(self) -> None:
+    def write(self, wait: float = 0) -> None:
         """Write all unless another one writes: then with the next use of any key."""
         try:
-            self._write(wait=0)
+            with self._lock:
+                self._write(wait)
+                self.unwritten.clear()
             self._is_late = False
         except Problem as problem:
             if not self._is_late and not isinstance(problem, Busy):
-                log.warning("The uses of keys are written later: %s", problem)
+                log.warning("The uses of keys could not be written: %s", problem)
             self._is_late = True
 
     def _write(self, wait: float) -> None:
@@ -3524,24 +3515,13 @@ class Uses:
         of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
         of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
         is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
-        with self._listing_lock:
-            with self._database.writing(wait) as db:
-                uses = self.unwritten.copy()
-                is_believed = self._database.clock.is_believed()
-                rows = [(*use, key, is_believed) for key, use in uses.items()]
-                db.executemany(of_key, rows)
-                db.executemany(of_session, rows)
-                states = [(state, key) for key, state in self.target_states.items()]
-                db.executemany(is_device, states)
-            self._drop(uses)
-
-    def _drop(self, written: Mapping[str, tuple[int, str]]) -> None:
-        """Drop the uses that are written. There may be more of them meanwhile."""
-        with self._lock:
-            for key, (count, _) in written.items():
-                now, last = self.unwritten.pop(key)
-                if now > count:
-                    self.unwritten[key] = (now - count, last)
+        is_believed = self._database.clock.is_believed()
+        rows = [(*use, key, is_believed) for key, use in self.unwritten.items()]
+        states = [(state, key) for key, state in self.target_states.copy().items()]
+        with self._database.writing(wait) as db:
+            db.executemany(of_key, rows)
+            db.executemany(of_session, rows)
+            db.executemany(is_device, states)
 
 
 class Accounts:
@@ -3688,17 +3668,15 @@ class Accounts:
         """
         row = {"id": new_id(), "account": account, "label": label, "digest": digest}
         row |= {"created_at": self.database.time(), **more}
-        sql = "SELECT id, created_at, last_used_at FROM keys WHERE account = ?"
-        logins = self.uses.rows(f"{sql} AND by_login", (account,))
-        logins.sort(key=lambda key: key["last_used_at"] or key["created_at"])
+        self.uses.write()  # by which the login's key is found that was unused longest
         with self.database.writing() as db:
             sql = "SELECT count(*) AS count FROM keys WHERE account = ?"
             if db.execute(sql, (account,)).fetchone()["count"] >= MAX_KEYS:
                 if "by_login" not in more:
                     raise Conflict("many_keys", MAX_KEYS)
-                # The one that was unused longest: if another thread has removed that,
-                # the next, and so on.
-                any(remove_keys(db, "id = :id", key) for key in logins)
+                logins = "SELECT id FROM keys WHERE account = ? AND by_login"
+                oldest = f"{logins} ORDER BY unused_since LIMIT 1"
+                remove_keys(db, f"id = ({oldest})", (account,))
             if "is_device" in more:
                 check_others(db, label, more.get("address", ""))
             sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
@@ -3754,21 +3732,18 @@ class Accounts:
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
-        return self._holder("keys", digest, is_news="last_used_at IS NULL")
+        return self._holder("keys", digest)
 
-    def _holder(self, table: str, digest: bytes, is_news: str) -> Caller | None:
-        """:param is_news: the condition for a use that is written at once, as is any on
-        the last day."""
+    def _holder(self, table: str, digest: bytes) -> Caller | None:
         last_day = self.database.time(UNUSED_DAYS - 1)
         row = self.database.row(
             f"SELECT account, name, admin, age, {table}.id AS credential,"
-            f" {is_news} OR unused_since < ? AS is_news"
-            f" FROM {table} JOIN viewers USING (account)"
+            f" unused_since < ? AS is_news FROM {table} JOIN viewers USING (account)"
             f" WHERE (digest = ? OR {table}.id = ?) AND unused_since >= ?",
             (last_day, digest, self._lent.get(digest), self._expiry()),
         )
         if row:
-            self.uses.count(row["credential"], bool(row.pop("is_news")))
+            self.uses.count(row["credential"], row.pop("is_news"))
         return caller(row)
 
     def _expiry(self) -> str:
@@ -3779,7 +3754,7 @@ class Accounts:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
         of its own clients alone are not worth a write."""
         if self.uses.unwritten.keys() - self._lent.values():
-            self.uses.try_to_write()
+            self.uses.write()
 
     # Sessions
 
@@ -3788,7 +3763,7 @@ class Accounts:
         self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
-        return self._holder("sessions", digest, is_news="false")
+        return self._holder("sessions", digest)
 
     def session_password(self, session: str) -> str | None:
         """Return the password's hash of the account that a session is of, if it goes
@@ -5059,7 +5034,8 @@ class Store:
             )
 
     def close(self) -> None:
-        self.accounts.uses.close()
+        if self.accounts.uses.unwritten:
+            self.accounts.uses.write(MAX_CLOSE_WAIT_SECONDS)
         self.database.close()
 
 

@@ -588,7 +588,7 @@ def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None
     device.poll("?target=ready")
     house.kim.post(f"/web/devices/{device.id}", paused=True)
     before = house.kim.devices()["Kim's"]
-    house.store.accounts.uses.close()
+    house.store.accounts.uses.write()
     house.store.database.close()
     with contextlib.closing(
         catalogd.Store(house.store.database.folder, clock=catalogd.Clock(clock, clock))

@@ -741,26 +741,6 @@ def test_a_client_s_login_replaces_the_login_key_that_was_unused_longest(
     assert len(store.accounts.keys()) == catalogd.MAX_KEYS
 
 
-def test_clients_that_sign_in_at_once_replace_a_login_key_each(
-    store: catalogd.Store, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    account = store.accounts.id_of("anna")
-    fill_keys(store, catalogd.MAX_KEYS - 2)
-    for digest in (b"first", b"second"):
-        store.accounts.add_key(account, "x", digest, by_login=True)
-    read = store.accounts.uses.rows
-
-    def read_and_wait(sql: str, values: Any) -> list[dict[str, Any]]:
-        found = read(sql, values)
-        monkeypatch.undo()  # another client signs in before this one writes
-        store.accounts.add_key(account, "x", b"third", by_login=True)
-        return found
-
-    monkeypatch.setattr(store.accounts.uses, "rows", read_and_wait)
-    store.accounts.add_key(account, "x", b"fourth", by_login=True)
-    assert len(store.accounts.keys()) == catalogd.MAX_KEYS
-
-
 def test_a_client_signs_in_also_where_all_keys_are_others(
     browser: webtest.TestApp, store: catalogd.Store, key: str
 ) -> None:
