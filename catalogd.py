@@ -4529,10 +4529,6 @@ class Clients:
         :raises Conflict: the item's status does not allow it, or another key owns it,
             or another client, which names itself as this one does, sends it.
         """
-        if report.get("error_message") == "Stopped.":
-            # Clients up to 0.2.0 fail so, and leave nothing, where an item was
-            # cancelled: that may be undone by now.
-            report = {**report, "release": True, **dict.fromkeys(FIGURES, 0)}
         with self.database.reading() as db:
             row, status = self._checked(db, account, item, report)
         is_news = status != row["status"] or {"release", "error_code"} & report.keys()

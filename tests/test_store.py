@@ -1349,23 +1349,6 @@ def test_a_client_that_has_stopped_tells_what_is_left_on_its_target(
     assert (row["status"], row["bytes"], row["percent"]) == ("pending", 8, 80)
 
 
-def test_a_client_of_0_2_0_removes_what_was_sent_and_ends_no_item_that_waits_again(
-    store: catalogd.Store, anna: int, entry: str
-) -> None:
-    stopped = {"status": "failed", "error_message": "Stopped."}
-    item = send(store, anna, entry)
-    for is_soon in (True, False):
-        store.clients.report(anna, item, {"bytes_transferred": 9})
-        cancelled = store.queue.cancel(anna, item)
-        if is_soon:
-            assert undo(store, cancelled)
-        now = store.clients.report(anna, item, stopped)
-        assert now == ("pending" if is_soon else "cancelled")
-        assert is_soon or undo(store, cancelled)
-        [row] = store.queue.items(anna)
-        assert (row["status"], row["error"], row["bytes"]) == ("pending", "", 0)
-
-
 def test_all_that_waited_goes_back_but_what_was_changed_since(
     store: catalogd.Store, anna: int
 ) -> None:
