@@ -2166,10 +2166,6 @@ UPGRADES = {
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     6: ("DROP TABLE IF EXISTS scan_request",),
-    8: (  # images beside files that an older program took for pictures
-        "DELETE FROM icons WHERE NOT is_picture(image) AND digest NOT IN"
-        " (SELECT facts ->> 'icon' FROM entries WHERE facts ->> 'icon' NOT NULL)",
-    ),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
@@ -2931,19 +2927,11 @@ def check_version(db: sqlite3.Connection, path: str) -> int:
     version, identity = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     used = "SELECT 1 FROM sqlite_schema WHERE name NOT GLOB '_litestream*'"
     if identity == APPLICATION_ID and version > SCHEMA_VERSION:
-        message = f"{path}: was made by a newer catalogd. Update it"
-        copies = range(SCHEMA_VERSION, 0, -1)
-        copy = next(filter(os.path.exists, (copy_path(path, at) for at in copies)), "")
-        raise Problem(f"{message}, or restore {copy}." if copy else f"{message}.")
+        message = "was made by a newer catalogd. Update it, or restore an older copy."
+        raise Problem(f"{path}: {message}")
     if identity != APPLICATION_ID and db.execute(used).fetchone():
         raise Problem(f"{path}: is a database of another program.")
     return version if identity == APPLICATION_ID else 0
-
-
-def copy_path(path: str, version: int) -> str:
-    """Return where a database is copied before it is upgraded from this version."""
-    name = f"before-upgrade-{version}.db"
-    return os.path.join(os.path.dirname(path), "backups", name)
 
 
 def set_schema(db: sqlite3.Connection) -> None:
@@ -2972,7 +2960,7 @@ def upgrade(folder: str) -> None:
         if version == 0 or (version == SCHEMA_VERSION and has_schema(db)):
             return
         with exclusive(folder, "serve"):
-            copy = copy_path(path, version)
+            copy = os.path.join(folder, "backups", f"before-upgrade-{version}.db")
             os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
             for part in glob.glob(f"{glob.escape(copy)}.*.part"):
                 os.unlink(part)  # of an upgrade that was killed
@@ -2987,7 +2975,6 @@ def change_schema(db: sqlite3.Connection, version: int) -> None:
     """Make a database of an earlier version one of this version."""
     db.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
     db.execute("PRAGMA legacy_alter_table = ON")  # and only them
-    db.create_function("is_picture", 1, is_picture)
     db.execute("BEGIN IMMEDIATE")
     for step in range(version, SCHEMA_VERSION):
         for statement in UPGRADES.get(step, ()):
@@ -3369,12 +3356,9 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
     """Put a backup in the place of the database. Return the path of that one, or ""
     where there was none, and how many invitations have ended. :raises Problem: it is no
     backup, or the service runs."""
-    path, part = database_path(folder), os.path.join(folder, new_id())
-    kept = base = f"{path}.{stamp(time.time()).replace(':', '')}"
-    number = 1
-    while os.path.exists(kept):  # of another restore in this second
-        number += 1
-        kept = f"{base}-{number}"
+    path, id = database_path(folder), new_id()
+    kept = f"{path}.{stamp(time.time()).replace(':', '')}.{id}"
+    part = os.path.join(folder, id)
     copy = database_path(part)
     os.makedirs(part, mode=0o700)
     try:
@@ -3382,8 +3366,7 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
             check_room(path, backup.seek(0, os.SEEK_END))
             backup.seek(0)
             write_private(copy, backup)
-            check_backup(copy, backup.name)
-            ended = end_links(copy)
+            ended = check_backup(copy, backup.name)
             if is_there := os.path.exists(path):
                 keep(path, kept)
             set_aside(path, kept)
@@ -3393,42 +3376,22 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
     return kept if is_there else "", ended
 
 
-def check_backup(copy: str, name: str) -> None:
-    """Make the indexes and views of a backup anew, if it is of this version: those of
-    an older one are made by its upgrade, or wanted by an older program.
+def check_backup(copy: str, name: str) -> int:
+    """End the invitations in a backup, which may be of a version that had none, and
+    return how many there were.
     :raises Problem: it is not a whole database of ours, or of a newer release."""
     message = f"{name}: is not a backup of catalogd, or is damaged."
     try:
         with connected(copy) as db:
-            version = check_version(db, name)
-            check_content(db)
-            if not version or has_strange_parts(db):
+            if not check_version(db, name):
                 raise Problem(message)
-            if version == SCHEMA_VERSION:
-                change_schema(db, version)
+            check_content(db)
+            sql = "SELECT 1 FROM sqlite_schema WHERE name = 'invitations'"
+            if db.execute(sql).fetchone():
+                end_access(db, "restored")
+            return db.total_changes
     except (Damaged, sqlite3.DatabaseError) as problem:
         raise Problem(message) from problem
-
-
-def end_links(copy: str) -> int:
-    """End the invitations in a backup, which may be of a version that had none. Return
-    how many there were."""
-    with connected(copy) as db:
-        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'invitations'"
-        if db.execute(sql).fetchone():
-            end_access(db, "restored")
-        return db.total_changes
-
-
-def has_strange_parts(db: sqlite3.Connection) -> bool:
-    """Return whether SQL of others could run in a database that is opened: it has a
-    trigger, or something else has the name of one of our tables, views or indexes."""
-    ours = {name: kind for kind, name, _ in schema_parts()}
-    found = db.execute("PRAGMA main.table_list").fetchall()
-    kinds = {row["name"].lower(): row["type"] for row in found}
-    is_ours = all(kind == ours.get(name, kind) for name, kind in kinds.items())
-    trigger = db.execute("SELECT 1 FROM sqlite_schema WHERE sql LIKE '%trigger%'")
-    return "entries" not in kinds or not is_ours or trigger.fetchone() is not None
 
 
 def set_aside(path: str, kept: str) -> None:
@@ -4598,9 +4561,7 @@ class Clients:
 
     def write_figures(self) -> None:
         """Write how far the items are that clients send, for the next start."""
-        sql = (
-            "SELECT id, percent, bytes FROM queue WHERE is_open AND status != 'pending'"
-        )
+        sql = "SELECT id, percent, bytes FROM queue WHERE is_open"
         old = self.database.rows(sql)
         new = [{**row, **self.progress.figures(row["id"])} for row in old]
         changed = [row for row, before in zip(new, old, strict=True) if row != before]

@@ -23,7 +23,7 @@ from unittest.mock import Mock
 import pytest
 
 import catalogd
-from conftest import Clock, small_disk, steps, wait_for
+from conftest import Clock, small_disk, steps
 from example import by_age
 
 NOW = "2027-01-15T08:00:00"  # as conftest's clock stands
@@ -2411,15 +2411,11 @@ def test_a_store_of_a_newer_version_is_refused(
 ) -> None:
     released = data_folder(tmp_path / "released", 4)
     upgraded(released).thing.close()
-    copy = released / "backups" / "before-upgrade-4.db"
     monkeypatch.setattr(catalogd, "SCHEMA_VERSION", 4)
-    newer = "was made by a newer catalogd. Update it"
+    newer = "was made by a newer catalogd. Update it, or restore an older copy."
     for open_store in (upgraded, lambda folder: opened(str(folder))):
-        with pytest.raises(catalogd.Problem, match=f"{newer}, or restore {copy}."):
+        with pytest.raises(catalogd.Problem, match=newer):
             open_store(released)
-    copy.unlink()
-    with pytest.raises(catalogd.Problem, match=f"{newer}\\."):
-        upgraded(released)
 
 
 def test_only_a_service_upgrades_and_not_below_another(tmp_path: pathlib.Path) -> None:
