@@ -89,7 +89,6 @@ Consoles._lock, Console._lock        which clients run; the pipe of one
 Inbox._lock, Askers._lock            which uploads are written; which disks were asked
 Uses._lock                           uses that wait, also while they are written
 Database._lock                       from BEGIN to COMMIT
-Accounts._lending                    keys that are lent: no other below
 Served._lock, Recent._lock           what has left, what is kept: no other below
 Channel.requests_lock, Server._lock  the next request, own threads; then a group's
 Channel.outbuf_lock                  what waits to be sent: no other below
@@ -1646,7 +1645,6 @@ SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.
 KEY_PREFIX = "catalogd_"
 KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{8,}")  # or a part of a key
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # 31 that look unlike one another
-SETUP_CODES = range(10**6, 31**12)  # as numbers; 0.1.0 stored smaller ones
 
 
 def normalized(text: str) -> str:
@@ -1712,9 +1710,9 @@ def hash_token(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def setup_code_text(number: int) -> str:
-    """Return one of SETUP_CODES as people type it, such as `k7mp-x4tz-9hqw`."""
-    letters = [LETTERS[number // 31**place % 31] for place in range(12)]
+def new_setup_code() -> str:
+    """Return a code as people type it, such as `k7mp-x4tz-9hqw`."""
+    letters = [secrets.choice(LETTERS) for _ in range(12)]
     return "-".join("".join(letters[start : start + 4]) for start in (0, 4, 8))
 
 
@@ -1949,10 +1947,9 @@ CREATE TABLE entries (
     plain_name TEXT NOT NULL DEFAULT '' COLLATE NOCASE, -- which others may have too
     name TEXT NOT NULL,                -- that, or a longer one that no other has
     sort_name TEXT NOT NULL,           -- the name, case folded
-    is_marked INTEGER NOT NULL DEFAULT 0, -- 1: the file's name has the id in it, for
-                                       -- an older entry has, or had, the plain one
-    file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe, and that no other has
-    file_key TEXT NOT NULL DEFAULT '', -- that name, case folded
+    file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe
+    marked_name TEXT NOT NULL DEFAULT '', -- where an older entry has that: with the id
+    file_key TEXT NOT NULL DEFAULT '', -- the first of both, case folded
     least_age INTEGER NOT NULL DEFAULT 0 -- from which it was seen before its title
                                        -- changed, until an admin decides
 ) STRICT;
@@ -1965,7 +1962,6 @@ CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
 CREATE INDEX entries_name ON entries (plain_name);
 CREATE INDEX entries_file ON entries (file_key);
-CREATE INDEX entries_plain ON entries (replace(file_key, ' (' || id || ')', ''));
 CREATE INDEX entries_damaged ON entries (id) WHERE fault = 'damaged';
 CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
@@ -1992,7 +1988,6 @@ CREATE TABLE icons (
 -- version, larger file, or older entry.
 CREATE VIEW parts AS SELECT *, rowid AS serial,
     iif(title = id, NULL, title) AS base_id,
-    replace(file_key, ' (' || id || ')', '') AS plain_key,
     max(least_age, coalesce(
         (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
     )) AS seen_from,
@@ -2281,13 +2276,13 @@ SHOWN_ITEM = f"""{SEEN_ITEM} AND
 # account sees an older entry with the plain name. That tells nothing of hidden ones. A
 # hidden one that is sent to its device has the id, so that all on a card differ.
 IS_MARKED = f"""
-iif(:age = {EVERYTHING}, is_marked, seen_from > :age OR is_marked AND EXISTS (
+(seen_from > :age OR EXISTS (
     SELECT 1 FROM parts AS other
-    WHERE other.plain_key = parts.plain_key AND other.seen_from <= :age
-    AND (other.is_marked, other.serial) < (parts.is_marked, parts.serial)
+    WHERE other.file_key = parts.file_key AND other.serial < parts.serial
+    AND (:age = {EVERYTHING} OR other.seen_from <= :age)
 ))
 """
-FILE_NAME = f"iif({IS_MARKED}, file_name, replace(file_name, ' (' || id || ')', ''))"
+FILE_NAME = f"iif({IS_MARKED}, marked_name, file_name)"
 # Whose item it is: its sender's, that of the owner of its device, for an admin also one
 # of a shared device. A client is told to stop what was cancelled, hidden or not.
 OWN_ITEM = "(sender = :account OR owner IS :account OR :admin AND is_shared)"
@@ -2490,6 +2485,8 @@ def derived(row: Row) -> Row:
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
     name = normalized(name)
+    row = {**row, "name": name}
+    plain = file_name(row, MAX_CONSOLE_NAME_BYTES)
     return {
         **{column: metadata.get(column) for column in ("kind", "title_id")},
         "title": metadata["base_id"] or row["id"],
@@ -2497,6 +2494,9 @@ def derived(row: Row) -> Row:
         "plain_name": name,
         "name": name,
         "sort_name": name.casefold(),
+        "file_name": plain,
+        "marked_name": file_name(row, MAX_CONSOLE_NAME_BYTES, f" ({row['id']})"),
+        "file_key": plain.casefold(),
     }
 
 
@@ -2505,7 +2505,7 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     without holding up the threads that answer calls. All rows have the same columns."""
     if not rows:
         return
-    written = [*named_files(db, [{**row, **derived(row)} for row in rows])]
+    written = [{**row, **derived(row)} for row in rows]
     columns = [column for column in written[0] if column != "least_age"]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
@@ -2530,25 +2530,6 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     db.executemany("DELETE FROM ages WHERE title = ?", joined)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names)
-
-
-def named_files(db: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield entries, the oldest first, with names for their files. The first of equal
-    names is plain, the others have their ids in them, as "A (8b54089fee8d99a0).nsp",
-    also when the first is forgotten: they may be on a card under it."""
-    plain = [file_name(row, MAX_CONSOLE_NAME_BYTES) for row in rows]
-    sql = "SELECT file_key, id FROM entries WHERE file_key IN"
-    sql += " (SELECT value FROM json_each(?))"
-    keys = ENCODER.encode([name.casefold() for name in plain])
-    owners = {row["file_key"]: row["id"] for row in db.execute(sql, (keys,))}
-    for row, name in zip(rows, plain, strict=True):
-        mark = f" ({row['id']})"
-        marked = functools.partial(file_name, row, MAX_CONSOLE_NAME_BYTES, mark)
-        is_marked = row.get("is_marked") and row["file_name"] in ("", marked())
-        if is_marked or owners.setdefault(name.casefold(), row["id"]) != row["id"]:
-            is_marked, name = True, marked()
-        key = name.casefold()
-        yield {**row, "is_marked": bool(is_marked), "file_name": name, "file_key": key}
 
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
@@ -3493,8 +3474,8 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.uses = Uses(database)
-        self._lent: dict[bytes, str] = {}  # ids of devices by digests, see lend_key
-        self._lending = threading.Lock()  # held to change that
+        self.setup_code = new_setup_code()  # for the first account
+        self._lent: dict[str, bytes] = {}  # digests by ids of devices, see lend_key
 
     def add(
         self,
@@ -3523,7 +3504,6 @@ class Accounts:
             ).fetchone()
             if row["admin"] and age is not None:
                 raise Conflict("admin_sees_all")
-            db.execute("DELETE FROM counters WHERE name = 'setup code'")
         return int(row["id"])
 
     def exist(self) -> bool:
@@ -3532,16 +3512,6 @@ class Accounts:
     def name_of(self, account: int) -> str:
         sql = "SELECT name FROM accounts WHERE id = ?"
         return str(self.database.value(sql, (account,)))
-
-    def setup_code(self) -> str:
-        """Return the code for the first account, which is kept until that exists."""
-        sql = "SELECT value FROM counters WHERE name = 'setup code'"
-        number = self.database.value(sql) or 0
-        if number not in SETUP_CODES:
-            number = secrets.choice(SETUP_CODES)
-            sql = "INSERT OR REPLACE INTO counters VALUES ('setup code', ?)"
-            self.database.write(sql, (number,))
-        return setup_code_text(number)
 
     def all(self) -> list[Row]:
         sql = "SELECT id, name, admin, age, created_at FROM accounts ORDER BY id"
@@ -3673,9 +3643,7 @@ class Accounts:
         """Return a new key for the client of a device that this server serves. It
         replaces the one before, and is in memory alone."""
         key = new_key()
-        with self._lending:
-            others = {digest: id for digest, id in self._lent.items() if id != device}
-            self._lent = {**others, hash_token(key): device}
+        self._lent[device] = hash_token(key)
         return key
 
     def revoke_key(
@@ -3699,11 +3667,12 @@ class Accounts:
 
     def _holder(self, table: str, digest: bytes) -> Caller | None:
         last_day = self.database.time(UNUSED_DAYS - 1)
+        lent = {digest: device for device, digest in self._lent.copy().items()}
         row = self.database.row(
             f"SELECT account, name, admin, age, {table}.id AS credential,"
             f" unused_since < ? AS is_news FROM {table} JOIN viewers USING (account)"
             f" WHERE (digest = ? OR {table}.id = ?) AND unused_since >= ?",
-            (last_day, digest, self._lent.get(digest), self._expiry()),
+            (last_day, digest, lent.get(digest), self._expiry()),
         )
         if row:
             self.uses.count(row["credential"], row.pop("is_news"))
@@ -3716,7 +3685,7 @@ class Accounts:
     def write_uses(self) -> None:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
         of its own clients alone are not worth a write."""
-        if self.uses.unwritten.keys() - self._lent.values():
+        if self.uses.unwritten.keys() - self._lent.keys():
             self.uses.write()
 
     # Sessions
@@ -3909,10 +3878,11 @@ class Entries:
         sql = f"SELECT id, type, source, file_type, size, {FILE_NAME} AS file_name"
         sql += " FROM parts WHERE +state = 'here' AND "
         sql += "id = :entry" if entry else SEEN
-        sql += " AND (file_key = :key OR plain_key = :key)" if name else ""
-        key = name.casefold()
+        sql += " AND (file_key = :key OR id = :marked)" if name else ""
+        key, marked = name.casefold(), re.search(r"\(([0-9a-f]{16})\)", name)
         values = {"age": age, "entry": entry, "key": key}
-        rows = self.database.rows(f"{sql} ORDER BY file_key", values)
+        values["marked"] = marked and marked[1]
+        rows = self.database.rows(f"{sql} ORDER BY file_key, serial", values)
         return [row for row in rows if key in ("", row["file_name"].casefold())]
 
     def marked(self, entries: Sequence[str], age: int) -> set[str]:
@@ -4507,7 +4477,7 @@ class Clients:
     ) -> tuple[Row, str]:
         """Return the item of a report, and its status after it, unless `report`
         refuses that."""
-        row = self.item_of(db, account, item)
+        [row] = self._items_of(db, CLIENT_ITEM, account, [item])
         if is_attempt(report):
             row = count_attempt(row, report)
         paused = "SELECT paused_by FROM keys WHERE id = ?"
@@ -4570,11 +4540,6 @@ class Clients:
             with self.database.writing() as db:
                 db.executemany(f"{sql} WHERE id = :id AND is_open", changed)
 
-    def item_of(self, db: sqlite3.Connection, account: int, item: str) -> Row:
-        """Return an item that a client of the account may report on, as it is now.
-        :raises NotFound: there is none."""
-        return self._items_of(db, CLIENT_ITEM, account, [item])[0]
-
     def _items_of(
         self,
         db: sqlite3.Connection,
@@ -4583,6 +4548,8 @@ class Clients:
         items: Sequence[str],
         admin: bool = False,
     ) -> list[Row]:
+        """Return items of the account, as they are now.
+        :raises NotFound: one does not meet the condition, or is not its own."""
         sql = "SELECT * FROM all_items WHERE id IN (SELECT value FROM json_each(:ids))"
         values = {"ids": json.dumps(items), "account": account, "admin": admin}
         found = db.execute(f"{sql} AND {OWN_ITEM} AND {which}", values).fetchall()
@@ -4601,6 +4568,12 @@ class Clients:
 
 
 # Store: queue ---
+
+
+def unsent(entry: str, state: str) -> Row:
+    """Return why an entry in this state cannot be sent."""
+    code = {"offline": "disk_away", "empty": "file_empty"}.get(state, "no_entry")
+    return {"entry_id": entry, "message": say(code), "reason": code}
 
 
 class Queue:
@@ -4636,8 +4609,7 @@ class Queue:
         with self.database.writing() as db:
             values = {"entries": json.dumps(entries), "account": account}
             values["owner_age"] = check_device(db, account, device)
-            rows = db.execute(TITLE_ORDER, values)
-            states = {row["id"]: row["state"] for row in rows}
+            states = dict(db.execute(TITLE_ORDER, values).fetchall())
             here = [entry for entry in states if states[entry] == "here"]
             done = db.execute(
                 "INSERT INTO queue (id, account, device, created_at, entry, action,"
@@ -4648,17 +4620,12 @@ class Queue:
                 (account, device, self.database.time(), json.dumps(here), action),
             )
             added = {row["entry"] for row in done}
-        why = {"offline": "disk_away", "empty": "file_empty"}  # by state
         missing = [one for one in entries if states.get(one) != "here"]
-        reasons = {one: why.get(states.get(one, ""), "no_entry") for one in missing}
         return {
             "undo": action,
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
-            "failed": [
-                {"entry_id": one, "message": say(code), "reason": code}
-                for one, code in reasons.items()
-            ],
+            "failed": [unsent(entry, states.get(entry, "")) for entry in missing],
         }
 
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
@@ -8791,7 +8758,7 @@ class SignInCalls(Calls):
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         if self.accounts.exist():  # no other call may be here: see THREAD_GROUPS
             raise Conflict("has_account")
-        typed, code = body["code"], self.accounts.setup_code()
+        typed, code = body["code"], self.accounts.setup_code
         self.passwords.check_code(lambda: is_code(typed, code), "wrong_setup_code")
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
@@ -18753,7 +18720,7 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
     if "//ADDRESS:" in first:
         print("ADDRESS is the machine that runs this container. Set [server] base_url.")
     if not web.store.accounts.exist():
-        code = web.store.accounts.setup_code()
+        code = web.store.accounts.setup_code
         first = f"{first}#setup={code}"
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}", f"Setup code: {code}", sep="\n")

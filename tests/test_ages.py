@@ -943,7 +943,7 @@ def test_a_child_sends_nothing_to_a_younger_one_s_device(world: World) -> None:
 UNASKED = {
     "SELECT * FROM served_files": "the file of an entry that Entries.get gave",
     "SELECT * FROM entries WHERE id IN": "Entries.details, after its check",
-    "INSERT OR REPLACE INTO sent": "of the item that item_of gave",
+    "INSERT OR REPLACE INTO sent": "of the item that CLIENT_ITEM gave",
     "SELECT id, device, status": "how many items wait, for the state of a device",
     "SELECT 1 FROM all_items WHERE action": "undo, by an id that its maker alone has",
     "SELECT digest, image FROM icons": "how large images are, by their digests",

@@ -997,7 +997,7 @@ def test_the_first_account_is_made_with_the_printed_code(
     browser: webtest.TestApp, service: catalogd.Web
 ) -> None:
     fields = {
-        "code": service.store.accounts.setup_code(),
+        "code": service.store.accounts.setup_code,
         "username": " anna ",
         "password": PASSWORD,
     }
@@ -1023,7 +1023,7 @@ def test_a_bad_setup_makes_no_account(
     code: str,
 ) -> None:
     good = {
-        "code": service.store.accounts.setup_code(),
+        "code": service.store.accounts.setup_code,
         "username": "anna",
         "password": PASSWORD,
     }
@@ -1036,7 +1036,7 @@ def test_the_setup_code_makes_one_account_only(
     browser: webtest.TestApp, service: catalogd.Web, key: str, store: catalogd.Store
 ) -> None:
     fields = {
-        "code": service.store.accounts.setup_code(),
+        "code": service.store.accounts.setup_code,
         "username": "eve",
         "password": PASSWORD,
     }
@@ -1049,7 +1049,7 @@ def test_setup_from_another_site_is_refused(
     browser: webtest.TestApp, service: catalogd.Web
 ) -> None:
     fields = {
-        "code": service.store.accounts.setup_code(),
+        "code": service.store.accounts.setup_code,
         "username": "eve",
         "password": PASSWORD,
     }
@@ -1065,7 +1065,7 @@ def test_guesses_of_the_setup_code_delay_their_own_address_alone(
         is_free = number < catalogd.Throttle.free_tries
         status = 403 if is_free else 429
         browser.post_json("/web/setup", fields, extra_environ=guest, status=status)
-    fields["code"] = store.accounts.setup_code()
+    fields["code"] = store.accounts.setup_code
     browser.post_json("/web/setup", fields, extra_environ=guest, status=429)
     browser.post_json("/web/setup", fields)
 
