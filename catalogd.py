@@ -503,9 +503,6 @@ SENTENCES = {
     " Ask for a new one.",
     "other_site": "The call comes from a page of another site.",
     "no_key": "There is no key {id}.",
-    "many_keys": {
-        "other": "An account has at most {count} keys and devices. Remove one first.",
-    },
     # devices
     "no_device": "There is no such device that you may send to.",
     "unknown_device": "There is no device {id}.",
@@ -2165,7 +2162,7 @@ UPGRADES = {
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
 INVITATION_DAYS = 1
-MAX_KEYS = 100  # of an account, with its devices; accounts of 0.2.0 may have more
+MAX_LOGINS = 100  # of clients, by which an account has keys
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
 MAX_UNDONE = 1000  # actions that were undone, which may be asked for again
@@ -3594,22 +3591,17 @@ class Accounts:
         """Add a key, and return its id.
 
         :param more: other columns, such as is_device. With by_login it ends after
-            UNUSED_DAYS without use, or when the account has MAX_KEYS and signs in with
-            another client.
-        :raises Conflict: another device has this name or address, or there are too many
-            keys.
+            UNUSED_DAYS without use, or after MAX_LOGINS later ones.
+        :raises Conflict: another device has this name or address.
         """
         row = {"id": new_id(), "account": account, "label": label, "digest": digest}
         row |= {"created_at": self.database.time(), **more}
         self.uses.write()  # by which the login's key is found that was unused longest
         with self.database.writing() as db:
-            sql = "SELECT count(*) AS count FROM keys WHERE account = ?"
-            if db.execute(sql, (account,)).fetchone()["count"] >= MAX_KEYS:
-                if "by_login" not in more:
-                    raise Conflict("many_keys", MAX_KEYS)
-                logins = "SELECT id FROM keys WHERE account = ? AND by_login"
-                oldest = f"{logins} ORDER BY unused_since LIMIT 1"
-                remove_keys(db, f"id = ({oldest})", (account,))
+            if "by_login" in more:
+                others = "SELECT id FROM keys WHERE account = ? AND by_login"
+                oldest = f"{others} ORDER BY unused_since DESC LIMIT -1 OFFSET ?"
+                remove_keys(db, f"id IN ({oldest})", (account, MAX_LOGINS - 1))
             if "is_device" in more:
                 check_others(db, label, more.get("address", ""))
             sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
