@@ -2153,8 +2153,6 @@ UPGRADES = {
         "ALTER TABLE queue ADD COLUMN ended_at TEXT",
         "UPDATE queue SET ended_at = coalesce(reported_at, created_at)"
         " WHERE status NOT IN ('pending', 'processing')",
-        "ALTER TABLE keys ADD COLUMN by_login INTEGER NOT NULL DEFAULT 0",
-        "UPDATE keys SET by_login = label = 'signed in by a client'",
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     6: ("DROP TABLE IF EXISTS scan_request",),
@@ -2310,8 +2308,7 @@ SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
     AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
 ) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
 """
-COUNT_LIST = "UPDATE counters SET value = value + 1 WHERE name = 'list'"
-COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
+COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
 # What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
 # of a part is not known. And the ids of a page of a list that has each part once.
@@ -2513,7 +2510,7 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     ]
     if moved:
         db.executemany(MOVE_AGE, moved)
-        db.execute(COUNT_AGES)
+        db.execute(COUNT, ("ages",))
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -2554,7 +2551,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
         (ENCODER.encode(changed),),
     )
     if changed:
-        db.execute(COUNT_LIST)
+        db.execute(COUNT, ("list",))
 
 
 def content_digest(*parts: bytes) -> str:
@@ -2580,7 +2577,7 @@ def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
             new = columns[row["id"]]
             if new.get("sample", row["sample"]) != row["sample"]:
                 row["title"] = None
-                db.execute(COUNT_AGES)
+                db.execute(COUNT, ("ages",))
             row.update(new)
         write_entries(db, rows)
 
@@ -2684,15 +2681,6 @@ def count_attempt(row: Row, report: Mapping[str, Any]) -> Row:
     count = 0 if kept > furthest else known["attempts"] + 1
     tried = {"furthest": max(kept, furthest), "attempted": row["version"]}
     return {**row, **tried, "attempts": count}
-
-
-def error_columns(report: Mapping[str, Any]) -> Row:
-    """Return what an item tells of an error that a client reports."""
-    return {
-        "error": report.get("error_message", ""),
-        "error_code": report.get("error_code", ""),
-        "error_arguments": ENCODER.encode(report.get("error_arguments", {})),
-    }
 
 
 def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
@@ -2843,18 +2831,10 @@ def database_path(folder: str) -> str:
     return os.path.join(folder, "catalogd.db")
 
 
-def make_private(path: str) -> None:
-    """Make an empty file that only its owner can read, for it will hold passwords.
-
-    :raises FileExistsError: it is there already.
-    """
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-
-
 def write_private(path: str, content: IO[bytes]) -> None:
     """Make a file that only its owner can read, with this content, which is on the
     disk then. :raises FileExistsError: it is there already."""
-    make_private(path)
+    pathlib.Path(path).touch(0o600, exist_ok=False)
     with open(path, "wb") as file:
         shutil.copyfileobj(content, file)
         file.flush()
@@ -3066,7 +3046,7 @@ def copy_database(path: str, copy: str) -> None:
     try:
         if os.path.exists(copy) and not is_copy(copy, path):
             raise Problem(f"{copy}: is there already, and is not a backup.")
-        make_private(part)
+        pathlib.Path(part).touch(0o600, exist_ok=False)
         try:
             with connected(path) as db:
                 check_content(db)
@@ -3143,8 +3123,8 @@ class Database:
     def _open(self) -> None:
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                make_private(self.path)
+            with contextlib.suppress(FileExistsError):  # it will hold passwords
+                pathlib.Path(self.path).touch(0o600, exist_ok=False)
             with named_problems(self.path):
                 self._writer = self._connect()
                 self._writer.execute("PRAGMA synchronous = FULL")
@@ -3381,19 +3361,16 @@ def set_aside(path: str, kept: str) -> None:
 
 
 def keep(path: str, kept: str) -> None:
-    """Give a database that no service uses a second name. SQLite writes what its -wal
-    has into it, and removes that: it must not lie beside another database.
+    """Copy a database that no service uses. SQLite writes what its -wal has into it,
+    and removes that: it must not lie beside another database.
 
     :raises Busy: another program uses it.
     """
     with contextlib.suppress(Damaged), connected(path) as db:
         for mode in ("DELETE", "WAL"):  # until somebody writes, WAL has no files
             db.execute(f"PRAGMA journal_mode = {mode}")
-    try:
-        os.link(path, kept)
-    except OSError:  # the file system has no links
-        with open(path, "rb") as old:
-            write_private(kept, old)
+    with open(path, "rb") as old:
+        write_private(kept, old)
 
 
 # Store: accounts ---
@@ -3664,15 +3641,11 @@ class Accounts:
             f"SELECT account, name, admin, age, {table}.id AS credential,"
             f" unused_since < ? AS is_news FROM {table} JOIN viewers USING (account)"
             f" WHERE (digest = ? OR {table}.id = ?) AND unused_since >= ?",
-            (last_day, digest, lent.get(digest), self._expiry()),
+            (last_day, digest, lent.get(digest), self.database.expiry(UNUSED_DAYS)),
         )
         if row:
             self.uses.count(row["credential"], row.pop("is_news"))
         return caller(row)
-
-    def _expiry(self) -> str:
-        """Return the time of a last use before which a session or key has ended."""
-        return self.database.expiry(UNUSED_DAYS)
 
     def write_uses(self) -> None:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
@@ -3694,7 +3667,7 @@ class Accounts:
         on."""
         sql = "SELECT password FROM sessions JOIN accounts ON accounts.id = account"
         sql += " WHERE sessions.id = ? AND unused_since >= ?"
-        return self.database.value(sql, (session, self._expiry()))
+        return self.database.value(sql, (session, self.database.expiry(UNUSED_DAYS)))
 
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
@@ -3703,7 +3676,7 @@ class Accounts:
             " coalesce(last_used_at, created_at) AS last_used_at FROM sessions"
             " WHERE account = ? AND unused_since >= ? ORDER BY created_at DESC, id"
         )
-        return self.uses.rows(sql, (account, self._expiry()))
+        return self.uses.rows(sql, (account, self.database.expiry(UNUSED_DAYS)))
 
     def sign_out(self, account: int, ends: Row) -> None:
         """End all sessions of an account, its links and, by the fields of SIGN_OUT, its
@@ -3775,9 +3748,8 @@ class Entries:
     def version(self, age: int = EVERYTHING) -> int:
         """Return a number that goes up with every change of the list, also of the ages
         of titles if it is the list of an account with an age."""
-        sql = "SELECT sum(value) FROM counters WHERE name IN ('list', ?)"
-        name = "list" if age == EVERYTHING else "ages"
-        return int(self.database.value(sql, (name,)))
+        sql = "SELECT sum(value) FROM counters WHERE name = 'list' OR ? < ?"
+        return int(self.database.value(sql, (age, EVERYTHING)))
 
     @contextlib.contextmanager
     def changing(self, listed: bool = True) -> Iterator[sqlite3.Connection]:
@@ -3785,7 +3757,7 @@ class Entries:
         with self.database.writing() as db:
             yield db
             if listed:
-                db.execute(COUNT_LIST)
+                db.execute(COUNT, ("list",))
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
 
     def list_json(
@@ -3939,7 +3911,7 @@ class Entries:
             sample = "(SELECT sample FROM entries WHERE id = value AND title = id)"
             of = f"SELECT DISTINCT value, :age, {sample} FROM ({sql})"
             db.execute(f"INSERT INTO ages {of} WHERE :age NOT NULL", values)
-            db.execute(COUNT_AGES)
+            db.execute(COUNT, ("ages",))
             change = f"UPDATE entries SET least_age = 0 WHERE title IN ({sql})"
             names = db.execute(f"{change} RETURNING plain_name", values).fetchall()
             tell_apart(db, [row["plain_name"] for row in names])
@@ -4144,14 +4116,13 @@ class Icons:
 
         :param listed: whether the list has changed by its icons.
         """
-        sql = """
-            DELETE FROM icons
-            WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
-            AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
-            AND digest NOT IN (SELECT cover FROM title_images)
-        """
         with self.entries.changing(listed) as db:
-            db.execute(sql)
+            db.execute("""
+                DELETE FROM icons
+                WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
+                AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
+                AND digest NOT IN (SELECT cover FROM title_images)
+            """)
 
     def of_titles(self) -> dict[str, TitleImage]:
         """Return the images that have a title id in their names, by path."""
@@ -4513,7 +4484,11 @@ class Clients:
         if not to.is_open:
             columns |= {**figures, "ended_at": self.database.time()}
         if status == "failed" or "error_code" in report:
-            columns |= error_columns(report)
+            columns |= {
+                "error": report.get("error_message", ""),
+                "error_code": report.get("error_code", ""),
+                "error_arguments": ENCODER.encode(report.get("error_arguments", {})),
+            }
         return columns
 
     def attempts(self, item: str) -> int:

@@ -543,18 +543,6 @@ def test_a_database_that_another_program_uses_is_not_replaced(
     assert accounts(restored) == ["anna", "ben"]
 
 
-def test_a_database_is_copied_where_there_are_no_links(
-    restored: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "link", refuse)
-    assert run(restored, restored / "backups" / NIGHT) == 0
-    assert accounts(restored) == ["anna"]
-    old = restored / "old"
-    old.mkdir()
-    os.rename(moved(restored), old / "catalogd.db")
-    assert accounts(old) == ["anna", "ben"]
-
-
 KILLED = """
 import catalogd, os, signal, sys
 steps = left = int(sys.argv[3])

@@ -2319,20 +2319,16 @@ def test_an_upgrade_of_version_5_makes_room_for_uploads(tmp_path: pathlib.Path) 
     assert dict(made) == dict(tables(str(fresh / "catalogd.db")))
 
 
-def test_an_upgrade_tells_when_items_ended_and_which_keys_a_login_made(
+def test_an_upgrade_tells_when_items_ended(
     released: pathlib.Path,
 ) -> None:
     with contextlib.closing(sqlite3.connect(released / "catalogd.db")) as db, db:
-        row = "('login', 1, 'signed in by a client', x'00', '2023-11-14', NULL, 0)"
-        db.execute(f"INSERT INTO keys VALUES {row}")
         cleared = "SELECT id FROM queue WHERE cleared"
         sql = f"INSERT INTO addresses SELECT x'00', 2, id, NULL FROM ({cleared})"
         assert db.execute(sql).rowcount == 1
     with upgraded(released, at_release) as store:
         rows = store.database.rows("SELECT status, ended_at FROM queue")
         ended = {row["status"]: row["ended_at"] for row in rows}
-        sql = "SELECT id FROM keys WHERE by_login"
-        assert store.database.rows(sql) == [{"id": "login"}]
         sent = store.database.rows("SELECT version, sent_at FROM sent ORDER BY 2")
     assert ended == {
         "pending": None,
