@@ -519,7 +519,6 @@ SENTENCES = {
     "already_searching": "Somebody looks for consoles already. Try again.",
     # entries and the queue
     "no_entry": "There is no such entry.",
-    "no_title": "There is no such title.",
     "no_link": "There is no link {id}.",
     "disk_away": "Its disk is not connected.",
     "file_empty": "The file is empty.",
@@ -1976,6 +1975,7 @@ CREATE INDEX title_images_title ON title_images (title, path);
 
 CREATE TABLE icons (
     digest TEXT PRIMARY KEY,           -- of a file's icon, or of an image as `cover`
+    ending TEXT NOT NULL,              -- see menu_ending
     image BLOB NOT NULL                -- a JPEG or PNG
 ) STRICT;
 
@@ -2085,14 +2085,15 @@ SELECT queue.id, entry, title, parts.name, type, source, file_type, size, seen_f
     ended_at, place, status, is_open, device, freed_from, queue.key, client,
     replaces, action, cleared_at, queue.account AS sender, viewers.name AS account,
     viewers.age AS sender_age,
-    (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
-    coalesce((SELECT age FROM keys JOIN viewers USING (account)
-        WHERE keys.id = device), 99) AS owner_age,
+    owners.account AS owner,           -- of its device
+    coalesce(owners.age, 99) AS owner_age,
     (SELECT paused_by FROM keys WHERE keys.id = coalesce(device, queue.key))
         AS paused_by,
-    EXISTS (SELECT 1 FROM keys WHERE keys.id = device AND shared) AS is_shared
+    coalesce(devices.shared, 0) AS is_shared
 FROM queue JOIN parts ON parts.id = entry
-JOIN viewers ON viewers.account = queue.account;
+JOIN viewers ON viewers.account = queue.account
+LEFT JOIN keys AS devices ON devices.id = device
+LEFT JOIN viewers AS owners ON owners.account = devices.account;
 
 CREATE VIEW items AS SELECT * FROM all_items WHERE cleared_at IS NULL;
 
@@ -2133,7 +2134,7 @@ CREATE TABLE counters (
 for name, ages in {"AGES": AGES, "TITLE_AGES": TITLE_AGES}.items():
     SCHEMA = SCHEMA.replace(f"{{{name}}}", f"{ages}")
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 16  # also goes up when `derived` changes
+SCHEMA_VERSION = 17  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -2156,6 +2157,10 @@ UPGRADES = {
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     6: ("DROP TABLE IF EXISTS scan_request",),
+    16: (
+        "ALTER TABLE icons ADD COLUMN ending TEXT",
+        "UPDATE icons SET ending = menu_ending(image)",
+    ),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
@@ -2294,19 +2299,22 @@ CANCEL_UNSEEN = f"""
 UPDATE queue SET status = 'cancelled', ended_at = ?, action = NULL
 WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN})
 """
-# An entry that gets the id of a title that no other entry has brings its age along.
-MOVE_AGE = """
-INSERT INTO ages SELECT ?2, age, NULL FROM held_ages WHERE title = ?1
-AND ?2 != ?3 AND NOT EXISTS (SELECT 1 FROM entries WHERE title = ?2)
+# Entries that get the id of a title that no other entry has bring their age along. With
+# another content they may be another game: its age does not move.
+MOVE_AGES = """
+INSERT INTO ages SELECT value ->> 'title' AS new, max(age), NULL
+FROM json_each(?) JOIN entries ON entries.id = value ->> 'id'
+JOIN held_ages ON held_ages.title = entries.title
+WHERE new NOT IN (entries.id, entries.title) AND value ->> 'sample' IS entries.sample
+AND new NOT IN (SELECT title FROM entries) GROUP BY new
 ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
 """
 TITLE_ORDER = f"""
-SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
-    SELECT parts.id, parts.type = 'filepath' AS is_file, size, state, kind, title_id,
-    number, key, min(key) OVER (PARTITION BY title) AS title_key
-    FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
-    AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
-) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
+SELECT parts.id, iif(size = 0 AND parts.type = 'filepath', 'empty', state) AS state
+FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
+AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
+ORDER BY min(key) OVER (PARTITION BY title),
+    kind != 'base', kind != 'update', title_id, number, key
 """
 COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
@@ -2326,10 +2334,18 @@ AS appId, sort_name, surplus FROM parts WHERE +state = 'here' AND {SEEN}
 AND file_type IN ({", ".join(map(repr, PACKAGES))})
 """
 MENU_ORDER = "surplus IS 'copy', sort_name, id"
+# Of two icons the one that comes first and that a console can decode.
+ICON_PATH = """
+'/api/icons/' || id || '/' ||
+coalesce(one.digest || '.' || one.ending, own.digest || '.' || own.ending)
+"""
+MENU_ICONS = """
+LEFT JOIN icons AS one ON one.digest = icon AND one.ending != ''
+LEFT JOIN icons AS own ON own.digest = own_icon AND own.ending != ''
+"""
 # The items of CyberFoil's list, without null, which it may reject. It tells the type of
 # a link by the name, and has updates without a number for new ones.
 MENU_SECTION = f"""
-WITH types AS MATERIALIZED (SELECT key, value FROM json_each(:types) WHERE value != '')
 SELECT CAST(group_concat(item) AS BLOB) FROM (
     SELECT json_patch('{{}}', json_object(
         'name', iif(link IS NULL, name, file_name), 'url',
@@ -2337,11 +2353,8 @@ SELECT CAST(group_concat(item) AS BLOB) FROM (
         'size', downloadSize, 'title_id', iif(appId IS NULL, NULL, titleId),
         'app_id', appId, 'app_version',
         iif(appType = 'UPDATE', nullif(appVersion, 0), appVersion),
-        'app_type', appType, 'icon_url', :prefix || '/api/icons/' || id || '/'
-        || coalesce(one.key || '.' || one.value, own.key || '.' || own.value)
-    )) AS item FROM ({MENU_PARTS})
-    LEFT JOIN types AS one ON one.key = icon
-    LEFT JOIN types AS own ON own.key = own_icon
+        'app_type', appType, 'icon_url', :prefix || {ICON_PATH}
+    )) AS item FROM ({MENU_PARTS}) {MENU_ICONS}
     WHERE :has_links OR link IS NULL ORDER BY {MENU_ORDER}
 )
 """
@@ -2464,6 +2477,7 @@ Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
+LISTED = "(SELECT value FROM json_each(?))"  # what a JSON array has
 
 
 def derived(row: Row) -> Row:
@@ -2503,13 +2517,8 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     columns = [column for column in written[0] if column != "least_age"]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    moved = [
-        (old["title"], new["title"], new["id"])
-        for old, new in zip(rows, written, strict=True)
-        if old.get("title") not in (None, new["title"])
-    ]
-    if moved:
-        db.executemany(MOVE_AGE, moved)
+    text = ENCODER.encode(written)
+    if db.execute(MOVE_AGES, (text,)).rowcount:
         db.execute(COUNT, ("ages",))
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
@@ -2518,7 +2527,7 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
         # The stricter age of both titles holds until an admin decides.
         " least_age = iif(title = excluded.title OR sample IS NOT excluded.sample,"
         " least_age, (SELECT seen_from FROM parts WHERE parts.id = entries.id))",
-        (ENCODER.encode(written),),
+        (text,),
     )
     joined = [(row["id"],) for row in written if row["title"] != row["id"]]
     db.executemany("DELETE FROM ages WHERE title = ?", joined)
@@ -2533,7 +2542,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
     found = db.execute(
         "SELECT id, name, plain_name, source AS path, seen_from,"
         " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM parts"
-        " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
+        f" WHERE state != 'gone' AND plain_name IN {LISTED}",
         (ENCODER.encode([*plain_names]),),
     ).fetchall()
     names: dict[str, str] = {}
@@ -2560,8 +2569,7 @@ def content_digest(*parts: bytes) -> str:
 
 
 def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
-    sql = "SELECT * FROM entries WHERE id IN (SELECT value FROM json_each(?))"
-    sql += " ORDER BY rowid"
+    sql = f"SELECT * FROM entries WHERE id IN {LISTED} ORDER BY rowid"
     rows = [dict(row) for row in db.execute(sql, (json.dumps([*ids]),))]
     for row in rows:
         row.update({name: json.loads(row[name]) for name in NESTED_COLUMNS})
@@ -2569,17 +2577,12 @@ def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
 
 
 def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
-    """Change these columns of entries, which are given by their ids. Another content
-    may be another game: the age of the one before does not move to its title."""
+    """Change these columns of entries, which are given by their ids. With another
+    content, an age may be held no more."""
     for ids in batches([*columns]):
         rows = read_entries(db, ids)
-        for row in rows:
-            new = columns[row["id"]]
-            if new.get("sample", row["sample"]) != row["sample"]:
-                row["title"] = None
-                db.execute(COUNT, ("ages",))
-            row.update(new)
-        write_entries(db, rows)
+        write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
+        db.execute(COUNT, ("ages",))
 
 
 def set_states(
@@ -2596,7 +2599,7 @@ def set_states(
         (ENCODER.encode(rows), now),
     )
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
-    sql = "SELECT plain_name FROM entries WHERE id IN (SELECT value FROM json_each(?))"
+    sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
     names = db.execute(sql, (ENCODER.encode(changed),)).fetchall()
     tell_apart(db, {row["plain_name"] for row in names})
 
@@ -2613,13 +2616,6 @@ def known_file(row: Any) -> KnownFile:
     file = FoundFile(*(row[name] for name in FoundFile._fields))
     more = {name: row[name] for name in KnownFile._fields if name != "file"}
     return KnownFile(file=file, **more)
-
-
-def end_contents(db: sqlite3.Connection, entries: Sequence[str]) -> None:
-    """End what was given to the contents that these entries have had: each has another
-    one now, at the same path. An age holds for its content alone: see `held_ages`."""
-    sql = "DELETE FROM sent WHERE entry IN (SELECT value FROM json_each(?))"
-    db.execute(sql, (json.dumps(entries),))
 
 
 # Store: changes of queue items ---
@@ -2933,6 +2929,7 @@ def change_schema(db: sqlite3.Connection, version: int) -> None:
     """Make a database of an earlier version one of this version."""
     db.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
     db.execute("PRAGMA legacy_alter_table = ON")  # and only them
+    db.create_function("menu_ending", 1, menu_ending)
     db.execute("BEGIN IMMEDIATE")
     for step in range(version, SCHEMA_VERSION):
         for statement in UPGRADES.get(step, ()):
@@ -3314,23 +3311,23 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
     """Put a backup in the place of the database. Return the path of that one, or ""
     where there was none, and how many invitations have ended. :raises Problem: it is no
     backup, or the service runs."""
-    path, id = database_path(folder), new_id()
-    kept = f"{path}.{stamp(time.time()).replace(':', '')}.{id}"
-    part = os.path.join(folder, id)
-    copy = database_path(part)
-    os.makedirs(part, mode=0o700)
-    try:
-        with exclusive(folder, "serve"), exclusive(folder, "scan"):
-            check_room(path, backup.seek(0, os.SEEK_END))
-            backup.seek(0)
-            write_private(copy, backup)
-            ended = check_backup(copy, backup.name)
-            if is_there := os.path.exists(path):
-                keep(path, kept)
-            set_aside(path, kept)
-            os.replace(copy, path)
-    finally:
-        shutil.rmtree(part)
+    path = database_path(folder)
+    kept = f"{path}.{stamp(time.time()).replace(':', '')}.{new_id()}"
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with (
+        exclusive(folder, "serve"),
+        exclusive(folder, "scan"),
+        tempfile.TemporaryDirectory(dir=folder) as part,
+    ):
+        copy = database_path(part)
+        check_room(path, backup.seek(0, os.SEEK_END))
+        backup.seek(0)
+        write_private(copy, backup)
+        ended = check_backup(copy, backup.name)
+        if is_there := os.path.exists(path):
+            keep(path, kept)
+        set_aside(path, kept)
+        os.replace(copy, path)
     return kept if is_there else "", ended
 
 
@@ -3672,8 +3669,7 @@ class Accounts:
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
         sql = (
-            "SELECT id, browser, created_at,"
-            " coalesce(last_used_at, created_at) AS last_used_at FROM sessions"
+            "SELECT id, browser, created_at, unused_since AS last_used_at FROM sessions"
             " WHERE account = ? AND unused_since >= ? ORDER BY created_at DESC, id"
         )
         return self.uses.rows(sql, (account, self.database.expiry(UNUSED_DAYS)))
@@ -3769,9 +3765,8 @@ class Entries:
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        form, states = "entry_json", "= 'here'"
-        if for_page:
-            form, states = "page_json", "!= 'gone'"
+        entry, page = ("entry_json", "= 'here'"), ("page_json", "!= 'gone'")
+        form, states = page if for_page else entry
         sql = f"""
             SELECT CAST(group_concat({form}) AS BLOB) FROM (
                 SELECT {form} FROM answers WHERE state {states} AND {SEEN}
@@ -3853,9 +3848,8 @@ class Entries:
         """Return those of these entries whose ids are in the names of their files."""
         sql = "SELECT id FROM parts WHERE id IN (SELECT value FROM json_each(:ids))"
         values = {"ids": json.dumps(entries), "age": age}
-        return {
-            row["id"] for row in self.database.rows(f"{sql} AND {IS_MARKED}", values)
-        }
+        rows = self.database.rows(f"{sql} AND {IS_MARKED}", values)
+        return {row["id"] for row in rows}
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -3890,23 +3884,12 @@ class Entries:
             (max(TITLE_AGES), limit),
         )
 
-    def ages_version(self) -> int:
-        """Return a number that goes up with every change of the ages."""
-        sql = "SELECT value FROM counters WHERE name = 'ages'"
-        return int(self.database.value(sql))
-
     def set_ages(self, titles: Sequence[str], age: int | None) -> None:
         """Let accounts of this age on see these titles, or with None nobody who has an
-        age. What such accounts queued and no longer see is cancelled.
-
-        :raises NotFound: there is no such title.
-        """
+        age. What such accounts queued and no longer see is cancelled."""
         values = {"titles": json.dumps(titles), "age": age}
         sql = "SELECT value FROM json_each(:titles)"
         with self.changing(listed=False) as db:
-            unknown = f"{sql} WHERE value NOT IN (SELECT title FROM entries)"
-            if db.execute(unknown, values).fetchone():
-                raise NotFound("no_title")
             db.execute(f"DELETE FROM ages WHERE title IN ({sql})", values)
             sample = "(SELECT sample FROM entries WHERE id = value AND title = id)"
             of = f"SELECT DISTINCT value, :age, {sample} FROM ({sql})"
@@ -3939,8 +3922,7 @@ class Entries:
 
     def equal(self, samples: Iterable[str | None]) -> list[KnownFile]:
         """Return the entries of these contents, wherever they are, the oldest first."""
-        sql = "SELECT * FROM known_files WHERE sample IN (SELECT value FROM"
-        sql += " json_each(?)) ORDER BY serial"
+        sql = f"SELECT * FROM known_files WHERE sample IN {LISTED} ORDER BY serial"
         return self._known_files(sql, json.dumps([*samples]))
 
     def are_lost(self) -> bool:
@@ -3968,24 +3950,22 @@ class Entries:
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
-        read, states = {}, []
-        for item, file, content in changes.updated:
-            if content:
-                read[item.id] = file_columns(file, content)
-            else:
-                states.append((item, file, "here"))
+        found = changes.updated
+        read = {item.id: file_columns(file, new) for item, file, new in found if new}
+        states = [(item, file, "here") for item, file, new in found if not new]
         states += [(item, item.file, "gone") for item in changes.gone]
         states += [(item, item.file, "offline") for item in changes.offline]
         merged = [(item.id, twin.id) for item, twin in changes.merged]
         ended = [item.id for item in changes.forgotten] + [twin for _, twin in merged]
-        found = changes.updated
         other = [item.id for item, _, new in found if new and new.sample != item.sample]
         with self.changing() as db:
             db.executemany("UPDATE queue SET entry = ? WHERE entry = ?", merged)
             db.executemany("DELETE FROM entries WHERE id = ?", [(id,) for id in ended])
             change_entries(db, read)
             set_states(db, states, self.database.time())
-            end_contents(db, other)
+            # What was sent was another content; an age holds for its own: held_ages.
+            sql = f"DELETE FROM sent WHERE entry IN {LISTED}"
+            db.execute(sql, (json.dumps(other),))
 
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
@@ -4078,12 +4058,16 @@ class LibraryFolders:
         )
 
 
+def menu_ending(image: bytes) -> str:
+    """Return "jpeg" or "png", "" for an image too large for a console's menu."""
+    return image_type(image)[6:] if is_picture(image, MAX_MENU_SIDE) else ""
+
+
 class Icons:
     """The icons of entries: images beside their files, of their titles, or in them."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries, self.database = entries, entries.database
-        self._types: dict[str, str] = {}  # see types_in_menus
 
     def of(self, entry: str, age: int, digest: str | None = None) -> bytes:
         """Return a JPEG or PNG: that of the digest, if the entry has it, or what comes
@@ -4094,22 +4078,11 @@ class Icons:
         image: bytes | None = self.database.value(f"{sql} AND {SEEN}", values)
         return existing(image, "The entry has no icon.")
 
-    def types_in_menus(self, digests: Iterable[str]) -> Mapping[str, str]:
-        """Return "jpeg" or "png" by digest, "" for an image too large for a console.
-        Only those that were not asked for before are read."""
-        sql = "SELECT digest, image FROM icons"
-        sql += " WHERE digest IN (SELECT value FROM json_each(?))"
-        new = json.dumps([*{*digests} - self._types.keys()])
-        with self.database.reading() as db:
-            for digest, image in db.execute(sql, (new,)):
-                is_small = is_picture(image, MAX_MENU_SIDE)
-                self._types[digest] = image_type(image)[6:] if is_small else ""
-        return self._types
-
     def add(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
+        rows = [(digest, menu_ending(one), one) for digest, one in icons.items()]
         with self.database.writing() as db:
-            db.executemany("INSERT OR IGNORE INTO icons VALUES (?, ?)", icons.items())
+            db.executemany("INSERT OR IGNORE INTO icons VALUES (?, ?, ?)", rows)
 
     def drop(self, listed: bool) -> None:
         """Drop those that no entry and no title has.
@@ -4158,17 +4131,16 @@ class MenuParts:
 
     def of_titles(self, age: int, titles: Sequence[str]) -> list[Row]:
         """Return the parts of titles as MENU_PARTS has them: by name, copies last."""
-        sql = f"{MENU_PARTS} AND title IN (SELECT value FROM json_each(:titles))"
-        sql += f" AND type = 'filepath' AND appId NOT NULL ORDER BY {MENU_ORDER}"
-        return self.database.rows(sql, {"age": age, "titles": json.dumps(titles)})
+        of = "title IN (SELECT value FROM json_each(:titles)) AND type = 'filepath'"
+        sql = f"SELECT found.*, {ICON_PATH} AS icon_path"
+        sql += f" FROM ({MENU_PARTS} AND {of} AND appId NOT NULL) AS found {MENU_ICONS}"
+        values = {"age": age, "titles": json.dumps(titles)}
+        return self.database.rows(f"{sql} ORDER BY {MENU_ORDER}", values)
 
     def section_json(self, age: int, prefix: str, has_links: bool, mark: str) -> bytes:
         """Return what MENU_SECTION has, as a JSON array.
         :param mark: what is put around each name in an address."""
-        icons = self.database.rows("SELECT digest FROM icons")
-        types = self.entries.icons.types_in_menus(row["digest"] for row in icons)
         values = {"age": age, "prefix": prefix, "has_links": has_links, "mark": mark}
-        values["types"] = json.dumps(types)
         return b"[%b]" % (self.database.value(MENU_SECTION, values) or b"")
 
     def page(
@@ -4181,9 +4153,9 @@ class MenuParts:
 
     def titles_with(self, add_on: str, age: int) -> list[str]:
         """Return the titles that have an add-on with this id."""
-        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN} AND title_id ="
-        sql += " (SELECT value FROM json_each(:ids))"
-        rows = self.database.rows(sql, {"age": age, "ids": json.dumps([add_on])})
+        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN}"
+        sql += " AND title_id = :id ->> '$'"
+        rows = self.database.rows(sql, {"age": age, "id": json.dumps(add_on)})
         return [row["title"] for row in rows]
 
 
@@ -9229,7 +9201,7 @@ class QueueCalls(Calls):
             parts["sent"] = self.queue.sent(caller.account)
             parts["entries"] = self.web.list(caller.age, True).tag
         else:
-            parts["ages"] = self.entries.ages_version()
+            parts["ages"] = self.entries.version(age=0)
         who = PROCESS, caller.account
         texts = (json.dumps([who, part]).encode() for part in parts.items())
         tags = [content_digest(text)[:16] for text in texts]
@@ -9672,14 +9644,10 @@ class MenuCalls(Calls):
         """Return the parts of titles, with the addresses of the file and of an icon
         that a console can decode."""
         rows: list[Part] = self.entries.menus.of_titles(age, titles)
-        digests = [row[name] for row in rows for name in ("icon", "own_icon")]
-        types = self.entries.icons.types_in_menus(digests)
         for row in rows:
-            icons = (i for i in (row["icon"], row["own_icon"]) if types.get(i))
-            if icon := next(icons, None):
-                icon = f"{prefix}/api/icons/{row['id']}/{icon}.{types[icon]}"
+            row["icon"] = row["icon_path"] and prefix + row["icon_path"]
             url = f"{prefix}/{urllib.parse.quote(row['file_name'], safe='')}"
-            row |= {"icon": icon, "downloadUrl": url}
+            row["downloadUrl"] = url
         return Shelf(rows)
 
     def _make_sections(self, age: int, prefix: str, has_links: bool) -> bytes:

@@ -2311,6 +2311,7 @@ def test_an_upgrade_of_version_5_makes_room_for_uploads(tmp_path: pathlib.Path) 
     opened(str(tmp_path)).thing.close()
     with contextlib.closing(sqlite3.connect(tmp_path / "catalogd.db")) as db, db:
         db.execute("DROP TABLE uploads")
+        db.execute("ALTER TABLE icons DROP COLUMN ending")
         db.execute("PRAGMA user_version = 5")
     upgraded(tmp_path).thing.close()
     fresh = tmp_path / "fresh"
