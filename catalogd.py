@@ -3326,7 +3326,10 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
         ended = check_backup(copy, backup.name)
         if is_there := os.path.exists(path):
             keep(path, kept)
-        set_aside(path, kept)
+        # What SQLite has beside a database that was moved away, or that it cannot read.
+        for end in ("-wal", "-shm", "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path + end, kept + end)
         os.replace(copy, path)
     return kept if is_there else "", ended
 
@@ -3347,14 +3350,6 @@ def check_backup(copy: str, name: str) -> int:
             return db.total_changes
     except (Damaged, sqlite3.DatabaseError) as problem:
         raise Problem(message) from problem
-
-
-def set_aside(path: str, kept: str) -> None:
-    """Rename what SQLite has beside a database that was moved away, or that it cannot
-    read, so that it comes into no other database."""
-    for end in ("-wal", "-shm", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(path + end, kept + end)
 
 
 def keep(path: str, kept: str) -> None:
