@@ -1863,9 +1863,8 @@ CREATE VIEW viewers AS SELECT id AS account, name, admin,
 CREATE TABLE ages (                    -- what admins decided; outlives the entries
     title TEXT PRIMARY KEY,            -- as in `entries`
     age INTEGER NOT NULL CHECK (age IN {TITLE_AGES}), -- 18: not for children
-    sample TEXT                        -- of the entry without an id for whose content
-                                       -- this was decided: it holds for no other one
-) STRICT, WITHOUT ROWID;
+    sample TEXT                        -- of the only content of an entry without an id
+) STRICT, WITHOUT ROWID;               -- that this holds for
 
 CREATE VIEW held_ages AS SELECT title, age, sample FROM ages WHERE sample IS NULL
 OR sample = (SELECT sample FROM entries WHERE entries.id = ages.title);
@@ -1879,8 +1878,7 @@ CREATE TABLE keys (
     last_used_at TEXT,
     requests INTEGER NOT NULL DEFAULT 0,
     by_login INTEGER NOT NULL DEFAULT 0, -- 1: made by a client's login
-    unused_since TEXT NOT NULL         -- of one that ends when it is not used
-        GENERATED ALWAYS AS
+    unused_since TEXT NOT NULL GENERATED ALWAYS AS -- other keys do not end by that
         (iif(by_login, coalesce(last_used_at, created_at), '9999')) VIRTUAL,
     is_device INTEGER NOT NULL DEFAULT 0, -- 1: was paired, or has fetched a queue
     shared INTEGER NOT NULL DEFAULT 0, -- 1: every account may send to the device
@@ -1888,8 +1886,7 @@ CREATE TABLE keys (
     address TEXT NOT NULL DEFAULT '',  -- of the console, if this server serves it
     user TEXT NOT NULL DEFAULT '',     -- of the FTP server at that address
     password TEXT NOT NULL DEFAULT '', -- of that user, in plain text
-    paused_by TEXT                     -- account that paused the device, '' where a
-                                       -- command did, NULL where it is not paused
+    paused_by TEXT                     -- an account, '': a command, NULL: not paused
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -1946,8 +1943,7 @@ CREATE TABLE entries (
     file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe
     marked_name TEXT NOT NULL DEFAULT '', -- where an older entry has that: with the id
     file_key TEXT NOT NULL DEFAULT '', -- the first of both, case folded
-    least_age INTEGER NOT NULL DEFAULT 0 -- from which it was seen before its title
-                                       -- changed, until an admin decides
+    least_age INTEGER NOT NULL DEFAULT 0 -- of the title before, until an admin decides
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
@@ -2061,8 +2057,7 @@ CREATE TABLE queue (
     created_at TEXT NOT NULL,
     key TEXT REFERENCES keys ON DELETE SET NULL, -- of the client that sends it
     device TEXT REFERENCES keys ON DELETE SET NULL, -- the only key that may send it
-    freed_from TEXT,                   -- label of a device that it was for before: it
-                                       -- waits until somebody chooses another place
+    freed_from TEXT,                   -- label of its device before: waits for a choice
     replaces INTEGER NOT NULL DEFAULT 0, -- 1: it may replace a file on the target
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT,                     -- NULL while its status is an open one
@@ -4407,7 +4402,7 @@ class Clients:
     ) -> tuple[Row, str]:
         """Return the item of a report, and its status after it, unless `report`
         refuses that."""
-        [row] = self._items_of(db, CLIENT_ITEM, account, [item])
+        [row] = self._items_of(db, CLIENT_ITEM, [item], account=account)
         if is_attempt(report):
             row = count_attempt(row, report)
         paused = "SELECT paused_by FROM keys WHERE id = ?"
@@ -4475,17 +4470,15 @@ class Clients:
                 db.executemany(f"{sql} WHERE id = :id AND is_open", changed)
 
     def _items_of(
-        self,
-        db: sqlite3.Connection,
-        which: str,
-        account: int,
-        items: Sequence[str],
-        admin: bool = False,
+        self, db: sqlite3.Connection, which: str, items: Sequence[str], **who: Any
     ) -> list[Row]:
-        """Return items of the account, as they are now.
-        :raises NotFound: one does not meet the condition, or is not its own."""
+        """Return items as they are now.
+
+        :param who: the "account" that they are of, and whether it is an "admin".
+        :raises NotFound: one does not meet the condition, or is not its own.
+        """
         sql = "SELECT * FROM all_items WHERE id IN (SELECT value FROM json_each(:ids))"
-        values = {"ids": json.dumps(items), "account": account, "admin": admin}
+        values = {"ids": json.dumps(items), "admin": False, **who}
         found = db.execute(f"{sql} AND {OWN_ITEM} AND {which}", values).fetchall()
         existing(found if len(found) == len({*items}) else None, "no_item")
         return self.progress.current(found)
@@ -4498,7 +4491,7 @@ class Clients:
         if it sees them. :raises NotFound: it has no such item."""
         which = f"{SEEN_ITEM} AND cleared_at IS NULL"
         with self.database.writing() as db:
-            yield db, *self._items_of(db, which, account, items, admin)
+            yield db, *self._items_of(db, which, items, account=account, admin=admin)
 
 
 # Store: queue ---
