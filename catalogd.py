@@ -2595,8 +2595,7 @@ def set_states(
     )
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
     sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
-    names = db.execute(sql, (ENCODER.encode(changed),)).fetchall()
-    tell_apart(db, {row["plain_name"] for row in names})
+    tell_apart(db, {name for (name,) in db.execute(sql, (ENCODER.encode(changed),))})
 
 
 def file_columns(file: FoundFile, content: FileContent) -> Row:
@@ -4100,11 +4099,8 @@ class Icons:
     def unread(self, covers: set[str]) -> list[FoundFile | TitleImage]:
         """Return the files here, and the images of titles that are here, that have one
         of these covers, without those whose cover was read."""
-        sql = (
-            "SELECT file.* FROM json_each(?)"
-            " CROSS JOIN known_files AS file ON cover = value"
-            " WHERE state = 'here' AND value NOT IN (SELECT digest FROM icons)"
-        )
+        sql = f"SELECT * FROM known_files WHERE +state = 'here' AND cover IN {LISTED}"
+        sql += " AND cover NOT IN (SELECT digest FROM icons)"
         rows = self.database.rows(sql, (json.dumps([*covers]),))
         files = [known_file(row).file for row in rows]
         sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
