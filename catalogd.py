@@ -86,9 +86,8 @@ Passwords._lock, DeviceCalls._lock   one check of a password, one pairing code
 Latest._lock                         to make what a version has
 Consoles._lock, Console._lock        which clients run; the pipe of one
 Inbox._lock, Askers._lock            which uploads are written; which disks were asked
-Uses._listing_lock                   uses move to the file
+Uses._lock                           uses that wait, also while they are written
 Database._lock                       from BEGIN to COMMIT
-Uses._lock, Accounts._lending        uses that wait, keys that are lent: no other below
 Served._lock, Recent._lock           what has left, what is kept: no other below
 Channel.requests_lock, Server._lock  the next request, own threads; then a group's
 Channel.outbuf_lock                  what waits to be sent: no other below
@@ -501,14 +500,8 @@ SENTENCES = {
     "admins_only": "Only an admin may do this.",
     "bad_invitation": "The link was used, replaced or removed, or is older than a day."
     " Ask for a new one.",
-    "many_invitations": {
-        "other": "At most {count} invitations may be open. Remove one first.",
-    },
     "other_site": "The call comes from a page of another site.",
     "no_key": "There is no key {id}.",
-    "many_keys": {
-        "other": "An account has at most {count} keys and devices. Remove one first.",
-    },
     # devices
     "no_device": "There is no such device that you may send to.",
     "unknown_device": "There is no device {id}.",
@@ -524,7 +517,6 @@ SENTENCES = {
     "no_client": "{program}.py is missing: put it beside catalogd.py.",
     # entries and the queue
     "no_entry": "There is no such entry.",
-    "no_title": "There is no such title.",
     "no_link": "There is no link {id}.",
     "disk_away": "Its disk is not connected.",
     "file_empty": "The file is empty.",
@@ -981,12 +973,10 @@ PROGRESS = {
     "client": Field(str, max_length=100),  # from now on only this one may report
     "release": Field(bool),  # makes the item pending again
     "offered": Field(bool),  # the item is in an installer's list, and not begun
-    "number": Field(int),  # of the client's call: see Clients.check_order
 }
 CANCEL = {"freed": Field(bool)}  # only what waits for a choice
 MOVE = {"items": CLEAR["items"], "to": Field(str)}  # the id of another item, or null
-OFFER = {"queue_item_ids": Field(list, required=True)}
-OFFER |= {name: PROGRESS[name] for name in ("client", "number")}
+OFFER = {"queue_item_ids": Field(list, required=True), "client": PROGRESS["client"]}
 UPDATE = {**PROGRESS, "status": Field(str, required=True, choices=STATUSES)}
 LOGIN = {"username": Field(str, required=True), "password": Field(str, required=True)}
 SETUP = {"code": Field(str, required=True), **LOGIN}
@@ -1645,7 +1635,6 @@ SCRYPT = {"n": 2**14, "r": 8, "p": 5}  # OWASP's parameters for 16 MiB; about 0.
 KEY_PREFIX = "catalogd_"
 KEY_SHAPE = re.compile(KEY_PREFIX + r"[\w-]{8,}")  # or a part of a key
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # 31 that look unlike one another
-SETUP_CODES = range(10**6, 31**12)  # as numbers; 0.1.0 stored smaller ones
 
 
 def normalized(text: str) -> str:
@@ -1711,9 +1700,9 @@ def hash_token(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
-def setup_code_text(number: int) -> str:
-    """Return one of SETUP_CODES as people type it, such as `k7mp-x4tz-9hqw`."""
-    letters = [LETTERS[number // 31**place % 31] for place in range(12)]
+def new_setup_code() -> str:
+    """Return a code as people type it, such as `k7mp-x4tz-9hqw`."""
+    letters = [secrets.choice(LETTERS) for _ in range(12)]
     return "-".join("".join(letters[start : start + 4]) for start in (0, 4, 8))
 
 
@@ -1868,9 +1857,8 @@ CREATE VIEW viewers AS SELECT id AS account, name, admin,
 CREATE TABLE ages (                    -- what admins decided; outlives the entries
     title TEXT PRIMARY KEY,            -- as in `entries`
     age INTEGER NOT NULL CHECK (age IN {TITLE_AGES}), -- 18: not for children
-    sample TEXT                        -- of the entry without an id for whose content
-                                       -- this was decided: it holds for no other one
-) STRICT, WITHOUT ROWID;
+    sample TEXT                        -- of the only content of an entry without an id
+) STRICT, WITHOUT ROWID;               -- that this holds for
 
 CREATE VIEW held_ages AS SELECT title, age, sample FROM ages WHERE sample IS NULL
 OR sample = (SELECT sample FROM entries WHERE entries.id = ages.title);
@@ -1884,8 +1872,7 @@ CREATE TABLE keys (
     last_used_at TEXT,
     requests INTEGER NOT NULL DEFAULT 0,
     by_login INTEGER NOT NULL DEFAULT 0, -- 1: made by a client's login
-    unused_since TEXT NOT NULL         -- of one that ends when it is not used
-        GENERATED ALWAYS AS
+    unused_since TEXT NOT NULL GENERATED ALWAYS AS -- other keys do not end by that
         (iif(by_login, coalesce(last_used_at, created_at), '9999')) VIRTUAL,
     is_device INTEGER NOT NULL DEFAULT 0, -- 1: was paired, or has fetched a queue
     shared INTEGER NOT NULL DEFAULT 0, -- 1: every account may send to the device
@@ -1893,8 +1880,7 @@ CREATE TABLE keys (
     address TEXT NOT NULL DEFAULT '',  -- of the console, if this server serves it
     user TEXT NOT NULL DEFAULT '',     -- of the FTP server at that address
     password TEXT NOT NULL DEFAULT '', -- of that user, in plain text
-    paused_by TEXT                     -- account that paused the device, '' where a
-                                       -- command did, NULL where it is not paused
+    paused_by TEXT                     -- an account, '': a command, NULL: not paused
 ) STRICT;
 
 CREATE TABLE sessions (
@@ -1948,12 +1934,10 @@ CREATE TABLE entries (
     plain_name TEXT NOT NULL DEFAULT '' COLLATE NOCASE, -- which others may have too
     name TEXT NOT NULL,                -- that, or a longer one that no other has
     sort_name TEXT NOT NULL,           -- the name, case folded
-    is_marked INTEGER NOT NULL DEFAULT 0, -- 1: the file's name has the id in it, for
-                                       -- an older entry has, or had, the plain one
-    file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe, and that no other has
-    file_key TEXT NOT NULL DEFAULT '', -- that name, case folded
-    least_age INTEGER NOT NULL DEFAULT 0 -- from which it was seen before its title
-                                       -- changed, until an admin decides
+    file_name TEXT NOT NULL DEFAULT '', -- for consoles: safe
+    marked_name TEXT NOT NULL DEFAULT '', -- where an older entry has that: with the id
+    file_key TEXT NOT NULL DEFAULT '', -- the first of both, case folded
+    least_age INTEGER NOT NULL DEFAULT 0 -- of the title before, until an admin decides
 ) STRICT;
 
 CREATE INDEX entries_listed ON entries (state, sort_name, id);
@@ -1964,7 +1948,6 @@ CREATE INDEX entries_title ON entries
     (title, kind, title_id, number, state, size, created_at, id);
 CREATE INDEX entries_name ON entries (plain_name);
 CREATE INDEX entries_file ON entries (file_key);
-CREATE INDEX entries_plain ON entries (replace(file_key, ' (' || id || ')', ''));
 CREATE INDEX entries_damaged ON entries (id) WHERE fault = 'damaged';
 CREATE INDEX entries_cover ON entries (cover) WHERE cover IS NOT NULL;
 CREATE INDEX entries_icon ON entries (facts ->> 'icon')
@@ -1982,6 +1965,7 @@ CREATE INDEX title_images_title ON title_images (title, path);
 
 CREATE TABLE icons (
     digest TEXT PRIMARY KEY,           -- of a file's icon, or of an image as `cover`
+    ending TEXT NOT NULL,              -- see menu_ending
     image BLOB NOT NULL                -- a JPEG or PNG
 ) STRICT;
 
@@ -1991,7 +1975,6 @@ CREATE TABLE icons (
 -- version, larger file, or older entry.
 CREATE VIEW parts AS SELECT *, rowid AS serial,
     iif(title = id, NULL, title) AS base_id,
-    replace(file_key, ' (' || id || ')', '') AS plain_key,
     max(least_age, coalesce(
         (SELECT age FROM held_ages WHERE held_ages.title = entries.title), 99
     )) AS seen_from,
@@ -2068,8 +2051,7 @@ CREATE TABLE queue (
     created_at TEXT NOT NULL,
     key TEXT REFERENCES keys ON DELETE SET NULL, -- of the client that sends it
     device TEXT REFERENCES keys ON DELETE SET NULL, -- the only key that may send it
-    freed_from TEXT,                   -- label of a device that it was for before: it
-                                       -- waits until somebody chooses another place
+    freed_from TEXT,                   -- label of its device before: waits for a choice
     replaces INTEGER NOT NULL DEFAULT 0, -- 1: it may replace a file on the target
     client TEXT,                       -- what that client calls itself, if it does
     ended_at TEXT,                     -- NULL while its status is an open one
@@ -2092,14 +2074,15 @@ SELECT queue.id, entry, title, parts.name, type, source, file_type, size, seen_f
     ended_at, place, status, is_open, device, freed_from, queue.key, client,
     replaces, action, cleared_at, queue.account AS sender, viewers.name AS account,
     viewers.age AS sender_age,
-    (SELECT account FROM keys WHERE keys.id = device) AS owner, -- of its device
-    coalesce((SELECT age FROM keys JOIN viewers USING (account)
-        WHERE keys.id = device), 99) AS owner_age,
+    owners.account AS owner,           -- of its device
+    coalesce(owners.age, 99) AS owner_age,
     (SELECT paused_by FROM keys WHERE keys.id = coalesce(device, queue.key))
         AS paused_by,
-    EXISTS (SELECT 1 FROM keys WHERE keys.id = device AND shared) AS is_shared
+    coalesce(devices.shared, 0) AS is_shared
 FROM queue JOIN parts ON parts.id = entry
-JOIN viewers ON viewers.account = queue.account;
+JOIN viewers ON viewers.account = queue.account
+LEFT JOIN keys AS devices ON devices.id = device
+LEFT JOIN viewers AS owners ON owners.account = devices.account;
 
 CREATE VIEW items AS SELECT * FROM all_items WHERE cleared_at IS NULL;
 
@@ -2138,7 +2121,7 @@ CREATE TABLE counters (
 for name, ages in {"AGES": AGES, "TITLE_AGES": TITLE_AGES}.items():
     SCHEMA = SCHEMA.replace(f"{{{name}}}", f"{ages}")
 SQLITE_VERSION = sqlite3.sqlite_version
-SCHEMA_VERSION = 16  # also goes up when `derived` changes
+SCHEMA_VERSION = 17  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
 UPGRADES = {
@@ -2158,24 +2141,20 @@ UPGRADES = {
         "ALTER TABLE queue ADD COLUMN ended_at TEXT",
         "UPDATE queue SET ended_at = coalesce(reported_at, created_at)"
         " WHERE status NOT IN ('pending', 'processing')",
-        "ALTER TABLE keys ADD COLUMN by_login INTEGER NOT NULL DEFAULT 0",
-        "UPDATE keys SET by_login = label = 'signed in by a client'",
     ),
     2: ("ALTER TABLE icons RENAME COLUMN jpeg TO image",),
     6: ("DROP TABLE IF EXISTS scan_request",),
-    8: (  # images beside files that an older program took for pictures
-        "DELETE FROM icons WHERE NOT is_picture(image) AND digest NOT IN"
-        " (SELECT facts ->> 'icon' FROM entries WHERE facts ->> 'icon' NOT NULL)",
+    16: (
+        "ALTER TABLE icons ADD COLUMN ending TEXT",
+        "UPDATE icons SET ending = menu_ending(image)",
     ),
 }
 APPLICATION_ID = 0x63617464  # tells our files from other SQLite files
 UNUSED_DAYS = 90  # that end a session, and a key that was made by a client's login
 INVITATION_DAYS = 1
-MAX_INVITATIONS = 20  # that are open at once
-MAX_KEYS = 100  # of an account, with its devices; accounts of 0.2.0 may have more
+MAX_LOGINS = 100  # of clients, by which an account has keys
 FINISHED_DAYS = 90  # that finished items are kept for, and
 MAX_FINISHED = 1000  # so many of an account
-MAX_CLIENTS = 1000  # whose calls are numbered
 MAX_UNDONE = 1000  # actions that were undone, which may be asked for again
 CLIENT_SECONDS = 30  # after its last call a device counts as connected for so long
 USES_SECONDS = 3600  # between two writes of which keys and sessions were used
@@ -2284,13 +2263,13 @@ SHOWN_ITEM = f"""{SEEN_ITEM} AND
 # account sees an older entry with the plain name. That tells nothing of hidden ones. A
 # hidden one that is sent to its device has the id, so that all on a card differ.
 IS_MARKED = f"""
-iif(:age = {EVERYTHING}, is_marked, seen_from > :age OR is_marked AND EXISTS (
+(seen_from > :age OR EXISTS (
     SELECT 1 FROM parts AS other
-    WHERE other.plain_key = parts.plain_key AND other.seen_from <= :age
-    AND (other.is_marked, other.serial) < (parts.is_marked, parts.serial)
+    WHERE other.file_key = parts.file_key AND other.serial < parts.serial
+    AND (:age = {EVERYTHING} OR other.seen_from <= :age)
 ))
 """
-FILE_NAME = f"iif({IS_MARKED}, file_name, replace(file_name, ' (' || id || ')', ''))"
+FILE_NAME = f"iif({IS_MARKED}, marked_name, file_name)"
 # Whose item it is: its sender's, that of the owner of its device, for an admin also one
 # of a shared device. A client is told to stop what was cancelled, hidden or not.
 OWN_ITEM = "(sender = :account OR owner IS :account OR :admin AND is_shared)"
@@ -2307,33 +2286,24 @@ CANCEL_UNSEEN = f"""
 UPDATE queue SET status = 'cancelled', ended_at = ?, action = NULL
 WHERE is_open AND id IN (SELECT id FROM items WHERE is_open AND NOT {MAY_BE_OPEN})
 """
-# An entry that gets the id of a title that no other entry has brings its age along.
-MOVE_AGE = """
-INSERT INTO ages SELECT ?2, age, NULL FROM held_ages WHERE title = ?1
-AND NOT EXISTS (SELECT 1 FROM entries WHERE title = ?2)
+# Entries that get the id of a title that no other entry has bring their age along. With
+# another content they may be another game: its age does not move.
+MOVE_AGES = """
+INSERT INTO ages SELECT value ->> 'title' AS new, max(age), NULL
+FROM json_each(?) JOIN entries ON entries.id = value ->> 'id'
+JOIN held_ages ON held_ages.title = entries.title
+WHERE new NOT IN (entries.id, entries.title) AND value ->> 'sample' IS entries.sample
+AND new NOT IN (SELECT title FROM entries) GROUP BY new
 ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
 """
 TITLE_ORDER = f"""
-SELECT id, iif(size = 0 AND is_file, 'empty', state) AS state FROM (
-    SELECT parts.id, parts.type = 'filepath' AS is_file, size, state, kind, title_id,
-    number, key, min(key) OVER (PARTITION BY title) AS title_key
-    FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
-    AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
-) ORDER BY title_key, kind != 'base', kind != 'update', title_id, number, key
+SELECT parts.id, iif(size = 0 AND parts.type = 'filepath', 'empty', state) AS state
+FROM json_each(:entries) JOIN parts ON parts.id = value WHERE {SEEN_BY}
+AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
+ORDER BY min(key) OVER (PARTITION BY title),
+    kind != 'base', kind != 'update', title_id, number, key
 """
-# Of entries that have lost their files, by their contents: the ages that were given to
-# them go on with those of the same content that have a file still.
-INHERIT_AGES = """
-INSERT INTO ages SELECT heir.id, max(age), value FROM json_each(?)
-JOIN ages ON ages.title = key AND ages.sample = value
-JOIN entries AS heir ON heir.sample = value
-WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
-ON CONFLICT DO UPDATE SET sample = excluded.sample,
-    age = iif(sample = excluded.sample, max(age, excluded.age), excluded.age)
-RETURNING title
-"""
-COUNT_LIST = "UPDATE counters SET value = value + 1 WHERE name = 'list'"
-COUNT_AGES = "UPDATE counters SET value = value + 1 WHERE name = 'ages'"
+COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
 # What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
 # of a part is not known. And the ids of a page of a list that has each part once.
@@ -2351,10 +2321,18 @@ AS appId, sort_name, surplus FROM parts WHERE +state = 'here' AND {SEEN}
 AND file_type IN ({", ".join(map(repr, PACKAGES))})
 """
 MENU_ORDER = "surplus IS 'copy', sort_name, id"
+# Of two icons the one that comes first and that a console can decode.
+ICON_PATH = """
+'/api/icons/' || id || '/' ||
+coalesce(one.digest || '.' || one.ending, own.digest || '.' || own.ending)
+"""
+MENU_ICONS = """
+LEFT JOIN icons AS one ON one.digest = icon AND one.ending != ''
+LEFT JOIN icons AS own ON own.digest = own_icon AND own.ending != ''
+"""
 # The items of CyberFoil's list, without null, which it may reject. It tells the type of
 # a link by the name, and has updates without a number for new ones.
 MENU_SECTION = f"""
-WITH types AS MATERIALIZED (SELECT key, value FROM json_each(:types) WHERE value != '')
 SELECT CAST(group_concat(item) AS BLOB) FROM (
     SELECT json_patch('{{}}', json_object(
         'name', iif(link IS NULL, name, file_name), 'url',
@@ -2362,11 +2340,8 @@ SELECT CAST(group_concat(item) AS BLOB) FROM (
         'size', downloadSize, 'title_id', iif(appId IS NULL, NULL, titleId),
         'app_id', appId, 'app_version',
         iif(appType = 'UPDATE', nullif(appVersion, 0), appVersion),
-        'app_type', appType, 'icon_url', :prefix || '/api/icons/' || id || '/'
-        || coalesce(one.key || '.' || one.value, own.key || '.' || own.value)
-    )) AS item FROM ({MENU_PARTS})
-    LEFT JOIN types AS one ON one.key = icon
-    LEFT JOIN types AS own ON own.key = own_icon
+        'app_type', appType, 'icon_url', :prefix || {ICON_PATH}
+    )) AS item FROM ({MENU_PARTS}) {MENU_ICONS}
     WHERE :has_links OR link IS NULL ORDER BY {MENU_ORDER}
 )
 """
@@ -2489,6 +2464,7 @@ Values = Sequence[Any] | Mapping[str, Any]  # of the parameters of a statement
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 NESTED_COLUMNS = ("facts", "overrides")  # of entries: JSON
+LISTED = "(SELECT value FROM json_each(?))"  # what a JSON array has
 
 
 def derived(row: Row) -> Row:
@@ -2504,6 +2480,8 @@ def derived(row: Row) -> Row:
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
     name = normalized(name)
+    row = {**row, "name": name}
+    plain = file_name(row, MAX_CONSOLE_NAME_BYTES)
     return {
         **{column: metadata.get(column) for column in ("kind", "title_id")},
         "title": metadata["base_id"] or row["id"],
@@ -2511,6 +2489,9 @@ def derived(row: Row) -> Row:
         "plain_name": name,
         "name": name,
         "sort_name": name.casefold(),
+        "file_name": plain,
+        "marked_name": file_name(row, MAX_CONSOLE_NAME_BYTES, f" ({row['id']})"),
+        "file_key": plain.casefold(),
     }
 
 
@@ -2519,59 +2500,26 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     without holding up the threads that answer calls. All rows have the same columns."""
     if not rows:
         return
-    written = [*named_files(db, [{**row, **derived(row)} for row in rows])]
-    columns = [*written[0]]
+    written = [{**row, **derived(row)} for row in rows]
+    columns = [column for column in written[0] if column != "least_age"]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    moves = {
-        old["id"]: (old["title"], new["title"])
-        for old, new in zip(rows, written, strict=True)
-        if old.get("title") not in (None, new["title"])
-    }
-    before = move_ages(db, moves) if moves else []
+    text = ENCODER.encode(written)
+    if db.execute(MOVE_AGES, (text,)).rowcount:
+        db.execute(COUNT, ("ages",))
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
-        f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates}",
-        (ENCODER.encode(written),),
+        f" WHERE true ON CONFLICT (id) DO UPDATE SET {updates},"
+        # The stricter age of both titles holds until an admin decides.
+        " least_age = iif(title = excluded.title OR sample IS NOT excluded.sample,"
+        " least_age, (SELECT seen_from FROM parts WHERE parts.id = entries.id))",
+        (text,),
     )
-    db.executemany("UPDATE entries SET least_age = ? WHERE id = ?", before)
     joined = [(row["id"],) for row in written if row["title"] != row["id"]]
     db.executemany("DELETE FROM ages WHERE title = ?", joined)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names)
-
-
-def move_ages(
-    db: sqlite3.Connection, moves: Mapping[str, tuple[str, str]]
-) -> list[tuple[int, str]]:
-    """Bring ages along to new titles of entries, by their ids. Return from which age on
-    each is seen before, with its id: the stricter one holds until an admin decides."""
-    sql = "SELECT seen_from, id FROM parts WHERE id IN (SELECT value FROM json_each(?))"
-    before = db.execute(sql, (ENCODER.encode([*moves]),)).fetchall()
-    to_ids = [move for entry, move in moves.items() if move[1] != entry]
-    db.executemany(MOVE_AGE, to_ids)
-    db.execute(COUNT_AGES)
-    return [(row["seen_from"], row["id"]) for row in before]
-
-
-def named_files(db: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield entries, the oldest first, with names for their files. The first of equal
-    names is plain, the others have their ids in them, as "A (8b54089fee8d99a0).nsp",
-    also when the first is forgotten: they may be on a card under it."""
-    plain = [file_name(row, MAX_CONSOLE_NAME_BYTES) for row in rows]
-    sql = "SELECT file_key, id FROM entries WHERE file_key IN"
-    sql += " (SELECT value FROM json_each(?))"
-    keys = ENCODER.encode([name.casefold() for name in plain])
-    owners = {row["file_key"]: row["id"] for row in db.execute(sql, (keys,))}
-    for row, name in zip(rows, plain, strict=True):
-        mark = f" ({row['id']})"
-        marked = functools.partial(file_name, row, MAX_CONSOLE_NAME_BYTES, mark)
-        is_marked = row.get("is_marked") and row["file_name"] in ("", marked())
-        if is_marked or owners.setdefault(name.casefold(), row["id"]) != row["id"]:
-            is_marked, name = True, marked()
-        key = name.casefold()
-        yield {**row, "is_marked": bool(is_marked), "file_name": name, "file_key": key}
 
 
 def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
@@ -2581,7 +2529,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
     found = db.execute(
         "SELECT id, name, plain_name, source AS path, seen_from,"
         " iif(overrides ->> 'name' IS NULL, folder, NULL) AS folder FROM parts"
-        " WHERE state != 'gone' AND plain_name IN (SELECT value FROM json_each(?))",
+        f" WHERE state != 'gone' AND plain_name IN {LISTED}",
         (ENCODER.encode([*plain_names]),),
     ).fetchall()
     names: dict[str, str] = {}
@@ -2599,7 +2547,7 @@ def tell_apart(db: sqlite3.Connection, plain_names: Iterable[str]) -> None:
         (ENCODER.encode(changed),),
     )
     if changed:
-        db.execute(COUNT_LIST)
+        db.execute(COUNT, ("list",))
 
 
 def content_digest(*parts: bytes) -> str:
@@ -2608,8 +2556,7 @@ def content_digest(*parts: bytes) -> str:
 
 
 def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
-    sql = "SELECT * FROM entries WHERE id IN (SELECT value FROM json_each(?))"
-    sql += " ORDER BY rowid"
+    sql = f"SELECT * FROM entries WHERE id IN {LISTED} ORDER BY rowid"
     rows = [dict(row) for row in db.execute(sql, (json.dumps([*ids]),))]
     for row in rows:
         row.update({name: json.loads(row[name]) for name in NESTED_COLUMNS})
@@ -2617,17 +2564,12 @@ def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
 
 
 def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
-    """Change these columns of entries, which are given by their ids. Another content
-    may be another game: the age of the one before does not move to its title."""
+    """Change these columns of entries, which are given by their ids. With another
+    content, an age may be held no more."""
     for ids in batches([*columns]):
         rows = read_entries(db, ids)
-        for row in rows:
-            new = columns[row["id"]]
-            if new.get("sample", row["sample"]) != row["sample"]:
-                row["title"] = None
-                db.execute(COUNT_AGES)
-            row.update(new)
-        write_entries(db, rows)
+        write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
+        db.execute(COUNT, ("ages",))
 
 
 def set_states(
@@ -2643,15 +2585,9 @@ def set_states(
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
         (ENCODER.encode(rows), now),
     )
-    was_here = (item for item, _, state in files if "here" == item.state != state)
-    lost = {item.id: item.sample for item in was_here}
-    heirs = db.execute(INHERIT_AGES, (json.dumps(lost),)).fetchall()
-    db.execute(COUNT_AGES)
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
-    changed += [row["title"] for row in heirs]
-    sql = "SELECT plain_name FROM entries WHERE id IN (SELECT value FROM json_each(?))"
-    names = db.execute(sql, (ENCODER.encode(changed),)).fetchall()
-    tell_apart(db, {row["plain_name"] for row in names})
+    sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
+    tell_apart(db, {name for (name,) in db.execute(sql, (ENCODER.encode(changed),))})
 
 
 def file_columns(file: FoundFile, content: FileContent) -> Row:
@@ -2666,13 +2602,6 @@ def known_file(row: Any) -> KnownFile:
     file = FoundFile(*(row[name] for name in FoundFile._fields))
     more = {name: row[name] for name in KnownFile._fields if name != "file"}
     return KnownFile(file=file, **more)
-
-
-def end_contents(db: sqlite3.Connection, entries: Sequence[str]) -> None:
-    """End what was given to the contents that these entries have had: each has another
-    one now, at the same path. An age holds for its content alone: see `held_ages`."""
-    sql = "DELETE FROM sent WHERE entry IN (SELECT value FROM json_each(?))"
-    db.execute(sql, (json.dumps(entries),))
 
 
 # Store: changes of queue items ---
@@ -2734,15 +2663,6 @@ def count_attempt(row: Row, report: Mapping[str, Any]) -> Row:
     count = 0 if kept > furthest else known["attempts"] + 1
     tried = {"furthest": max(kept, furthest), "attempted": row["version"]}
     return {**row, **tried, "attempts": count}
-
-
-def error_columns(report: Mapping[str, Any]) -> Row:
-    """Return what an item tells of an error that a client reports."""
-    return {
-        "error": report.get("error_message", ""),
-        "error_code": report.get("error_code", ""),
-        "error_arguments": ENCODER.encode(report.get("error_arguments", {})),
-    }
 
 
 def is_owner(row: Row, report: Mapping[str, Any]) -> bool:
@@ -2893,18 +2813,10 @@ def database_path(folder: str) -> str:
     return os.path.join(folder, "catalogd.db")
 
 
-def make_private(path: str) -> None:
-    """Make an empty file that only its owner can read, for it will hold passwords.
-
-    :raises FileExistsError: it is there already.
-    """
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-
-
 def write_private(path: str, content: IO[bytes]) -> None:
     """Make a file that only its owner can read, with this content, which is on the
     disk then. :raises FileExistsError: it is there already."""
-    make_private(path)
+    pathlib.Path(path).touch(0o600, exist_ok=False)
     with open(path, "wb") as file:
         shutil.copyfileobj(content, file)
         file.flush()
@@ -2955,19 +2867,11 @@ def check_version(db: sqlite3.Connection, path: str) -> int:
     version, identity = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
     used = "SELECT 1 FROM sqlite_schema WHERE name NOT GLOB '_litestream*'"
     if identity == APPLICATION_ID and version > SCHEMA_VERSION:
-        message = f"{path}: was made by a newer catalogd. Update it"
-        copies = range(SCHEMA_VERSION, 0, -1)
-        copy = next(filter(os.path.exists, (copy_path(path, at) for at in copies)), "")
-        raise Problem(f"{message}, or restore {copy}." if copy else f"{message}.")
+        message = "was made by a newer catalogd. Update it, or restore an older copy."
+        raise Problem(f"{path}: {message}")
     if identity != APPLICATION_ID and db.execute(used).fetchone():
         raise Problem(f"{path}: is a database of another program.")
     return version if identity == APPLICATION_ID else 0
-
-
-def copy_path(path: str, version: int) -> str:
-    """Return where a database is copied before it is upgraded from this version."""
-    name = f"before-upgrade-{version}.db"
-    return os.path.join(os.path.dirname(path), "backups", name)
 
 
 def set_schema(db: sqlite3.Connection) -> None:
@@ -2996,7 +2900,7 @@ def upgrade(folder: str) -> None:
         if version == 0 or (version == SCHEMA_VERSION and has_schema(db)):
             return
         with exclusive(folder, "serve"):
-            copy = copy_path(path, version)
+            copy = os.path.join(folder, "backups", f"before-upgrade-{version}.db")
             os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
             for part in glob.glob(f"{glob.escape(copy)}.*.part"):
                 os.unlink(part)  # of an upgrade that was killed
@@ -3011,7 +2915,7 @@ def change_schema(db: sqlite3.Connection, version: int) -> None:
     """Make a database of an earlier version one of this version."""
     db.execute("PRAGMA foreign_keys = OFF")  # to replace tables,
     db.execute("PRAGMA legacy_alter_table = ON")  # and only them
-    db.create_function("is_picture", 1, is_picture)
+    db.create_function("menu_ending", 1, menu_ending)
     db.execute("BEGIN IMMEDIATE")
     for step in range(version, SCHEMA_VERSION):
         for statement in UPGRADES.get(step, ()):
@@ -3125,7 +3029,7 @@ def copy_database(path: str, copy: str) -> None:
     try:
         if os.path.exists(copy) and not is_copy(copy, path):
             raise Problem(f"{copy}: is there already, and is not a backup.")
-        make_private(part)
+        pathlib.Path(part).touch(0o600, exist_ok=False)
         try:
             with connected(path) as db:
                 check_content(db)
@@ -3191,7 +3095,6 @@ class Database:
         self.clock = clock or Clock()
         self.written = threading.Event()  # set by each transaction of this process
         self._lock = threading.RLock()  # held by the thread that writes
-        self._waiting: set[int] = set()  # threads that wait to write
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
         try:
@@ -3203,8 +3106,8 @@ class Database:
     def _open(self) -> None:
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
-                make_private(self.path)
+            with contextlib.suppress(FileExistsError):  # it will hold passwords
+                pathlib.Path(self.path).touch(0o600, exist_ok=False)
             with named_problems(self.path):
                 self._writer = self._connect()
                 self._writer.execute("PRAGMA synchronous = FULL")
@@ -3293,7 +3196,6 @@ class Database:
         with self._turn(seconds), storage_problems():
             db = self._writer
             db.execute("BEGIN IMMEDIATE")
-            self._waiting.discard(threading.get_ident())
             try:
                 yield db
                 db.execute("COMMIT")
@@ -3306,27 +3208,19 @@ class Database:
     def _turn(self, wait: float) -> Iterator[None]:
         """Hold the lock, and leave SQLite the rest of the time to wait."""
         deadline = time.monotonic() + wait
-        self._waiting.add(threading.get_ident())
+        if not self._lock.acquire(timeout=wait):
+            raise Busy("database_busy")
         try:
-            if not self._lock.acquire(timeout=wait):
-                raise Busy("database_busy")
-            try:
-                left = max(deadline - time.monotonic(), 0)
-                self._writer.execute(f"PRAGMA busy_timeout = {left * 1000:.0f}")
-                yield
-            finally:
-                self._lock.release()
+            left = max(deadline - time.monotonic(), 0)
+            self._writer.execute(f"PRAGMA busy_timeout = {left * 1000:.0f}")
+            yield
         finally:
-            self._waiting.discard(threading.get_ident())
+            self._lock.release()
 
     def write(self, sql: str, values: Values) -> int:
         """Run one statement as a transaction, and return how many rows it changed."""
         with self.writing() as db:
             return db.execute(sql, values).rowcount
-
-    def waiting(self) -> int:
-        """Return how many threads wait to write."""
-        return len(self._waiting)
 
     def shrink(self) -> None:
         """Give back the memory, and the disk space in the WAL, of a large write."""
@@ -3403,90 +3297,58 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
     """Put a backup in the place of the database. Return the path of that one, or ""
     where there was none, and how many invitations have ended. :raises Problem: it is no
     backup, or the service runs."""
-    path, part = database_path(folder), os.path.join(folder, new_id())
-    kept = base = f"{path}.{stamp(time.time()).replace(':', '')}"
-    number = 1
-    while os.path.exists(kept):  # of another restore in this second
-        number += 1
-        kept = f"{base}-{number}"
-    copy = database_path(part)
-    os.makedirs(part, mode=0o700)
-    try:
-        with exclusive(folder, "serve"), exclusive(folder, "scan"):
-            check_room(path, backup.seek(0, os.SEEK_END))
-            backup.seek(0)
-            write_private(copy, backup)
-            check_backup(copy, backup.name)
-            ended = end_links(copy)
-            if is_there := os.path.exists(path):
-                keep(path, kept)
-            set_aside(path, kept)
-            os.replace(copy, path)
-    finally:
-        shutil.rmtree(part)
+    path = database_path(folder)
+    kept = f"{path}.{stamp(time.time()).replace(':', '')}.{new_id()}"
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with (
+        exclusive(folder, "serve"),
+        exclusive(folder, "scan"),
+        tempfile.TemporaryDirectory(dir=folder) as part,
+    ):
+        copy = database_path(part)
+        check_room(path, backup.seek(0, os.SEEK_END))
+        backup.seek(0)
+        write_private(copy, backup)
+        ended = check_backup(copy, backup.name)
+        if is_there := os.path.exists(path):
+            keep(path, kept)
+        # What SQLite has beside a database that was moved away, or that it cannot read.
+        for end in ("-wal", "-shm", "-journal"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path + end, kept + end)
+        os.replace(copy, path)
     return kept if is_there else "", ended
 
 
-def check_backup(copy: str, name: str) -> None:
-    """Make the indexes and views of a backup anew, if it is of this version: those of
-    an older one are made by its upgrade, or wanted by an older program.
+def check_backup(copy: str, name: str) -> int:
+    """End the invitations in a backup, which may be of a version that had none, and
+    return how many there were.
     :raises Problem: it is not a whole database of ours, or of a newer release."""
     message = f"{name}: is not a backup of catalogd, or is damaged."
     try:
         with connected(copy) as db:
-            version = check_version(db, name)
-            check_content(db)
-            if not version or has_strange_parts(db):
+            if not check_version(db, name):
                 raise Problem(message)
-            if version == SCHEMA_VERSION:
-                change_schema(db, version)
+            check_content(db)
+            sql = "SELECT 1 FROM sqlite_schema WHERE name = 'invitations'"
+            if db.execute(sql).fetchone():
+                end_access(db, "restored")
+            return db.total_changes
     except (Damaged, sqlite3.DatabaseError) as problem:
         raise Problem(message) from problem
 
 
-def end_links(copy: str) -> int:
-    """End the invitations in a backup, which may be of a version that had none. Return
-    how many there were."""
-    with connected(copy) as db:
-        sql = "SELECT 1 FROM sqlite_schema WHERE name = 'invitations'"
-        if db.execute(sql).fetchone():
-            end_access(db, "restored")
-        return db.total_changes
-
-
-def has_strange_parts(db: sqlite3.Connection) -> bool:
-    """Return whether SQL of others could run in a database that is opened: it has a
-    trigger, or something else has the name of one of our tables, views or indexes."""
-    ours = {name: kind for kind, name, _ in schema_parts()}
-    found = db.execute("PRAGMA main.table_list").fetchall()
-    kinds = {row["name"].lower(): row["type"] for row in found}
-    is_ours = all(kind == ours.get(name, kind) for name, kind in kinds.items())
-    trigger = db.execute("SELECT 1 FROM sqlite_schema WHERE sql LIKE '%trigger%'")
-    return "entries" not in kinds or not is_ours or trigger.fetchone() is not None
-
-
-def set_aside(path: str, kept: str) -> None:
-    """Rename what SQLite has beside a database that was moved away, or that it cannot
-    read, so that it comes into no other database."""
-    for end in ("-wal", "-shm", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(path + end, kept + end)
-
-
 def keep(path: str, kept: str) -> None:
-    """Give a database that no service uses a second name. SQLite writes what its -wal
-    has into it, and removes that: it must not lie beside another database.
+    """Copy a database that no service uses. SQLite writes what its -wal has into it,
+    and removes that: it must not lie beside another database.
 
     :raises Busy: another program uses it.
     """
     with contextlib.suppress(Damaged), connected(path) as db:
         for mode in ("DELETE", "WAL"):  # until somebody writes, WAL has no files
             db.execute(f"PRAGMA journal_mode = {mode}")
-    try:
-        os.link(path, kept)
-    except OSError:  # the file system has no links
-        with open(path, "rb") as old:
-            write_private(kept, old)
+    with open(path, "rb") as old:
+        write_private(kept, old)
 
 
 # Store: accounts ---
@@ -3502,13 +3364,11 @@ class Uses:
         self.unwritten: dict[str, tuple[int, str]] = {}
         self.target_states: dict[str, str] = {}  # as devices told them, by key
         self._is_late = False  # others wrote when these should have been written
-        self._lock = threading.Lock()  # of `unwritten`; the last that a thread takes
-        # Held while uses move to the file; it is taken before the database's lock.
-        self._listing_lock = threading.Lock()
+        self._lock = threading.Lock()  # of `unwritten`, also while it is written
 
     def rows(self, sql: str, values: Values) -> list[Row]:
         """Return the keys or sessions that a statement gives, with all their uses."""
-        with self._listing_lock:
+        with self._lock:
             rows, uses = self._database.rows(sql, values), self.unwritten.copy()
         for row in rows:
             count, row["last_used_at"] = uses.get(row["id"], (0, row["last_used_at"]))
@@ -3516,23 +3376,14 @@ class Uses:
                 row["requests"] += count
         return rows
 
-    def close(self) -> None:
-        """Write what is only in memory."""
-        try:
-            if self.unwritten:
-                self._write(MAX_CLOSE_WAIT_SECONDS)
-        except Problem as problem:
-            log.warning("The last uses of keys are lost: %s", problem)
-            self.unwritten.clear()
-
-    def count(self, credential: str, is_news: bool = False) -> None:
-        """Count a use. One that is news is written at once: the first one of a key, or
-        the one that keeps it from its end."""
+    def count(self, credential: str, is_news: bool) -> None:
+        """Count a use. One that is news, as it keeps a key or a session from its end,
+        is written at once."""
         with self._lock:
             count, _ = self.unwritten.get(credential, (0, ""))
             self.unwritten[credential] = (count + 1, self._database.time())
         if is_news or self._is_late:
-            self.try_to_write()
+            self.write()
 
     def set_target_state(self, key: str, state: str) -> None:
         """Take what a client tells of its target. That the key is that of a device is
@@ -3540,16 +3391,18 @@ class Uses:
         is_new = key not in self.target_states
         self.target_states[key] = state
         if is_new:
-            self.try_to_write()
+            self.write()
 
-    def try_to_write(self) -> None:
+    def write(self, wait: float = 0) -> None:
         """Write all unless another one writes: then with the next use of any key."""
         try:
-            self._write(wait=0)
+            with self._lock:
+                self._write(wait)
+                self.unwritten.clear()
             self._is_late = False
         except Problem as problem:
             if not self._is_late and not isinstance(problem, Busy):
-                log.warning("The uses of keys are written later: %s", problem)
+                log.warning("The uses of keys could not be written: %s", problem)
             self._is_late = True
 
     def _write(self, wait: float) -> None:
@@ -3558,24 +3411,13 @@ class Uses:
         of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
         of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
         is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
-        with self._listing_lock:
-            with self._database.writing(wait) as db:
-                uses = self.unwritten.copy()
-                is_believed = self._database.clock.is_believed()
-                rows = [(*use, key, is_believed) for key, use in uses.items()]
-                db.executemany(of_key, rows)
-                db.executemany(of_session, rows)
-                states = [(state, key) for key, state in self.target_states.items()]
-                db.executemany(is_device, states)
-            self._drop(uses)
-
-    def _drop(self, written: Mapping[str, tuple[int, str]]) -> None:
-        """Drop the uses that are written. There may be more of them meanwhile."""
-        with self._lock:
-            for key, (count, _) in written.items():
-                now, last = self.unwritten.pop(key)
-                if now > count:
-                    self.unwritten[key] = (now - count, last)
+        is_believed = self._database.clock.is_believed()
+        rows = [(*use, key, is_believed) for key, use in self.unwritten.items()]
+        states = [(state, key) for key, state in self.target_states.copy().items()]
+        with self._database.writing(wait) as db:
+            db.executemany(of_key, rows)
+            db.executemany(of_session, rows)
+            db.executemany(is_device, states)
 
 
 class Accounts:
@@ -3584,8 +3426,8 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.uses = Uses(database)
-        self._lent: dict[bytes, str] = {}  # ids of devices by digests, see lend_key
-        self._lending = threading.Lock()  # held to change that
+        self.setup_code = new_setup_code()  # for the first account
+        self._lent: dict[str, bytes] = {}  # digests by ids of devices, see lend_key
 
     def add(
         self,
@@ -3614,7 +3456,6 @@ class Accounts:
             ).fetchone()
             if row["admin"] and age is not None:
                 raise Conflict("admin_sees_all")
-            db.execute("DELETE FROM counters WHERE name = 'setup code'")
         return int(row["id"])
 
     def exist(self) -> bool:
@@ -3623,16 +3464,6 @@ class Accounts:
     def name_of(self, account: int) -> str:
         sql = "SELECT name FROM accounts WHERE id = ?"
         return str(self.database.value(sql, (account,)))
-
-    def setup_code(self) -> str:
-        """Return the code for the first account, which is kept until that exists."""
-        sql = "SELECT value FROM counters WHERE name = 'setup code'"
-        number = self.database.value(sql) or 0
-        if number not in SETUP_CODES:
-            number = secrets.choice(SETUP_CODES)
-            sql = "INSERT OR REPLACE INTO counters VALUES ('setup code', ?)"
-            self.database.write(sql, (number,))
-        return setup_code_text(number)
 
     def all(self) -> list[Row]:
         sql = "SELECT id, name, admin, age, created_at FROM accounts ORDER BY id"
@@ -3715,24 +3546,17 @@ class Accounts:
         """Add a key, and return its id.
 
         :param more: other columns, such as is_device. With by_login it ends after
-            UNUSED_DAYS without use, or when the account has MAX_KEYS and signs in with
-            another client.
-        :raises Conflict: another device has this name or address, or there are too many
-            keys.
+            UNUSED_DAYS without use, or after MAX_LOGINS later ones.
+        :raises Conflict: another device has this name or address.
         """
         row = {"id": new_id(), "account": account, "label": label, "digest": digest}
         row |= {"created_at": self.database.time(), **more}
-        sql = "SELECT id, created_at, last_used_at FROM keys WHERE account = ?"
-        logins = self.uses.rows(f"{sql} AND by_login", (account,))
-        logins.sort(key=lambda key: key["last_used_at"] or key["created_at"])
+        self.uses.write()  # by which the login's key is found that was unused longest
         with self.database.writing() as db:
-            sql = "SELECT count(*) AS count FROM keys WHERE account = ?"
-            if db.execute(sql, (account,)).fetchone()["count"] >= MAX_KEYS:
-                if "by_login" not in more:
-                    raise Conflict("many_keys", MAX_KEYS)
-                # The one that was unused longest: if another thread has removed that,
-                # the next, and so on.
-                any(remove_keys(db, "id = :id", key) for key in logins)
+            if "by_login" in more:
+                others = "SELECT id FROM keys WHERE account = ? AND by_login"
+                oldest = f"{others} ORDER BY unused_since DESC LIMIT -1 OFFSET ?"
+                remove_keys(db, f"id IN ({oldest})", (account, MAX_LOGINS - 1))
             if "is_device" in more:
                 check_others(db, label, more.get("address", ""))
             sql = f"INSERT INTO keys ({', '.join(row)}) VALUES (:{', :'.join(row)})"
@@ -3766,9 +3590,7 @@ class Accounts:
         """Return a new key for the client of a device that this server serves. It
         replaces the one before, and is in memory alone."""
         key = new_key()
-        with self._lending:
-            others = {digest: id for digest, id in self._lent.items() if id != device}
-            self._lent = {**others, hash_token(key): device}
+        self._lent[device] = hash_token(key)
         return key
 
     def revoke_key(
@@ -3788,32 +3610,26 @@ class Accounts:
 
     def key_holder(self, digest: bytes) -> Caller | None:
         """Return who has the key with this digest, and count a use of the key."""
-        return self._holder("keys", digest, is_news="last_used_at IS NULL")
+        return self._holder("keys", digest)
 
-    def _holder(self, table: str, digest: bytes, is_news: str) -> Caller | None:
-        """:param is_news: the condition for a use that is written at once, as is any on
-        the last day."""
+    def _holder(self, table: str, digest: bytes) -> Caller | None:
         last_day = self.database.time(UNUSED_DAYS - 1)
+        lent = {digest: device for device, digest in self._lent.copy().items()}
         row = self.database.row(
             f"SELECT account, name, admin, age, {table}.id AS credential,"
-            f" {is_news} OR unused_since < ? AS is_news"
-            f" FROM {table} JOIN viewers USING (account)"
+            f" unused_since < ? AS is_news FROM {table} JOIN viewers USING (account)"
             f" WHERE (digest = ? OR {table}.id = ?) AND unused_since >= ?",
-            (last_day, digest, self._lent.get(digest), self._expiry()),
+            (last_day, digest, lent.get(digest), self.database.expiry(UNUSED_DAYS)),
         )
         if row:
-            self.uses.count(row["credential"], bool(row.pop("is_news")))
+            self.uses.count(row["credential"], row.pop("is_news"))
         return caller(row)
-
-    def _expiry(self) -> str:
-        """Return the time of a last use before which a session or key has ended."""
-        return self.database.expiry(UNUSED_DAYS)
 
     def write_uses(self) -> None:
         """Write the uses of keys and sessions: the service calls it once an hour. Those
         of its own clients alone are not worth a write."""
-        if self.uses.unwritten.keys() - self._lent.values():
-            self.uses.try_to_write()
+        if self.uses.unwritten.keys() - self._lent.keys():
+            self.uses.write()
 
     # Sessions
 
@@ -3822,23 +3638,22 @@ class Accounts:
         self.database.write("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, NULL)", row)
 
     def session_holder(self, digest: bytes) -> Caller | None:
-        return self._holder("sessions", digest, is_news="false")
+        return self._holder("sessions", digest)
 
     def session_password(self, session: str) -> str | None:
         """Return the password's hash of the account that a session is of, if it goes
         on."""
         sql = "SELECT password FROM sessions JOIN accounts ON accounts.id = account"
         sql += " WHERE sessions.id = ? AND unused_since >= ?"
-        return self.database.value(sql, (session, self._expiry()))
+        return self.database.value(sql, (session, self.database.expiry(UNUSED_DAYS)))
 
     def sessions(self, account: int) -> list[Row]:
         """Return where the account is signed in, the newest first."""
         sql = (
-            "SELECT id, browser, created_at,"
-            " coalesce(last_used_at, created_at) AS last_used_at FROM sessions"
+            "SELECT id, browser, created_at, unused_since AS last_used_at FROM sessions"
             " WHERE account = ? AND unused_since >= ? ORDER BY created_at DESC, id"
         )
-        return self.uses.rows(sql, (account, self._expiry()))
+        return self.uses.rows(sql, (account, self.database.expiry(UNUSED_DAYS)))
 
     def sign_out(self, account: int, ends: Row) -> None:
         """End all sessions of an account, its links and, by the fields of SIGN_OUT, its
@@ -3865,16 +3680,12 @@ class Invitations:
         """Add one for a new account, or for the password of one, in place of an earlier
         one for that. Return its id.
 
-        :raises Conflict: it is for an admin of an age, or too many are open.
+        :raises Conflict: it is for an admin of an age.
         """
         if admin and age is not None:
             raise Conflict("admin_sees_all")
         row = (new_id(), digest, maker, account, admin, age, self.database.time())
         with self.database.writing() as db:
-            new = account is None
-            others = [one for one in self.open() if new or one["account"] != account]
-            if len(others) >= MAX_INVITATIONS:
-                raise Conflict("many_invitations", MAX_INVITATIONS)
             db.execute("DELETE FROM invitations WHERE account = ?", (account,))
             db.execute("INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return row[0]
@@ -3914,9 +3725,8 @@ class Entries:
     def version(self, age: int = EVERYTHING) -> int:
         """Return a number that goes up with every change of the list, also of the ages
         of titles if it is the list of an account with an age."""
-        sql = "SELECT sum(value) FROM counters WHERE name IN ('list', ?)"
-        name = "list" if age == EVERYTHING else "ages"
-        return int(self.database.value(sql, (name,)))
+        sql = "SELECT sum(value) FROM counters WHERE name = 'list' OR ? < ?"
+        return int(self.database.value(sql, (age, EVERYTHING)))
 
     @contextlib.contextmanager
     def changing(self, listed: bool = True) -> Iterator[sqlite3.Connection]:
@@ -3924,7 +3734,7 @@ class Entries:
         with self.database.writing() as db:
             yield db
             if listed:
-                db.execute(COUNT_LIST)
+                db.execute(COUNT, ("list",))
             db.execute(CANCEL_UNSEEN, (self.database.time(),))
 
     def list_json(
@@ -3936,9 +3746,8 @@ class Entries:
 
         :param for_page: in the page's form, with entries of disks that are offline.
         """
-        form, states = "entry_json", "= 'here'"
-        if for_page:
-            form, states = "page_json", "!= 'gone'"
+        entry, page = ("entry_json", "= 'here'"), ("page_json", "!= 'gone'")
+        form, states = page if for_page else entry
         sql = f"""
             SELECT CAST(group_concat({form}) AS BLOB) FROM (
                 SELECT {form} FROM answers WHERE state {states} AND {SEEN}
@@ -4009,19 +3818,19 @@ class Entries:
         sql = f"SELECT id, type, source, file_type, size, {FILE_NAME} AS file_name"
         sql += " FROM parts WHERE +state = 'here' AND "
         sql += "id = :entry" if entry else SEEN
-        sql += " AND (file_key = :key OR plain_key = :key)" if name else ""
-        key = name.casefold()
+        sql += " AND (file_key = :key OR id = :marked)" if name else ""
+        key, marked = name.casefold(), re.search(r"\(([0-9a-f]{16})\)", name)
         values = {"age": age, "entry": entry, "key": key}
-        rows = self.database.rows(f"{sql} ORDER BY file_key", values)
+        values["marked"] = marked and marked[1]
+        rows = self.database.rows(f"{sql} ORDER BY file_key, serial", values)
         return [row for row in rows if key in ("", row["file_name"].casefold())]
 
     def marked(self, entries: Sequence[str], age: int) -> set[str]:
         """Return those of these entries whose ids are in the names of their files."""
         sql = "SELECT id FROM parts WHERE id IN (SELECT value FROM json_each(:ids))"
         values = {"ids": json.dumps(entries), "age": age}
-        return {
-            row["id"] for row in self.database.rows(f"{sql} AND {IS_MARKED}", values)
-        }
+        rows = self.database.rows(f"{sql} AND {IS_MARKED}", values)
+        return {row["id"] for row in rows}
 
     def count(self, age: int) -> int:
         """Return how many can be downloaded now."""
@@ -4056,28 +3865,17 @@ class Entries:
             (max(TITLE_AGES), limit),
         )
 
-    def ages_version(self) -> int:
-        """Return a number that goes up with every change of the ages."""
-        sql = "SELECT value FROM counters WHERE name = 'ages'"
-        return int(self.database.value(sql))
-
     def set_ages(self, titles: Sequence[str], age: int | None) -> None:
         """Let accounts of this age on see these titles, or with None nobody who has an
-        age. What such accounts queued and no longer see is cancelled.
-
-        :raises NotFound: there is no such title.
-        """
+        age. What such accounts queued and no longer see is cancelled."""
         values = {"titles": json.dumps(titles), "age": age}
         sql = "SELECT value FROM json_each(:titles)"
         with self.changing(listed=False) as db:
-            unknown = f"{sql} WHERE value NOT IN (SELECT title FROM entries)"
-            if db.execute(unknown, values).fetchone():
-                raise NotFound("no_title")
             db.execute(f"DELETE FROM ages WHERE title IN ({sql})", values)
             sample = "(SELECT sample FROM entries WHERE id = value AND title = id)"
             of = f"SELECT DISTINCT value, :age, {sample} FROM ({sql})"
             db.execute(f"INSERT INTO ages {of} WHERE :age NOT NULL", values)
-            db.execute(COUNT_AGES)
+            db.execute(COUNT, ("ages",))
             change = f"UPDATE entries SET least_age = 0 WHERE title IN ({sql})"
             names = db.execute(f"{change} RETURNING plain_name", values).fetchall()
             tell_apart(db, [row["plain_name"] for row in names])
@@ -4105,8 +3903,7 @@ class Entries:
 
     def equal(self, samples: Iterable[str | None]) -> list[KnownFile]:
         """Return the entries of these contents, wherever they are, the oldest first."""
-        sql = "SELECT * FROM known_files WHERE sample IN (SELECT value FROM"
-        sql += " json_each(?)) ORDER BY serial"
+        sql = f"SELECT * FROM known_files WHERE sample IN {LISTED} ORDER BY serial"
         return self._known_files(sql, json.dumps([*samples]))
 
     def are_lost(self) -> bool:
@@ -4134,24 +3931,22 @@ class Entries:
 
     def apply(self, changes: Changes) -> None:
         """Write what became of the files that are known, all of it or nothing."""
-        read, states = {}, []
-        for item, file, content in changes.updated:
-            if content:
-                read[item.id] = file_columns(file, content)
-            else:
-                states.append((item, file, "here"))
+        found = changes.updated
+        read = {item.id: file_columns(file, new) for item, file, new in found if new}
+        states = [(item, file, "here") for item, file, new in found if not new]
         states += [(item, item.file, "gone") for item in changes.gone]
         states += [(item, item.file, "offline") for item in changes.offline]
         merged = [(item.id, twin.id) for item, twin in changes.merged]
         ended = [item.id for item in changes.forgotten] + [twin for _, twin in merged]
-        found = changes.updated
         other = [item.id for item, _, new in found if new and new.sample != item.sample]
         with self.changing() as db:
             db.executemany("UPDATE queue SET entry = ? WHERE entry = ?", merged)
             db.executemany("DELETE FROM entries WHERE id = ?", [(id,) for id in ended])
             change_entries(db, read)
             set_states(db, states, self.database.time())
-            end_contents(db, other)
+            # What was sent was another content; an age holds for its own: held_ages.
+            sql = f"DELETE FROM sent WHERE entry IN {LISTED}"
+            db.execute(sql, (json.dumps(other),))
 
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
@@ -4244,12 +4039,16 @@ class LibraryFolders:
         )
 
 
+def menu_ending(image: bytes) -> str:
+    """Return "jpeg" or "png", "" for an image too large for a console's menu."""
+    return image_type(image)[6:] if is_picture(image, MAX_MENU_SIDE) else ""
+
+
 class Icons:
     """The icons of entries: images beside their files, of their titles, or in them."""
 
     def __init__(self, entries: Entries) -> None:
         self.entries, self.database = entries, entries.database
-        self._types: dict[str, str] = {}  # see types_in_menus
 
     def of(self, entry: str, age: int, digest: str | None = None) -> bytes:
         """Return a JPEG or PNG: that of the digest, if the entry has it, or what comes
@@ -4260,36 +4059,24 @@ class Icons:
         image: bytes | None = self.database.value(f"{sql} AND {SEEN}", values)
         return existing(image, "The entry has no icon.")
 
-    def types_in_menus(self, digests: Iterable[str]) -> Mapping[str, str]:
-        """Return "jpeg" or "png" by digest, "" for an image too large for a console.
-        Only those that were not asked for before are read."""
-        sql = "SELECT digest, image FROM icons"
-        sql += " WHERE digest IN (SELECT value FROM json_each(?))"
-        new = json.dumps([*{*digests} - self._types.keys()])
-        with self.database.reading() as db:
-            for digest, image in db.execute(sql, (new,)):
-                is_small = is_picture(image, MAX_MENU_SIDE)
-                self._types[digest] = image_type(image)[6:] if is_small else ""
-        return self._types
-
     def add(self, icons: Mapping[str, bytes]) -> None:
         """Add them by their digests; those that are there already stay."""
+        rows = [(digest, menu_ending(one), one) for digest, one in icons.items()]
         with self.database.writing() as db:
-            db.executemany("INSERT OR IGNORE INTO icons VALUES (?, ?)", icons.items())
+            db.executemany("INSERT OR IGNORE INTO icons VALUES (?, ?, ?)", rows)
 
     def drop(self, listed: bool) -> None:
         """Drop those that no entry and no title has.
 
         :param listed: whether the list has changed by its icons.
         """
-        sql = """
-            DELETE FROM icons
-            WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
-            AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
-            AND digest NOT IN (SELECT cover FROM title_images)
-        """
         with self.entries.changing(listed) as db:
-            db.execute(sql)
+            db.execute("""
+                DELETE FROM icons
+                WHERE NOT EXISTS (SELECT 1 FROM entries WHERE cover = digest)
+                AND NOT EXISTS (SELECT 1 FROM entries WHERE facts ->> 'icon' = digest)
+                AND digest NOT IN (SELECT cover FROM title_images)
+            """)
 
     def of_titles(self) -> dict[str, TitleImage]:
         """Return the images that have a title id in their names, by path."""
@@ -4304,11 +4091,8 @@ class Icons:
     def unread(self, covers: set[str]) -> list[FoundFile | TitleImage]:
         """Return the files here, and the images of titles that are here, that have one
         of these covers, without those whose cover was read."""
-        sql = (
-            "SELECT file.* FROM json_each(?)"
-            " CROSS JOIN known_files AS file ON cover = value"
-            " WHERE state = 'here' AND value NOT IN (SELECT digest FROM icons)"
-        )
+        sql = f"SELECT * FROM known_files WHERE +state = 'here' AND cover IN {LISTED}"
+        sql += " AND cover NOT IN (SELECT digest FROM icons)"
         rows = self.database.rows(sql, (json.dumps([*covers]),))
         files = [known_file(row).file for row in rows]
         sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
@@ -4325,17 +4109,16 @@ class MenuParts:
 
     def of_titles(self, age: int, titles: Sequence[str]) -> list[Row]:
         """Return the parts of titles as MENU_PARTS has them: by name, copies last."""
-        sql = f"{MENU_PARTS} AND title IN (SELECT value FROM json_each(:titles))"
-        sql += f" AND type = 'filepath' AND appId NOT NULL ORDER BY {MENU_ORDER}"
-        return self.database.rows(sql, {"age": age, "titles": json.dumps(titles)})
+        of = "title IN (SELECT value FROM json_each(:titles)) AND type = 'filepath'"
+        sql = f"SELECT found.*, {ICON_PATH} AS icon_path"
+        sql += f" FROM ({MENU_PARTS} AND {of} AND appId NOT NULL) AS found {MENU_ICONS}"
+        values = {"age": age, "titles": json.dumps(titles)}
+        return self.database.rows(f"{sql} ORDER BY {MENU_ORDER}", values)
 
     def section_json(self, age: int, prefix: str, has_links: bool, mark: str) -> bytes:
         """Return what MENU_SECTION has, as a JSON array.
         :param mark: what is put around each name in an address."""
-        icons = self.database.rows("SELECT digest FROM icons")
-        types = self.entries.icons.types_in_menus(row["digest"] for row in icons)
         values = {"age": age, "prefix": prefix, "has_links": has_links, "mark": mark}
-        values["types"] = json.dumps(types)
         return b"[%b]" % (self.database.value(MENU_SECTION, values) or b"")
 
     def page(
@@ -4348,9 +4131,9 @@ class MenuParts:
 
     def titles_with(self, add_on: str, age: int) -> list[str]:
         """Return the titles that have an add-on with this id."""
-        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN} AND title_id ="
-        sql += " (SELECT value FROM json_each(:ids))"
-        rows = self.database.rows(sql, {"age": age, "ids": json.dumps([add_on])})
+        sql = f"SELECT title FROM parts WHERE kind = 'add-on' AND {SEEN}"
+        sql += " AND title_id = :id ->> '$'"
+        rows = self.database.rows(sql, {"age": age, "id": json.dumps(add_on)})
         return [row["title"] for row in rows]
 
 
@@ -4538,40 +4321,14 @@ class Clients:
         """:param stale_after: see Progress."""
         self.database = database
         self.progress = Progress(stale_after, database.clock)
-        self._numbers: dict[tuple[Any, Any], int] = {}  # by key and client
         for item in self.running():
             self.progress.note(item, {})  # as if it was reported just now
-
-    def check_order(self, report: Mapping[str, Any]) -> None:
-        """Note the number of a client's call. A network may deliver a call late, when
-        the client has given it up and has made others: it must not undo them.
-
-        :raises Conflict: the client has made a later call.
-        """
-        if (number := report.get("number")) is not None:
-            who = report.get("key"), report.get("client")
-            if number < self._numbers.get(who, number):
-                raise Conflict("A later report of this client was here before.")
-            self.begin(*who, number)
-
-    def begin(self, key: str | None, client: str | None, number: int) -> None:
-        """Let the numbers of a client's calls count from this one on."""
-        if len(self._numbers) >= MAX_CLIENTS:
-            self._numbers.clear()
-        self._numbers[key, client] = number
 
     def running(self) -> dict[str, str | None]:
         """Return the items that clients send now, each with its client's key."""
         sql = "SELECT id, status, key FROM queue WHERE is_open AND status != 'pending'"
         items = self.progress.current(self.database.rows(sql))
         return {row["id"]: row["key"] for row in items if row["status"] != "pending"}
-
-    def drop_old(self) -> None:
-        """Forget the reports on items that have ended, or were dropped, of clients that
-        are silent."""
-        rows = self.database.rows("SELECT id FROM queue WHERE is_open")
-        for item in self.progress.silent().difference(row["id"] for row in rows):
-            self.progress.drop(item)
 
     def pending(
         self, account: int, client: str | None = None, key: str | None = None
@@ -4618,10 +4375,6 @@ class Clients:
         :raises Conflict: the item's status does not allow it, or another key owns it,
             or another client, which names itself as this one does, sends it.
         """
-        if report.get("error_message") == "Stopped.":
-            # Clients up to 0.2.0 fail so, and leave nothing, where an item was
-            # cancelled: that may be undone by now.
-            report = {**report, "release": True, **dict.fromkeys(FIGURES, 0)}
         with self.database.reading() as db:
             row, status = self._checked(db, account, item, report)
         is_news = status != row["status"] or {"release", "error_code"} & report.keys()
@@ -4637,8 +4390,7 @@ class Clients:
     ) -> tuple[Row, str]:
         """Return the item of a report, and its status after it, unless `report`
         refuses that."""
-        self.check_order(report)
-        row = self.item_of(db, account, item)
+        [row] = self._items_of(db, CLIENT_ITEM, [item], account=account)
         if is_attempt(report):
             row = count_attempt(row, report)
         paused = "SELECT paused_by FROM keys WHERE id = ?"
@@ -4682,7 +4434,11 @@ class Clients:
         if not to.is_open:
             columns |= {**figures, "ended_at": self.database.time()}
         if status == "failed" or "error_code" in report:
-            columns |= error_columns(report)
+            columns |= {
+                "error": report.get("error_message", ""),
+                "error_code": report.get("error_code", ""),
+                "error_arguments": ENCODER.encode(report.get("error_arguments", {})),
+            }
         return columns
 
     def attempts(self, item: str) -> int:
@@ -4692,9 +4448,7 @@ class Clients:
 
     def write_figures(self) -> None:
         """Write how far the items are that clients send, for the next start."""
-        sql = (
-            "SELECT id, percent, bytes FROM queue WHERE is_open AND status != 'pending'"
-        )
+        sql = "SELECT id, percent, bytes FROM queue WHERE is_open"
         old = self.database.rows(sql)
         new = [{**row, **self.progress.figures(row["id"])} for row in old]
         changed = [row for row, before in zip(new, old, strict=True) if row != before]
@@ -4703,21 +4457,16 @@ class Clients:
             with self.database.writing() as db:
                 db.executemany(f"{sql} WHERE id = :id AND is_open", changed)
 
-    def item_of(self, db: sqlite3.Connection, account: int, item: str) -> Row:
-        """Return an item that a client of the account may report on, as it is now.
-        :raises NotFound: there is none."""
-        return self._items_of(db, CLIENT_ITEM, account, [item])[0]
-
     def _items_of(
-        self,
-        db: sqlite3.Connection,
-        which: str,
-        account: int,
-        items: Sequence[str],
-        admin: bool = False,
+        self, db: sqlite3.Connection, which: str, items: Sequence[str], **who: Any
     ) -> list[Row]:
+        """Return items as they are now.
+
+        :param who: the "account" that they are of, and whether it is an "admin".
+        :raises NotFound: one does not meet the condition, or is not its own.
+        """
         sql = "SELECT * FROM all_items WHERE id IN (SELECT value FROM json_each(:ids))"
-        values = {"ids": json.dumps(items), "account": account, "admin": admin}
+        values = {"ids": json.dumps(items), "admin": False, **who}
         found = db.execute(f"{sql} AND {OWN_ITEM} AND {which}", values).fetchall()
         existing(found if len(found) == len({*items}) else None, "no_item")
         return self.progress.current(found)
@@ -4730,10 +4479,16 @@ class Clients:
         if it sees them. :raises NotFound: it has no such item."""
         which = f"{SEEN_ITEM} AND cleared_at IS NULL"
         with self.database.writing() as db:
-            yield db, *self._items_of(db, which, account, items, admin)
+            yield db, *self._items_of(db, which, items, account=account, admin=admin)
 
 
 # Store: queue ---
+
+
+def unsent(entry: str, state: str) -> Row:
+    """Return why an entry in this state cannot be sent."""
+    code = {"offline": "disk_away", "empty": "file_empty"}.get(state, "no_entry")
+    return {"entry_id": entry, "message": say(code), "reason": code}
 
 
 class Queue:
@@ -4769,8 +4524,7 @@ class Queue:
         with self.database.writing() as db:
             values = {"entries": json.dumps(entries), "account": account}
             values["owner_age"] = check_device(db, account, device)
-            rows = db.execute(TITLE_ORDER, values)
-            states = {row["id"]: row["state"] for row in rows}
+            states = dict(db.execute(TITLE_ORDER, values).fetchall())
             here = [entry for entry in states if states[entry] == "here"]
             done = db.execute(
                 "INSERT INTO queue (id, account, device, created_at, entry, action,"
@@ -4781,17 +4535,12 @@ class Queue:
                 (account, device, self.database.time(), json.dumps(here), action),
             )
             added = {row["entry"] for row in done}
-        why = {"offline": "disk_away", "empty": "file_empty"}  # by state
         missing = [one for one in entries if states.get(one) != "here"]
-        reasons = {one: why.get(states.get(one, ""), "no_entry") for one in missing}
         return {
             "undo": action,
             "added": [entry for entry in here if entry in added],
             "already": [entry for entry in here if entry not in added],
-            "failed": [
-                {"entry_id": one, "message": say(code), "reason": code}
-                for one, code in reasons.items()
-            ],
+            "failed": [unsent(entry, states.get(entry, "")) for entry in missing],
         }
 
     def items(self, account: int, finished: int = MAX_FINISHED) -> list[Row]:
@@ -5120,7 +4869,8 @@ class Store:
             )
 
     def close(self) -> None:
-        self.accounts.uses.close()
+        if self.accounts.uses.unwritten:
+            self.accounts.uses.write(MAX_CLOSE_WAIT_SECONDS)
         self.database.close()
 
 
@@ -7181,7 +6931,7 @@ class Upkeep:
         if before is None:
             self.scanner.rescan()  # that of the start could forget nothing
         store = self.scanner.store
-        for work in (self.backups.drop_old, store.drop_old, store.clients.drop_old):
+        for work in (self.backups.drop_old, store.drop_old):
             with logged_problems("What is old could not be dropped"):
                 work()
 
@@ -8704,7 +8454,7 @@ class SignInCalls(Calls):
     def setup(self, body: Mapping[str, Any]) -> bottle.HTTPResponse:
         if self.accounts.exist():  # no other call may be here: see THREAD_GROUPS
             raise Conflict("has_account")
-        typed, code = body["code"], self.accounts.setup_code()
+        typed, code = body["code"], self.accounts.setup_code
         self.passwords.check_code(lambda: is_code(typed, code), "wrong_setup_code")
         name = check_account_name(body["username"])
         password = hash_password(check_password(body["password"]))
@@ -8970,8 +8720,7 @@ class LibraryCalls(Calls):
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.entries.version()
-        waiting = {"writers": self.entries.database.waiting()}
-        return {"version": __version__, "waiting": waiting}
+        return {"version": __version__}
 
     @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")
@@ -9151,9 +8900,7 @@ class QueueCalls(Calls):
         query = bottle.request.query
         target = query.getunicode("target") or ""
         self.accounts.uses.set_target_state(caller.credential, target[:200])
-        client, number = query.get("client"), query.get("number", "")
-        if re.fullmatch("[0-9]{1,18}", number):
-            self.clients.begin(caller.credential, client, int(number))
+        client = query.get("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)
         queue = [self._item(row, row["entry"] in marked) for row in rows]
@@ -9207,7 +8954,7 @@ class QueueCalls(Calls):
             parts["sent"] = self.queue.sent(caller.account)
             parts["entries"] = self.web.list(caller.age, True).tag
         else:
-            parts["ages"] = self.entries.ages_version()
+            parts["ages"] = self.entries.version(age=0)
         who = PROCESS, caller.account
         texts = (json.dumps([who, part]).encode() for part in parts.items())
         tags = [content_digest(text)[:16] for text in texts]
@@ -9650,14 +9397,10 @@ class MenuCalls(Calls):
         """Return the parts of titles, with the addresses of the file and of an icon
         that a console can decode."""
         rows: list[Part] = self.entries.menus.of_titles(age, titles)
-        digests = [row[name] for row in rows for name in ("icon", "own_icon")]
-        types = self.entries.icons.types_in_menus(digests)
         for row in rows:
-            icons = (i for i in (row["icon"], row["own_icon"]) if types.get(i))
-            if icon := next(icons, None):
-                icon = f"{prefix}/api/icons/{row['id']}/{icon}.{types[icon]}"
+            row["icon"] = row["icon_path"] and prefix + row["icon_path"]
             url = f"{prefix}/{urllib.parse.quote(row['file_name'], safe='')}"
-            row |= {"icon": icon, "downloadUrl": url}
+            row["downloadUrl"] = url
         return Shelf(rows)
 
     def _make_sections(self, age: int, prefix: str, has_links: bool) -> bytes:
@@ -18665,7 +18408,7 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
     if "//ADDRESS:" in first:
         print("ADDRESS is the machine that runs this container. Set [server] base_url.")
     if not web.store.accounts.exist():
-        code = web.store.accounts.setup_code()
+        code = web.store.accounts.setup_code
         first = f"{first}#setup={code}"
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}", f"Setup code: {code}", sep="\n")

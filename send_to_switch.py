@@ -704,12 +704,6 @@ def connection(parts: Address) -> http.client.HTTPConnection:
     return kinds[parts.scheme](host, parts.port, timeout=TIMEOUT_SECONDS)
 
 
-def call_number() -> int:
-    """Return a number that grows from call to call, also over runs of the program: a
-    call that the network delivers late must not undo a later one."""
-    return time.monotonic_ns() // 1_000_000
-
-
 class Server:
     """catalogd, for the calls of one thread."""
 
@@ -788,7 +782,7 @@ class Server:
         :param unfinished: ids of items of unfinished files. Those that have ended, or
             are for another device, are `gone` then.
         """
-        query = {"client": client, "number": call_number()}
+        query = {"client": client}
         query |= {"target": target[:200]} if target else {}
         asked = ",".join(sorted(set(unfinished))[:MAX_ASKED])
         query |= {"unfinished": asked} if asked else {}
@@ -809,14 +803,13 @@ class Server:
     def report(self, item: Item, client: str, **fields: Any) -> dict[str, Any]:
         """Return the answer. :raises Cancelled: the item is not this client's."""
         body = {"queue_item_id": item.queue_item_id, "client": client, **fields}
-        body["number"] = call_number()
         return self.call("POST", "/api/send-queue/progress", body)
 
     def offer(self, items: Sequence[Item], client: str) -> dict[str, str | None]:
         """Claim items for an installer. Return by item the address of its file, None
         where it has none that a console can fetch, without the items of others."""
         ids = [item.queue_item_id for item in items]
-        body = {"queue_item_ids": ids, "client": client, "number": call_number()}
+        body = {"queue_item_ids": ids, "client": client}
         return dict(self._addresses("POST", "", body)["addresses"])
 
     def served(self, client: str) -> dict[str, int]:

@@ -85,8 +85,9 @@ def session(store: catalogd.Store, account: int) -> str:
 
 def by_age(store: catalogd.Store) -> list[catalogd.Row]:
     """Return all entries with their state, the oldest first."""
-    sql = "SELECT id, name, type, source, file_type, size, state, file_name"
-    return store.database.rows(f"{sql} FROM entries ORDER BY rowid")
+    sql = "SELECT id, name, type, source, file_type, size, state,"
+    sql += f" {catalogd.FILE_NAME} AS file_name FROM parts ORDER BY serial"
+    return store.database.rows(sql, {"age": catalogd.EVERYTHING})
 
 
 def add_link(store: catalogd.Store) -> None:

@@ -145,19 +145,6 @@ def test_names_that_differ_by_unsafe_characters_stay_distinct(
     assert names == ["a_b.nsp", f"a_b ({two}).nsp", f"A_B ({three}).nsp", "c.nsp"]
 
 
-def test_a_name_stays_when_the_older_entry_with_it_is_forgotten(
-    store: catalogd.Store,
-) -> None:
-    names = add_files(store, "/one/A.nsp", "/two/A.nsp", "/three/A.nsp")
-    older, second, third = store.entries.files()
-    assert names == ["A.nsp", f"A ({second.id}).nsp", f"A ({third.id}).nsp"]
-    store.entries.apply(catalogd.Changes(forgotten=[older]))
-    file = third.file._replace(path="/five/A.nsp")
-    moved = (third, file, catalogd.FileContent("", FACTS))
-    store.entries.apply(catalogd.Changes(updated=[moved]))
-    assert add_files(store, "/four/A.nsp") == [*names[1:], "A.nsp"]
-
-
 def test_a_file_that_gets_a_name_of_its_own_has_it_without_its_id(
     store: catalogd.Store,
 ) -> None:

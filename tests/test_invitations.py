@@ -210,20 +210,6 @@ def test_ended_invitations_are_dropped_by_the_clock(
         assert store.database.value("SELECT count(*) FROM invitations") == count
 
 
-def test_at_most_twenty_are_open(
-    signed_in: webtest.TestApp, member: webtest.TestApp, store: catalogd.Store
-) -> None:
-    invite(signed_in, account=2, **OWN)
-    for _ in range(19):
-        invite(signed_in)
-    answer = signed_in.post_json("/web/invitations", {}, status=409).json
-    assert (answer["reason"], answer["of"][0]["message"]) == ("many_invitations", "20")
-    invite(signed_in, account=2, **OWN)  # in place of the one before
-    signed_in.delete(f"/web/invitations/{listed(signed_in)[0]['id']}")
-    invite(signed_in)
-    assert len(listed(signed_in)) == 20
-
-
 def test_an_admin_removes_the_invitation_of_another(
     signed_in: webtest.TestApp, guest: webtest.TestApp, store: catalogd.Store
 ) -> None:

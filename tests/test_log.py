@@ -36,7 +36,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_the_first_account_is_logged(
     browser: webtest.TestApp, store: catalogd.Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    code = store.accounts.setup_code()
+    code = store.accounts.setup_code
     fields = {"code": code, "username": "anna", "password": PASSWORD}
     browser.post_json("/web/setup", fields)
     assert lines(caplog) == [

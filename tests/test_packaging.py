@@ -763,9 +763,7 @@ def test_the_page_is_opened_with_the_option(
 
     server = Server("http://x:81", lambda: None)
     catalogd.run(server, service.scanner, service, open=True)
-    assert opened == [
-        f"http://127.0.0.1:81/#setup={service.store.accounts.setup_code()}"
-    ]
+    assert opened == [f"http://127.0.0.1:81/#setup={service.store.accounts.setup_code}"]
     assert opened[0] in capsys.readouterr().out
 
 

@@ -60,7 +60,7 @@ def test_from_the_setup_link_to_a_finished_transfer(
     go_on = hold(service.store, monkeypatch)
     (tmp_path / "card").mkdir()
     page, taps = visit(permissions=["clipboard-read", "clipboard-write"]), Taps()
-    page.goto(f"{site}#setup={service.store.accounts.setup_code()}")
+    page.goto(f"{site}#setup={service.store.accounts.setup_code}")
     page.get_by_label("Name").fill("Robin")
     page.get_by_label("Password").fill(PASSWORD)
     for name in ("Create account", "Send Lantern Keepers", "Add one"):
@@ -105,7 +105,7 @@ def hold(store: catalogd.Store, monkeypatch: pytest.MonkeyPatch) -> threading.Ev
 def test_the_setup_code_is_taken_as_people_write_it(
     visit: Visit, site: str, service: catalogd.Web
 ) -> None:
-    code = service.store.accounts.setup_code()
+    code = service.store.accounts.setup_code
     page = visit()
     page.goto(site)
     page.get_by_label("Name").fill("Robin")
@@ -125,7 +125,7 @@ def test_without_the_setup_link_the_page_asks_for_the_code(
     page.get_by_label("Setup code").fill("a guess")
     button(page, "Create account").click()
     see(page, "The setup code is not the one that was printed.")
-    page.get_by_label("Setup code").fill(service.store.accounts.setup_code())
+    page.get_by_label("Setup code").fill(service.store.accounts.setup_code)
     button(page, "Create account").click()
     see(page, "Nothing here yet")
 

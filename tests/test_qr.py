@@ -165,7 +165,7 @@ def test_the_setup_link_is_printed_as_a_code_too(
     started: Callable[..., str], service: catalogd.Web
 ) -> None:
     printed = started()
-    code = service.store.accounts.setup_code()
+    code = service.store.accounts.setup_code
     assert read_terminal(printed) == [f"{LAN[0]}#setup={code}"]
     assert printed.endswith("Stop with Ctrl-C.\n")
 

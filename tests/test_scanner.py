@@ -8,7 +8,6 @@ import logging
 import os
 import pathlib
 import shutil
-import sqlite3
 import stat
 import struct
 import sys
@@ -1633,32 +1632,6 @@ def test_an_image_whose_sides_are_sure_is_a_cover(
     library.add("a.png", image)
     scanner.scan()
     assert icon(store, "a.nsp") == image
-
-
-def test_covers_that_an_older_program_took_are_looked_at_by_the_upgrade(
-    library: Library,
-    scanner: catalogd.Scanner,
-    store: catalogd.Store,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    library.add("a.nsp")
-    library.add("a.jpg", containers.jpeg(8, 8, bytes(3)))
-    library.add("b.nsp")
-    library.add("b.jpg", JPEG)
-    library.add("c [0100ABCD00010000].nsp")
-    library.add("images/[0100ABCD00010000].png", PNG[:-12])
-    with monkeypatch.context() as older:
-        older.setattr(catalogd, "is_picture", bool)
-        scanner.scan()
-    names = ("a.nsp", "b.nsp", "c [0100ABCD00010000].nsp")
-    assert None not in [icon(store, name) for name in names]
-    with contextlib.closing(sqlite3.connect(store.database.path)) as db:
-        db.execute("PRAGMA user_version = 8")
-    catalogd.upgrade(store.database.folder)
-    with contextlib.closing(catalogd.Store(store.database.folder)) as upgraded:
-        for _ in range(2):
-            assert [icon(upgraded, name) for name in names] == [None, JPEG, None]
-            catalogd.Scanner(upgraded, scanner.settings).scan()
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg"])

@@ -16,7 +16,6 @@ import send_to_switch
 # mistakes that the page does not make.
 NOT_SHOWN = {
     "",
-    "A later report of this client was here before.",
     "The API key is missing.",
     "The API key is not valid.",
     "The address is wrong, or was replaced or revoked.",
@@ -44,6 +43,7 @@ NOT_SHOWN = {
     "{}: cannot be used: {}",
     "{}: was made by an older catalogd. Restart the service: it upgrades the database.",
     "{}: is not a backup of catalogd, or is damaged.",
+    "{}: was made by a newer catalogd. Update it, or restore an older copy.",
     "{}.",
     "{} is of another type than {}.",
     "{}: is a database of another program.",
