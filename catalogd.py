@@ -709,7 +709,6 @@ FAULTS = {  # by the codes of their sentences
 FAULT_TEXTS = {code: f"{row.text} {row.advice}".strip() for code, row in FAULTS.items()}
 SENTENCES = FAULT_TEXTS | SENTENCES  # in this order: others are parts of faults
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
-MAX_CODED = 1000  # characters of a sentence; longer ones have no code
 
 
 def forms(text: Any) -> dict[str, str]:
@@ -720,7 +719,9 @@ def forms(text: Any) -> dict[str, str]:
 class Sentence(str):
     """A sentence in English, which the page shows in its language by the code."""
 
-    facts: Mapping[str, Any] = {}  # see coded
+    # The code as "reason", and what varies as "of", each a "message", which may be such
+    # a sentence too, with the "name" of its placeholder.
+    facts: Mapping[str, Any] = {}
 
 
 def say(text: str, *of: object) -> str:
@@ -740,37 +741,9 @@ def say(text: str, *of: object) -> str:
     return sentence
 
 
-@functools.cache
-def patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Return codes with the patterns of their sentences, one for each plural form."""
-    name, group = re.compile(r"\\\{(\w+)\\\}"), r"(?P<\1>.*?)"
-    return [
-        (code, re.compile(name.sub(group, re.escape(form)), re.DOTALL))
-        for code, text in SENTENCES.items()
-        for form in forms(text).values()
-    ]
-
-
 def coded(text: object) -> Mapping[str, Any]:
-    """Return the code of a sentence as "reason", and what varies in it as "of", each a
-    "message" which may be such a sentence too, with the "name" of its placeholder;
-    nothing for a text from elsewhere."""
-    return text.facts if isinstance(text, Sentence) else found_code(str(text))
-
-
-@functools.lru_cache(1000)
-def found_code(text: str) -> dict[str, Any]:
-    """Return the same of a client's text, by what it says: it reports where it puts
-    files, and early releases report errors, without a code."""
-    for code, pattern in patterns() if len(text) <= MAX_CODED else ():
-        if found := pattern.fullmatch(text):
-            parts = found.groupdict().items()
-            of = [
-                {"name": name, "message": part, **found_code(part)}
-                for name, part in parts
-            ]
-            return {"reason": code, "of": of}
-    return {}
+    """Return the facts of a sentence, nothing for a text from elsewhere."""
+    return text.facts if isinstance(text, Sentence) else {}
 
 
 def reported(code: str, arguments: Mapping[str, Any]) -> str:
@@ -8163,9 +8136,10 @@ class Console(Lasting):
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
             why = line.partition(": ")[0] if code == 1 else f"exit code {code}"
-            line = line if code in CLIENT_PROBLEMS else say("client_failed", why)
+            line, why = line[:200], why[:200]
+            told = line if code in CLIENT_PROBLEMS else say("client_failed", why)
             uses = self._consoles.store.accounts.uses
-            uses.set_target_state(self.device["id"], line[:200])
+            uses.set_target_state(self.device["id"], told)
         return process.returncode
 
     def _write(self, line: str) -> None:
@@ -8406,6 +8380,7 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     501: ("not_implemented", "No transfer encoding other than chunked is supported."),
 }
 SENTENCES |= dict(HTTP_ERRORS.values())
+HTTP_ERRORS = {status: (code, say(code)) for status, (code, _) in HTTP_ERRORS.items()}
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
@@ -9380,8 +9355,7 @@ class QueueCalls(Calls):
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         query = bottle.request.query
-        target = query.getunicode("target") or ""
-        self.accounts.uses.set_target_state(caller.credential, target[:200])
+        self.accounts.uses.set_target_state(caller.credential, target_state(query))
         client, number = query.get("client"), query.get("number", "")
         if re.fullmatch("[0-9]{1,18}", number):
             self.clients.begin(caller.credential, client, int(number))
@@ -9504,6 +9478,15 @@ class QueueCalls(Calls):
     @route("POST /web/queue/undo", access="session", fields=UNDO)
     def undo(self, caller: Caller, body: dict[str, Any]) -> None:
         self.queue.undo(caller.account, body["undo"], caller.admin)
+
+
+def target_state(query: Any) -> str:
+    """Return what a client tells of its target: the sentence of a code, or a text.
+    :raises Problem: what varies in the sentence is none of a sentence."""
+    of = json_object((query.getunicode("target_arguments") or "{}").encode())
+    check_arguments("target_arguments", PROGRESS["error_arguments"], of)
+    text = query.getunicode("target") or ""
+    return reported(query.get("target_code", ""), of) or text[:200]
 
 
 # Web: calls of programs on consoles ---
