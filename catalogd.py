@@ -228,11 +228,7 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
 def folder_list(text: str) -> tuple[str, ...]:
     """Return the folders, one on each line. :raises ValueError: one is mistyped."""
     found = tuple(line.strip() for line in text.splitlines() if line.strip())
-    for path in map(folder_path, found):
-        if SEVERAL.search(path) and not os.path.isdir(path):
-            hint = "needs a line of its own for each folder and each comment"
-            raise ValueError(hint, path)
-    return found
+    return tuple(map(folder_path, found))
 
 
 def folder_path(text: str) -> str:
@@ -240,9 +236,6 @@ def folder_path(text: str) -> str:
     if text and not (os.path.isabs(text) or os.path.splitdrive(text)[0]):
         raise ValueError("needs a whole path, without quotes, such as /srv/games", text)
     return text
-
-
-SEVERAL = re.compile(r"(?<!^.)[\s,;:](/|[A-Za-z]:[\\/])|\s[#;]")  # but not in D:/
 
 
 def extensions(text: str) -> tuple[str, ...]:
@@ -288,11 +281,6 @@ def secret_addresses(text: str) -> tuple[str, ...]:
         if not is_web_address(address) or not one.isascii() or has_name:
             raise ValueError("is not like https://ntfy.sh/my-topic")
     return found
-
-
-def host_name(text: str) -> str:
-    """Return a host, without the brackets that an IPv6 address has in a URL."""
-    return text[1:-1] if re.fullmatch(r"\[.*\]", text) else text
 
 
 def ip_address(text: str) -> str:
@@ -406,7 +394,7 @@ class Settings:
         "library", "inbox_for", matching("admins|everyone", "one of admins, everyone")
     )
     keep_free: float = option("library", "keep_free", number(float, 0, 1e6))
-    host: str = option("server", "host", host_name)
+    host: str = option("server", "host")
     port: int = option("server", "port", number(int, 0, 65535))
     base_url: str = option("server", "base_url", web_address)
     trusted_proxy: str = option("server", "trusted_proxy", ip_address)
@@ -431,9 +419,7 @@ class Settings:
         sections = {section for section, _ in (*fields, *RENAMED)}
         values = {}
         for section, key, text in read_ini(path):
-            if section in sections and not key:
-                continue
-            where = f"{path}: [{section}] {key}".rstrip()
+            where = f"{path}: [{section}] {key}"
             name = RENAMED.get((section, key), (section, key))
             if name not in fields:
                 hint = f"'{PROGRAM} example' lists all options with their sections."
@@ -452,8 +438,7 @@ RENAMED = {("store", "backups"): ("backup", "copies")}  # as earlier releases ha
 
 
 def read_ini(path: str) -> list[tuple[str, str, str]]:
-    """Return section, key and text of each option, those of an empty section without a
-    key. :raises Problem:"""
+    """Return section, key and text of each option. :raises Problem:"""
     ini = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         ini.read_string(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
@@ -467,10 +452,7 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
         hint = 'Indent each folder under "folders =".'
         message = f'is no [section], no "option = value", or is there twice. {hint}'
         raise BadSetting(f"{path}: line {line}: {message}") from error
-    none = [("", "")]
-    return [
-        (name, *row) for name in ini.sections() for row in ini[name].items() or none
-    ]
+    return [(name, *row) for name in ini.sections() for row in ini[name].items()]
 
 
 # Problems ---------------------------------------------------------------------
@@ -652,9 +634,8 @@ class FaultKind(NamedTuple):
 
     text: str
     advice: str = ""  # what to do
-    tab: str = (
-        ""  # of the settings, with what can be pressed: one of TABS in the script
-    )
+    # Of the settings, with what can be pressed: one of TABS in the script.
+    tab: str = ""
 
 
 FAULTS = {  # by the codes of their sentences
@@ -1141,7 +1122,6 @@ REQUEST_LINE = re.compile(rb"[A-Z]+ %b(?: HTTP/1\.[01])?" % TARGET)
 FIELD_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*")
 HOST = re.compile(rb"[\w.~%:\[\]-]*")
 MAX_HOST_BYTES = 255  # it is repeated for each entry of an index
-CLOSE = re.compile(rb"(?i)connection:(?:[^,]*,)*\s*close\s*(?:,.*)?")
 
 
 def checked_head(head: bytes) -> bytes:
@@ -1151,9 +1131,6 @@ def checked_head(head: bytes) -> bytes:
     line, *fields = head.rstrip(b"\r\n").split(b"\r\n")
     is_whole = REQUEST_LINE.fullmatch(line) and all(map(FIELD_LINE.fullmatch, fields))
     pairs = [tuple(map(bytes.strip, field.split(b":", 1))) for field in fields]
-    if any(map(CLOSE.fullmatch, fields)):  # waitress does not find it in a list
-        pairs = [pair for pair in pairs if pair[0].lower() != b"connection"]
-        pairs.append((b"Connection", b"close"))
     is_http_1_1 = line.endswith(b" HTTP/1.1")
     hosts = [value for name, value in pairs if name.lower() == b"host"]
     # HTTP/1.1 has one Host, an earlier version one or none.
@@ -1265,8 +1242,6 @@ NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
 FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers SOFn of a JPEG
 MAX_IMAGE_SIDE = 4096  # pixels
 MAX_MENU_SIDE = 1024  # pixels of an image that a console shows with many others
-NEXT_MARKER = re.compile(rb"\xff[^\0\xd0-\xd7\xff]")  # in the data of a JPEG
-PNG_FRAMES = {b"IHDR": 8, b"fcTL": 12}  # where these chunks have width and height
 PNG_START = b"\x89PNG\r\n\x1a\n"
 IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", PNG_START: "image/png"}
 
@@ -1281,47 +1256,19 @@ def image_type(image: bytes) -> str:
 
 
 def image_sides(image: bytes) -> tuple[int, int]:
-    """Return width and height in pixels of the largest frame of a PNG or JPEG; zeros
-    where they are not known for sure: a browser skips what is no marker or no whole
-    segment, and may find a frame behind it."""
-    frames = png_frames if image_type(image) == "image/png" else jpeg_frames
-    try:
-        widths, heights = zip(*frames(image), strict=True)
-    except (ValueError, struct.error):
-        return 0, 0
-    return max(widths), max(heights)
-
-
-def png_frames(image: bytes) -> Iterator[tuple[int, int]]:
-    """Yield width and height of a PNG, and of its frames if it is animated. Source: the
-    PNG specification, 5.3, 11.2.1 and 11.3.6.2. :raises struct.error: it is cut."""
-    at, kind = len(PNG_START), b""
-    while kind != b"IEND":
-        length, kind = struct.unpack_from(">I4s4x", image, at)
-        if kind in PNG_FRAMES:
-            width, height = struct.unpack_from(">II", image, at + PNG_FRAMES[kind])
-            yield width, height
-        at += 12 + length
-
-
-def jpeg_frames(image: bytes) -> Iterator[tuple[int, int]]:
-    """Yield width and height of the frames of a JPEG. Source: ITU-T T.81, B.1.1.
-    :raises ValueError, struct.error: something is between its segments, or it is cut.
-    """
-    at = 2
-    while image[at : at + 2] != b"\xff\xd9":
-        prefix, marker, length = struct.unpack_from(">BBH", image, at)
-        if prefix != 0xFF or (length < 2 and marker != 0xFF):
-            raise ValueError
-        if marker in FRAME_HEADERS:
-            height, width = struct.unpack_from(">HH", image, at + 5)
-            yield width, height
-        at += 1 if marker == 0xFF else 2 + length
-        if marker == 0xDA:  # the data of a scan, up to the next marker
-            found = NEXT_MARKER.search(image, at)
-            if found is None:  # it is cut, behind its last frame
-                return
-            at = found.start()
+    """Return width and height in pixels of a PNG or JPEG, zeros where they are not
+    known. Sources: the PNG specification, 11.2.1, and ITU-T T.81, B.1.1."""
+    with contextlib.suppress(IndexError, struct.error):  # it is cut
+        if image_type(image) == "image/png":
+            width, height = struct.unpack_from(">II", image, 16)
+            return width, height
+        at = 2
+        while image[at] == 0xFF:
+            marker, length, height, width = struct.unpack_from(">xBHxHH", image, at)
+            if marker in FRAME_HEADERS:
+                return width, height
+            at += 1 if marker == 0xFF else 2 + length
+    return 0, 0
 
 
 def is_picture(image: bytes, max_side: int = MAX_IMAGE_SIDE) -> bool:
@@ -18300,11 +18247,7 @@ FOLDERS = argument(
 @command(
     "serve",
     FOLDERS,
-    argument(
-        "--host",
-        "address to listen on (default: the INI file's, else all)",
-        type=host_name,
-    ),
+    argument("--host", "address to listen on (default: the INI file's, else all)"),
     argument(
         "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
     ),
