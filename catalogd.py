@@ -8680,26 +8680,20 @@ def base_url(settings: Settings) -> str:
 # Web: QR codes ---
 
 
-def qr_rows(text: str) -> list[bytes]:
-    """Return the modules of a QR code with its quiet zone, 1 for a dark one; nothing
-    where the package segno is not installed."""
+def qr_code(text: str) -> dict[str, Any] | None:
+    """Return a QR code for the page, None where the package segno is not installed: the
+    dark parts as a path of SVG, and the sides of the square that it is in."""
     try:
         import segno
     except ImportError:
-        return []
-    return [*map(bytes, segno.make_qr(text).matrix_iter(border=4))]
-
-
-def qr_code(text: str) -> dict[str, Any] | None:
-    """Return a QR code for the page: the dark parts as a path of SVG, and the sides of
-    the square that it is in."""
-    rows = qr_rows(text)
+        return None
+    rows = [*map(bytes, segno.make_qr(text).matrix_iter(border=4))]  # 1 is dark
     runs = (
         f"M{run.start()} {y}h{len(run[0])}v1h-{len(run[0])}z"
         for y, row in enumerate(rows)
         for run in re.finditer(b"\1+", row)
     )
-    return {"size": len(rows), "path": "".join(runs)} if rows else None
+    return {"size": len(rows), "path": "".join(runs)}
 
 
 # Web: passwords ---
@@ -18150,7 +18144,7 @@ def read_settings(args: argparse.Namespace) -> Settings:
     settings = ini_settings(args)
     given = {name: getattr(args, name, None) for name in ("host", "port")}
     over: Any = {name: value for name, value in given.items() if value is not None}
-    folders = (*settings.folders, *getattr(args, "folders", ()))
+    folders = (*settings.folders, *filter(None, getattr(args, "folders", ())))
     return dataclasses.replace(settings, folders=folders, **over)
 
 
@@ -18227,26 +18221,9 @@ def become_owner(folder: str) -> None:
 PORT = argument_type(number(int, 0, 65535))
 
 
-def folder_argument(text: str) -> str:
-    """Return a path. :raises argparse.ArgumentTypeError: it is empty, as is a variable
-    that is not set, and would be the folder that the program is called in."""
-    if text:
-        return text
-    raise argparse.ArgumentTypeError("a folder has no name")
-
-
-FOLDERS = argument(
-    "folders",
-    "folders to add to the INI's",
-    nargs="*",
-    metavar="DIR",
-    type=folder_argument,
-)
-
-
 @command(
     "serve",
-    FOLDERS,
+    argument("folders", "folders to add to the INI's", nargs="*", metavar="DIR"),
     argument("--host", "address to listen on (default: the INI file's, else all)"),
     argument(
         "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
@@ -18306,8 +18283,7 @@ def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
     path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
     part = path.with_suffix(".part")
     address = own_address(web.settings.host, server.effective_port)
-    numbers = sorted({int(server.effective_port), server.shown_port})
-    service = Service(address, [*map(str, numbers)], web.token, settings)
+    service = Service(address, web.token, settings)
     content = json.dumps(service._asdict()).encode()
     try:
         part.unlink(missing_ok=True)  # of a service that was killed
@@ -18826,22 +18802,8 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
         first = f"{first}#setup={code}"
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}", f"Setup code: {code}", sep="\n")
-        if sys.stdout.isatty() and not NOT_OPEN.match(first):
-            print_qr(first)
     print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
     return first
-
-
-def print_qr(text: str) -> None:
-    """Print a QR code, if the terminal has its letters and is wide enough."""
-    rows, is_utf = qr_rows(text), sys.stdout.encoding.lower().startswith("utf")
-    if not rows or not is_utf or len(rows) > shutil.get_terminal_size().columns:
-        return
-    white, usual = ("", "") if os.name == "nt" else ("\x1b[97;40m", "\x1b[0m")
-    pairs = itertools.zip_longest(rows[::2], rows[1::2], fillvalue=bytes(len(rows)))
-    for upper, lower in pairs:
-        line = "".join("█▀▄ "[2 * a + b] for a, b in zip(upper, lower, strict=True))
-        print(f"{white}{line}{usual}")
 
 
 def page_addresses(
@@ -18952,20 +18914,13 @@ class ProgressLine:
         now = time.monotonic()
         if self.is_terminal and now - self.drawn >= 0.1:
             self.drawn = now
-            line = fitted(printable(text), shutil.get_terminal_size().columns - 1)
+            line = printable(text)[: shutil.get_terminal_size().columns - 1]
             print(f"\r\x1b[K{line}", end="", file=self.stream, flush=True)
 
     def close(self) -> None:
         """Clear the line."""
         if self.is_terminal:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
-
-
-def fitted(text: str, width: int) -> str:
-    """Return the start of a text that fits into this many columns of a terminal."""
-    widths = (2 if unicodedata.east_asian_width(one) in "FW" else 1 for one in text)
-    ends = zip(text, itertools.accumulate(widths), strict=True)
-    return "".join(one for one, end in ends if end <= width)
 
 
 # Commands: accounts and keys ---
@@ -19204,12 +19159,12 @@ def notify_test(args: argparse.Namespace) -> int:
     return 0 if all(is_taken for is_taken, _ in answers.values()) else 1
 
 
-@command("check", FOLDERS)
+@command("check")
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and port, and print what to do."""
     found = CheckUp(args, read_settings(args), running_service(args.data_dir))
     tests = (found.settings, found.folders, found.database, found.address)
-    return 0 if all([is_well(t) for t in (*tests, found.clock, found.version)]) else 1
+    return 0 if all([is_well(test) for test in (*tests, found.version)]) else 1
 
 
 def is_well(test: Callable[[], str]) -> bool:
@@ -19228,7 +19183,6 @@ class Service(NamedTuple):
     """The running service of a data folder, for commands."""
 
     address: str
-    ports: list[str]
     token: str
     settings: str  # a digest of the INI file as the service has read it
     state: Row = {}  # of its Health
@@ -19252,10 +19206,7 @@ class Service(NamedTuple):
         return {}
 
 
-SERVICE = {  # what the service file has
-    **dict.fromkeys(("address", "token", "settings"), Field(str, required=True)),
-    "ports": Field(list, required=True),
-}
+SERVICE = dict.fromkeys(("address", "token", "settings"), Field(str, required=True))
 
 
 def running_service(folder: str) -> Service | None:
@@ -19301,14 +19252,10 @@ class CheckUp(NamedTuple):
         return path if os.path.exists(path) else f"the defaults, without {path}"
 
     def folders(self) -> str:
-        paths: Sequence[str] = self.ini.folders
+        paths = self.ini.folders
         self._raise_faults(False)
         if self.service:
-            paths = [folder["path"] for folder in self.service.state["folders"]]
-            for path in map(absolute, self.args.folders):
-                if not any(is_below(path, served) for served in paths):
-                    raise Problem(f"{path}: the service that runs does not serve it.")
-            return ", ".join(paths)
+            return ", ".join(row["path"] for row in self.service.state["folders"])
         if not paths:
             raise no_folder(self.args.config)
         become_owner(self.args.data_dir)
@@ -19334,15 +19281,9 @@ class CheckUp(NamedTuple):
 
     def address(self) -> str:
         if self.service:
-            return f"answers at port {' and '.join(self.service.ports)}"
+            return f"answers at {self.service.address}"
         open_socket(self.ini.host, self.ini.port).close()
         return f"port {self.ini.port} is free"
-
-    def clock(self) -> str:
-        now = stamp(time.time())
-        if now < RELEASED:
-            raise Problem(f"it is not {now}. Run 'sudo timedatectl set-ntp true'.")
-        return f"{now} UTC"
 
     def version(self) -> str:
         ours = f"catalogd {__version__} of {RELEASED}"
@@ -19409,12 +19350,6 @@ def check_texts(args: argparse.Namespace) -> None:
             raise Problem("field_text", name)
 
 
-def end_line() -> None:
-    """Leave the shell's prompt a line of its own, after the ^C that terminals show."""
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-
-
 def run_command(argv: Sequence[str]) -> int:
     """Run the command of these words and return its exit code."""
     # A double click gives no arguments; dropping folders on the program gives those.
@@ -19434,7 +19369,7 @@ def run_command(argv: Sequence[str]) -> int:
                 input("Press Enter to close this window. ")
         return problem.exit_code
     except KeyboardInterrupt:
-        end_line()
+        print(end="\n" if sys.stderr.isatty() else "", file=sys.stderr)  # after the ^C
         return 130
 
 

@@ -474,7 +474,7 @@ def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
     for address in ("/", ":6069/"):
         assert "catalogd" in machine.call(address)[1]
     found = machine.does("catalogd", "check")  # an earlier test took a disk away
-    assert "address   ok: answers at port 80 and 6069" in found
+    assert "address   ok: answers at http://127.0.0.1:6069/" in found
     owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
     assert owner.strip() == "catalogd"
     machine.run("rm", "/etc/systemd/system/catalogd.service.d/port-80.conf")

@@ -679,8 +679,7 @@ def running(
     """The address of a service that runs with the data folder of the program."""
     url = serve(service)
     data = program.parent / "data"
-    known = {"address": f"{url}/", "ports": [str(urllib.parse.urlsplit(url).port)]}
-    known |= {"token": service.token, "settings": "digest"}
+    known = {"address": f"{url}/", "token": service.token, "settings": "digest"}
     (data / catalogd.SERVICE_FILE).write_text(json.dumps(known))
     yield f"{url}/"
 
