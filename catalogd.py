@@ -368,6 +368,7 @@ copies = 7
 DEFAULTS = configparser.ConfigParser(interpolation=None, default_section="")
 DEFAULTS.read_string(EXAMPLE)
 PERIOD = number(float, 1, 30 * 86400)
+PORT = number(int, 0, 65535)
 LOCATION = matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files")
 
 
@@ -395,7 +396,7 @@ class Settings:
     )
     keep_free: float = option("library", "keep_free", number(float, 0, 1e6))
     host: str = option("server", "host")
-    port: int = option("server", "port", number(int, 0, 65535))
+    port: int = option("server", "port", PORT)
     base_url: str = option("server", "base_url", web_address)
     trusted_proxy: str = option("server", "trusted_proxy", ip_address)
     accel_redirect: str = option("server", "accel_redirect", LOCATION)
@@ -3251,10 +3252,6 @@ class Database:
         """Run one statement as a transaction, and return how many rows it changed."""
         with self.writing() as db:
             return db.execute(sql, values).rowcount
-
-    def waiting(self) -> int:
-        """Return how many threads wait to write."""
-        return len(self._waiting)
 
     def shrink(self) -> None:
         """Give back the memory, and the disk space in the WAL, of a large write."""
@@ -8705,15 +8702,14 @@ class Passwords:
 
     def __init__(self, accounts: Accounts) -> None:
         self.accounts = accounts
-        self.account_throttle, self.address_throttle = Throttle(), Throttle()
+        self.throttle = Throttle()
         self._good = Recent[bool](MAX_GOOD_ADDRESSES)  # by account and address
         self._lock = threading.Lock()
 
-    def _places(self) -> list[tuple[Throttle, str, int]]:
+    def _places(self) -> dict[str, int]:
         """Return what a guess counts for by where it comes from: the address and, with
         room for a household, the network that a single machine may have of IPv6."""
-        places = ((remote_address(), 1), (f"net {caller_address()}", HOUSEHOLD))
-        return [(self.address_throttle, *place) for place in places]
+        return {remote_address(): 1, f"net {caller_address()}": HOUSEHOLD}
 
     def check(self, name: str, password: str, why: str = "wrong_login") -> int:
         """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
@@ -8721,15 +8717,13 @@ class Passwords:
         with self._lock:
             account, stored = self.accounts.credentials(name) or (0, None)
             # The hash: the count starts again with a new password.
-            subjects, own = self._places(), stored or name.casefold()
+            subjects, own = {address: 1}, f"account {stored or name.casefold()}"
             _, caller = session(self.accounts)
+            # Others cannot lock out who is signed in, or was at this address.
             if caller and caller.account == account:
-                # Others cannot lock out who is signed in, or was at this address.
-                subjects[1:] = [(self.account_throttle, f"session {own}", 1)]
-            elif (account, address) in self._good:
-                del subjects[1:]
-            else:
-                subjects.append((self.account_throttle, own, 1))
+                subjects |= {f"session {own}": 1}
+            elif (account, address) not in self._good:
+                subjects = {**self._places(), own: 1}
             if not self._try(subjects, password, stored):
                 wrong = WrongPassword(why)
                 # People type passwords there: only the name of an account is logged.
@@ -8738,14 +8732,15 @@ class Passwords:
             self._good[account, address] = True
         return account
 
-    @staticmethod
-    def _try(subjects: Any, password: str, stored: str | None) -> bool:
+    def _try(
+        self, subjects: Mapping[str, int], password: str, stored: str | None
+    ) -> bool:
         """Return whether a password is right. :raises TooManyTries:"""
-        for throttle, subject, times in subjects:
-            throttle.check(subject, times)
+        for subject, times in subjects.items():
+            self.throttle.check(subject, times)
         is_right = password_matches(password, stored)
-        for throttle, subject, _ in subjects:
-            throttle.record(is_right, subject)
+        for subject in subjects:
+            self.throttle.record(is_right, subject)
         return is_right
 
     def check_own(self, caller: Caller, body: Mapping[str, Any]) -> None:
@@ -8764,12 +8759,12 @@ class Passwords:
         :raises TooManyTries:
         """
         with self._lock:
-            for throttle, place, times in self._places():
-                throttle.check(place, times)
+            for place, times in self._places().items():
+                self.throttle.check(place, times)
             if found := find():
                 return found
-            for throttle, place, _ in self._places():
-                throttle.record(False, place)
+            for place in self._places():
+                self.throttle.record(False, place)
         raise WrongPassword(why)
 
 
@@ -9117,8 +9112,7 @@ class LibraryCalls(Calls):
     @route("GET /healthz", access="open")
     def health(self) -> dict[str, Any]:
         self.entries.version()
-        waiting = {"writers": self.entries.database.waiting()}
-        return {"version": __version__, "waiting": waiting}
+        return {"version": __version__}
 
     @route("GET /web/entries", access="session", runs="lists")
     @route("GET /api/list", access="key", runs="lists")
@@ -9614,13 +9608,7 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     """Serve a part of the page, of the Content-Type `kind`."""
     body = Body(content, content_digest(content), level=9)
     headers = {**PAGE_HEADERS, "Content-Type": kind}
-
-    def answer(web: Web) -> bottle.HTTPResponse:
-        if not base_url(web.settings).startswith("https:"):
-            return body.answer(headers)  # browsers reject the policy over HTTP
-        return body.answer({**headers, "Cross-Origin-Opener-Policy": "same-origin"})
-
-    route(f"GET /{name}", access="open")(answer)
+    route(f"GET /{name}", access="open")(lambda web: body.answer(headers))
 
 
 @route("GET /languages/<language>.json", access="open")
@@ -17961,8 +17949,6 @@ def read_translation(path: Any) -> Translation:
         for key, text in texts.items():
             for words in text.values():
                 check_text(key, ABOUT["language"], words)
-    except json.JSONDecodeError as error:
-        raise Problem(f"{path}: line {error.lineno} is not JSON.") from error
     except (OSError, Problem, RecursionError, TypeError, ValueError) as error:
         raise Problem(f"{path}: {error}") from error
     return Translation(about, texts, Body(content, content_digest(content), level=9))
@@ -18080,16 +18066,12 @@ def store_command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
     return add
 
 
-def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a parser of a setting, with its messages, for an argument."""
-
-    def convert(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
-
-    return convert
+def port_of(text: str) -> int:
+    """Return the port of an argument. :raises argparse.ArgumentTypeError:"""
+    try:
+        return int(PORT(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
 
 # Commands: settings and data folder ---
@@ -18105,14 +18087,6 @@ def default_data_folder() -> str:
     return os.environ.get("CATALOGD_DATA_DIR") or folder
 
 
-def data_folder(text: str) -> str:
-    """Return a whole path. :raises argparse.ArgumentTypeError: it is that of a file."""
-    path = os.path.abspath(text)
-    if os.path.isfile(path):
-        raise argparse.ArgumentTypeError(f"{path} is a file")
-    return path
-
-
 def common_arguments() -> list[Argument]:
     """Return the arguments that every command has."""
     config, data = default_config_file(), default_data_folder()
@@ -18121,7 +18095,7 @@ def common_arguments() -> list[Argument]:
         argument(
             "--config", f"INI file (default: {config})", metavar="FILE", default=config
         ),
-        argument("--data-dir", help, metavar="DIR", type=data_folder, default=data),
+        argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
     ]
 
 
@@ -18218,17 +18192,17 @@ def become_owner(folder: str) -> None:
 
 # Commands: serve ---
 
-PORT = argument_type(number(int, 0, 65535))
-
 
 @command(
     "serve",
     argument("folders", "folders to add to the INI's", nargs="*", metavar="DIR"),
     argument("--host", "address to listen on (default: the INI file's, else all)"),
     argument(
-        "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
+        "--port", f"TCP port (default: the INI's, else {Settings.port})", type=port_of
     ),
-    argument("--also", "another TCP port (default: none)", metavar="PORT", type=PORT),
+    argument(
+        "--also", "another TCP port (default: none)", metavar="PORT", type=port_of
+    ),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
     argument("--demo", "serve made-up games, and keep nothing (default: no)", **FLAG),
 )
@@ -18248,8 +18222,6 @@ def serve(args: argparse.Namespace) -> None:
     check_data_folder(args.data_dir, settings.folders)
     with log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
-        if fault := inbox_fault(settings.inbox):
-            log.warning("%s", fault)
         with exclusive(args.data_dir, "serve"):
             scanner = Scanner(store, settings)
             web = Web(store, settings, scanner)
@@ -18321,12 +18293,10 @@ def open_socket(host: str, port: int) -> socket.socket:
             host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return socket.create_server(address[:2], family=family)
-    except UnicodeError as error:  # DNS has no such name
-        message = f"Cannot listen on {host}: it is not the name of a host."
-        raise Problem(f"{message} Check --host, or host in the INI.") from error
-    except OSError as error:
-        why = str(error.strerror).partition(" (while")[0]  # names the address again
-        code = getattr(error, "winerror", None) or error.errno or 0
+    except (OSError, UnicodeError) as error:  # DNS has no such name
+        why = str(getattr(error, "strerror", error))
+        why = why.partition(" (while")[0]  # names the address again
+        code: Any = getattr(error, "winerror", None) or getattr(error, "errno", 0)
         hint = LISTEN_HINTS.get(code, "Check --host, or host in the INI.")
         where = f"{host or '*'}:{port}"
         raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error

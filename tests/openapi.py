@@ -26,7 +26,6 @@ DONE = {"success": bool}
 MESSAGE = {**DONE, "message": str}
 ERROR = {**MESSAGE, "error": str}
 REPORTED = {**MESSAGE, "attempts": Field(int)}
-WAITING = {"writers": int}
 
 
 class Maybe(NamedTuple):
@@ -129,7 +128,7 @@ ITEM = {
 ADDRESSES = "/api/send-queue/addresses"
 INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its own
     "GET /api/status": (STATUS, []),
-    "GET /healthz": ({**DONE, "version": str, "waiting": WAITING}, []),
+    "GET /healthz": ({**DONE, "version": str}, []),
     "POST /api/auth/login": ({**DONE, "api_key": str}, [403, 429]),
     "POST /api/pair": ({**DONE, "api_key": str, "device": str}, [403, 409]),
     "GET /api/list": ({"entries": [ENTRY]}, [304]),

@@ -1957,7 +1957,7 @@ def test_a_write_that_waits_too_long_says_that_the_database_is_busy(
     with another(store), refused as refusal, store.database.writing(wait=0.3):
         pass
     assert (refusal.value.status, refusal.value.headers) == (503, {"Retry-After": "5"})
-    assert store.database.waiting() == 0
+    assert not store.database._waiting
     store.accounts.add("anna", "hash")
 
 
@@ -1965,9 +1965,9 @@ def test_writers_that_wait_are_counted(store: catalogd.Store) -> None:
     with at_work(store):
         thread = threading.Thread(target=store.accounts.add, args=("anna", "hash"))
         thread.start()
-        wait_for(lambda: store.database.waiting() == 1)
+        wait_for(lambda: len(store.database._waiting) == 1)
     thread.join()
-    assert store.database.waiting() == 0
+    assert not store.database._waiting
 
 
 def test_nothing_that_is_read_waits_for_a_writer(
@@ -2083,7 +2083,7 @@ def test_a_report_that_waits_to_be_written_does_not_undo_a_later_one(
     with locked(store):
         thread = threading.Thread(target=suppressed, args=(store, anna, item, claim))
         thread.start()
-        wait_for(store.database.waiting)
+        wait_for(lambda: store.database._waiting)
         store.clients.begin(None, "one", 2)
     thread.join()
     assert status(store, anna) == ["pending"]
