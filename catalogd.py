@@ -9648,23 +9648,17 @@ def file_answer(
         file = opened.enter_context(open_content(known, uses))
         file.served = served  # gets the bytes that were sent, as they are sent
         now = os.fstat(file.fileno())
-        etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
         date = int(time.time())  # of the answer, which no file is younger than
         modified = min(max(int(now.st_mtime), 0), date)
+        headers = file_headers(known, name, now)
+        headers["Date"] = email.utils.formatdate(date, usegmt=True)
+        headers["Last-Modified"] = email.utils.formatdate(modified, usegmt=True)
         sent, method = bottle.request.headers.raw, bottle.request.method
+        etag = headers["ETag"]
         status, start, stop = evaluate(sent, etag, modified, now.st_size, method)
         if status == 412:
             raise bottle.HTTPError(412)
-        headers = {
-            **FILE_HEADERS,
-            "Content-Disposition": attachment(name),
-            "Accept-Ranges": "bytes",
-            "ETag": etag,
-            "Date": email.utils.formatdate(date, usegmt=True),
-            "Last-Modified": email.utils.formatdate(modified, usegmt=True),
-            "Content-Length": str(stop - start),
-            **checksum_header(known, now),
-        }
+        headers["Content-Length"] = str(stop - start)
         if status == 304:
             return bottle.HTTPResponse(b"", 304, headers)
         if status == 206:
@@ -9674,12 +9668,16 @@ def file_answer(
     return bottle.HTTPResponse(file, status, headers)
 
 
-def checksum_header(known: ServedFile, now: os.stat_result) -> dict[str, str]:
-    """Return the header of RFC 9530, if the checksum of the file as it is is known."""
-    if not known.sha256 or (known.size, known.mtime) != (now.st_size, now.st_mtime_ns):
-        return {}
-    checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
-    return {"Repr-Digest": f"sha-256=:{checksum}:"}
+def file_headers(known: ServedFile, name: str, now: os.stat_result) -> dict[str, str]:
+    """Return headers of an answer with a file, among them that of RFC 9530, if the
+    checksum of the file as it is is known."""
+    headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
+    headers["Accept-Ranges"] = "bytes"
+    headers["ETag"] = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
+    if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
+        checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
+        headers["Repr-Digest"] = f"sha-256=:{checksum}:"
+    return headers
 
 
 def accel_answer(
@@ -17985,7 +17983,6 @@ CONSOLE_CHECK_SECONDS = 10.0  # between checks for devices that a command has ch
 NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
 MAX_NOTICE_LINES = 10
 MAX_NOTICE_BYTES = 1800  # less than Discord and ntfy take
-MAX_NOTICE_ANSWER = 200  # characters of an answer that are told
 NOTICES = {
     "completed": "{name} was sent ({account}).",
     "failed": "{name} has failed ({account}): {error:.200}",
@@ -18222,17 +18219,24 @@ def serve(args: argparse.Namespace) -> None:
     check_data_folder(args.data_dir, settings.folders)
     with log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
-        with exclusive(args.data_dir, "serve"):
-            scanner = Scanner(store, settings)
-            web = Web(store, settings, scanner)
-            server = listen(web, args.also)
-            tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
-            with service_file(server, web, digest):
-                has_ended = run(server, scanner, web, args.open)
+        has_ended = serve_store(args, settings, digest, store)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
             logging.shutdown()
             os._exit(0)  # a thread may wait for ever, and uses what others would close
+
+
+def serve_store(
+    args: argparse.Namespace, settings: Settings, digest: str, store: Store
+) -> bool:
+    """Scan and serve, and return whether all threads have ended."""
+    with exclusive(args.data_dir, "serve"):
+        scanner = Scanner(store, settings)
+        web = Web(store, settings, scanner)
+        server = listen(web, args.also)
+        tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
+        with service_file(server, web, digest):
+            return run(server, scanner, web, args.open)
 
 
 def demo_module() -> Any:
@@ -18481,15 +18485,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     own = own_address(web.settings.host, server.effective_port)
     web.consoles.address = own.rstrip("/")
     web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
-    threads = repeated_work(scanner, web)
-    handlers = logging.getLogger().handlers
-    logs = (one.thread for one in handlers if isinstance(one, LogThread))
-    kept = [scanner.thread, *logs]
-
-    def lasting() -> list[Lasting]:
-        return [*kept, *threads, *web.consoles.threads()]
-
-    web.health.threads = server.lasting = lasting
+    threads = repeated_work(scanner, web, own)
+    keep_alive([scanner.thread, *threads], server, web)
     scanner.start()
     for thread in threads:
         thread.start()
@@ -18498,8 +18495,6 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     greeting = threading.Thread(target=greet, args=args, name="greeting", daemon=True)
     greeting.start()
     try:
-        if os.environ.get("NOTIFY_SOCKET"):
-            threads.append(start_heartbeat(own))
         has_ended = server.run()
     finally:
         notify("STOPPING=1")
@@ -18511,6 +18506,18 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     if have_ended and signal.SIGINT in came:
         raise KeyboardInterrupt
     return have_ended
+
+
+def keep_alive(threads: Sequence[Lasting], server: Server, web: Web) -> None:
+    """Have the main loop start these threads, those of consoles and that of the log
+    again where an exception ends them, and the page tell of it."""
+    handlers = logging.getLogger().handlers
+    logs = [one.thread for one in handlers if isinstance(one, LogThread)]
+
+    def lasting() -> list[Lasting]:
+        return [*threads, *logs, *web.consoles.threads()]
+
+    web.health.threads = server.lasting = lasting
 
 
 def stop_at_signals(server: Server) -> list[int]:
@@ -18526,7 +18533,8 @@ def stop_at_signals(server: Server) -> list[int]:
     return came
 
 
-def repeated_work(scanner: Scanner, web: Web) -> list["Repeated"]:
+def repeated_work(scanner: Scanner, web: Web, own: str) -> list["Repeated"]:
+    """:param own: address at which this machine reaches the service."""
     update, written = web.consoles.update, web.store.database.written
     threads = [
         Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
@@ -18536,12 +18544,14 @@ def repeated_work(scanner: Scanner, web: Web) -> list["Repeated"]:
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    if os.environ.get("NOTIFY_SOCKET"):
+        threads.append(heartbeat(own))
     return threads
 
 
-def start_heartbeat(address: str) -> "Repeated":
-    """Start a thread that calls the service and tells systemd when it answers: so
-    systemd's watchdog restarts a service that hangs. Return it."""
+def heartbeat(address: str) -> "Repeated":
+    """Return a thread that calls the service and tells systemd when it answers: so
+    systemd's watchdog restarts a service that hangs."""
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     interval = watchdog / 3 or HEARTBEAT_SECONDS
 
@@ -18549,9 +18559,7 @@ def start_heartbeat(address: str) -> "Repeated":
         if answers(address, min(interval, MAX_ANSWER_SECONDS)):
             notify("READY=1", "WATCHDOG=1")
 
-    thread = Repeated("heartbeat", beat, interval)
-    thread.start()
-    return thread
+    return Repeated("heartbeat", beat, interval)
 
 
 class Repeated(Lasting):
@@ -18618,30 +18626,19 @@ def notice_form(address: str) -> tuple[str, str]:
 
 
 def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
-    """Send a notice. Return whether it was taken, and the status and the first words of
-    the answer, or what went wrong, with nothing secret in it."""
+    """Send a notice. Return whether it was taken, and the status of the answer, or what
+    went wrong: any other text may quote what is secret in the address."""
     word, url = notice_form(address)
-    parts = urllib.parse.urlsplit(url)
     body, kind = NOTICE_FORMS[word][1](title, text), "text/plain"
     if not isinstance(body, str):
         body, kind = json.dumps(body), "application/json"
     headers = {"Title": title, "Content-Type": kind}
     try:
-        status, words = fetch(url, body.encode(), headers)
+        status, _ = fetch(url, body.encode(), headers)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return False, without_secrets(str(error), parts)
-    told = without_secrets(words.decode(errors="replace"), parts)[:MAX_NOTICE_ANSWER]
-    return 200 <= status < 300, f"{status} {told}".rstrip()
-
-
-def without_secrets(text: str, parts: urllib.parse.SplitResult) -> str:
-    """Return a text as one line without what the path and the query of an address have
-    in them, which an answer may quote."""
-    names = re.split("[/&]", f"{parts.path}&{parts.query}")
-    values = {name.rpartition("=")[2] for name in names} - {""}
-    for value in sorted({*values, *map(urllib.parse.unquote, values)}, key=len)[::-1]:
-        text = text.replace(value, "...")
-    return printable(" ".join(text.split()))
+        return False, getattr(error, "strerror", None) or type(error).__name__
+    told = f"{status} {http.client.responses.get(status, '')}"
+    return 200 <= status < 300, told.rstrip()
 
 
 def post_notices(
@@ -18870,15 +18867,13 @@ class ProgressLine:
     def __init__(self, stream: TextIO, total: int = 0) -> None:
         self.stream, self.total, self.done = stream, total, 0
         self.is_terminal = stream.isatty()
-        self.began = self.drawn = time.monotonic()
+        self.drawn = time.monotonic()
 
     def read(self, count: int, name: str) -> None:
         """Add bytes that were read of a file."""
         self.done += count
-        rate = self.done / max(time.monotonic() - self.began, 0.001)
-        left = datetime.timedelta(seconds=max(self.total - self.done, 0) // rate)
         percent = 100 * self.done // max(self.total, self.done)
-        self.draw(f"{percent} %, {rate / 1e6:.0f} MB/s, {left} left: {name}")
+        self.draw(f"{percent} %: {name}")
 
     def draw(self, text: str) -> None:
         now = time.monotonic()

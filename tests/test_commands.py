@@ -855,7 +855,7 @@ def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
     assert stream.getvalue().split("\r\x1b[K") == [
         "",
         "3 files found, 1 read",
-        "25 %, 30 MB/s, 0:00:01 left: a.nsp",
+        "25 %: a.nsp",
         "",
     ]
 
@@ -866,7 +866,7 @@ def test_a_long_name_is_cut_to_the_width_of_the_terminal(
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
     catalogd.ProgressLine(stream, 100).read(50, "n" * 200)
-    line = "50 %, 0 MB/s, 0:00:00 left: nnnnnnnnnnn"
+    line = f"50 %: {'n' * 33}"
     assert stream.getvalue() == f"\r\x1b[K{line}"
 
 
@@ -955,7 +955,7 @@ def test_progress_is_drawn_while_a_file_is_verified(
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     run("verify")
-    assert "\r\x1b[K100 %, 0 MB/s, 0:00:00 left: a.nsp" in stream.getvalue()
+    assert "\r\x1b[K100 %: a.nsp" in stream.getvalue()
 
 
 def test_an_empty_library_has_nothing_to_verify(run: Run) -> None:

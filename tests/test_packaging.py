@@ -477,7 +477,8 @@ def systemd(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @contextlib.contextmanager
 def beating(url: str) -> Iterator[None]:
-    thread = catalogd.start_heartbeat(f"{url}/")
+    thread = catalogd.heartbeat(f"{url}/")
+    thread.start()
     try:
         yield
     finally:
