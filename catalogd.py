@@ -417,15 +417,13 @@ class Settings:
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
         fields = {field.metadata["name"]: field for field in dataclasses.fields(cls)}
-        sections = {section for section, _ in (*fields, *RENAMED)}
         values = {}
         for section, key, text in read_ini(path):
             where = f"{path}: [{section}] {key}"
             name = RENAMED.get((section, key), (section, key))
             if name not in fields:
                 hint = f"'{PROGRAM} example' lists all options with their sections."
-                what = "option" if section in sections else "section"
-                raise BadSetting(f"{where}: unknown {what}. {hint}")
+                raise BadSetting(f"{where}: unknown option. {hint}")
             try:
                 values[fields[name].name] = fields[name].metadata["parse"](text)
             except ValueError as error:
@@ -728,21 +726,25 @@ def coded(text: object) -> Mapping[str, Any]:
     return text.facts if isinstance(text, Sentence) else {}
 
 
-def reported(code: str, arguments: Mapping[str, Any]) -> str:
+def reported(code: Any, arguments: Any, depth: int = 3) -> str:
     """Return the sentence that a client has reported, or "" where this release has no
-    such one.
+    such one, or it has others in it below this depth.
 
     :param arguments: texts, numbers, or other such sentences, each as {"code":
         "ftp_silent", "arguments": {"address": "192.168.1.20"}}, by placeholder
     """
+    if not (depth and isinstance(code, str) and isinstance(arguments, dict)):
+        return ""
     names = PLACEHOLDER.findall(forms(SENTENCES.get(code, ""))["other"])
     if code not in SENTENCES or {*names} != {*arguments}:
         return ""
     of = []
     for name in names:
         part = arguments[name]
-        if type(part) is dict and not (part := reported(**part)):
-            return ""
+        if isinstance(part, dict):
+            part = reported(part.get("code"), part.get("arguments"), depth - 1)
+            if not part:
+                return ""
         of.append(part)
     return say(code, *of)
 
@@ -892,7 +894,6 @@ def write_refusal(folder: str) -> str:
 
 MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
-MAX_SENTENCES = 3  # that are in one another
 
 
 class Field(NamedTuple):
@@ -1084,29 +1085,15 @@ def check_text(name: str, field: Field, value: Any) -> str:
 
 
 def check_arguments(name: str, field: Field, value: Any) -> dict[str, Any]:
-    """Return what varies in a sentence: texts, numbers, or sentences with a "code" and
-    "arguments" of their own. :raises Problem: it is something else, or too long."""
-    if type(value) is not dict or not is_shallow(value, MAX_SENTENCES):
+    """Return what varies in a sentence: see reported. :raises Problem: it is no
+    object, or too long."""
+    if type(value) is not dict:
         raise Problem("field_dict", name)
     text = json.dumps(value, ensure_ascii=False)
     check_text(name, field, text)
     if len(text.encode()) > field.max_length:
         raise Problem("field_long", name, field.max_length)
     return value
-
-
-def is_shallow(arguments: Any, depth: int) -> bool:
-    """Return whether arguments are an object of texts, numbers and sentences, which
-    have no others in them below this depth."""
-    if type(arguments) is not dict or not depth:
-        return False
-    return all(
-        type(value) in (str, int, float)
-        or (type(value) is dict and {*value} == {"code", "arguments"})
-        and type(value["code"]) is str
-        and is_shallow(value["arguments"], depth - 1)
-        for value in arguments.values()
-    )
 
 
 def is_text(text: str) -> bool:
@@ -9695,9 +9682,7 @@ def accel_answer(
 # It may use all that is above: no SQL.
 
 MENU = "<base:re:(?:/dir(?:/[^/]+)?)?>"  # below which a program has its menu
-FEATURES = dict.fromkeys(("shop", "resumable_download"), True)
-FEATURES |= dict.fromkeys(("resumable_upload", "dumps_upload", "save_backup"), False)
-GREETING = {"motd": "", "remote": "", "public": False, "features": FEATURES}
+GREETING: Row = {"motd": "", "remote": "", "features": {"shop": True}}
 GREETING |= {"version": __version__, "protocol_version": 1}
 MAX_QUERY_LENGTH = 4096
 MAX_PAGE_SIZE, MAX_PAGES = 1000, 1_000_000
@@ -18105,10 +18090,6 @@ def ini_settings(args: argparse.Namespace) -> Settings:
     return Settings.read(args.config)
 
 
-def ini_digest(args: argparse.Namespace) -> str:
-    return content_digest(repr(ini_settings(args)).encode())
-
-
 def read_settings(args: argparse.Namespace) -> Settings:
     """Return the settings of the INI file, with those of the command line over them.
     :raises Problem: see ini_settings."""
@@ -18212,30 +18193,28 @@ def serve(args: argparse.Namespace) -> None:
     if args.open and not args.folders and (other := running_service(args.data_dir)):
         webbrowser.open(other.address)  # a second double click
         return
-    settings, digest = read_settings(args), ini_digest(args)
+    settings = read_settings(args)
     if not settings.folders:
         folder = folder_beside_program(args.config)
         settings = dataclasses.replace(settings, folders=(folder,))
     check_data_folder(args.data_dir, settings.folders)
     with log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
-        has_ended = serve_store(args, settings, digest, store)
+        has_ended = serve_store(args, settings, store)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
             logging.shutdown()
             os._exit(0)  # a thread may wait for ever, and uses what others would close
 
 
-def serve_store(
-    args: argparse.Namespace, settings: Settings, digest: str, store: Store
-) -> bool:
+def serve_store(args: argparse.Namespace, settings: Settings, store: Store) -> bool:
     """Scan and serve, and return whether all threads have ended."""
     with exclusive(args.data_dir, "serve"):
         scanner = Scanner(store, settings)
         web = Web(store, settings, scanner)
         server = listen(web, args.also)
         tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
-        with service_file(server, web, digest):
+        with service_file(server, web):
             return run(server, scanner, web, args.open)
 
 
@@ -18251,15 +18230,14 @@ def demo_module() -> Any:
 
 
 @contextlib.contextmanager
-def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
+def service_file(server: Server, web: Web) -> Iterator[None]:
     """While the block runs, have a file in the data folder with the address of this
-    service, the token of its call for `check`, and a digest of the settings that it has
-    read, which only its owner can read.
+    service and the token of its call for `check`, which only its owner can read.
     :raises Problem: the file cannot be written."""
     path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
     part = path.with_suffix(".part")
     address = own_address(web.settings.host, server.effective_port)
-    service = Service(address, web.token, settings)
+    service = Service(address, web.token)
     content = json.dumps(service._asdict()).encode()
     try:
         part.unlink(missing_ok=True)  # of a service that was killed
@@ -18313,17 +18291,12 @@ def connection_limit(wanted: int) -> int:
         import resource
     except ImportError:  # Windows, where select() takes 512 sockets
         return min(wanted, 500)
-    files = 2 * wanted + 100  # for the database, and what else there is
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = min(files, hard) if hard >= 0 else files  # RLIM_INFINITY is negative
-    if 0 <= soft < allowed:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        except (OSError, ValueError):  # macOS has a limit below the hard one
-            allowed = soft
-    if allowed < files:
-        log.warning("The system allows for %d open files only.", allowed)
-    return min(wanted, max((allowed - 100) // 2, 1))
+    with contextlib.suppress(OSError, ValueError):  # macOS has one below the hard one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    # RLIM_INFINITY is negative. The database, and what else there is, needs 100.
+    return wanted if soft < 0 else min(wanted, max((soft - 100) // 2, 1))
 
 
 def no_folder(config: str) -> BadSetting:
@@ -19149,7 +19122,6 @@ class Service(NamedTuple):
 
     address: str
     token: str
-    settings: str  # a digest of the INI file as the service has read it
     state: Row = {}  # of its Health
 
     def call(self, method: str, path: str) -> Row:
@@ -19171,7 +19143,7 @@ class Service(NamedTuple):
         return {}
 
 
-SERVICE = dict.fromkeys(("address", "token", "settings"), Field(str, required=True))
+SERVICE = dict.fromkeys(("address", "token"), Field(str, required=True))
 
 
 def running_service(folder: str) -> Service | None:
@@ -19210,10 +19182,6 @@ class CheckUp(NamedTuple):
 
     def settings(self) -> str:
         path = self.args.config
-        if self.service and self.service.settings != ini_digest(self.args):
-            raise Problem(
-                f"The service has read other settings than {path}: restart it."
-            )
         return path if os.path.exists(path) else f"the defaults, without {path}"
 
     def folders(self) -> str:

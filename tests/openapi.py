@@ -203,7 +203,7 @@ def field_schema(field: Field) -> dict[str, Any]:
     elif field.type is list:
         found["items"] = {"type": "string", **text}
     elif field.type is dict:
-        found["additionalProperties"] = {"type": ["string", "number", "object"]}
+        found["additionalProperties"] = True
     elif field.type is not bool:
         found |= {"minimum": field.low, "maximum": field.high}
     if not field.required:

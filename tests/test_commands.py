@@ -1764,9 +1764,7 @@ def check(
     state = {"folders": [{"path": str(library.folder)}], "faults": []}
 
     def running(folder: str) -> catalogd.Service:
-        ini = str(tmp_path / "checked.ini")
-        digest = catalogd.content_digest(repr(catalogd.Settings.read(ini)).encode())
-        return catalogd.Service("http://127.0.0.1:6069/", "", digest, state)
+        return catalogd.Service("http://127.0.0.1:6069/", "", state)
 
     monkeypatch.setattr(catalogd, "running_service", running)
     monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 60)  # of a busy machine
@@ -1857,8 +1855,7 @@ def served(anna: str, data: pathlib.Path, library: Library) -> Iterator[catalogd
         server = catalogd.listen(web)
         thread = threading.Thread(target=server.run)
         thread.start()
-        defaults = catalogd.content_digest(repr(catalogd.Settings()).encode())
-        with catalogd.service_file(server, web, defaults):
+        with catalogd.service_file(server, web):
             yield web
             server.stop()
         thread.join()
@@ -1897,24 +1894,15 @@ def test_check_asks_the_service_what_only_it_can_know(
     assert rows["address"] == f"ok: answers at {address}"
 
 
-def test_check_asks_the_service_for_its_data_folder_and_its_settings(
+def test_check_asks_the_service_for_its_data_folder(
     served: catalogd.Web,
     data: pathlib.Path,
-    tmp_path: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ini = tmp_path / "catalogd.ini"
-    ini.write_text("# a remark\n[server]\nport = 6069\n")
-    args = ["check", "--config", str(ini)]
-    catalogd.main(args)
-    assert f"settings  ok: {ini}\n" in capsys.readouterr().out
-    ini.write_text("[server]\nport = 80\n")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert catalogd.main(args) == 1
+    assert catalogd.main(["check"]) == 1
     rows = capsys.readouterr().out
-    told = f"The service has read other settings than {ini}: restart it."
-    assert f"settings  {told}\n" in rows
     told = f"{data}: the service cannot write there. Allow it."
     assert f"database  {told}\n" in rows
 
@@ -1955,11 +1943,11 @@ def write_service_file(data: pathlib.Path, sock: socket.socket) -> None:
     """Write the file of a service that was killed, whose port is now this socket's."""
     port = sock.getsockname()[1]
     address = f"http://127.0.0.1:{port}/"
-    known = catalogd.Service(address, "its token", "its digest")
+    known = catalogd.Service(address, "its token")
     (data / "service.json").write_text(json.dumps(known._asdict()))
 
 
-OURS = b'{"address": "http://[::1]:1/", "settings": "x", "token": '
+OURS = b'{"address": "http://[::1]:1/", "token": '
 
 
 @pytest.mark.parametrize(
@@ -2050,12 +2038,12 @@ def test_a_service_file_that_cannot_be_written_is_not_half_there(
     with contextlib.closing(catalogd.listen(service)) as server:
         with (
             pytest.raises(catalogd.Problem),
-            catalogd.service_file(server, service, "digest"),
+            catalogd.service_file(server, service),
         ):
             pass
         assert not (folder / "service.json").exists()
         monkeypatch.undo()
-        with catalogd.service_file(server, service, "digest"):
+        with catalogd.service_file(server, service):
             assert catalogd.parse(
                 catalogd.SERVICE, (folder / "service.json").read_bytes()
             )
@@ -2081,13 +2069,13 @@ def test_a_service_replaces_the_file_of_one_that_was_killed(
     known = folder / "service.json"
     known.write_text("old")
     with contextlib.closing(catalogd.listen(service)) as server:
-        with catalogd.service_file(server, service, "digest"):
+        with catalogd.service_file(server, service):
             assert json.loads(known.read_text())["token"] == service.token
         assert not known.exists()
         known.mkdir()
         with (
             pytest.raises(catalogd.Problem) as caught,
-            catalogd.service_file(server, service, "digest"),
+            catalogd.service_file(server, service),
         ):
             pass
         assert str(caught.value).startswith(f"{known}: Is a directory.")

@@ -601,7 +601,7 @@ def test_a_target_is_told_by_a_code_or_else_by_a_text(house: Household) -> None:
         assert row["target"] == "Off." and "reason" not in row
 
 
-@pytest.mark.parametrize("arguments", ["[]", "{", '{"address": [1]}'])
+@pytest.mark.parametrize("arguments", ["[]", "{"])
 def test_what_varies_in_a_targets_sentence_is_checked(
     house: Household, arguments: str
 ) -> None:

@@ -680,7 +680,7 @@ def running(
     """The address of a service that runs with the data folder of the program."""
     url = serve(service)
     data = program.parent / "data"
-    known = {"address": f"{url}/", "token": service.token, "settings": "digest"}
+    known = {"address": f"{url}/", "token": service.token}
     (data / catalogd.SERVICE_FILE).write_text(json.dumps(known))
     yield f"{url}/"
 

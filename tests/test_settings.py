@@ -116,8 +116,8 @@ def test_a_bad_value_is_named_with_its_file_section_and_key(
     [
         ("[server]\nprot = 80", "[server] prot: unknown option."),
         ("[queue]\nport = 80", "[queue] port: unknown option."),
-        ("[sever]\nport = 80", "[sever] port: unknown section."),
-        ("[DEFAULT]\nport = 80", "[DEFAULT] port: unknown section."),
+        ("[sever]\nport = 80", "[sever] port: unknown option."),
+        ("[DEFAULT]\nport = 80", "[DEFAULT] port: unknown option."),
         ("port = 80", "line 1: is no "),
         ("[server]\nport", "line 2: is no "),
         ("[library]\nfolders =\n/srv/games", "line 3: is no "),
