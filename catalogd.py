@@ -18081,19 +18081,14 @@ def common_arguments() -> list[Argument]:
     ]
 
 
-def ini_settings(args: argparse.Namespace) -> Settings:
-    """Return the settings of the INI file, the defaults where there is none.
+def read_settings(args: argparse.Namespace) -> Settings:
+    """Return the settings of the INI file, the defaults where there is none, with those
+    of the command line over them.
     :raises Problem: it is wrong, or is missing although it was named."""
     is_usual = args.config == default_config_file()
-    if is_usual and not os.environ.get("CATALOGD_CONFIG"):  # nobody has named it
-        return Settings.read(args.config) if os.path.exists(args.config) else Settings()
-    return Settings.read(args.config)
-
-
-def read_settings(args: argparse.Namespace) -> Settings:
-    """Return the settings of the INI file, with those of the command line over them.
-    :raises Problem: see ini_settings."""
-    settings = ini_settings(args)
+    is_named = not is_usual or os.environ.get("CATALOGD_CONFIG")
+    is_read = is_named or os.path.exists(args.config)
+    settings = Settings.read(args.config) if is_read else Settings()
     given = {name: getattr(args, name, None) for name in ("host", "port")}
     over: Any = {name: value for name, value in given.items() if value is not None}
     folders = (*settings.folders, *filter(None, getattr(args, "folders", ())))
