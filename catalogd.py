@@ -5637,18 +5637,12 @@ def sample(file: io.FileIO, size: int) -> str:
     return content_digest(str(size).encode(), first, file.read(SAMPLE_BYTES) or b"")
 
 
-def sha256(path: str, folder: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
+def sha256(path: str, folder: str) -> tuple[int, int, str]:
     """Return size, mtime and hexadecimal SHA-256 of a file below a library folder.
-
-    :param tick: is called with the number of bytes of each part that was read.
-    :raises OSError: it cannot be read.
-    """
-    digest = hashlib.sha256()
+    :raises OSError: it cannot be read."""
     with open_file(path, folder) as file:
         now = os.fstat(file.fileno())
-        while block := file.read(1024 * 1024):
-            digest.update(block)
-            tick(len(block))
+        digest = hashlib.file_digest(file, "sha256")
     return now.st_size, stored_mtime(now), digest.hexdigest()
 
 
@@ -18829,26 +18823,17 @@ def scan_by_service(service: "Service", line: "ProgressLine") -> str:
 
 
 class ProgressLine:
-    """A line that is drawn over and over on a terminal, at most ten times a second.
-    :param total: bytes that will be read."""
+    """A line that is drawn over and over on a terminal, at most ten times a second."""
 
-    def __init__(self, stream: TextIO, total: int = 0) -> None:
-        self.stream, self.total, self.done = stream, total, 0
-        self.is_terminal = stream.isatty()
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.is_terminal = stream, stream.isatty()
         self.drawn = time.monotonic()
-
-    def read(self, count: int, name: str) -> None:
-        """Add bytes that were read of a file."""
-        self.done += count
-        percent = 100 * self.done // max(self.total, self.done)
-        self.draw(f"{percent} %: {name}")
 
     def draw(self, text: str) -> None:
         now = time.monotonic()
         if self.is_terminal and now - self.drawn >= 0.1:
             self.drawn = now
-            line = printable(text)[: shutil.get_terminal_size().columns - 1]
-            print(f"\r\x1b[K{line}", end="", file=self.stream, flush=True)
+            print(f"\r\x1b[K{text}", end="", file=self.stream, flush=True)
 
     def close(self) -> None:
         """Clear the line."""
@@ -18993,22 +18978,19 @@ def key_revoke(args: argparse.Namespace, store: Store) -> None:
 def verify(args: argparse.Namespace, store: Store) -> None:
     """Read files and compare them with their stored checksums."""
     files = store.entries.served_files(args.ids)
-    line = ProgressLine(sys.stderr, sum(known.size for known in files))
-    results = [verify_file(store, known, line) for known in files]
+    results = [verify_file(store, known) for known in files]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
     if "damaged" in results:
         raise Problem("The content of files changed, but not their size and time.")
 
 
-def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
+def verify_file(store: Store, known: ServedFile) -> str:
     """Compare a file with its checksum, and print and return the result: "ok",
     "damaged", "new" (the checksum was stored only now), "changed" (the next scan will
     see it) or "unreadable"."""
-    name = os.path.basename(known.path)
     try:
-        tick = functools.partial(line.read, name=name)
-        size, mtime, found = sha256(known.path, known.folder, tick)
+        size, mtime, found = sha256(known.path, known.folder)
     except OSError:
         result = "unreadable"
     else:
@@ -19021,7 +19003,6 @@ def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
             result = "ok" if found == known.sha256 else "damaged"
     fault = result if result in ("damaged", "unreadable") else None
     store.entries.set_fault(known.id, fault)
-    line.close()
     print(f"{result:10}  {known.id}  {printable(known.path)}")
     return result
 

@@ -848,26 +848,14 @@ def test_a_problem_is_one_line_whatever_is_in_it(
 
 def test_progress_is_drawn_on_a_terminal(ticking: None) -> None:
     stream = Terminal()
-    line = catalogd.ProgressLine(stream, total=60_000_000)
+    line = catalogd.ProgressLine(stream)
     line.draw(catalogd.progress({"files": 3, "read": 1}))
-    line.read(15_000_000, "a.nsp")
     line.close()
     assert stream.getvalue().split("\r\x1b[K") == [
         "",
         "3 files found, 1 read",
-        "25 %: a.nsp",
         "",
     ]
-
-
-def test_a_long_name_is_cut_to_the_width_of_the_terminal(
-    ticking: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    stream = Terminal()
-    catalogd.ProgressLine(stream, 100).read(50, "n" * 200)
-    line = f"50 %: {'n' * 33}"
-    assert stream.getvalue() == f"\r\x1b[K{line}"
 
 
 def test_progress_is_drawn_ten_times_a_second_at_most(
@@ -941,21 +929,6 @@ def test_a_file_with_new_content_and_its_old_time_is_damaged(
     assert re.fullmatch(r"damaged     \w+  .*/a\\x1b\.nsp\n1 damaged\.\n", out)
     message = "The content of files changed, but not their size and time."
     assert err == f"catalogd: {message}\n"
-
-
-def test_progress_is_drawn_while_a_file_is_verified(
-    run: Run,
-    library: Library,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ticking: None,
-) -> None:
-    library.add("a.nsp", b"content")
-    run("scan", *ini_for(tmp_path, str(library.folder)))
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    run("verify")
-    assert "\r\x1b[K100 %: a.nsp" in stream.getvalue()
 
 
 def test_an_empty_library_has_nothing_to_verify(run: Run) -> None:
