@@ -703,6 +703,9 @@ class Sentence(str):
     # a sentence too, with the "name" of its placeholder.
     facts: Mapping[str, Any] = {}
 
+    def __str__(self) -> str:
+        return self  # with its code
+
 
 def say(text: str, *of: object) -> str:
     """Return the Sentence of a code, with `of` in the order of its placeholders, which
