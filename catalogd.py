@@ -226,11 +226,7 @@ def number(kind: type, low: float, high: float) -> Callable[[str], Any]:
 def folder_list(text: str) -> tuple[str, ...]:
     """Return the folders, one on each line. :raises ValueError: one is mistyped."""
     found = tuple(line.strip() for line in text.splitlines() if line.strip())
-    for path in map(folder_path, found):
-        if SEVERAL.search(path) and not os.path.isdir(path):
-            hint = "needs a line of its own for each folder and each comment"
-            raise ValueError(hint, path)
-    return found
+    return tuple(map(folder_path, found))
 
 
 def folder_path(text: str) -> str:
@@ -238,9 +234,6 @@ def folder_path(text: str) -> str:
     if text and not (os.path.isabs(text) or os.path.splitdrive(text)[0]):
         raise ValueError("needs a whole path, without quotes, such as /srv/games", text)
     return text
-
-
-SEVERAL = re.compile(r"(?<!^.)[\s,;:](/|[A-Za-z]:[\\/])|\s[#;]")  # but not in D:/
 
 
 def extensions(text: str) -> tuple[str, ...]:
@@ -286,11 +279,6 @@ def secret_addresses(text: str) -> tuple[str, ...]:
         if not is_web_address(address) or not one.isascii() or has_name:
             raise ValueError("is not like https://ntfy.sh/my-topic")
     return found
-
-
-def host_name(text: str) -> str:
-    """Return a host, without the brackets that an IPv6 address has in a URL."""
-    return text[1:-1] if re.fullmatch(r"\[.*\]", text) else text
 
 
 def ip_address(text: str) -> str:
@@ -378,6 +366,7 @@ copies = 7
 DEFAULTS = configparser.ConfigParser(interpolation=None, default_section="")
 DEFAULTS.read_string(EXAMPLE)
 PERIOD = number(float, 1, 30 * 86400)
+PORT = number(int, 0, 65535)
 LOCATION = matching(r"((/[\w.-]+)+/?)?", "a path such as /catalogd-files")
 
 
@@ -404,8 +393,8 @@ class Settings:
         "library", "inbox_for", matching("admins|everyone", "one of admins, everyone")
     )
     keep_free: float = option("library", "keep_free", number(float, 0, 1e6))
-    host: str = option("server", "host", host_name)
-    port: int = option("server", "port", number(int, 0, 65535))
+    host: str = option("server", "host")
+    port: int = option("server", "port", PORT)
     base_url: str = option("server", "base_url", web_address)
     trusted_proxy: str = option("server", "trusted_proxy", ip_address)
     accel_redirect: str = option("server", "accel_redirect", LOCATION)
@@ -426,17 +415,13 @@ class Settings:
     def read(cls, path: str) -> "Settings":
         """Return the settings of an INI file. :raises Problem: they are wrong."""
         fields = {field.metadata["name"]: field for field in dataclasses.fields(cls)}
-        sections = {section for section, _ in (*fields, *RENAMED)}
         values = {}
         for section, key, text in read_ini(path):
-            if section in sections and not key:
-                continue
-            where = f"{path}: [{section}] {key}".rstrip()
+            where = f"{path}: [{section}] {key}"
             name = RENAMED.get((section, key), (section, key))
             if name not in fields:
                 hint = f"'{PROGRAM} example' lists all options with their sections."
-                what = "option" if section in sections else "section"
-                raise BadSetting(f"{where}: unknown {what}. {hint}")
+                raise BadSetting(f"{where}: unknown option. {hint}")
             try:
                 values[fields[name].name] = fields[name].metadata["parse"](text)
             except ValueError as error:
@@ -450,8 +435,7 @@ RENAMED = {("store", "backups"): ("backup", "copies")}  # as earlier releases ha
 
 
 def read_ini(path: str) -> list[tuple[str, str, str]]:
-    """Return section, key and text of each option, those of an empty section without a
-    key. :raises Problem:"""
+    """Return section, key and text of each option. :raises Problem:"""
     ini = configparser.ConfigParser(interpolation=None, default_section="")
     try:
         ini.read_string(pathlib.Path(path).read_bytes().decode("utf-8-sig"))
@@ -465,10 +449,7 @@ def read_ini(path: str) -> list[tuple[str, str, str]]:
         hint = 'Indent each folder under "folders =".'
         message = f'is no [section], no "option = value", or is there twice. {hint}'
         raise BadSetting(f"{path}: line {line}: {message}") from error
-    none = [("", "")]
-    return [
-        (name, *row) for name in ini.sections() for row in ini[name].items() or none
-    ]
+    return [(name, *row) for name in ini.sections() for row in ini[name].items()]
 
 
 # Problems ---------------------------------------------------------------------
@@ -638,9 +619,8 @@ class FaultKind(NamedTuple):
 
     text: str
     advice: str = ""  # what to do
-    tab: str = (
-        ""  # of the settings, with what can be pressed: one of TABS in the script
-    )
+    # Of the settings, with what can be pressed: one of TABS in the script.
+    tab: str = ""
 
 
 FAULTS = {  # by the codes of their sentences
@@ -695,7 +675,6 @@ FAULTS = {  # by the codes of their sentences
 FAULT_TEXTS = {code: f"{row.text} {row.advice}".strip() for code, row in FAULTS.items()}
 SENTENCES = FAULT_TEXTS | SENTENCES  # in this order: others are parts of faults
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
-MAX_CODED = 1000  # characters of a sentence; longer ones have no code
 
 
 def forms(text: Any) -> dict[str, str]:
@@ -706,7 +685,12 @@ def forms(text: Any) -> dict[str, str]:
 class Sentence(str):
     """A sentence in English, which the page shows in its language by the code."""
 
-    facts: Mapping[str, Any] = {}  # see coded
+    # The code as "reason", and what varies as "of", each a "message", which may be such
+    # a sentence too, with the "name" of its placeholder.
+    facts: Mapping[str, Any] = {}
+
+    def __str__(self) -> str:
+        return self  # with its code
 
 
 def say(text: str, *of: object) -> str:
@@ -726,54 +710,30 @@ def say(text: str, *of: object) -> str:
     return sentence
 
 
-@functools.cache
-def patterns() -> list[tuple[str, re.Pattern[str]]]:
-    """Return codes with the patterns of their sentences, one for each plural form."""
-    name, group = re.compile(r"\\\{(\w+)\\\}"), r"(?P<\1>.*?)"
-    return [
-        (code, re.compile(name.sub(group, re.escape(form)), re.DOTALL))
-        for code, text in SENTENCES.items()
-        for form in forms(text).values()
-    ]
-
-
 def coded(text: object) -> Mapping[str, Any]:
-    """Return the code of a sentence as "reason", and what varies in it as "of", each a
-    "message" which may be such a sentence too, with the "name" of its placeholder;
-    nothing for a text from elsewhere."""
-    return text.facts if isinstance(text, Sentence) else found_code(str(text))
+    """Return the facts of a sentence, nothing for a text from elsewhere."""
+    return text.facts if isinstance(text, Sentence) else {}
 
 
-@functools.lru_cache(1000)
-def found_code(text: str) -> dict[str, Any]:
-    """Return the same of a client's text, by what it says: it reports where it puts
-    files, and early releases report errors, without a code."""
-    for code, pattern in patterns() if len(text) <= MAX_CODED else ():
-        if found := pattern.fullmatch(text):
-            parts = found.groupdict().items()
-            of = [
-                {"name": name, "message": part, **found_code(part)}
-                for name, part in parts
-            ]
-            return {"reason": code, "of": of}
-    return {}
-
-
-def reported(code: str, arguments: Mapping[str, Any]) -> str:
+def reported(code: Any, arguments: Any, depth: int = 3) -> str:
     """Return the sentence that a client has reported, or "" where this release has no
-    such one.
+    such one, or it has others in it below this depth.
 
     :param arguments: texts, numbers, or other such sentences, each as {"code":
         "ftp_silent", "arguments": {"address": "192.168.1.20"}}, by placeholder
     """
+    if not (depth and isinstance(code, str) and isinstance(arguments, dict)):
+        return ""
     names = PLACEHOLDER.findall(forms(SENTENCES.get(code, ""))["other"])
     if code not in SENTENCES or {*names} != {*arguments}:
         return ""
     of = []
     for name in names:
         part = arguments[name]
-        if type(part) is dict and not (part := reported(**part)):
-            return ""
+        if isinstance(part, dict):
+            part = reported(part.get("code"), part.get("arguments"), depth - 1)
+            if not part:
+                return ""
         of.append(part)
     return say(code, *of)
 
@@ -923,7 +883,6 @@ def write_refusal(folder: str) -> str:
 
 MAX_BODY_BYTES = 256 * 1024  # for 10,000 entries to send
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite stores
-MAX_SENTENCES = 3  # that are in one another
 
 
 class Field(NamedTuple):
@@ -1113,29 +1072,15 @@ def check_text(name: str, field: Field, value: Any) -> str:
 
 
 def check_arguments(name: str, field: Field, value: Any) -> dict[str, Any]:
-    """Return what varies in a sentence: texts, numbers, or sentences with a "code" and
-    "arguments" of their own. :raises Problem: it is something else, or too long."""
-    if type(value) is not dict or not is_shallow(value, MAX_SENTENCES):
+    """Return what varies in a sentence: see reported. :raises Problem: it is no
+    object, or too long."""
+    if type(value) is not dict:
         raise Problem("field_dict", name)
     text = json.dumps(value, ensure_ascii=False)
     check_text(name, field, text)
     if len(text.encode()) > field.max_length:
         raise Problem("field_long", name, field.max_length)
     return value
-
-
-def is_shallow(arguments: Any, depth: int) -> bool:
-    """Return whether arguments are an object of texts, numbers and sentences, which
-    have no others in them below this depth."""
-    if type(arguments) is not dict or not depth:
-        return False
-    return all(
-        type(value) in (str, int, float)
-        or (type(value) is dict and {*value} == {"code", "arguments"})
-        and type(value["code"]) is str
-        and is_shallow(value["arguments"], depth - 1)
-        for value in arguments.values()
-    )
 
 
 def is_text(text: str) -> bool:
@@ -1152,7 +1097,6 @@ REQUEST_LINE = re.compile(rb"[A-Z]+ %b(?: HTTP/1\.[01])?" % TARGET)
 FIELD_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*")
 HOST = re.compile(rb"[\w.~%:\[\]-]*")
 MAX_HOST_BYTES = 255  # it is repeated for each entry of an index
-CLOSE = re.compile(rb"(?i)connection:(?:[^,]*,)*\s*close\s*(?:,.*)?")
 
 
 def checked_head(head: bytes) -> bytes:
@@ -1162,9 +1106,6 @@ def checked_head(head: bytes) -> bytes:
     line, *fields = head.rstrip(b"\r\n").split(b"\r\n")
     is_whole = REQUEST_LINE.fullmatch(line) and all(map(FIELD_LINE.fullmatch, fields))
     pairs = [tuple(map(bytes.strip, field.split(b":", 1))) for field in fields]
-    if any(map(CLOSE.fullmatch, fields)):  # waitress does not find it in a list
-        pairs = [pair for pair in pairs if pair[0].lower() != b"connection"]
-        pairs.append((b"Connection", b"close"))
     is_http_1_1 = line.endswith(b" HTTP/1.1")
     hosts = [value for name, value in pairs if name.lower() == b"host"]
     # HTTP/1.1 has one Host, an earlier version one or none.
@@ -1276,8 +1217,6 @@ NACP_IS_COMPRESSED = slice(0x3215, 0x3216)
 FRAME_HEADERS = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers SOFn of a JPEG
 MAX_IMAGE_SIDE = 4096  # pixels
 MAX_MENU_SIDE = 1024  # pixels of an image that a console shows with many others
-NEXT_MARKER = re.compile(rb"\xff[^\0\xd0-\xd7\xff]")  # in the data of a JPEG
-PNG_FRAMES = {b"IHDR": 8, b"fcTL": 12}  # where these chunks have width and height
 PNG_START = b"\x89PNG\r\n\x1a\n"
 IMAGE_TYPES = {b"\xff\xd8\xff": "image/jpeg", PNG_START: "image/png"}
 
@@ -1292,47 +1231,19 @@ def image_type(image: bytes) -> str:
 
 
 def image_sides(image: bytes) -> tuple[int, int]:
-    """Return width and height in pixels of the largest frame of a PNG or JPEG; zeros
-    where they are not known for sure: a browser skips what is no marker or no whole
-    segment, and may find a frame behind it."""
-    frames = png_frames if image_type(image) == "image/png" else jpeg_frames
-    try:
-        widths, heights = zip(*frames(image), strict=True)
-    except (ValueError, struct.error):
-        return 0, 0
-    return max(widths), max(heights)
-
-
-def png_frames(image: bytes) -> Iterator[tuple[int, int]]:
-    """Yield width and height of a PNG, and of its frames if it is animated. Source: the
-    PNG specification, 5.3, 11.2.1 and 11.3.6.2. :raises struct.error: it is cut."""
-    at, kind = len(PNG_START), b""
-    while kind != b"IEND":
-        length, kind = struct.unpack_from(">I4s4x", image, at)
-        if kind in PNG_FRAMES:
-            width, height = struct.unpack_from(">II", image, at + PNG_FRAMES[kind])
-            yield width, height
-        at += 12 + length
-
-
-def jpeg_frames(image: bytes) -> Iterator[tuple[int, int]]:
-    """Yield width and height of the frames of a JPEG. Source: ITU-T T.81, B.1.1.
-    :raises ValueError, struct.error: something is between its segments, or it is cut.
-    """
-    at = 2
-    while image[at : at + 2] != b"\xff\xd9":
-        prefix, marker, length = struct.unpack_from(">BBH", image, at)
-        if prefix != 0xFF or (length < 2 and marker != 0xFF):
-            raise ValueError
-        if marker in FRAME_HEADERS:
-            height, width = struct.unpack_from(">HH", image, at + 5)
-            yield width, height
-        at += 1 if marker == 0xFF else 2 + length
-        if marker == 0xDA:  # the data of a scan, up to the next marker
-            found = NEXT_MARKER.search(image, at)
-            if found is None:  # it is cut, behind its last frame
-                return
-            at = found.start()
+    """Return width and height in pixels of a PNG or JPEG, zeros where they are not
+    known. Sources: the PNG specification, 11.2.1, and ITU-T T.81, B.1.1."""
+    with contextlib.suppress(IndexError, struct.error):  # it is cut
+        if image_type(image) == "image/png":
+            width, height = struct.unpack_from(">II", image, 16)
+            return width, height
+        at = 2
+        while image[at] == 0xFF:
+            marker, length, height, width = struct.unpack_from(">xBHxHH", image, at)
+            if marker in FRAME_HEADERS:
+                return width, height
+            at += 1 if marker == 0xFF else 2 + length
+    return 0, 0
 
 
 def is_picture(image: bytes, max_side: int = MAX_IMAGE_SIDE) -> bool:
@@ -5467,18 +5378,12 @@ def sample(file: io.FileIO, size: int) -> str:
     return content_digest(str(size).encode(), first, file.read(SAMPLE_BYTES) or b"")
 
 
-def sha256(path: str, folder: str, tick: Callable[[int], None]) -> tuple[int, int, str]:
+def sha256(path: str, folder: str) -> tuple[int, int, str]:
     """Return size, mtime and hexadecimal SHA-256 of a file below a library folder.
-
-    :param tick: is called with the number of bytes of each part that was read.
-    :raises OSError: it cannot be read.
-    """
-    digest = hashlib.sha256()
+    :raises OSError: it cannot be read."""
     with open_file(path, folder) as file:
         now = os.fstat(file.fileno())
-        while block := file.read(1024 * 1024):
-            digest.update(block)
-            tick(len(block))
+        digest = hashlib.file_digest(file, "sha256")
     return now.st_size, stored_mtime(now), digest.hexdigest()
 
 
@@ -7705,9 +7610,10 @@ class Console(Lasting):
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
             why = line.partition(": ")[0] if code == 1 else f"exit code {code}"
-            line = line if code in CLIENT_PROBLEMS else say("client_failed", why)
+            line, why = line[:200], why[:200]
+            told = line if code in CLIENT_PROBLEMS else say("client_failed", why)
             uses = self._consoles.store.accounts.uses
-            uses.set_target_state(self.device["id"], line[:200])
+            uses.set_target_state(self.device["id"], told)
         return process.returncode
 
     def _write(self, line: str) -> None:
@@ -7925,6 +7831,7 @@ HTTP_ERRORS = {  # code and message by status, for errors that only HTTP knows
     501: ("not_implemented", "No transfer encoding other than chunked is supported."),
 }
 SENTENCES |= dict(HTTP_ERRORS.values())
+HTTP_ERRORS = {status: (code, say(code)) for status, (code, _) in HTTP_ERRORS.items()}
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
@@ -8277,26 +8184,20 @@ def base_url(settings: Settings) -> str:
 # Web: QR codes ---
 
 
-def qr_rows(text: str) -> list[bytes]:
-    """Return the modules of a QR code with its quiet zone, 1 for a dark one; nothing
-    where the package segno is not installed."""
+def qr_code(text: str) -> dict[str, Any] | None:
+    """Return a QR code for the page, None where the package segno is not installed: the
+    dark parts as a path of SVG, and the sides of the square that it is in."""
     try:
         import segno
     except ImportError:
-        return []
-    return [*map(bytes, segno.make_qr(text).matrix_iter(border=4))]
-
-
-def qr_code(text: str) -> dict[str, Any] | None:
-    """Return a QR code for the page: the dark parts as a path of SVG, and the sides of
-    the square that it is in."""
-    rows = qr_rows(text)
+        return None
+    rows = [*map(bytes, segno.make_qr(text).matrix_iter(border=4))]  # 1 is dark
     runs = (
         f"M{run.start()} {y}h{len(run[0])}v1h-{len(run[0])}z"
         for y, row in enumerate(rows)
         for run in re.finditer(b"\1+", row)
     )
-    return {"size": len(rows), "path": "".join(runs)} if rows else None
+    return {"size": len(rows), "path": "".join(runs)}
 
 
 # Web: passwords ---
@@ -8308,15 +8209,14 @@ class Passwords:
 
     def __init__(self, accounts: Accounts) -> None:
         self.accounts = accounts
-        self.account_throttle, self.address_throttle = Throttle(), Throttle()
+        self.throttle = Throttle()
         self._good = Recent[bool](MAX_GOOD_ADDRESSES)  # by account and address
         self._lock = threading.Lock()
 
-    def _places(self) -> list[tuple[Throttle, str, int]]:
+    def _places(self) -> dict[str, int]:
         """Return what a guess counts for by where it comes from: the address and, with
         room for a household, the network that a single machine may have of IPv6."""
-        places = ((remote_address(), 1), (f"net {caller_address()}", HOUSEHOLD))
-        return [(self.address_throttle, *place) for place in places]
+        return {remote_address(): 1, f"net {caller_address()}": HOUSEHOLD}
 
     def check(self, name: str, password: str, why: str = "wrong_login") -> int:
         """Return the account's id. :raises WrongPassword: `why`, TooManyTries:"""
@@ -8324,15 +8224,13 @@ class Passwords:
         with self._lock:
             account, stored = self.accounts.credentials(name) or (0, None)
             # The hash: the count starts again with a new password.
-            subjects, own = self._places(), stored or name.casefold()
+            subjects, own = {address: 1}, f"account {stored or name.casefold()}"
             _, caller = session(self.accounts)
+            # Others cannot lock out who is signed in, or was at this address.
             if caller and caller.account == account:
-                # Others cannot lock out who is signed in, or was at this address.
-                subjects[1:] = [(self.account_throttle, f"session {own}", 1)]
-            elif (account, address) in self._good:
-                del subjects[1:]
-            else:
-                subjects.append((self.account_throttle, own, 1))
+                subjects |= {f"session {own}": 1}
+            elif (account, address) not in self._good:
+                subjects = {**self._places(), own: 1}
             if not self._try(subjects, password, stored):
                 wrong = WrongPassword(why)
                 # People type passwords there: only the name of an account is logged.
@@ -8341,14 +8239,15 @@ class Passwords:
             self._good[account, address] = True
         return account
 
-    @staticmethod
-    def _try(subjects: Any, password: str, stored: str | None) -> bool:
+    def _try(
+        self, subjects: Mapping[str, int], password: str, stored: str | None
+    ) -> bool:
         """Return whether a password is right. :raises TooManyTries:"""
-        for throttle, subject, times in subjects:
-            throttle.check(subject, times)
+        for subject, times in subjects.items():
+            self.throttle.check(subject, times)
         is_right = password_matches(password, stored)
-        for throttle, subject, _ in subjects:
-            throttle.record(is_right, subject)
+        for subject in subjects:
+            self.throttle.record(is_right, subject)
         return is_right
 
     def check_own(self, caller: Caller, body: Mapping[str, Any]) -> None:
@@ -8367,12 +8266,12 @@ class Passwords:
         :raises TooManyTries:
         """
         with self._lock:
-            for throttle, place, times in self._places():
-                throttle.check(place, times)
+            for place, times in self._places().items():
+                self.throttle.check(place, times)
             if found := find():
                 return found
-            for throttle, place, _ in self._places():
-                throttle.record(False, place)
+            for place in self._places():
+                self.throttle.record(False, place)
         raise WrongPassword(why)
 
 
@@ -8898,8 +8797,7 @@ class QueueCalls(Calls):
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         query = bottle.request.query
-        target = query.getunicode("target") or ""
-        self.accounts.uses.set_target_state(caller.credential, target[:200])
+        self.accounts.uses.set_target_state(caller.credential, target_state(query))
         client = query.get("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)
@@ -9020,6 +8918,15 @@ class QueueCalls(Calls):
     @route("POST /web/queue/undo", access="session", fields=UNDO)
     def undo(self, caller: Caller, body: dict[str, Any]) -> None:
         self.queue.undo(caller.account, body["undo"], caller.admin)
+
+
+def target_state(query: Any) -> str:
+    """Return what a client tells of its target: the sentence of a code, or a text.
+    :raises Problem: what varies in the sentence is none of a sentence."""
+    of = json_object((query.getunicode("target_arguments") or "{}").encode())
+    check_arguments("target_arguments", PROGRESS["error_arguments"], of)
+    text = query.getunicode("target") or ""
+    return reported(query.get("target_code", ""), of) or text[:200]
 
 
 # Web: calls of programs on consoles ---
@@ -9206,13 +9113,7 @@ def asset_route(name: str, kind: str, content: bytes) -> None:
     """Serve a part of the page, of the Content-Type `kind`."""
     body = Body(content, content_digest(content), level=9)
     headers = {**PAGE_HEADERS, "Content-Type": kind}
-
-    def answer(web: Web) -> bottle.HTTPResponse:
-        if not base_url(web.settings).startswith("https:"):
-            return body.answer(headers)  # browsers reject the policy over HTTP
-        return body.answer({**headers, "Cross-Origin-Opener-Policy": "same-origin"})
-
-    route(f"GET /{name}", access="open")(answer)
+    route(f"GET /{name}", access="open")(lambda web: body.answer(headers))
 
 
 @route("GET /languages/<language>.json", access="open")
@@ -9252,23 +9153,17 @@ def file_answer(
         file = opened.enter_context(open_content(known, uses))
         file.served = served  # gets the bytes that were sent, as they are sent
         now = os.fstat(file.fileno())
-        etag = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
         date = int(time.time())  # of the answer, which no file is younger than
         modified = min(max(int(now.st_mtime), 0), date)
+        headers = file_headers(known, name, now)
+        headers["Date"] = email.utils.formatdate(date, usegmt=True)
+        headers["Last-Modified"] = email.utils.formatdate(modified, usegmt=True)
         sent, method = bottle.request.headers.raw, bottle.request.method
+        etag = headers["ETag"]
         status, start, stop = evaluate(sent, etag, modified, now.st_size, method)
         if status == 412:
             raise bottle.HTTPError(412)
-        headers = {
-            **FILE_HEADERS,
-            "Content-Disposition": attachment(name),
-            "Accept-Ranges": "bytes",
-            "ETag": etag,
-            "Date": email.utils.formatdate(date, usegmt=True),
-            "Last-Modified": email.utils.formatdate(modified, usegmt=True),
-            "Content-Length": str(stop - start),
-            **checksum_header(known, now),
-        }
+        headers["Content-Length"] = str(stop - start)
         if status == 304:
             return bottle.HTTPResponse(b"", 304, headers)
         if status == 206:
@@ -9278,12 +9173,16 @@ def file_answer(
     return bottle.HTTPResponse(file, status, headers)
 
 
-def checksum_header(known: ServedFile, now: os.stat_result) -> dict[str, str]:
-    """Return the header of RFC 9530, if the checksum of the file as it is is known."""
-    if not known.sha256 or (known.size, known.mtime) != (now.st_size, now.st_mtime_ns):
-        return {}
-    checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
-    return {"Repr-Digest": f"sha-256=:{checksum}:"}
+def file_headers(known: ServedFile, name: str, now: os.stat_result) -> dict[str, str]:
+    """Return headers of an answer with a file, among them that of RFC 9530, if the
+    checksum of the file as it is is known."""
+    headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
+    headers["Accept-Ranges"] = "bytes"
+    headers["ETag"] = f'"{now.st_mtime_ns:x}-{now.st_size:x}"'
+    if known.sha256 and (known.size, known.mtime) == (now.st_size, now.st_mtime_ns):
+        checksum = base64.b64encode(bytes.fromhex(known.sha256)).decode()
+        headers["Repr-Digest"] = f"sha-256=:{checksum}:"
+    return headers
 
 
 def accel_answer(
@@ -9301,9 +9200,7 @@ def accel_answer(
 # It may use all that is above: no SQL.
 
 MENU = "<base:re:(?:/dir(?:/[^/]+)?)?>"  # below which a program has its menu
-FEATURES = dict.fromkeys(("shop", "resumable_download"), True)
-FEATURES |= dict.fromkeys(("resumable_upload", "dumps_upload", "save_backup"), False)
-GREETING = {"motd": "", "remote": "", "public": False, "features": FEATURES}
+GREETING: Row = {"motd": "", "remote": "", "features": {"shop": True}}
 GREETING |= {"version": __version__, "protocol_version": 1}
 MAX_QUERY_LENGTH = 4096
 MAX_PAGE_SIZE, MAX_PAGES = 1000, 1_000_000
@@ -17549,8 +17446,6 @@ def read_translation(path: Any) -> Translation:
         for key, text in texts.items():
             for words in text.values():
                 check_text(key, ABOUT["language"], words)
-    except json.JSONDecodeError as error:
-        raise Problem(f"{path}: line {error.lineno} is not JSON.") from error
     except (OSError, Problem, RecursionError, TypeError, ValueError) as error:
         raise Problem(f"{path}: {error}") from error
     return Translation(about, texts, Body(content, content_digest(content), level=9))
@@ -17587,7 +17482,6 @@ CONSOLE_CHECK_SECONDS = 10.0  # between checks for devices that a command has ch
 NEWS_SECONDS = 600.0  # longer than addresses that do not answer can hold up the rest
 MAX_NOTICE_LINES = 10
 MAX_NOTICE_BYTES = 1800  # less than Discord and ntfy take
-MAX_NOTICE_ANSWER = 200  # characters of an answer that are told
 NOTICES = {
     "completed": "{name} was sent ({account}).",
     "failed": "{name} has failed ({account}): {error:.200}",
@@ -17668,16 +17562,12 @@ def store_command(path: str, *arguments: Argument) -> Callable[[Any], Any]:
     return add
 
 
-def argument_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a parser of a setting, with its messages, for an argument."""
-
-    def convert(text: str) -> Any:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
-
-    return convert
+def port_of(text: str) -> int:
+    """Return the port of an argument. :raises argparse.ArgumentTypeError:"""
+    try:
+        return int(PORT(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from None
 
 
 # Commands: settings and data folder ---
@@ -17693,14 +17583,6 @@ def default_data_folder() -> str:
     return os.environ.get("CATALOGD_DATA_DIR") or folder
 
 
-def data_folder(text: str) -> str:
-    """Return a whole path. :raises argparse.ArgumentTypeError: it is that of a file."""
-    path = os.path.abspath(text)
-    if os.path.isfile(path):
-        raise argparse.ArgumentTypeError(f"{path} is a file")
-    return path
-
-
 def common_arguments() -> list[Argument]:
     """Return the arguments that every command has."""
     config, data = default_config_file(), default_data_folder()
@@ -17709,30 +17591,21 @@ def common_arguments() -> list[Argument]:
         argument(
             "--config", f"INI file (default: {config})", metavar="FILE", default=config
         ),
-        argument("--data-dir", help, metavar="DIR", type=data_folder, default=data),
+        argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
     ]
 
 
-def ini_settings(args: argparse.Namespace) -> Settings:
-    """Return the settings of the INI file, the defaults where there is none.
+def read_settings(args: argparse.Namespace) -> Settings:
+    """Return the settings of the INI file, the defaults where there is none, with those
+    of the command line over them.
     :raises Problem: it is wrong, or is missing although it was named."""
     is_usual = args.config == default_config_file()
-    if is_usual and not os.environ.get("CATALOGD_CONFIG"):  # nobody has named it
-        return Settings.read(args.config) if os.path.exists(args.config) else Settings()
-    return Settings.read(args.config)
-
-
-def ini_digest(args: argparse.Namespace) -> str:
-    return content_digest(repr(ini_settings(args)).encode())
-
-
-def read_settings(args: argparse.Namespace) -> Settings:
-    """Return the settings of the INI file, with those of the command line over them.
-    :raises Problem: see ini_settings."""
-    settings = ini_settings(args)
+    is_named = not is_usual or os.environ.get("CATALOGD_CONFIG")
+    is_read = is_named or os.path.exists(args.config)
+    settings = Settings.read(args.config) if is_read else Settings()
     given = {name: getattr(args, name, None) for name in ("host", "port")}
     over: Any = {name: value for name, value in given.items() if value is not None}
-    folders = (*settings.folders, *getattr(args, "folders", ()))
+    folders = (*settings.folders, *filter(None, getattr(args, "folders", ())))
     return dataclasses.replace(settings, folders=folders, **over)
 
 
@@ -17806,38 +17679,17 @@ def become_owner(folder: str) -> None:
 
 # Commands: serve ---
 
-PORT = argument_type(number(int, 0, 65535))
-
-
-def folder_argument(text: str) -> str:
-    """Return a path. :raises argparse.ArgumentTypeError: it is empty, as is a variable
-    that is not set, and would be the folder that the program is called in."""
-    if text:
-        return text
-    raise argparse.ArgumentTypeError("a folder has no name")
-
-
-FOLDERS = argument(
-    "folders",
-    "folders to add to the INI's",
-    nargs="*",
-    metavar="DIR",
-    type=folder_argument,
-)
-
 
 @command(
     "serve",
-    FOLDERS,
+    argument("folders", "folders to add to the INI's", nargs="*", metavar="DIR"),
+    argument("--host", "address to listen on (default: the INI file's, else all)"),
     argument(
-        "--host",
-        "address to listen on (default: the INI file's, else all)",
-        type=host_name,
+        "--port", f"TCP port (default: the INI's, else {Settings.port})", type=port_of
     ),
     argument(
-        "--port", f"TCP port (default: the INI's, else {Settings.port})", type=PORT
+        "--also", "another TCP port (default: none)", metavar="PORT", type=port_of
     ),
-    argument("--also", "another TCP port (default: none)", metavar="PORT", type=PORT),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
     argument("--demo", "serve made-up games, and keep nothing (default: no)", **FLAG),
 )
@@ -17850,26 +17702,29 @@ def serve(args: argparse.Namespace) -> None:
     if args.open and not args.folders and (other := running_service(args.data_dir)):
         webbrowser.open(other.address)  # a second double click
         return
-    settings, digest = read_settings(args), ini_digest(args)
+    settings = read_settings(args)
     if not settings.folders:
         folder = folder_beside_program(args.config)
         settings = dataclasses.replace(settings, folders=(folder,))
     check_data_folder(args.data_dir, settings.folders)
     with log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
-        if fault := inbox_fault(settings.inbox):
-            log.warning("%s", fault)
-        with exclusive(args.data_dir, "serve"):
-            scanner = Scanner(store, settings)
-            web = Web(store, settings, scanner)
-            server = listen(web, args.also)
-            tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
-            with service_file(server, web, digest):
-                has_ended = run(server, scanner, web, args.open)
+        has_ended = serve_store(args, settings, store)
         if not has_ended:
             log.warning("Stopped while a call was waiting, probably for a disk.")
             logging.shutdown()
             os._exit(0)  # a thread may wait for ever, and uses what others would close
+
+
+def serve_store(args: argparse.Namespace, settings: Settings, store: Store) -> bool:
+    """Scan and serve, and return whether all threads have ended."""
+    with exclusive(args.data_dir, "serve"):
+        scanner = Scanner(store, settings)
+        web = Web(store, settings, scanner)
+        server = listen(web, args.also)
+        tempfile.tempdir = args.data_dir  # of long bodies: /tmp may be in memory
+        with service_file(server, web):
+            return run(server, scanner, web, args.open)
 
 
 def demo_module() -> Any:
@@ -17884,16 +17739,14 @@ def demo_module() -> Any:
 
 
 @contextlib.contextmanager
-def service_file(server: Server, web: Web, settings: str) -> Iterator[None]:
+def service_file(server: Server, web: Web) -> Iterator[None]:
     """While the block runs, have a file in the data folder with the address of this
-    service, the token of its call for `check`, and a digest of the settings that it has
-    read, which only its owner can read.
+    service and the token of its call for `check`, which only its owner can read.
     :raises Problem: the file cannot be written."""
     path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
     part = path.with_suffix(".part")
     address = own_address(web.settings.host, server.effective_port)
-    numbers = sorted({int(server.effective_port), server.shown_port})
-    service = Service(address, [*map(str, numbers)], web.token, settings)
+    service = Service(address, web.token)
     content = json.dumps(service._asdict()).encode()
     try:
         part.unlink(missing_ok=True)  # of a service that was killed
@@ -17931,12 +17784,10 @@ def open_socket(host: str, port: int) -> socket.socket:
             host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return socket.create_server(address[:2], family=family)
-    except UnicodeError as error:  # DNS has no such name
-        message = f"Cannot listen on {host}: it is not the name of a host."
-        raise Problem(f"{message} Check --host, or host in the INI.") from error
-    except OSError as error:
-        why = str(error.strerror).partition(" (while")[0]  # names the address again
-        code = getattr(error, "winerror", None) or error.errno or 0
+    except (OSError, UnicodeError) as error:  # DNS has no such name
+        why = str(getattr(error, "strerror", error))
+        why = why.partition(" (while")[0]  # names the address again
+        code: Any = getattr(error, "winerror", None) or getattr(error, "errno", 0)
         hint = LISTEN_HINTS.get(code, "Check --host, or host in the INI.")
         where = f"{host or '*'}:{port}"
         raise Problem(f"Cannot listen on {where}: {why}. {hint}") from error
@@ -17949,17 +17800,12 @@ def connection_limit(wanted: int) -> int:
         import resource
     except ImportError:  # Windows, where select() takes 512 sockets
         return min(wanted, 500)
-    files = 2 * wanted + 100  # for the database, and what else there is
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = min(files, hard) if hard >= 0 else files  # RLIM_INFINITY is negative
-    if 0 <= soft < allowed:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        except (OSError, ValueError):  # macOS has a limit below the hard one
-            allowed = soft
-    if allowed < files:
-        log.warning("The system allows for %d open files only.", allowed)
-    return min(wanted, max((allowed - 100) // 2, 1))
+    with contextlib.suppress(OSError, ValueError):  # macOS has one below the hard one
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    # RLIM_INFINITY is negative. The database, and what else there is, needs 100.
+    return wanted if soft < 0 else min(wanted, max((soft - 100) // 2, 1))
 
 
 def no_folder(config: str) -> BadSetting:
@@ -18121,15 +17967,8 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     own = own_address(web.settings.host, server.effective_port)
     web.consoles.address = own.rstrip("/")
     web.page_addresses = lambda: page_addresses(server, web.settings, is_named=False)
-    threads = repeated_work(scanner, web)
-    handlers = logging.getLogger().handlers
-    logs = (one.thread for one in handlers if isinstance(one, LogThread))
-    kept = [scanner.thread, *logs]
-
-    def lasting() -> list[Lasting]:
-        return [*kept, *threads, *web.consoles.threads()]
-
-    web.health.threads = server.lasting = lasting
+    threads = repeated_work(scanner, web, own)
+    keep_alive([scanner.thread, *threads], server, web)
     scanner.start()
     for thread in threads:
         thread.start()
@@ -18138,8 +17977,6 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     greeting = threading.Thread(target=greet, args=args, name="greeting", daemon=True)
     greeting.start()
     try:
-        if os.environ.get("NOTIFY_SOCKET"):
-            threads.append(start_heartbeat(own))
         has_ended = server.run()
     finally:
         notify("STOPPING=1")
@@ -18151,6 +17988,18 @@ def run(server: Server, scanner: Scanner, web: Web, open: bool = False) -> bool:
     if have_ended and signal.SIGINT in came:
         raise KeyboardInterrupt
     return have_ended
+
+
+def keep_alive(threads: Sequence[Lasting], server: Server, web: Web) -> None:
+    """Have the main loop start these threads, those of consoles and that of the log
+    again where an exception ends them, and the page tell of it."""
+    handlers = logging.getLogger().handlers
+    logs = [one.thread for one in handlers if isinstance(one, LogThread)]
+
+    def lasting() -> list[Lasting]:
+        return [*threads, *logs, *web.consoles.threads()]
+
+    web.health.threads = server.lasting = lasting
 
 
 def stop_at_signals(server: Server) -> list[int]:
@@ -18166,7 +18015,8 @@ def stop_at_signals(server: Server) -> list[int]:
     return came
 
 
-def repeated_work(scanner: Scanner, web: Web) -> list["Repeated"]:
+def repeated_work(scanner: Scanner, web: Web, own: str) -> list["Repeated"]:
+    """:param own: address at which this machine reaches the service."""
     update, written = web.consoles.update, web.store.database.written
     threads = [
         Repeated("upkeep", Upkeep(scanner, web.backups), UPKEEP_CHECK_SECONDS),
@@ -18176,12 +18026,14 @@ def repeated_work(scanner: Scanner, web: Web) -> list["Repeated"]:
     if web.settings.notify:
         notices = Notices(web.store, web.settings.notify, web.health)
         threads.append(Repeated("notices", notices.send, NOTICE_CHECK_SECONDS))
+    if os.environ.get("NOTIFY_SOCKET"):
+        threads.append(heartbeat(own))
     return threads
 
 
-def start_heartbeat(address: str) -> "Repeated":
-    """Start a thread that calls the service and tells systemd when it answers: so
-    systemd's watchdog restarts a service that hangs. Return it."""
+def heartbeat(address: str) -> "Repeated":
+    """Return a thread that calls the service and tells systemd when it answers: so
+    systemd's watchdog restarts a service that hangs."""
     watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     interval = watchdog / 3 or HEARTBEAT_SECONDS
 
@@ -18189,9 +18041,7 @@ def start_heartbeat(address: str) -> "Repeated":
         if answers(address, min(interval, MAX_ANSWER_SECONDS)):
             notify("READY=1", "WATCHDOG=1")
 
-    thread = Repeated("heartbeat", beat, interval)
-    thread.start()
-    return thread
+    return Repeated("heartbeat", beat, interval)
 
 
 class Repeated(Lasting):
@@ -18258,30 +18108,19 @@ def notice_form(address: str) -> tuple[str, str]:
 
 
 def post_notice(address: str, title: str, text: str) -> tuple[bool, str]:
-    """Send a notice. Return whether it was taken, and the status and the first words of
-    the answer, or what went wrong, with nothing secret in it."""
+    """Send a notice. Return whether it was taken, and the status of the answer, or what
+    went wrong: any other text may quote what is secret in the address."""
     word, url = notice_form(address)
-    parts = urllib.parse.urlsplit(url)
     body, kind = NOTICE_FORMS[word][1](title, text), "text/plain"
     if not isinstance(body, str):
         body, kind = json.dumps(body), "application/json"
     headers = {"Title": title, "Content-Type": kind}
     try:
-        status, words = fetch(url, body.encode(), headers)
+        status, _ = fetch(url, body.encode(), headers)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return False, without_secrets(str(error), parts)
-    told = without_secrets(words.decode(errors="replace"), parts)[:MAX_NOTICE_ANSWER]
-    return 200 <= status < 300, f"{status} {told}".rstrip()
-
-
-def without_secrets(text: str, parts: urllib.parse.SplitResult) -> str:
-    """Return a text as one line without what the path and the query of an address have
-    in them, which an answer may quote."""
-    names = re.split("[/&]", f"{parts.path}&{parts.query}")
-    values = {name.rpartition("=")[2] for name in names} - {""}
-    for value in sorted({*values, *map(urllib.parse.unquote, values)}, key=len)[::-1]:
-        text = text.replace(value, "...")
-    return printable(" ".join(text.split()))
+        return False, getattr(error, "strerror", None) or type(error).__name__
+    told = f"{status} {http.client.responses.get(status, '')}"
+    return 200 <= status < 300, told.rstrip()
 
 
 def post_notices(
@@ -18412,22 +18251,8 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
         first = f"{first}#setup={code}"
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}", f"Setup code: {code}", sep="\n")
-        if sys.stdout.isatty() and not NOT_OPEN.match(first):
-            print_qr(first)
     print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
     return first
-
-
-def print_qr(text: str) -> None:
-    """Print a QR code, if the terminal has its letters and is wide enough."""
-    rows, is_utf = qr_rows(text), sys.stdout.encoding.lower().startswith("utf")
-    if not rows or not is_utf or len(rows) > shutil.get_terminal_size().columns:
-        return
-    white, usual = ("", "") if os.name == "nt" else ("\x1b[97;40m", "\x1b[0m")
-    pairs = itertools.zip_longest(rows[::2], rows[1::2], fillvalue=bytes(len(rows)))
-    for upper, lower in pairs:
-        line = "".join("█▀▄ "[2 * a + b] for a, b in zip(upper, lower, strict=True))
-        print(f"{white}{line}{usual}")
 
 
 def page_addresses(
@@ -18518,40 +18343,22 @@ def scan_by_service(service: "Service", line: "ProgressLine") -> str:
 
 
 class ProgressLine:
-    """A line that is drawn over and over on a terminal, at most ten times a second.
-    :param total: bytes that will be read."""
+    """A line that is drawn over and over on a terminal, at most ten times a second."""
 
-    def __init__(self, stream: TextIO, total: int = 0) -> None:
-        self.stream, self.total, self.done = stream, total, 0
-        self.is_terminal = stream.isatty()
-        self.began = self.drawn = time.monotonic()
-
-    def read(self, count: int, name: str) -> None:
-        """Add bytes that were read of a file."""
-        self.done += count
-        rate = self.done / max(time.monotonic() - self.began, 0.001)
-        left = datetime.timedelta(seconds=max(self.total - self.done, 0) // rate)
-        percent = 100 * self.done // max(self.total, self.done)
-        self.draw(f"{percent} %, {rate / 1e6:.0f} MB/s, {left} left: {name}")
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.is_terminal = stream, stream.isatty()
+        self.drawn = time.monotonic()
 
     def draw(self, text: str) -> None:
         now = time.monotonic()
         if self.is_terminal and now - self.drawn >= 0.1:
             self.drawn = now
-            line = fitted(printable(text), shutil.get_terminal_size().columns - 1)
-            print(f"\r\x1b[K{line}", end="", file=self.stream, flush=True)
+            print(f"\r\x1b[K{text}", end="", file=self.stream, flush=True)
 
     def close(self) -> None:
         """Clear the line."""
         if self.is_terminal:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
-
-
-def fitted(text: str, width: int) -> str:
-    """Return the start of a text that fits into this many columns of a terminal."""
-    widths = (2 if unicodedata.east_asian_width(one) in "FW" else 1 for one in text)
-    ends = zip(text, itertools.accumulate(widths), strict=True)
-    return "".join(one for one, end in ends if end <= width)
 
 
 # Commands: accounts and keys ---
@@ -18691,22 +18498,19 @@ def key_revoke(args: argparse.Namespace, store: Store) -> None:
 def verify(args: argparse.Namespace, store: Store) -> None:
     """Read files and compare them with their stored checksums."""
     files = store.entries.served_files(args.ids)
-    line = ProgressLine(sys.stderr, sum(known.size for known in files))
-    results = [verify_file(store, known, line) for known in files]
+    results = [verify_file(store, known) for known in files]
     counts = [f"{results.count(result)} {result}" for result in sorted({*results})]
     print(f"{', '.join(counts) or 'no files'}.")
     if "damaged" in results:
         raise Problem("The content of files changed, but not their size and time.")
 
 
-def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
+def verify_file(store: Store, known: ServedFile) -> str:
     """Compare a file with its checksum, and print and return the result: "ok",
     "damaged", "new" (the checksum was stored only now), "changed" (the next scan will
     see it) or "unreadable"."""
-    name = os.path.basename(known.path)
     try:
-        tick = functools.partial(line.read, name=name)
-        size, mtime, found = sha256(known.path, known.folder, tick)
+        size, mtime, found = sha256(known.path, known.folder)
     except OSError:
         result = "unreadable"
     else:
@@ -18719,7 +18523,6 @@ def verify_file(store: Store, known: ServedFile, line: ProgressLine) -> str:
             result = "ok" if found == known.sha256 else "damaged"
     fault = result if result in ("damaged", "unreadable") else None
     store.entries.set_fault(known.id, fault)
-    line.close()
     print(f"{result:10}  {known.id}  {printable(known.path)}")
     return result
 
@@ -18790,12 +18593,12 @@ def notify_test(args: argparse.Namespace) -> int:
     return 0 if all(is_taken for is_taken, _ in answers.values()) else 1
 
 
-@command("check", FOLDERS)
+@command("check")
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and port, and print what to do."""
     found = CheckUp(args, read_settings(args), running_service(args.data_dir))
     tests = (found.settings, found.folders, found.database, found.address)
-    return 0 if all([is_well(t) for t in (*tests, found.clock, found.version)]) else 1
+    return 0 if all([is_well(test) for test in (*tests, found.version)]) else 1
 
 
 def is_well(test: Callable[[], str]) -> bool:
@@ -18814,9 +18617,7 @@ class Service(NamedTuple):
     """The running service of a data folder, for commands."""
 
     address: str
-    ports: list[str]
     token: str
-    settings: str  # a digest of the INI file as the service has read it
     state: Row = {}  # of its Health
 
     def call(self, method: str, path: str) -> Row:
@@ -18838,10 +18639,7 @@ class Service(NamedTuple):
         return {}
 
 
-SERVICE = {  # what the service file has
-    **dict.fromkeys(("address", "token", "settings"), Field(str, required=True)),
-    "ports": Field(list, required=True),
-}
+SERVICE = dict.fromkeys(("address", "token"), Field(str, required=True))
 
 
 def running_service(folder: str) -> Service | None:
@@ -18880,21 +18678,13 @@ class CheckUp(NamedTuple):
 
     def settings(self) -> str:
         path = self.args.config
-        if self.service and self.service.settings != ini_digest(self.args):
-            raise Problem(
-                f"The service has read other settings than {path}: restart it."
-            )
         return path if os.path.exists(path) else f"the defaults, without {path}"
 
     def folders(self) -> str:
-        paths: Sequence[str] = self.ini.folders
+        paths = self.ini.folders
         self._raise_faults(False)
         if self.service:
-            paths = [folder["path"] for folder in self.service.state["folders"]]
-            for path in map(absolute, self.args.folders):
-                if not any(is_below(path, served) for served in paths):
-                    raise Problem(f"{path}: the service that runs does not serve it.")
-            return ", ".join(paths)
+            return ", ".join(row["path"] for row in self.service.state["folders"])
         if not paths:
             raise no_folder(self.args.config)
         become_owner(self.args.data_dir)
@@ -18920,15 +18710,9 @@ class CheckUp(NamedTuple):
 
     def address(self) -> str:
         if self.service:
-            return f"answers at port {' and '.join(self.service.ports)}"
+            return f"answers at {self.service.address}"
         open_socket(self.ini.host, self.ini.port).close()
         return f"port {self.ini.port} is free"
-
-    def clock(self) -> str:
-        now = stamp(time.time())
-        if now < RELEASED:
-            raise Problem(f"it is not {now}. Run 'sudo timedatectl set-ntp true'.")
-        return f"{now} UTC"
 
     def version(self) -> str:
         ours = f"catalogd {__version__} of {RELEASED}"
@@ -18995,12 +18779,6 @@ def check_texts(args: argparse.Namespace) -> None:
             raise Problem("field_text", name)
 
 
-def end_line() -> None:
-    """Leave the shell's prompt a line of its own, after the ^C that terminals show."""
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-
-
 def run_command(argv: Sequence[str]) -> int:
     """Run the command of these words and return its exit code."""
     # A double click gives no arguments; dropping folders on the program gives those.
@@ -19020,7 +18798,7 @@ def run_command(argv: Sequence[str]) -> int:
                 input("Press Enter to close this window. ")
         return problem.exit_code
     except KeyboardInterrupt:
-        end_line()
+        print(end="\n" if sys.stderr.isatty() else "", file=sys.stderr)  # after the ^C
         return 130
 
 

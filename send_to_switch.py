@@ -775,15 +775,22 @@ class Server:
         return f"{self.address} is a server for {scheme}. Use {right}."
 
     def queue(
-        self, client: str, target: str = "", unfinished: Iterable[str] = ()
+        self,
+        client: str,
+        target: Problem | None = None,
+        unfinished: Iterable[str] = (),
     ) -> list[Item]:
         """Return the queue items to send, and tell the target's state, if known.
 
+        :param target: its state, told by its code and, for older servers, as a text.
         :param unfinished: ids of items of unfinished files. Those that have ended, or
             are for another device, are `gone` then.
         """
         query = {"client": client}
-        query |= {"target": target[:200]} if target else {}
+        if target:
+            told = target.fields()
+            query |= {"target": str(target)[:200], "target_code": told["error_code"]}
+            query["target_arguments"] = json.dumps(told.get("error_arguments", {}))
         asked = ",".join(sorted(set(unfinished))[:MAX_ASKED])
         query |= {"unfinished": asked} if asked else {}
         path = f"/api/send-queue?{urllib.parse.urlencode(query)}"
@@ -1257,7 +1264,6 @@ BAD_NAME = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.
 REFUSALS = dict.fromkeys(BAD_NAME, Failed) | {errno.ENOSPC: Full, errno.EDQUOT: Full}
 CONSOLE_PORTS = {"ftp": 5000, "lan": 2000}  # where programs listen
 READY = "ready"
-OWN_DISK = SENTENCES["own_disk"]
 
 
 def console_parts(target: str) -> tuple[Address, str, int]:
@@ -1297,7 +1303,8 @@ class Target:
         self.address = without_password(settings.to)
 
     def check_ready(self, state: State) -> str:
-        """Return "ready", and where the files go if that may be a surprise.
+        """Return "ready", or a code that tells too where the files go, if that may be a
+        surprise.
 
         :raises TargetOffline: it takes no file now.
         """
@@ -1599,7 +1606,7 @@ class Folder(Storage):
             raise TargetOffline("card_read_only", path=self.folder)
         state.mount = mount_point(str(self.folder))
         state.save()
-        return OWN_DISK if holds_home(state.mount) else READY
+        return "own_disk" if holds_home(state.mount) else READY
 
     def check_room(self, download: Download, start: int = 0) -> None:
         free, size = shutil.disk_usage(self.folder).free, (download.size or 0) - start
@@ -2376,7 +2383,7 @@ class Sender:
     screen: Screen = dataclasses.field(default_factory=Screen)
     pace: Pace = dataclasses.field(default_factory=Pace)
     failures: int = 0
-    target_state: str = ""  # "ready", or why it is not, "" where that is unknown
+    target_state: Problem | None = None  # "ready", or why it is not, None: not known
     _has_asked: bool = False  # what was served of the list of a run that crashed
     _checked: float = -math.inf  # when the target was, by time.monotonic()
     _stopped_at: dict[str, float] = dataclasses.field(default_factory=dict)  # by name
@@ -2546,17 +2553,17 @@ class Sender:
         before = self.target_state
         with contextlib.suppress(TargetOffline), contextlib.closing(self.target):
             self._check_target()
-        if self.target_state not in (before, READY):
-            self.screen.say(self.target_state[0].upper() + self.target_state[1:])
+        if (now := str(self.target_state)) not in (str(before), READY):
+            self.screen.say(now[0].upper() + now[1:])
 
     def _check_target(self) -> None:
         """:raises TargetOffline: it takes no file now."""
         self._checked = time.monotonic()
         try:
             self.state.save()  # what a failing disk did not take
-            self.target_state = self.target.check_ready(self.state)
+            self.target_state = Problem(self.target.check_ready(self.state))
         except TargetOffline as problem:
-            self.target_state = str(problem)
+            self.target_state = problem
             raise
 
     def _claim(self, item: Item) -> bool:
@@ -2693,7 +2700,7 @@ class Sender:
             download = Download(self.server, item, Progress(self.screen))
             try:
                 download.probe()
-                if self.target_state.startswith(READY):
+                if not isinstance(self.target_state, TargetOffline):
                     self.target.check_room(download)
                 self.screen.say(f"{download.name}: {size_text(download.size or 0)}.")
             except (Failed, FileOffline) as problem:

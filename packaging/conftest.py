@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pathlib
-import pty
 import re
 import shutil
 import socket
@@ -272,6 +271,23 @@ def entries(url: str, key: str) -> dict[str, str]:
     return {row["source"].rpartition("/")[2]: row["id"] for row in rows}
 
 
+def signed_in(url: str) -> Callable[..., Any]:
+    """Return a function that gives the JSON of calls of the page, as anna."""
+    login = {"username": "anna", "password": "correct horse"}
+    headers = call(f"{url}/web/login", "", login).headers
+    cookie = headers["Set-Cookie"].partition(";")[0]
+
+    def page(path: str, fields: Any = None) -> Any:
+        return json.loads(call(f"{url}/{path}", "", fields, Cookie=cookie).body)
+
+    return page
+
+
+def draws_codes(url: str) -> bool:
+    """Return whether a service has the package for QR codes."""
+    return signed_in(url)("web/invitations", {})["qr"] is not None
+
+
 def arrives(url: str, folder: pathlib.Path, name: str, content: bytes) -> bool:
     """As anna, add a console, and send an entry to it from the page. Tell whether it
     arrives there.
@@ -279,12 +295,7 @@ def arrives(url: str, folder: pathlib.Path, name: str, content: bytes) -> bool:
     :param folder: for the files of the console.
     """
 
-    def page(path: str, fields: Any = None) -> Any:
-        return json.loads(call(f"{url}/{path}", "", fields, Cookie=cookie).body)
-
-    login = {"username": "anna", "password": "correct horse"}
-    headers = call(f"{url}/web/login", "", login).headers
-    cookie = headers["Set-Cookie"].partition(";")[0]
+    page = signed_in(url)
     folder.mkdir()
     with contextlib.closing(Ftpsrv(folder)) as console:
         device = page("web/devices", {"name": "Attic", "target": console.url})["device"]
@@ -346,27 +357,6 @@ def printing(
             yield process, printed
         finally:
             process.terminate()
-
-
-def prints_code(command: list[Any], folder: pathlib.Path) -> bool:
-    """Return whether a program, on a terminal and with an address that others can open,
-    prints the setup link as a QR code too."""
-    ini = folder / "public.ini"
-    ini.write_text("[server]\nbase_url = http://games.example.org\n")
-    ours, theirs = pty.openpty()
-    words = [str(word) for word in [*command, "--config", ini]]
-    environment = {**at_home(folder), "PYTHONUTF8": "1"}
-    with subprocess.Popen(words, env=environment, cwd=TOP, stdout=theirs) as process:
-        os.close(theirs)
-        try:
-            printed = b""
-            while b"Ctrl-C." not in printed:
-                printed += os.read(ours, 1000)
-        finally:
-            process.terminate()
-            os.close(ours)
-    assert b"/#setup=" in printed
-    return "\u2588\u2588".encode() in printed
 
 
 def shows_demo(command: list[Any], folder: pathlib.Path, *options: Any) -> bool:

@@ -258,8 +258,7 @@ def service(
     """A service in which also the wait after wrong passwords ends by the clock: a test
     may itself be stopped for a second."""
     web = catalogd.Web(store, settings, scanner)
-    for throttle in (web.passwords.account_throttle, web.passwords.address_throttle):
-        throttle.clock = clock
+    web.passwords.throttle.clock = clock
     return web
 
 

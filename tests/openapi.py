@@ -135,7 +135,7 @@ INTERFACE: dict[str, tuple[Any, list[int]]] = {  # answers, and statuses of its 
     "GET /api/download/<entry_id>": (bytes, [206, 302, 304, 404, 412, 416]),
     "GET /api/entries/<entry_id>/info": ({**DONE, "entry": ENTRY}, [404]),
     "POST /api/send-to-switch": (MESSAGE, [403, 404]),
-    "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304]),
+    "GET /api/send-queue": ({**DONE, "queue": [ITEM]}, [304, 400]),
     "POST /api/send-queue/progress": (REPORTED, [404, 409]),
     "POST /api/send-queue/update": (REPORTED, [404, 409]),
     f"POST {ADDRESSES}": ({**DONE, "addresses": dict}, []),
@@ -203,7 +203,7 @@ def field_schema(field: Field) -> dict[str, Any]:
     elif field.type is list:
         found["items"] = {"type": "string", **text}
     elif field.type is dict:
-        found["additionalProperties"] = {"type": ["string", "number", "object"]}
+        found["additionalProperties"] = True
     elif field.type is not bool:
         found |= {"minimum": field.low, "maximum": field.high}
     if not field.required:
@@ -221,7 +221,8 @@ def described(
     if rule.method == "GET" and rule.path in ("/api/send-queue", ADDRESSES):
         names |= {"client": "query"}
     if rule.path == "/api/send-queue":
-        names |= dict.fromkeys(("target", "unfinished"), "query")
+        asked = ("target", "target_code", "target_arguments", "unfinished")
+        names |= dict.fromkeys(asked, "query")
     text = {"schema": {"type": "string"}}
     call: dict[str, Any] = {
         "security": [{place: []} for place in places],

@@ -40,17 +40,6 @@ def read_path(code: dict[str, Any], scale: int = 4) -> list[str]:
     return read([row for row in wide for _ in range(scale)])
 
 
-def read_terminal(text: str, scale: int = 4) -> list[str]:
-    """Return the texts of a code of half blocks, which are white."""
-    halves = {"█": "11", "▀": "10", "▄": "01", " ": "00"}
-    lines = [line for line in text.splitlines() if line and not line.strip("█▀▄ ")]
-    rows = []
-    for line, half in ((line, half) for line in lines for half in (0, 1)):
-        bits = (halves[letter][half] == "1" for letter in line)
-        rows += [bytes(255 * bit for bit in bits for _ in range(scale))] * scale
-    return read(rows)
-
-
 def read_picture(page: Any, target: Any) -> list[str]:
     """Return the texts of the codes on a picture of a part of a page."""
     image = base64.b64encode(target.screenshot()).decode()

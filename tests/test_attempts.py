@@ -152,6 +152,12 @@ def test_the_reason_of_a_failure_is_known_by_its_code(
     ]
 
 
+def nested(depth: int) -> dict[str, Any]:
+    """Arguments that have others in them, so deep."""
+    inner = nested(depth - 1) if depth else {"why": "Off."}
+    return {"why": {"code": "from_start", "arguments": inner}}
+
+
 @pytest.mark.parametrize(
     ("code", "arguments"),
     [
@@ -159,6 +165,9 @@ def test_the_reason_of_a_failure_is_known_by_its_code(
         ("gave_up", {"count": 3}),
         ("disk_full", {"more": "x"}),
         ("gave_up", {"count": 3, "why": {"code": "unknown", "arguments": {}}}),
+        ("gave_up", {"count": 3, "why": {"code": ["disk_full"], "arguments": {}}}),
+        ("gave_up", {"count": 3, "why": {"code": "disk_full"}}),
+        ("from_start", nested(3)),
     ],
 )
 def test_an_unknown_code_shows_the_text_as_it_came(

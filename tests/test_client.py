@@ -1665,8 +1665,8 @@ def test_polls_tell_that_the_target_is_not_ready(
     told: list[str] = []
     plain = send_to_switch.Server.queue
 
-    def queue(self: Any, client: str, target: str = "", *more: Any) -> Any:
-        told.append(target)
+    def queue(self: Any, client: str, target: Any, *more: Any) -> Any:
+        told.append(str(target))
         return plain(self, client, target, *more)
 
     monkeypatch.setattr(send_to_switch.Server, "queue", queue)
@@ -1712,7 +1712,7 @@ def test_a_target_is_checked_at_the_start_and_its_problem_is_told_once(
 def test_an_idle_installer_is_left_alone(home: Home) -> None:
     sender = home.sender("lan://127.0.0.1:1")
     sender.run(once=True)
-    assert sender.target_state == ""
+    assert sender.target_state is None
 
 
 # Messages

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -580,6 +581,33 @@ def test_a_key_is_a_device_once_it_has_fetched_the_queue(
     assert house.kim.devices()["old client"]["state"] == "sending"
     clock.now += 301
     assert house.kim.devices()["old client"]["state"] == "away"
+
+
+def test_a_target_is_told_by_a_code_or_else_by_a_text(house: Household) -> None:
+    device = house.kim.pair("Kim's")
+
+    def told(target: str, code: str, arguments: str) -> Any:
+        asked = {"target": target, "target_code": code, "target_arguments": arguments}
+        device.poll(f"?{urllib.parse.urlencode(asked)}")
+        return house.kim.devices()["Kim's"]
+
+    row = told("Off.", "ftp_silent", '{"address": "10.0.0.7 \u00e9"}')
+    assert row["reason"] == "ftp_silent"
+    assert row["of"] == [{"name": "address", "message": "10.0.0.7 é"}]
+    text = "10.0.0.7 é does not answer. Is the program open on the console?"
+    assert row["target"] == text
+    for code, arguments in (("ftp_silent", "{}"), ("of_later", '{"a": 1}'), ("", "")):
+        row = told("Off.", code, arguments)
+        assert row["target"] == "Off." and "reason" not in row
+
+
+@pytest.mark.parametrize("arguments", ["[]", "{"])
+def test_what_varies_in_a_targets_sentence_is_checked(
+    house: Household, arguments: str
+) -> None:
+    device = house.kim.pair("Kim's")
+    asked = {"target_code": "ftp_silent", "target_arguments": arguments}
+    device.get(f"/api/send-queue?{urllib.parse.urlencode(asked)}", expect=400)
 
 
 def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None:

@@ -47,26 +47,6 @@ def test_a_whole_number_may_be_written_with_a_fraction(text: bytes) -> None:
     assert type(found["bytes_transferred"]) is int
 
 
-def nested(depth: int) -> dict[str, Any]:
-    """Arguments that have others in them, so deep."""
-    inner = nested(depth - 1) if depth > 1 else {}
-    return {"why": {"code": "a", "arguments": inner}}
-
-
-ARGUMENTS: list[Any] = [
-    "text",
-    [],
-    {"a": None},
-    {"a": True},
-    {"a": []},
-    {"a": {}},
-    {"a": {"code": 1, "arguments": {}}},
-    {"a": {"code": "b", "arguments": []}},
-    {"a": {"code": "b", "arguments": {}, "more": 1}},
-    nested(3),
-]
-
-
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
@@ -96,10 +76,8 @@ ARGUMENTS: list[Any] = [
         ("error_arguments", {"a": "x" * 1992}, "is longer than 2000 characters"),
         ("error_arguments", {"a": "é" * 999}, "is longer than 2000 characters"),
         ("error_arguments", {"a": "\ud800"}, "has a character that is not text"),
-        *(
-            ("error_arguments", value, "must be an object of texts and numbers")
-            for value in ARGUMENTS
-        ),
+        ("error_arguments", "text", "must be an object of texts and numbers"),
+        ("error_arguments", [], "must be an object of texts and numbers"),
         ("bytes_kept", -1, "must be from 0 to 9223372036854775807"),
     ],
 )

@@ -4,7 +4,6 @@ import contextlib
 import http.server
 import json
 import logging
-import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -270,9 +269,8 @@ def test_a_failure_is_logged_once_without_the_secret_and_others_are_told(
         warnings.append(caplog.text.count("127.0.0.1 was not notified"))
     assert warnings == [2, 2, 2]
     assert len(Receiver.calls) == 6
-    told = "not notified: 403 No key ... for ... in /.../...?key=..., try two."
-    assert told in caplog.text
-    assert "403 No key secret for secret2 in /secret/topic" in caplog.text  # of /two
+    assert "not notified: 403 Forbidden." in caplog.text
+    assert "secret" not in caplog.text
     caplog.clear()
     monkeypatch.setattr(Receiver, "status", 204)
     monkeypatch.setattr(Receiver, "answer", b"")
@@ -283,16 +281,6 @@ def test_a_failure_is_logged_once_without_the_secret_and_others_are_told(
     queued.report(queued.send("five"), status="completed")
     queued.notices.send()
     assert caplog.text.count("127.0.0.1 was not notified: 500") == 2
-
-
-def test_a_secret_is_not_told_where_the_answer_is_cut(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Receiver, "status", 404)
-    for start in range(180, 201):
-        monkeypatch.setattr(Receiver, "answer", b"-" * start + b"TopicOfMine" * 2)
-        _, told = catalogd.post_notice(f"{address}/TopicOfMine", "title", "text")
-        assert re.fullmatch(r"404 -{180,200}\.{0,6}", told)
 
 
 def test_no_redirect_is_followed(
@@ -396,13 +384,13 @@ def test_a_test_message_tells_what_each_address_answered(
     command = ["notify", "--test", "--config", str(ini)]
     monkeypatch.setattr(Receiver, "answer", b'{"id": "1"}')
     assert catalogd.main(command) == 0
-    told = '127.0.0.1 (ntfy): 200 {"id": "1"}\n127.0.0.1 (json): 200 {"id": "1"}\n'
+    told = "127.0.0.1 (ntfy): 200 OK\n127.0.0.1 (json): 200 OK\n"
     assert capsys.readouterr().out == told
     assert len(Receiver.calls) == 2
     monkeypatch.setattr(Receiver, "status", 404)
     monkeypatch.setattr(Receiver, "answer", b"no topic secret")
     assert catalogd.main(command) == 1
-    assert "(ntfy): 404 no topic ...\n" in capsys.readouterr().out
+    assert "(ntfy): 404 Not Found\n" in capsys.readouterr().out
     ini.write_text("")
     assert catalogd.main(command) == 2
     told = f"catalogd: {ini}: [queue] notify has no addresses.\n"

@@ -477,7 +477,8 @@ def systemd(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @contextlib.contextmanager
 def beating(url: str) -> Iterator[None]:
-    thread = catalogd.start_heartbeat(f"{url}/")
+    thread = catalogd.heartbeat(f"{url}/")
+    thread.start()
     try:
         yield
     finally:
@@ -679,8 +680,7 @@ def running(
     """The address of a service that runs with the data folder of the program."""
     url = serve(service)
     data = program.parent / "data"
-    known = {"address": f"{url}/", "ports": [str(urllib.parse.urlsplit(url).port)]}
-    known |= {"token": service.token, "settings": "digest"}
+    known = {"address": f"{url}/", "token": service.token}
     (data / catalogd.SERVICE_FILE).write_text(json.dumps(known))
     yield f"{url}/"
 

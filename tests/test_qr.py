@@ -2,7 +2,6 @@
 
 import dataclasses
 import ipaddress
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,7 @@ import webtest
 
 import catalogd
 from conftest import PASSWORD
-from qrcodes import read_path, read_terminal
+from qrcodes import read_path
 
 LAN = ["http://192.168.1.20:6069/", "http://[fd00::9]:6069/"]
 LINKS = [
@@ -131,72 +130,3 @@ def test_the_service_gives_its_addresses_without_asking_for_its_name(
     server: Any = Listening()
     found = catalogd.page_addresses(server, catalogd.Settings(), is_named=False)
     assert [*found] == LAN[:1]
-
-
-# On a terminal
-
-
-@pytest.fixture
-def started(
-    service: catalogd.Web,
-    scanner: catalogd.Scanner,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Callable[..., str]:
-    """Return a function that gives what `serve` prints on a terminal."""
-
-    def welcome(
-        own: str = "192.168.1.20", columns: int = 80, is_terminal: bool = True
-    ) -> str:
-        found = [ipaddress.ip_address(own)]
-        monkeypatch.setattr(catalogd, "own_addresses", lambda: found)
-        monkeypatch.setattr(catalogd, "local_name", str)
-        monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
-        monkeypatch.setenv("COLUMNS", str(columns))
-        service.settings = catalogd.Settings()
-        server: Any = Listening()
-        catalogd.welcome(server, scanner, service)
-        return capsys.readouterr().out.replace("\x1b[97;40m", "").replace("\x1b[0m", "")
-
-    return welcome
-
-
-def test_the_setup_link_is_printed_as_a_code_too(
-    started: Callable[..., str], service: catalogd.Web
-) -> None:
-    printed = started()
-    code = service.store.accounts.setup_code
-    assert read_terminal(printed) == [f"{LAN[0]}#setup={code}"]
-    assert printed.endswith("Stop with Ctrl-C.\n")
-
-
-def test_on_windows_the_code_is_printed_without_colours(
-    started: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "name", "nt")
-    assert len(read_terminal(started())) == 1
-
-
-@pytest.mark.parametrize(
-    "reason",
-    [
-        {"columns": 36},
-        {"is_terminal": False},
-        {"own": "127.0.0.1"},
-    ],
-)
-def test_no_code_is_printed_where_it_could_not_be_used(
-    started: Callable[..., str], reason: dict[str, Any]
-) -> None:
-    printed = started(**reason)
-    assert "#setup=" in printed and "█" not in printed
-
-
-def test_no_code_is_printed_where_the_letters_or_the_package_are_missing(
-    started: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "segno", None)
-        assert "█" not in started()
-    monkeypatch.setattr(type(sys.stdout), "encoding", "iso-8859-1")
-    assert "█" not in started()

@@ -137,18 +137,6 @@ def test_a_head_is_taken_or_refused_by_the_book(head: bytes, status: int) -> Non
     assert parse(head + b"\r\n\r\n") == status
 
 
-@pytest.mark.parametrize("value", ["close", "TE, close", "close, TE", "Close ,TE"])
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_a_client_may_ask_to_close_in_a_list(
-    games: Games, method: str, value: str
-) -> None:
-    request = f"{method} /healthz HTTP/1.1\r\nHost: x\r\nConnection: {value}\r\n\r\n"
-    with games.connect() as client:
-        client.sendall(request.encode())
-        answer = until_closed(client)
-    assert b"\r\nConnection: close\r\n" in answer
-
-
 @pytest.mark.parametrize("value", ["keep-alive", "closet, TE", "TE"])
 def test_other_words_keep_the_connection(games: Games, value: str) -> None:
     for _ in range(2):

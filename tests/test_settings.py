@@ -88,10 +88,6 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(ini: pathlib.Path) -
         ("library", "inbox", "Inbox", "needs a whole path, without quotes"),
         ("library", "inbox", "~/Games/Inbox", "needs a whole path, without quotes"),
         ("backup", "folder", '"/mnt/backup"', "needs a whole path, without quotes"),
-        ("library", "folders", "/srv/a /srv/b", "needs a line of its own for each"),
-        ("library", "folders", "/srv/a,/srv/b", "needs a line of its own for each"),
-        ("library", "folders", "/srv/a:/srv/b", "needs a line of its own for each"),
-        ("library", "folders", "/srv/a  # the disk", "needs a line of its own for"),
         ("server", "base_url", "example.org", "is not an address such as"),
         ("server", "base_url", "ftp://example.org", "is not an address such as"),
         ("server", "base_url", "http://[broken", "is not an address such as"),
@@ -120,14 +116,13 @@ def test_a_bad_value_is_named_with_its_file_section_and_key(
     [
         ("[server]\nprot = 80", "[server] prot: unknown option."),
         ("[queue]\nport = 80", "[queue] port: unknown option."),
-        ("[sever]\nport = 80", "[sever] port: unknown section."),
-        ("[DEFAULT]\nport = 80", "[DEFAULT] port: unknown section."),
-        ("[server]\n[sever]\n", "[sever]: unknown section."),
+        ("[sever]\nport = 80", "[sever] port: unknown option."),
+        ("[DEFAULT]\nport = 80", "[DEFAULT] port: unknown option."),
         ("port = 80", "line 1: is no "),
         ("[server]\nport", "line 2: is no "),
         ("[library]\nfolders =\n/srv/games", "line 3: is no "),
         ("[library]\nfolders =\n /srv\n Games", "[library] folders: 'Games' needs "),
-        ("[library]\nfolders =\n /a\n /b /c", "[library] folders: '/b /c' needs "),
+        ("[library]\nfolders =\n /a\n b", "[library] folders: 'b' needs "),
         ("[server]\nport=1\nport=2", "line 3: is no "),
         ("[server]\n[server]\n", "line 2: is no "),
     ],
@@ -163,15 +158,6 @@ def test_a_folder_of_windows_has_a_drive_or_a_server(
 ) -> None:
     monkeypatch.setattr(catalogd.os, "path", ntpath)
     assert catalogd.folder_list(path) == (path,)
-
-
-@pytest.mark.parametrize("text", ["games", "D:\\a D:\\b", "D:/a;E:/b"])
-def test_a_line_of_windows_is_one_folder(
-    monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    monkeypatch.setattr(catalogd.os, "path", ntpath)
-    with pytest.raises(ValueError, match="needs"):
-        catalogd.folder_list(text)
 
 
 @pytest.mark.parametrize(
@@ -235,8 +221,3 @@ def test_a_missing_file_is_an_error(ini: pathlib.Path) -> None:
 def test_an_empty_section_changes_nothing(ini: pathlib.Path) -> None:
     ini.write_text("[store]\n[server]\n[library]\n")
     assert catalogd.Settings.read(str(ini)) == catalogd.Settings()
-
-
-def test_a_host_may_have_the_brackets_of_an_address(ini: pathlib.Path) -> None:
-    ini.write_text("[server]\nhost = [::1]\n")
-    assert catalogd.Settings.read(str(ini)).host == "::1"

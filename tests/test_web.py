@@ -1488,13 +1488,6 @@ def test_the_page_is_open_to_all(
     browser.get(path, headers=etag, status=304)
 
 
-def test_the_opener_policy_is_sent_over_https_only(browser: webtest.TestApp) -> None:
-    policy = "Cross-Origin-Opener-Policy"
-    assert policy not in browser.get("/").headers
-    over_https = browser.get("/", extra_environ={"wsgi.url_scheme": "https"})
-    assert over_https.headers[policy] == "same-origin"
-
-
 def test_healthz_is_open_to_all(browser: webtest.TestApp) -> None:
     body = {"success": True, "version": catalogd.__version__}
     assert browser.get("/healthz").json == body
