@@ -109,8 +109,10 @@ def fill_queue(store: catalogd.Store, account: int) -> None:
         store.clients.report(
             account, items[name]["id"], {**done, "status": "completed"}
         )
-    why = "/media/card has room for 188 MB, and the file needs 1.0 GB."
-    failed = {"status": "failed", "error_message": why, "progress_percent": 34}
+    of = {"path": "/media/card", "free": "188 MB", "size": "1.0 GB"}
+    why: dict[str, object] = {"error_code": "card_full", "error_arguments": of}
+    why["error_message"] = catalogd.reported("card_full", of)
+    failed = {"status": "failed", **why, "progress_percent": 34}
     store.clients.report(account, items["Hexagon Garden"]["id"], failed)
     now = items["Umbra Gambit"]
     done = {"bytes_transferred": int(now["size"] * 0.423), "progress_percent": 42.3}

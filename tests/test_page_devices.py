@@ -463,8 +463,8 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
     [
         ("ready", 0, "Idle"),
         ("", 0, "Idle"),
-        ("ready, on this computer's own disk", 0, "Idle"),
-        ("ready, on this computer's own disk", 0, "on its computer's own disk"),
+        (catalogd.say("own_disk"), 0, "Idle"),
+        (catalogd.say("own_disk"), 0, "on its computer's own disk"),
         ("No answer from 10.0.0.7.", 0, "Off"),
         ("ready", 7300, "Last seen "),
     ],

@@ -107,7 +107,9 @@ def test_an_item_whose_file_is_on_the_target_may_replace_it(
 ) -> None:
     item = sending(store)
     why = "Another file Paper Harbor.nsp is there."
-    report(store, item, 0, status="failed", error_message=why)
+    of = {"name": "Paper Harbor.nsp"}
+    told = {"error_code": "other_file", "error_arguments": of}
+    report(store, item, 0, status="failed", **told, error_message=why)
     anna.goto("#queue")
     error = anna.locator(".error")
     see(error, why)
