@@ -2214,6 +2214,17 @@ AND max(seen_from <= :owner_age, {VIEWER} = {EVERYTHING})
 ORDER BY min(key) OVER (PARTITION BY title),
     kind != 'base', kind != 'update', title_id, number, key
 """
+# Of entries that have lost their files, by their contents: the ages that were given to
+# them go on with those of the same content that have a file still.
+INHERIT_AGES = """
+INSERT INTO ages SELECT heir.id, max(age), value FROM json_each(?)
+JOIN ages ON ages.title = key AND ages.sample = value
+JOIN entries AS heir ON heir.sample = value
+WHERE state = 'here' AND heir.title = heir.id AND heir.id != key GROUP BY heir.id
+ON CONFLICT DO UPDATE SET sample = excluded.sample,
+    age = iif(sample = excluded.sample, max(age, excluded.age), excluded.age)
+RETURNING title
+"""
 COUNT = "UPDATE counters SET value = value + 1 WHERE name = ?"
 ADD_ADDRESS = "INSERT OR REPLACE INTO addresses VALUES (?, ?, ?, ?)"
 # What the menus on a console may have, by Sphaira's names: `appId` is NULL where the id
@@ -2496,7 +2507,12 @@ def set_states(
         " cover = value ->> 'cover' FROM json_each(?1) WHERE entries.id = key",
         (ENCODER.encode(rows), now),
     )
+    was_here = (item for item, _, state in files if "here" == item.state != state)
+    lost = {item.id: item.sample for item in was_here}
+    heirs = db.execute(INHERIT_AGES, (json.dumps(lost),)).fetchall()
+    db.execute(COUNT, ("ages",))
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
+    changed += [row["title"] for row in heirs]
     sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
     tell_apart(db, {name for (name,) in db.execute(sql, (ENCODER.encode(changed),))})
 

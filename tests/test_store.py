@@ -509,6 +509,32 @@ def test_an_entry_that_takes_the_file_of_another_gets_what_hangs_on_it(
     assert listed(store) == ["B"]
 
 
+@pytest.mark.parametrize(
+    ("ages", "lost", "expected"),
+    [
+        ({0: 7, 1: 18}, [1], {0: 18, 1: 18, 2: 18}),
+        ({0: 7, 1: 18}, [0], {0: 7, 1: 18, 2: 7}),
+        ({0: 3, 1: 7, 2: 12}, [0, 1], {0: 3, 1: 7, 2: 12}),
+        ({1: 7}, [1], {0: 7, 1: 7, 2: 7}),
+        ({}, [1], {}),
+    ],
+)
+def test_the_strictest_age_of_those_that_lost_their_file_goes_on(
+    ages: dict[int, int],
+    lost: list[int],
+    expected: dict[int, int],
+    store: catalogd.Store,
+) -> None:
+    """With those of the same content that have one, but to no new entry."""
+    rows = [add_file(store, name) for name in "ABC"]
+    for number, age in ages.items():
+        store.entries.set_ages([rows[number].id], age)
+    store.entries.apply(catalogd.Changes(gone=[rows[number] for number in lost]))
+    add_file(store, "new")
+    wanted = {rows[number].id: age for number, age in expected.items()}
+    assert store.entries.ages() == wanted
+
+
 def test_what_was_given_to_a_content_ends_with_it(
     store: catalogd.Store, anna: int
 ) -> None:
