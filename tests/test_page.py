@@ -422,6 +422,16 @@ def test_every_glyph_is_used() -> None:
     assert [key for key in keys if f'"{key}"' not in catalogd.JS] == []
 
 
+def test_no_text_of_the_script_has_an_operator_between_spaces() -> None:
+    """The spaces around one are not sent."""
+    code = catalogd.COMMENT.sub("", catalogd.JS)
+    texts = re.findall(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`', code)
+    plain = [re.sub(r"\$\{[^}]*\}", "", text) for text in texts]
+    operator = re.compile(r" ([=!]==|&&|\|\||=>|\?\?|[=?:]) ")
+    assert len(plain) > 1000
+    assert [text for text in plain if operator.search(text)] == []
+
+
 def number_of_arguments(text: str) -> int | None:
     """Count the arguments of the call that a text begins with, if it does."""
     if not text.startswith("("):

@@ -146,7 +146,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _script(self) -> bytes:
         """Return the script with the texts that the server puts into it."""
         _, _, served = self._ask({"Host": self.place})
-        line = re.compile("^const ENGLISH = .*", re.MULTILINE)
+        line = re.compile("^const ENGLISH ?= ?.*", re.MULTILINE)
         texts = line.findall(served.decode())[0]
         return line.sub(lambda found: texts, self.editing.text("JS")).encode()
 
