@@ -17322,8 +17322,8 @@ COMMENT = re.compile(
     r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$| // .*$|/\*\* @type [^*]*\*/ ?",
     re.MULTILINE,
 )
-# Browsers get the script without its comments and most spaces, and with the numbers of
-# its lines. No text in it spans lines, or has two slashes or an operator between spaces.
+# Browsers get the script without its comments and most spaces, in the same lines. No
+# text in it spans lines, or has two slashes or an operator between spaces.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
 SCRIPT = re.sub(r"(?m)^ +| ([=!]==|&&|\|\||=>|\?\?|[=?:]) ", r"\1", SCRIPT)
 ENGLISH = json.dumps({"words": WORDS, "sentences": {}}, separators=(",", ":"))
