@@ -11677,8 +11677,7 @@ function isObsolete(node, known, keys) {
   return key ? !keys.has(key) : Boolean(known);
 }
 
-/** Whether to show another thing in a node whose own is gone: that is faster than a new
- * node. One with the focus keeps its thing. */
+/** Whether to reuse a node whose thing is gone, which is faster, unless it has focus. */
 function canReuse(node, known, vnode) {
   const isMeant = vnode.props.reuse && shown.get(node)?.props.reuse;
   return isMeant && !known && !node.contains(document.activeElement);
@@ -11917,8 +11916,7 @@ function isWide() {
   return matchMedia("(width >= 43.75em)").matches;
 }
 
-/** What this browser keeps and, of an open tab, what that does: each by default, and
- * what else it may be.
+/** What this browser or its tab keeps: each by default, and what else it may be.
  * @type {Record<string, [any, RegExp?]>} */
 const STORED = {
   language: ["", /^/],
@@ -12230,8 +12228,7 @@ async function call(method, path, body) {
   return data;
 }
 
-/** Return the JSON of the answer, null if it has that `etag` still, and its ETag.
- * Throws a Problem. */
+/** Return the JSON of an answer, null if it has that `etag`, and its ETag, or throw. */
 async function request(method, path, body, etag) {
   /** @type {Record<string, string>} */
   const headers = {};
@@ -12715,8 +12712,7 @@ function titleName(/** @type {Entry[]} */ parts) {
   return bases.length > 1 ? withoutEnding(main.name) : main.name;
 }
 
-/** Return a name without the file type or the file's name, by which the server tells
- * equal ones apart; "(USA)" stays. */
+/** Return a name without the file type or name by which the server tells it apart. */
 function withoutEnding(name) {
   return name.replace(/ \((([^()]|\([^()]*\))*\.)?(ns[pz]|xc[iz]|nro)\)$/i, "");
 }
@@ -12857,8 +12853,7 @@ function versionKey(id, version = "") {
   return `${id} ${version}`;
 }
 
-/** What was sent to a device, by the entry's id, and by its `versionKey`. Without a
- * device, what the account has sent. */
+/** What was sent to a device, or by the account, by the entry's id and `versionKey`. */
 const deliveriesTo = memo(
   /** @param {Delivery[]} deliveries */
   (deliveries, device) => {
@@ -13631,8 +13626,7 @@ function renderToast(/** @type {Toast} */ {id, text, isError, actions}) {
 
 let isPressedOutside = false; // where the last press on a dialog was
 
-/** A dialog. A click on what is around it closes it, but not the end of a drag that
- * began in it, such as that of a selection. */
+/** A dialog, which a click around it closes, but not a drag that began in it. */
 function renderDialog(name, props, close, ...children) {
   return h.dialog(
     {
@@ -15291,8 +15285,7 @@ function renderRowText(row, heading) {
   );
 }
 
-/** How the parts of a row have ended, what else is known of it and, unless its parts
- * tell that, why some have failed. */
+/** How parts of a row have ended, what else is known, and why some failed. */
 function renderOutcome(/** @type {QueueRow} */ row) {
   const {items} = row;
   const told = isUnfolded(row) ? [] : items;
@@ -15540,8 +15533,7 @@ function tabs() {
   return Object.keys(TABS).filter(tab => loadsOf(tab).length && !isFolders(tab));
 }
 
-/** Change a row of a list, such as `keys/ID`, and load the list again, also where that
- * was refused: something else has changed the row. */
+/** Change a row, such as `keys/ID`, and load its list again, also if it was refused. */
 function changeRow(method, path, body) {
   const load = () => state.connected && poll(path.split("/")[0]);
   return call(method, `web/${path}`, body).finally(load);
