@@ -11677,7 +11677,7 @@ function isObsolete(node, known, keys) {
   return key ? !keys.has(key) : Boolean(known);
 }
 
-/** Whether to reuse a node whose thing is gone, which is faster, unless it has focus. */
+/** Whether to reuse a node whose thing is gone, which is faster than a new one. */
 function canReuse(node, known, vnode) {
   const isMeant = vnode.props.reuse && shown.get(node)?.props.reuse;
   return isMeant && !known && !node.contains(document.activeElement);
