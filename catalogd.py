@@ -517,8 +517,7 @@ SENTENCES = {
     "no_inbox": "No files can be added: no inbox is set.",
     "bad_file_type": "Only the library's types of files, and covers, can be added.",
     "inbox_offline": "The disk of the inbox is offline.",
-    "inbox_full": "The disk of the inbox has room for {room}: {wanted} are wanted, and"
-    " {reserved} are reserved for other uploads.",
+    "inbox_full": "The disk of the inbox needs {size} more for this and other uploads.",
     "inbox_failed": "The inbox cannot be written: {why}.",
     "inbox_is_file": "It is no plain folder",
     "upload_busy": "Another piece is being written. Try again.",
@@ -547,7 +546,7 @@ SENTENCES = {
     "refused_user": "{why} for the user {user}",
     "no_backup": "There is no backup yet.",
     "not_written": "{path}: cannot be written: {why}.",
-    "no_room": "{path}: The disk is full: {size} MB are wanted, {free} free.",
+    "no_room": "{path}: The disk is full. It needs {size} MB more.",
     "disk_full": "The disk is full.",
     "database_busy": "The database is busy. Try again.",
     "database_failed_at": "{path}: The database cannot be used: {why}.",
@@ -2926,7 +2925,7 @@ def check_room(path: str, wanted: int) -> None:
     """:raises StorageFull: the disk of a file has less free."""
     free = shutil.disk_usage(os.path.dirname(path)).free
     if free < wanted:
-        raise StorageFull("no_room", path, f"{wanted / 1e6:.1f}", f"{free / 1e6:.1f}")
+        raise StorageFull("no_room", path, f"{(wanted - free) / 1e6:.1f}")
 
 
 def connect(path: str) -> sqlite3.Connection:
@@ -5625,9 +5624,8 @@ class Inbox:
     def _check_space(self, wanted: int, reserved: int = 0) -> None:
         """:param wanted: bytes. :raises StorageFull: there are fewer to be had."""
         free = shutil.disk_usage(self.path).free - self.settings.keep_free * 1e9
-        if wanted + reserved > free:
-            sizes = (f"{n / 1e9:.2f} GB" for n in (max(free, 0), wanted, reserved))
-            raise StorageFull("inbox_full", *sizes)
+        if (more := wanted + reserved - free) > 0:
+            raise StorageFull("inbox_full", f"{more / 1e6:.1f} MB")
 
     @contextlib.contextmanager
     def _turn(self, account: int | None, upload: str) -> Iterator[Row]:
@@ -7851,7 +7849,6 @@ HTTP_ERRORS = {status: (code, say(code)) for status, (code, _) in HTTP_ERRORS.it
 GZIP = re.compile(r"(?i)(?:^|,)\s*gzip\s*(?:;\s*q=([\d.]+)\s*)?(?:,|$)")
 PROCESS = secrets.token_hex(4)  # versions of two processes do not compare
 KNOWN_TO_PAGE = {  # what the page's script needs of the server's tables
-    "ages": AGES,
     "packages": PACKAGES,
     "parts": PART_NAMES,
     "fault_tabs": {code: kind.tab for code, kind in FAULTS.items() if kind.tab},
@@ -9424,6 +9421,7 @@ def menu_part(row: Part, texts: Part, held: Part) -> Part:
 # The files of the page, each served at its own path, so that no script is inline.
 # It may use what Web has to serve them, and read the files of translations.
 
+# language=HTML
 HTML = r"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -9444,6 +9442,7 @@ HTML = r"""<!doctype html>
 </html>
 """
 
+# language=CSS
 CSS = r""":root {
   --ground: #f4f2ec; --surface: #fffdf9; --ink: #1b211f; --muted: #5a635e;
   --line: #dedbd1; --edge: #868c85; --accent: #0f6b5c; --on-accent: #fff;
@@ -9633,6 +9632,7 @@ input[type="checkbox"] {
   width: min(26rem, calc(100vw - 2rem));
 }
 :has(.selection) > .toasts { bottom: 6rem; }
+#app > .toasts.high { top: 4.5rem; bottom: auto; }
 .toast {
   display: flex; flex-wrap: wrap; align-items: center; justify-content: end;
   gap: 0 .5rem; padding: .25rem; padding-inline-start: 1rem; border-radius: 12px;
@@ -9910,17 +9910,6 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   .rows .send { min-height: 44px; }
 }
 
-.skeleton {
-  display: grid; grid-template-columns: repeat(auto-fill, minmax(max(11rem, 9vw), 1fr));
-  gap: 1.25rem 1rem; padding-top: 5rem;
-}
-.ghost {
-  aspect-ratio: 4 / 5; border-radius: var(--radius); background: var(--line);
-  opacity: .6; animation: breathe 1.4s ease-in-out infinite alternate;
-}
-.skeleton.rows { grid-template-columns: 1fr; }
-.skeleton.rows .ghost { height: 3.5rem; aspect-ratio: auto; }
-@keyframes breathe { to { opacity: .25; } }
 .selection {
   position: fixed; z-index: 5; inset-inline: 0; bottom: 1.25rem; width: fit-content;
   margin: 0 auto; display: flex; align-items: center; gap: .5rem;
@@ -10661,7 +10650,7 @@ WORDS = {
     "failed": "Something went wrong. Try again.",
     "problems": {
         "own_disk": "on its computer's own disk",
-        "bad_target": "That is no address of a console, such as 192.168.1.20.",
+        "bad_target": "That is no address of a console. Example: 192.168.1.20",
     },
     "signIn": "Sign in",
     "signInLead": "Your home game library.",
@@ -10697,7 +10686,6 @@ WORDS = {
     "filters": {
         "all": "All",
         "unsent": "Not sent yet",
-        "new": "New",
         "recent": "Recently added",
         "updates": "Updates",
     },
@@ -10717,7 +10705,20 @@ WORDS = {
         "18": "Not for children",
         "none": "Undecided",
     },
-    "ageSet": "{name}: {age}.",
+    "ageSet": {
+        "from": {
+            "one": "{name} is now for {age} and older.",
+            "other": "{name} are now for {age} and older.",
+        },
+        "18": {
+            "one": "{name} is now not for children.",
+            "other": "{name} are now not for children.",
+        },
+        "none": {
+            "one": "{name} has no age now.",
+            "other": "{name} have no age now.",
+        },
+    },
     "hiddenFrom": {
         "one": "{device}: {child} does not see this title, and will see it in the"
         " queue.",
@@ -10750,8 +10751,14 @@ WORDS = {
     "discard": "Discard",
     "discardQuestion": "Discard what was added of {name}?",
     "dropHere": "Drop files or folders to add them",
-    "leftOut": "Left out {count}: {names}. The library takes {types}, and covers to"
-    " {size}.",
+    "leftOut": "Left out {count}: {names}. {why}",
+    "whyLeftOut": {
+        "type": "The library takes {types}, and covers.",
+        "cover": "A cover has at most {size}.",
+        "empty": "There is nothing in it.",
+    },
+    "isThere": "Perhaps there already: {name} has the same size. Resume to add it"
+    " anyway",
     "unreadable": "The file was moved or changed. Choose it again.",
     "uploadWaits": "Goes on when the server can be reached.",
     "paused": "Paused",
@@ -10789,7 +10796,6 @@ WORDS = {
     "noneTitle": "Nothing found",
     "noneText": "No title matches your search and filters.",
     "showAll": "Show all titles",
-    "brokenTitle": "The library could not be loaded",
     "send": "Send",
     "again": "Again",
     "queued": "Queued",
@@ -10820,21 +10826,15 @@ WORDS = {
     "sentBy": "by {name}",
     "sentByYou": "by you",
     "notSentYet": "Not yet",
-    "sentParts": {
-        "one": "{name}: added to the queue.",
-        "other": "{name}: {count} files added to the queue.",
-    },
-    "sentPartsTo": {
-        "one": "{name}: added to the queue of {device}.",
-        "other": "{name}: {count} files added to the queue of {device}.",
-    },
-    "sentNext": "It is next.",
-    "sentAfter": {"one": "1 other is first.", "other": "{count} others are first."},
+    "sentParts": "{name}: added to the queue.",
+    "sentPartsTo": "{name}: added to the queue of {device}.",
+    "sentNext": "Sent next.",
+    "sentAfter": {"one": "1 title is first.", "other": "{count} titles are first."},
     "whenBack": {
         "paused": "{name} is paused. It is sent when it goes on.",
         "away": "{name} was last seen at {time}. It is sent when it is back.",
         "new": "{name} has not connected yet. It is sent when it does.",
-        "silent": "The console of {name} does not answer. It is sent when it does.",
+        "silent": "{name} does not answer. It is sent when it does.",
     },
     "sentSome": "{sent} added to the queue, {failed} not: {why}",
     "notSent": "{name} was not queued. {why}",
@@ -10935,22 +10935,21 @@ WORDS = {
     "moves": {"top": "To the top", "up": "Up", "down": "Down"},
     "nothingWaits": "Nothing waits.",
     "freed": {
-        "one": "{count} item waits for your choice, since {names} was removed or is no"
+        "one": "{count} title waits for your choice, since {names} was removed or is no"
         " longer shared.",
-        "other": "{count} items wait for your choice, since {names} was removed or is"
+        "other": "{count} titles wait for your choice, since {names} was removed or is"
         " no longer shared.",
     },
     "freedOfOne": {
-        "one": "{count} item waits for your choice, since its own device was removed"
+        "one": "{count} title waits for your choice, since its own device was removed"
         " or is no longer shared.",
-        "other": "{count} items wait for your choice, since their own device was"
+        "other": "{count} titles wait for your choice, since their own device was"
         " removed or is no longer shared.",
     },
     "waitsForChoice": "Waits for your choice",
     "sendThemTo": "Send them to {name}",
     "cancelThem": "Cancel them",
     "decideLater": "Decide later",
-    "theyWereCancelled": "They were cancelled.",
     "lastAttempt": "Last attempt: {why}",
     "finishing": "Waits for the console to finish",
     "deviceStates": {
@@ -10969,10 +10968,12 @@ WORDS = {
     "retryFailed": "Retry all failed",
     "clear": "Clear finished",
     "cleared": "Finished items were cleared.",
-    "itemCancelled": "{name} was cancelled.",
+    "itemCancelled": {
+        "one": "{name} was cancelled.",
+        "other": "{name} were cancelled.",
+    },
     "startsAgain": "{name} waits again, and will start from the beginning.",
     "cancelAll": "Cancel all waiting",
-    "allCancelled": "All waiting items were cancelled.",
     "states": {"completed": "Sent", "failed": "Failed", "cancelled": "Cancelled"},
     "countedStates": {
         "completed": {"one": "{count} sent", "other": "{count} sent"},
@@ -10985,7 +10986,7 @@ WORDS = {
     "progress": "{name}: {percent} %",
     "waiting": "{count} waiting",
     "about": "about {time}",
-    "sent": "{name} was sent.",
+    "sent": {"one": "{name} was sent.", "other": "{name} were sent."},
     "notDelivered": "{name} failed. {why}",
     "title": "{percent} % {name} - catalogd",
     "titleOf": "{name} - catalogd",
@@ -11225,6 +11226,7 @@ WORDS = {
     "backupQuestion": "Download the latest backup? It has the names, lists and"
     " consoles of everyone.",
     "server": "About",
+    "serverVersionToday": "catalogd {version}, from today",
     "serverVersion": {
         "one": "catalogd {version}, {count} day old",
         "other": "catalogd {version}, {count} days old",
@@ -11258,6 +11260,12 @@ WORDS = {
     "sees": "Sees",
     "seesAll": "Every title",
     "seesFor": "Titles up to age {age}",
+    "seesAges": {
+        "3": "Titles up to age 3",
+        "7": "Titles up to age 7",
+        "12": "Titles up to age 12",
+        "16": "Titles up to age 16",
+    },
     "makeAdmin": "Make admin",
     "makeMember": "Make member",
     "adminQuestion": "Make {name} an admin?",
@@ -11280,7 +11288,7 @@ WORDS = {
     "newLinkLead": "Pass it on now: it is not shown again.",
     "invited": "Open invitation",
     "invitedAdmin": "Open invitation for an admin",
-    "invitedFor": "Open invitation, sees what is for {age}",
+    "invitedFor": "Open invitation, titles up to age {age}",
     "madeBy": "by {name}",
     "removeInvitation": "Remove this invitation? Its link ends.",
     "addAccount": "Add an account",
@@ -11308,6 +11316,7 @@ WORDS = {
     "hours": "{hours} h {minutes} min",
 }
 
+# language=JavaScript
 JS = r""""use strict";
 
 // What the server sends. Times are UTC, such as "2026-01-31T18:05:59".
@@ -11490,10 +11499,8 @@ let [LOCALE, PLURALS, NUMBER, TENTHS, LIST, CHOICE, COLLATOR, SPELLINGS] = [];
 let isByMachine = false; // and nobody who speaks the language has read it
 /** The languages of the browser, but for such as "en-US@posix". */
 const BROWSER_LANGUAGES = navigator.languages.filter(name => /^[\w-]+$/.test(name));
-/** @type {Record<string, string>} */
 /** What the server tells at first: see KNOWN_TO_PAGE there. */
 const KNOWN = {
-  ages: /** @type {number[]} */ ([]),
   packages: /** @type {string[]} */ ([]),
   parts: {update: "", "add-on": ""},
   fault_tabs: /** @type {Record<string, string>} */ ({}), // by the codes of faults
@@ -11528,17 +11535,17 @@ function speak(language, {about = {}, words, sentences}) {
 async function speakBest(languages = {}) {
   Object.assign(LANGUAGES, languages);
   const best = bestLanguage();
-  if (best in languages) speak(best, await call("GET", `languages/${best}.json`));
+  if (best !== "en-GB") speak(best, await call("GET", `languages/${best}.json`));
 }
 
 /** The chosen language, else the first of the browser's that there are words in. */
 function bestLanguage() {
   const codes = Object.keys(LANGUAGES);
-  const wanted = [remembered("language", ""), ...BROWSER_LANGUAGES].filter(Boolean);
-  const found = wanted.map(
+  const found = BROWSER_LANGUAGES.map(
     name => codes.find(code => code === name) || codes.find(code => isRead(code, name)),
   );
-  return found.find(Boolean) || codes[0];
+  const wanted = [stored("language"), ...found];
+  return wanted.find(name => codes.includes(name)) || codes[0];
 }
 
 /** Whether readers of one language read the other: those of zh-TW do not read zh-CN. */
@@ -11547,29 +11554,34 @@ function isRead(one, other) {
   return a.language === b.language && a.script === b.script;
 }
 
-function chooseLanguage(language) {
+/** Speak another language, and load again what has words of the last one in it. */
+async function chooseLanguage(language) {
   localStorage.setItem("language", language);
-  if (language === document.documentElement.lang) update({});
-  else location.reload();
+  if (language === "en-GB") speak(language, ENGLISH);
+  await speakBest();
+  update({changesTag: null});
+  pollAll();
 }
 
 /** A text or a group of them, as in a translation or else in English. */
 function spoken(english, text = english) {
-  const isPlural = english.other?.includes("{count}");
+  const isPlural = "one" in Object(english);
   if (typeof english === "string" || isPlural)
     return spokenText(english, typeof text === "string" || text.other ? text : english);
   const each = ([name, part]) => [name, spoken(part, text[name])];
   return Object.fromEntries(Object.entries(english).map(each));
 }
 
-/** A text or, where English has placeholders, a function that fills them. Its arguments
- * are in the order of the placeholders in English; `count` chooses the plural. */
+/** A text or, where English has placeholders, a function that fills them: its arguments
+ * are in their order. `count`, or else an argument after them, chooses the plural. */
 function spokenText(english, text) {
   const found = (english.other || english).matchAll(PLACEHOLDERS);
   const names = [...new Set(Array.from(found, ([, name]) => name))];
   if (!names.length) return text;
-  return (...args) =>
-    filled(text, Object.fromEntries(names.map((name, n) => [name, args[n]])));
+  return (...args) => {
+    const of = names.map((name, n) => [name, args[n]]);
+    return filled(text, {count: args[names.length], ...Object.fromEntries(of)});
+  };
 }
 
 /** A text, in the form for the `count` if it has several, with its placeholders filled.
@@ -11594,8 +11606,7 @@ function joinSentences(...sentences) {
   return joinFacts(sentences, WORDS.between.sentences);
 }
 
-/** The name of an entry with "Update 3" and "Add-on 3", which the server makes up, in
- * the words of the page. */
+/** The name of an entry, with the server's "Update 3" and "Add-on 3" in our words. */
 function entryName(name) {
   const {update, "add-on": addOn} = KNOWN.parts;
   const part = new RegExp(`(?<= - )(${update}|${addOn})(?: (\\d+))?(?= \\(|$)`);
@@ -11682,8 +11693,7 @@ function isObsolete(node, known, keys) {
   return key ? !keys.has(key) : Boolean(known);
 }
 
-/** Whether to show another thing in a node whose own is gone: that is faster than a new
- * node. One with the focus keeps its thing. */
+/** Whether to reuse a node whose thing is gone, which is faster than a new one. */
 function canReuse(node, known, vnode) {
   const isMeant = vnode.props.reuse && shown.get(node)?.props.reuse;
   return isMeant && !known && !node.contains(document.activeElement);
@@ -11785,9 +11795,14 @@ function once(name, work) {
   });
 }
 
-/** Make a double click one click: the second one would hit what the first has shown. */
+/** @type {Element | null} */
+let lastSwitch = null; // that was clicked
+
+/** Make a double click one, which else would hit what it has shown; not of a switch. */
 function dropSecondClick(event) {
-  if (event.detail < 2) return;
+  const last = lastSwitch;
+  lastSwitch = event.target.closest("label, summary, [aria-pressed], [aria-expanded]");
+  if (event.detail < 2 || (last && last === lastSwitch)) return;
   event.preventDefault();
   event.stopPropagation();
 }
@@ -11798,20 +11813,15 @@ function closeMenu({target}) {
   if (target.closest("button")) target.closest(".menu:popover-open")?.hidePopover();
 }
 
-/** Make a key that is held down one press: what comes in place of a button that has
- * acted would act too. */
+/** Make a held key one press: what comes in place of a pressed button would act too. */
 function dropRepeatedEnter(event) {
   const isPress = event.key === "Enter" && !event.target.matches("textarea");
   if (event.repeat && isPress) event.preventDefault();
 }
 
 function iconButton(icon, label, onclick, props) {
-  return button(glyph(icon), onclick, {
-    class: "icon-button",
-    "aria-label": label,
-    title: label,
-    ...props,
-  });
+  const named = {class: "icon-button", "aria-label": label, title: label};
+  return button(glyph(icon), onclick, {...named, ...props});
 }
 
 // State: what the page shows follows from this one object. `update` changes it, and
@@ -11821,25 +11831,22 @@ const FINISHED_STEP = 100; // finished items shown at first, and more with each 
 const NOBODY = {name: "", admin: false};
 const NO_PROBLEM = {form: "", text: ""};
 
-/** The state before the server has told anything, and again after signing out. Lists
- * are null until they are loaded. */
+/** The state at first, and after signing out. Lists are null until they are loaded. */
 function initialState() {
   return {
     phase: "starting", // starting, setup, sign-in, in
     connected: true,
     account: /** @type {Account} */ (NOBODY),
-    setupCode: "",
-    invitation: kept("invitation", ""), // the token of a link that was opened
+    setupCode: stored("setupCode"), // of a link that was opened
+    invitation: stored("invitation"), // the token of one
     invited: /** @type {Invitation | null} */ (null), // what that is for
     view: "library",
     library: {
-      search: kept("search", ""),
-      filter: kept("filter", "all"), // one of FILTERS
-      more: kept("more", ""), // one of furtherFilters, or "" for all
-      // When the newest entry came that this browser showed before this visit:
-      newSince: kept("newSince", remembered("newest", "")),
-      sort: remembered("sort", "name"),
-      layout: remembered("layout", ""), // "" until somebody chose one
+      search: stored("search"),
+      filter: stored("filter"), // one of FILTERS
+      more: stored("more"), // one of furtherFilters, or "" for all
+      sort: stored("sort"),
+      layout: stored("layout"), // "" until somebody chose one
       grid: {columns: 1, columnWidth: 0, height: 0, lines: 1, pitch: 0},
       rows: [0, 0], // in the document: the first, and the one after the last
       selecting: false,
@@ -11874,7 +11881,7 @@ function initialState() {
     busy: /** @type {Set<string>} */ (new Set()), // names of what waits for an answer
     toasts: /** @type {Toast[]} */ ([]),
     announcement: "", // for screen readers
-    device: rememberedDevice(), // that was chosen, or sent to last
+    device: stored("device"), // that was chosen, or sent to last
     queueing: /** @type {Set<string>} */ (new Set()), // ids of parts in calls to send
     brokenIcons: /** @type {Set<string>} */ (new Set()), // that failed to load
     uploads: /** @type {Upload[]} */ ([]),
@@ -11925,21 +11932,33 @@ function isWide() {
   return matchMedia("(width >= 43.75em)").matches;
 }
 
-function remembered(name, otherwise) {
-  return localStorage.getItem(name) || otherwise;
-}
+/** What this browser or its tab keeps: each by default, and what else it may be.
+ * @type {Record<string, [any, RegExp?]>} */
+const STORED = {
+  language: ["", /^/],
+  device: [{id: "", name: ""}],
+  sort: ["name", /^(newest|size)$/],
+  layout: ["", /^(covers|rows)$/],
+  search: ["", /^/],
+  filter: ["all", /^(unsent|recent|updates)$/],
+  more: ["", /^\w+$/],
+  scrolled: ["0", /^\d+$/],
+  invitation: ["", /^\w+$/],
+  setupCode: ["", /^/],
+};
 
-/** The device of this browser that was chosen, by a JSON text or, from earlier versions
- * of this page, an id. */
-function rememberedDevice() {
-  const text = remembered("device", "");
-  const {id, name} = text.startsWith("{") ? JSON.parse(text) : {id: text, name: ""};
-  return {id, name};
-}
-
-/** Return what this tab keeps over a reload. */
-function kept(name, otherwise) {
-  return sessionStorage.getItem(name) || otherwise;
+/** Return what is stored under this name or, where that cannot be, the default. */
+function stored(name) {
+  const [otherwise, pattern] = STORED[name];
+  try {
+    const text = sessionStorage.getItem(name) ?? localStorage.getItem(name) ?? "";
+    if (pattern) return pattern.test(text) ? text : otherwise;
+    const value = JSON.parse(text);
+    const isWhole = Object.keys(otherwise).every(key => typeof value[key] === "string");
+    return isWhole ? value : otherwise;
+  } catch {
+    return otherwise;
+  }
 }
 
 /** @type {Entry[]} */
@@ -11980,6 +11999,7 @@ function draw() {
   document.title = visible(documentTitle());
   makeRoomForBar();
   placeTitles();
+  placeToasts();
 }
 
 /** @type {Element[]} */
@@ -12087,23 +12107,66 @@ function narrow(changes) {
 }
 
 /** @typedef {{label: string, act: () => void}} Action */
-/** @typedef {{id: number, text: string, isError: boolean, actions: Action[]}} Toast */
+/** @typedef {{
+ *   kind: string, text: string, isError: boolean, actions: Action[],
+ *   names: Record<string, string>, undos: (() => any)[], id: number,
+ * }} Toast there is one of each kind. `names` are of the titles that it is about, by
+ * their ids, and `undos` undo what was done with them */
 const ACTION_PAUSE = 10000; // milliseconds for which a toast with a button is shown
 const MAX_CHOICES = 4; // that a question has buttons for
 let toasts = 0;
 
-/** Show a message, with a button for each action. Without any, it replaces its equal,
- * and pushes out none that has buttons.
- * @param {Action[]} actions */
+/** Show a message, with a button for each action. */
 function toast(text, isError = false, ...actions) {
+  addToast({kind: text, text, isError, actions, names: {}, undos: []});
+}
+
+/** Show a toast in place of that of its kind. Of those without buttons, two are shown.
+ * @param {Omit<Toast, "id">} added */
+function addToast(added) {
+  const {kind, isError, actions} = added;
   const id = ++toasts;
-  const stays = each => each.text !== text || actions.length;
-  const all = [...state.toasts.filter(stays), {id, text, isError, actions}];
-  const lasting = all.filter(each => each.actions.length).slice(-3);
-  const room = Math.max(3 - lasting.length, 1);
-  const passing = all.filter(each => !each.actions.length).slice(-room);
-  update({toasts: all.filter(each => [...lasting, ...passing].includes(each))});
+  const all = [...state.toasts.filter(each => each.kind !== kind), {...added, id}];
+  const passing = all.filter(each => !each.actions.length).slice(-2);
+  update({toasts: all.filter(each => each.actions.length || passing.includes(each))});
   setTimeout(() => dismiss(id), actions.length ? ACTION_PAUSE : isError ? 9000 : 5000);
+}
+
+/** Tell what was done with titles, as one with what was done so to others and is still
+ * shown: it has one Undo for all.
+ * @param {{
+ *   kind: string, names: Record<string, string>, undo?: () => any, isError?: boolean,
+ *   say: (name: string, count: number, ids: string[]) => string, more?: Action[],
+ * }} deed where `say` gets the name of the only title, or how many there are */
+function tell({kind, names, undo, isError = false, say, more = []}) {
+  const before = state.toasts.find(each => each.kind === kind);
+  const all = {...before?.names, ...names};
+  const ids = Object.keys(all);
+  if (!ids.length) return;
+  const undos = [...(before?.undos || []), undo || []].flat();
+  const act = async () => {
+    for (const each of undos.toReversed()) await attempt(each);
+  };
+  const name = ids.length > 1 ? WORDS.titles(ids.length) : all[ids[0]];
+  const actions = undos.length ? [...more, {label: WORDS.undo, act}] : more;
+  const text = say(name, ids.length, ids);
+  addToast({kind, text, isError, actions, names: all, undos});
+}
+
+/** Move the toasts up from a row that they are about: its key begins with a title's. */
+function placeToasts() {
+  const box = document.querySelector("#app > .toasts");
+  const ids = state.toasts.flatMap(({names}) => Object.keys(names));
+  box?.classList.remove("high");
+  if (!box || !ids.length) return;
+  const {left, right, top, bottom} = box.getBoundingClientRect();
+  const isCovered = row => {
+    const at = row.getBoundingClientRect();
+    return at.right > left && at.left < right && at.bottom > top && at.top < bottom;
+  };
+  const rows = [...document.querySelectorAll(".entry, .item, .sending")];
+  const own = rows.filter(row => ids.includes(keyOf(row)?.split(",")[0]));
+  box.classList.toggle("high", own.some(isCovered));
 }
 
 function dismiss(id) {
@@ -12130,8 +12193,10 @@ function formatDuration(seconds) {
   return WORDS.hours(Math.floor(minutes / 60), minutes % 60);
 }
 
-function daysSince(day) {
-  return Math.max(0, Math.floor((Date.now() - Date.parse(day)) / 86400000));
+function ageOfVersion(version, released) {
+  const days = Math.floor((Date.now() - Date.parse(released)) / 86400000);
+  if (days < 1) return WORDS.serverVersionToday(version);
+  return WORDS.serverVersion(version, days);
 }
 
 /** Minutes or hours ago within 20 hours, else the date. */
@@ -12179,8 +12244,7 @@ async function call(method, path, body) {
   return data;
 }
 
-/** Return the JSON of the answer and its ETag; `data` is null where it has that `etag`
- * still. Throws a Problem. */
+/** Return the JSON of an answer, null if it has that `etag`, and its ETag, or throw. */
 async function request(method, path, body, etag) {
   /** @type {Record<string, string>} */
   const headers = {};
@@ -12242,8 +12306,7 @@ async function within(milliseconds, limit, step) {
   }
 }
 
-/** What a call waits for when the account has signed out meanwhile, so that nothing
- * comes of it. */
+/** What a call waits for, so that nothing comes of it, once the account is gone. */
 function never() {
   return new Promise(() => {});
 }
@@ -12256,12 +12319,13 @@ async function rejected(data) {
   return new Problem(sentence(data));
 }
 
-/** A sentence of the server, as the table of words has it. It may have others in it.
+/** A sentence of the server, in our words, as are others and sizes ("1.5 GB") in it.
  * @param {Sentence} sentence
  * @returns {string} */
 function sentence({reason = "", of = [], message}) {
   const text = WORDS.problems[reason];
-  if (!text) return message;
+  const inWords = (_, number, unit) => WORDS.units[unit](Number(number));
+  if (!text) return message?.replace(/^([\d.]+) ([kMGT]?B)$/, inWords);
   return filled(text, Object.fromEntries(of.map(part => [part.name, sentence(part)])));
 }
 
@@ -12382,9 +12446,7 @@ async function takeChanges({data, etag}) {
 function takeEntries({entries}) {
   const isFirst = !state.entries;
   for (const entry of entries) entry.name = entryName(entry.name);
-  const newest = state.scan.scanning ? "" : newestOf(entries);
   update({entries});
-  if (!state.library.newSince) change("library", {newSince: newest});
   loadDescription();
   // Once the titles have their room:
   if (isFirst && state.view === "library") setTimeout(scrollTo, 0, 0, scrolled.library);
@@ -12397,6 +12459,7 @@ async function start() {
     const me = await call("GET", "web/me");
     await speakBest(me.languages);
     update({hasClient: me.client});
+    if (!me.needs_setup) sessionStorage.removeItem("setupCode");
     Object.assign(KNOWN, me.known);
     if (me.account) enter(me.account);
     else update({phase: me.needs_setup ? "setup" : "sign-in"});
@@ -12494,10 +12557,6 @@ async function loadInvitation() {
   }
 }
 
-function acceptInvitation(fields) {
-  return enterBy("web/invitation/accept", {...fields, token: state.invitation});
-}
-
 async function signOutForInvitation() {
   const token = state.invitation;
   await signOut();
@@ -12509,13 +12568,14 @@ async function signOutForInvitation() {
 // prints, and #invitation=TOKEN
 
 const VIEWS = ["library", "queue", "settings"];
-const scrolled = {library: Number(kept("scrolled", "0"))}; // pixels, by view and tab
+const scrolled = {library: Number(stored("scrolled"))}; // pixels, by view and tab
 
 /** @param {Event} [event] that changed the location, none when the page starts */
 function readLocation(event) {
   const [, word = "", rest = ""] = location.hash.match(/^#([a-z]*)[/=]?(.*)$/) || [];
   if (word === "setup") {
     history.replaceState(null, "", location.pathname);
+    sessionStorage.setItem("setupCode", rest); // until there is an account
     update({setupCode: rest});
   } else if (word === "invitation") {
     history.replaceState(null, "", location.pathname);
@@ -12566,8 +12626,7 @@ function openDialog(name, content = {}) {
   update({[name]: {...content, form}, problem: NO_PROBLEM});
 }
 
-/** Close a dialog, and leave its entry unless Back has left it. The browser tells once
- * more that it was closed. */
+/** Close a dialog, and leave its entry unless Back has. The browser tells it too. */
 function closeDialog(name) {
   if (!state[name]) return;
   update({[name]: null});
@@ -12599,16 +12658,10 @@ function closeOneByEscape(/** @type {KeyboardEvent} */ event) {
 function keepPosition() {
   if (state.phase !== "in" || !state.entries) return;
   if (state.view === "library") scrolled.library = scrollY;
-  const {search, filter, more, newSince} = state.library;
-  const position = {search, filter, more, newSince, scrolled: String(scrolled.library)};
+  const {search, filter, more} = state.library;
+  const position = {search, filter, more, scrolled: String(scrolled.library)};
   for (const [name, value] of Object.entries(position))
     sessionStorage.setItem(name, value);
-  localStorage.setItem("newest", newestOf(state.entries));
-}
-
-/** When the newest entry came. On the first visit none of them is new. */
-function newestOf(/** @type {Entry[]} */ entries) {
-  return entries.reduce((last, {created_at: at}) => (at > last ? at : last), "");
 }
 
 // Titles: the entries of one base id are the parts of one title
@@ -12633,12 +12686,7 @@ function compareParts(a, b) {
 const titlesOf = memo(
   /** @param {Entry[]} entries */
   entries => {
-    const groups = new Map();
-    for (const entry of entries) {
-      const id = entry.base_id || entry.id;
-      if (groups.has(id)) groups.get(id).push(entry);
-      else groups.set(id, [entry]);
-    }
+    const groups = Map.groupBy(entries, entry => entry.base_id || entry.id);
     return Array.from(groups, ([id, parts]) => makeTitle(id, parts.sort(compareParts)));
   },
 );
@@ -12654,7 +12702,11 @@ function makeTitle(id, parts) {
     kind: titleKind(parts[0]),
     parts,
     size: totalSize(parts.filter(isCurrent)),
-    created_at: newestOf(parts),
+    created_at:
+      parts
+        .map(part => part.created_at)
+        .sort()
+        .at(-1) || "",
     // Letters come before digits and symbols.
     sortKey: (/^\p{L}/u.test(words) ? "" : "\uffff") + words,
     plainName: fold(name),
@@ -12676,10 +12728,9 @@ function titleName(/** @type {Entry[]} */ parts) {
   return bases.length > 1 ? withoutEnding(main.name) : main.name;
 }
 
-/** Return a name without the file type or the file's name, by which the server tells
- * equal ones apart. */
+/** Return a name without the file type or name by which the server tells it apart. */
 function withoutEnding(name) {
-  return name.replace(/ \(([A-Z]{3}|.*\.[a-z]{3})\)$/, "");
+  return name.replace(/ \((([^()]|\([^()]*\))*\.)?(ns[pz]|xc[iz]|nro)\)$/i, "");
 }
 
 function needsBase(/** @type {Entry} */ {kind}) {
@@ -12715,17 +12766,14 @@ function facetsOf({kind, type, state: place, file_type: fileType = ""}) {
   return [fileType, ...others, ...said].filter(Boolean).join(" ");
 }
 
-const titlesById = memo(
-  /** @param {Title[]} titles */
-  titles => {
-    const byId = new Map();
-    for (const title of titles) {
-      for (const part of title.parts) byId.set(part.id, title);
-      byId.set(title.id, title);
-    }
-    return byId;
-  },
-);
+const titlesById = memo(titles => {
+  const byId = new Map();
+  for (const title of titles) {
+    for (const part of title.parts) byId.set(part.id, title);
+    byId.set(title.id, title);
+  }
+  return byId;
+});
 
 /** @returns {Title[]} */
 function allTitles() {
@@ -12821,8 +12869,7 @@ function versionKey(id, version = "") {
   return `${id} ${version}`;
 }
 
-/** What was sent to a device, by the entry's id, and by its `versionKey`. Without a
- * device, what the account has sent. */
+/** What was sent to a device, or by the account, by the entry's id and `versionKey`. */
 const deliveriesTo = memo(
   /** @param {Delivery[]} deliveries */
   (deliveries, device) => {
@@ -12850,12 +12897,10 @@ const itemsByEntry = memo(
 );
 
 /** With a place for the status of each title, which is worked out once. */
-const knownOf = memo((sent, items, queueing) => ({
-  sent,
-  items,
-  queueing,
-  statuses: /** @type {Map<Title, TitleStatus>} */ (new Map()),
-}));
+const knownOf = memo((sent, items, queueing) => {
+  const statuses = /** @type {Map<Title, TitleStatus>} */ (new Map());
+  return {sent, items, queueing, statuses};
+});
 
 function sentNow() {
   return deliveriesTo(state.sent, chosenDevice());
@@ -12913,8 +12958,7 @@ function wordsOf(text) {
     .trim();
 }
 
-/** Return the words of a text without case and accents, and with one kind of kana, to
- * search in it. */
+/** Return the words of a text to search in, without case, accents and kinds of kana. */
 function fold(text) {
   const plain = wordsOf(text).toLowerCase();
   if (!/[\u0080-\uffff]/.test(plain)) return plain;
@@ -12936,36 +12980,30 @@ const COMPARE = {
   size: (a, b) => b.size - a.size,
 };
 
-/** @type {Record<string, (title: Title, since: string) => boolean>} */
+/** @type {Record<string, (title: Title) => boolean>} */
 const FILTERS = {
   all: () => true,
   unsent: title => !statusOf(title).isSent,
-  new: (title, since) => since !== "" && title.created_at > since,
   recent: title => title.created_at > recentSince(allTitles()),
   updates: title => statusOf(title).hasNewer,
 };
 /** How many titles each filter shows. No filter depends on the queue. */
-const countTitles = memo(
-  /** @param {Title[]} titles */
-  (titles, since) =>
-    Object.entries(FILTERS).map(([filter, shows]) => ({
-      filter,
-      count: titles.filter(title => shows(title, since)).length,
-    })),
+const countTitles = memo(titles =>
+  Object.entries(FILTERS).map(([filter, shows]) => ({
+    filter,
+    count: titles.filter(shows).length,
+  })),
 );
 
 /** The kinds of titles, file types and ages that some titles have, but not all. */
-const furtherFilters = memo(
-  /** @param {Title[]} titles */
-  titles => {
-    const types = titles.flatMap(({parts}) => parts.map(part => part.file_type || ""));
-    const ages = state.account.admin ? Object.keys(WORDS.ages) : [];
-    const all = [...Object.keys(WORDS.onlyOf), ...[...new Set(types)].sort(), ...ages];
-    return all.filter(
-      more => new Set(titles.map(title => isShown(title, more))).size > 1,
-    );
-  },
-);
+const furtherFilters = memo(titles => {
+  const types = titles.flatMap(({parts}) => parts.map(part => part.file_type || ""));
+  const ages = state.account.admin ? Object.keys(WORDS.ages) : [];
+  const all = [...Object.keys(WORDS.onlyOf), ...[...new Set(types)].sort(), ...ages];
+  return all.filter(
+    more => new Set(titles.map(title => isShown(title, more))).size > 1,
+  );
+});
 
 function isShown(/** @type {Title} */ {id, kind, facets}, more) {
   return !more || [kind, ageOf(id)].includes(more) || facets.includes(` ${more} `);
@@ -12984,12 +13022,12 @@ function hasWord(/** @type {Title} */ {searchText, facets, plainName}, word) {
 /** The titles that match; those whose names begin with the search come first. */
 const matching = memo(
   /** @param {Title[]} titles */
-  (titles, search, filter, more, since) => {
+  (titles, search, filter, more) => {
     const query = fold(search);
     const words = query.split(" ").filter(Boolean);
     const found = titles.filter(
       title =>
-        (FILTERS[filter] || FILTERS.all)(title, since) &&
+        FILTERS[filter](title) &&
         isShown(title, more) &&
         words.every(word => hasWord(title, word)),
     );
@@ -13004,8 +13042,7 @@ const matching = memo(
 function visibleTitles() {
   const {sort, search, filter, more} = state.library;
   const titles = sorted(allTitles(), sort);
-  const {newSince} = state.library;
-  return matching(titles, search, filter, more, newSince, sentNow(), state.ages);
+  return matching(titles, search, filter, more, sentNow(), state.ages);
 }
 
 // Titles in words
@@ -13049,10 +13086,8 @@ function addOnText(number) {
 /** Such as "game, update and 2 add-ons".
  * @param {{kind?: string, type: string}[]} parts */
 function countParts(parts) {
-  const counts = new Map();
-  for (const part of parts)
-    counts.set(kindOf(part), (counts.get(kindOf(part)) || 0) + 1);
-  const texts = Array.from(counts, ([kind, count]) => WORDS.counted[kind](count));
+  const kinds = Map.groupBy(parts, kindOf);
+  const texts = Array.from(kinds, ([kind, {length}]) => WORDS.counted[kind](length));
   return LIST.format(texts);
 }
 
@@ -13107,10 +13142,10 @@ async function chooseAge(titles, age) {
   const before = titles.map(({id}) => [id, ageOf(id)]);
   await saveAges(titles.map(({id}) => [id, age]));
   change("library", {selected: new Set(), lastSelected: ""});
-  const [{name}, another] = titles;
-  const names = another ? WORDS.titles(titles.length) : name;
-  const act = () => saveAges(before);
-  toast(WORDS.ageSet(names, WORDS.ages[age]), false, {label: WORDS.undo, act});
+  const names = Object.fromEntries(titles.map(({id, name}) => [id, name]));
+  const say =
+    WORDS.ageSet[age] || ((name, count) => WORDS.ageSet.from(name, age, count));
+  tell({kind: `age ${age}`, names, say, undo: () => saveAges(before)});
 }
 
 /** @param {string[][]} pairs ids of titles, and their ages */
@@ -13148,8 +13183,7 @@ function hiddenNote(titles, device) {
 
 // Devices: those that Send queues for
 
-/** The account's devices, and those that others share, in this order. An admin also
- * sees others. */
+/** The account's devices, then those that others share. An admin sees others too. */
 function reachable() {
   return (state.devices || [])
     .filter(device => device.is_own || device.shared)
@@ -13259,8 +13293,7 @@ function deviceState(/** @type {Device} */ device) {
   return isSilent(device) ? WORDS.deviceStates.off : WORDS.deviceStates[kind];
 }
 
-/** Where Send queues for, and whether that is connected: a line, or a menu where there
- * is a choice. */
+/** Where Send queues for and how that is: a line, or a menu where there is a choice. */
 function renderDeviceMenu() {
   const chosen = chosenDevice();
   const device = deviceOf(chosen);
@@ -13340,45 +13373,39 @@ function sendOrExplain(/** @type {Entry[]} */ parts, name) {
  * @param {string[]} added
  * @param {string | null} device */
 function tellSent(added, failed, name, device, undo) {
-  const count = added.length;
   if (failed.length) {
     const why = sentence(failed[0]);
-    const some = WORDS.sentSome(count, failed.length, why);
+    const countOf = ids => new Set(ids.map(findTitle)).size;
+    const lost = failed.map(({entry_id: id}) => id);
+    const some = WORDS.sentSome(countOf(added), countOf(lost), why);
     return toast(added.length ? some : WORDS.notSent(name, why), true);
   }
-  if (!added.length) return;
   const place = deviceOf(device);
-  const add = place ? [] : [{label: WORDS.addOne, act: addDevice}];
-  const note = hiddenNote(added.map(findTitle), place);
-  const text = place
-    ? WORDS.sentPartsTo(name, count, deviceName(place))
-    : WORDS.sentParts(name, count);
-  const said = joinSentences(text, whenSent(added, place), note);
-  toast(said, false, ...add, undoing(undo));
+  const titles = added.map(findTitle).filter(title => title !== undefined);
+  tell({
+    kind: `queued ${device}`,
+    names: Object.fromEntries(titles.map(title => [title.id, title.name])),
+    undo: () => changeQueue("undo", {undo}),
+    more: place ? [] : [{label: WORDS.addOne, act: addDevice}],
+    say: (titleName, count, ids) =>
+      joinSentences(
+        place
+          ? WORDS.sentPartsTo(titleName, deviceName(place))
+          : WORDS.sentParts(titleName),
+        whenSent(ids, place),
+        hiddenNote(ids.map(findTitle), place),
+      ),
+  });
 }
 
-/** What happens next to what was queued.
- * @param {string[]} added
+/** What happens next to titles that were queued.
+ * @param {string[]} ids
  * @param {Device} [device] */
-function whenSent(added, device) {
+function whenSent(ids, device) {
   if (!device) return WORDS.waitsForDevice;
-  const others = state.items?.filter(
-    item => isOpen(item) && placeOf(item) === device.id && !added.includes(item.entry),
-  );
-  const after = others?.length && WORDS.sentAfter(others.length);
-  return whenBack(device) || after || WORDS.sentNext;
-}
-
-/** @param {string} undo id of what was done with items of the queue
- * @param {QueueItem} [item] that was cancelled
- * @returns {Action} */
-function undoing(undo, item) {
-  const act = async () => {
-    await changeQueue("undo", {undo});
-    const again = item?.bytes && openItems().find(({id}) => id === item.id);
-    if (again && !again.bytes) toast(WORDS.startsAgain(withoutEnding(item.name)));
-  };
-  return {label: WORDS.undo, act};
+  const isOther = row => row.place === device.id && !ids.includes(row.items[0].title);
+  const {length} = openRows().filter(isOther);
+  return whenBack(device) || (length ? WORDS.sentAfter(length) : WORDS.sentNext);
 }
 
 function setQueueing(ids, isQueueing) {
@@ -13508,8 +13535,7 @@ function renderPage() {
   ];
 }
 
-/** The dialog on top, or "page". It shows the bar and the toasts, since it covers what
- * is below it. */
+/** The dialog on top, or "page": it has the bar and toasts, which it would cover. */
 function layerOnTop() {
   if (state.phase !== "in" || state.invitation) return "page";
   const {question, adding, filters} = state;
@@ -13564,7 +13590,7 @@ function renderLanguages() {
 
 /** Tell of a translation that nobody has chosen or read. */
 function renderMachineNote() {
-  if (!isByMachine || remembered("language", "")) return false;
+  if (!isByMachine || stored("language")) return false;
   const keep = () => chooseLanguage(document.documentElement.lang);
   return h.aside(
     {class: "machine", key: "machine"},
@@ -13616,22 +13642,16 @@ function renderToast(/** @type {Toast} */ {id, text, isError, actions}) {
 
 let isPressedOutside = false; // where the last press on a dialog was
 
-/** A dialog. A click on what is around it closes it, but not the end of a drag that
- * began in it, such as that of a selection. */
+/** A dialog, which a click around it closes, but not a drag that began in it. */
 function renderDialog(name, props, close, ...children) {
-  const press = event => {
-    isPressedOutside = isOutside(event);
-  };
-  const click = event => {
-    if (isPressedOutside && isOutside(event)) close();
-  };
   return h.dialog(
     {
       ...props,
       key: name,
       onclose: () => state.phase === "in" && close(),
-      onpointerdown: press,
-      onclick: click,
+      // What returns false would keep the browser from what it does then.
+      onpointerdown: event => void (isPressedOutside = isOutside(event)),
+      onclick: event => void (isPressedOutside && isOutside(event) && close()),
     },
     renderBar(name),
     h.article(null, children),
@@ -13651,8 +13671,7 @@ function isOutside({target, currentTarget: dialog, clientX: x, clientY: y}) {
  * that is secured wants the own password, which `act` gets */
 /** @typedef {Question & {settle: (done?: any) => void, form: string}} OpenQuestion */
 
-/** Ask before `act` is done. Returns a Promise that is settled when it was done, or
- * when the question was closed. */
+/** Ask before `act` is done. Returns a Promise of its end, or that of the question. */
 function ask(/** @type {Question} */ question) {
   return new Promise(settle => openDialog("question", {...question, settle}));
 }
@@ -13842,6 +13861,8 @@ function renderInvitation() {
   if (state.phase === "in") return renderSignedInElse();
   const {invited} = state;
   const name = invited?.name || "";
+  const accept = fields =>
+    enterBy("web/invitation/accept", {...fields, token: state.invitation});
   let title = invited ? WORDS.setup : WORDS.product;
   let lead = invited ? WORDS.invitedLead(invited.maker) : WORDS.signInLead;
   if (name) [title, lead] = [WORDS.newPassword, WORDS.newPasswordLead(name)];
@@ -13850,7 +13871,7 @@ function renderInvitation() {
     lead,
     form(
       "invitation",
-      acceptInvitation,
+      accept,
       invited ? renderInvited(name) : !state.problem.text && renderLoading(),
     ),
     h.p("forgotten", button(WORDS.toSignIn, closeInvitation, {class: "plain"})),
@@ -13884,10 +13905,7 @@ function renderSignedInElse() {
 
 function renderSetupFields() {
   const code = {
-    ...PLAIN_TEXT,
-    required: true,
-    autocomplete: "off",
-    placeholder: "k7mp-x4tz-9hqw",
+    ...{...TYPED, required: true, placeholder: "k7mp-x4tz-9hqw"},
     defaultValue: state.setupCode,
   };
   return [
@@ -13901,8 +13919,7 @@ function renderSetupFields() {
 function renderLibrary() {
   const heading = h.h1("unseen", WORDS.library);
   const {entries} = state;
-  if (!entries)
-    return [heading, state.problems.entries ? renderBroken() : renderSkeleton()];
+  if (!entries) return [heading, renderLoaded("entries", entries)];
   const none = [WORDS.emptyTitle, WORDS.emptyForChild];
   if (!entries.length)
     return [heading, state.account.age ? renderEmpty(...none) : renderFirstRun()];
@@ -13921,7 +13938,6 @@ function renderLibrary() {
 }
 
 const arePictured = memo(
-  /** @param {Title[]} titles */
   titles => 2 * titles.filter(picturedPart).length >= titles.length,
 );
 
@@ -13968,28 +13984,22 @@ const MAX_SHELF = 20; // titles in each part of the shelf
 const RECENT_DAYS = 30;
 
 /** Since when titles are recent: never, if that would be most of the library. */
-const recentSince = memo(
-  /** @param {Title[]} titles */
-  titles => {
-    const since = new Date(Date.now() - RECENT_DAYS * 86400000).toISOString();
-    const {length} = titles.filter(title => title.created_at > since);
-    return length > titles.length / 2 ? "9" : since;
-  },
-);
+const recentSince = memo(titles => {
+  const since = new Date(Date.now() - RECENT_DAYS * 86400000).toISOString();
+  const {length} = titles.filter(title => title.created_at > since);
+  return length > titles.length / 2 ? "9" : since;
+});
 
 /** The titles with updates for the device, those that came lately, and the one to send
  * next: one with an update, or else the newest that was not sent. */
-const titlesToOffer = memo(
-  /** @param {Title[]} titles */
-  titles => {
-    const here = titles.filter(title => statusOf(title).away !== "offline");
-    const [updates, recent, unsent] = ["updates", "recent", "unsent"].map(filter =>
-      sorted(here, "newest").filter(title => FILTERS[filter](title, "")),
-    );
-    const others = recent.filter(title => !updates.includes(title));
-    return {first: updates[0] || unsent[0], shelves: {updates, recent: others}};
-  },
-);
+const titlesToOffer = memo(titles => {
+  const here = titles.filter(title => statusOf(title).away !== "offline");
+  const [updates, recent, unsent] = ["updates", "recent", "unsent"].map(filter =>
+    sorted(here, "newest").filter(FILTERS[filter]),
+  );
+  const others = recent.filter(title => !updates.includes(title));
+  return {first: updates[0] || unsent[0], shelves: {updates, recent: others}};
+});
 
 /** What people come for, above all titles: what is being sent or, on a large screen, is
  * to be sent next, and beside it what has updates or is new. */
@@ -14017,7 +14027,7 @@ function renderFront() {
 /** A title to send, large. */
 function renderFirst(/** @type {Title} */ title) {
   const {hasNewer: isNewer, toSend} = statusOf(title);
-  const why = FILTERS.recent(title, "") ? WORDS.filters.recent : WORDS.filters.unsent;
+  const why = FILTERS.recent(title) ? WORDS.filters.recent : WORDS.filters.unsent;
   return h.li(
     {class: "sending", key: title.id},
     renderGlow(renderCover(title)),
@@ -14041,29 +14051,11 @@ function renderGlow(cover) {
 }
 
 const countAway = memo(
-  /** @param {Title[]} titles */
   titles => titles.filter(title => isShown(title, "offline")).length,
 );
 
 function showAll() {
   narrow({search: "", filter: "all", more: ""});
-}
-
-function renderBroken() {
-  return renderEmpty(
-    WORDS.brokenTitle,
-    state.problems.entries,
-    button(WORDS.tryAgain, () => poll("entries"), {class: "primary"}),
-  );
-}
-
-function renderSkeleton() {
-  const ghosts = Array.from({length: 18}, () => h.div("ghost"));
-  return h.div(
-    {class: `skeleton ${layoutNow()}`, role: "status"},
-    h.span("unseen", WORDS.loading),
-    ghosts,
-  );
 }
 
 /** Whether nothing was sent yet: until then, the library tells what to do. */
@@ -14177,15 +14169,10 @@ function renderSearch() {
     {class: "search", role: "search"},
     glyph("search"),
     h.input({
-      ...PLAIN_TEXT,
-      type: "search",
-      id: "search",
+      ...{...TYPED, type: "search", id: "search", enterkeyhint: "search"},
+      ...{"aria-label": WORDS.search, "aria-keyshortcuts": "/"},
       value: state.library.search,
       placeholder: WORDS.searchHint(count),
-      "aria-label": WORDS.search,
-      "aria-keyshortcuts": "/",
-      autocomplete: "off",
-      enterkeyhint: "search",
       oninput: event => narrow({search: event.target.value}),
     }),
     h.kbd({"aria-hidden": "true"}, "/"),
@@ -14202,8 +14189,8 @@ function focusSearch(/** @type {KeyboardEvent} */ event) {
 
 /** What there is none of is left out, but for updates. */
 function renderFilter() {
-  const {filter, newSince} = state.library;
-  const chips = countTitles(allTitles(), newSince, sentNow())
+  const {filter} = state.library;
+  const chips = countTitles(allTitles(), sentNow())
     .filter(({filter: each, count}) => count > 0 || [filter, "updates"].includes(each))
     .map(({filter: each, count}) => {
       const number = h.span("chip-count", ` ${NUMBER.format(count)}`);
@@ -14294,8 +14281,7 @@ function partsText(/** @type {Entry[]} */ parts) {
   return joinFacts([countParts(parts), sizeOf({size: totalSize(parts)})]);
 }
 
-/** It takes the place of the send button, keeps its focus and, once the server has
- * answered, leads to the queue. */
+/** It takes the place of the send button, and its focus, and leads to the queue. */
 function renderQueuedButton(/** @type {Title} */ title) {
   const {status} = statusOf(title);
   const item = sendingOf(title);
@@ -14351,13 +14337,8 @@ function renderCover(/** @type {Title} */ title, isSmall = false) {
 
 function renderPicture(/** @type {Entry} */ {id, icon = ""}) {
   return h.img({
-    class: "cover",
-    key: icon,
-    alt: "",
-    loading: "lazy",
-    decoding: "async",
-    width: "256",
-    height: "256",
+    ...{class: "cover", key: icon, alt: "", width: "256", height: "256"},
+    ...{loading: "lazy", decoding: "async"},
     src: `web/icons/${id}?v=${icon}`,
     onerror: () => update({brokenIcons: new Set(state.brokenIcons).add(icon)}),
   });
@@ -14378,8 +14359,7 @@ function renderDrawing(name, id, isSmall = false) {
   );
 }
 
-/** So large that no word is cut and that it has four lines at most. A Japanese letter
- * is as wide as two Latin ones. */
+/** So large that it has four whole lines. A Japanese letter is as wide as two Latin. */
 function renderCoverName(name) {
   const wide = name.replace(/[\u2e80-\uffff]/g, "xx");
   const longest = Math.max(...wide.split(/\s+/).map(word => word.length));
@@ -14554,17 +14534,13 @@ function renderParts(/** @type {Title} */ title) {
   const shown = state.details.showsAllParts ? parts : parts.slice(0, MAX_PARTS);
   const showAll = () => change("details", {showsAllParts: true});
   const offered = shown.filter(isCurrent);
-  const list = some =>
-    h.ul(
-      null,
-      some.map(part => renderPart(title, part)),
-    );
+  const row = part => renderPart(title, part);
   return h.section(
     {class: "parts", "aria-label": WORDS.contents},
     parts.every(needsBase) && h.p("note", WORDS.noBase),
-    list(offered),
+    h.ul(null, offered.map(row)),
     offered.length < shown.length && h.h3(null, WORDS.otherFiles),
-    list(shown.filter(part => part.part)),
+    h.ul(null, shown.filter(part => part.part).map(row)),
     shown.length < parts.length &&
       button(WORDS.showAllParts(parts.length), showAll, {class: "plain"}),
   );
@@ -14667,8 +14643,7 @@ function renderDownload(/** @type {Entry} */ {id, name, type, state: place}) {
   );
 }
 
-/** Start the download of the link that was clicked, or say why it would fail: the
- * browser would not. */
+/** Start a download or say why it would fail, which the browser would not. */
 function downloadIfThere(event, name) {
   event.preventDefault();
   const {href} = event.currentTarget;
@@ -14772,8 +14747,8 @@ function renderUndoEdits(/** @type {Facts} */ {entry, file}) {
 async function undoEdits(id) {
   const {edits} = await changeEntry(id, "/undo");
   state.drafts.delete(draftOf(id));
-  const act = () => saveEdits(id, edits);
-  toast(WORDS.editsUndone, false, {label: WORDS.undo, act});
+  const undo = () => saveEdits(id, edits);
+  tell({kind: "edits", names: {[id]: ""}, say: () => WORDS.editsUndone, undo});
 }
 
 /** The edited part may belong to another title then, so its own id is opened. */
@@ -14843,8 +14818,7 @@ function finishedItems(/** @type {QueueItem[]} */ items) {
  * what has ended of the same send; or what has ended. The ways are keys of WORDS.moves
  * that it may go, each with the item whose place it takes */
 
-/** The rows that are open, in the order of the queue, and then the others, the last one
- * first. */
+/** The open rows, in the order of the queue, then the others, the last one first. */
 function rowsOf(/** @type {QueueItem[]} */ items) {
   /** @type {Map<string, QueueRow>} */
   const rows = new Map();
@@ -14894,18 +14868,20 @@ function figuresOf({name, items}) {
 function renderQueue() {
   const heading = h.h1({key: "h1"}, WORDS.queue);
   const {items} = state;
-  if (!items || !state.devices) return [heading, renderSkeleton()];
+  if (!items || !state.devices) return [heading, renderLoaded("changes", null)];
   const rows = rowsOf(items);
   const finished = rows.filter(row => !row.items.some(isOpen) && !hasFailed(row));
   const others = rows.filter(row => !finished.includes(row));
   const own = finishedItems(items).filter(item => item.is_own);
   const failed = own.filter(item => item.status === "failed").length;
   const retry = () => changeQueue("retry");
-  const pending = openItems().filter(item => item.status === "pending").length;
-  const cancel = () => endItems("cancel", WORDS.allCancelled, {});
+  const pending = openItems().filter(item => item.status === "pending");
+  const cancel = () => endItems("cancel", {}, pending);
   const shown = {items: own.map(({id}) => id), before: own.at(-1)?.ended_at};
-  const end = () => endItems("clear", WORDS.cleared, shown); // and all before
+  const end = () => endItems("clear", shown, own); // and all before
   const props = {class: "plain", key: "clear"};
+  const link = h.a({class: "button", href: "#library"}, WORDS.toLibrary);
+  const empty = renderEmpty(WORDS.emptyQueueTitle, WORDS.emptyQueueText, link);
   const clear = own.length > 0 && button(WORDS.clear, end, props);
   return [
     h.div(
@@ -14913,11 +14889,11 @@ function renderQueue() {
       heading,
       failed > 1 && button(WORDS.retryFailed, retry, {class: "plain"}),
       !finished.length && clear,
-      pending > 1 && button(WORDS.cancelAll, cancel, {class: "plain"}),
+      pending.length > 1 && button(WORDS.cancelAll, cancel, {class: "plain"}),
     ),
     renderFreed(freedItems()),
     !reachable().length && renderHint(),
-    !rows.length && renderEmptyQueue(),
+    !rows.length && empty,
     h.div(
       {class: "lanes", key: "lanes"},
       h.div(null, renderGroups(others, state.devices)),
@@ -15077,8 +15053,8 @@ function freedItems() {
 /** @param {QueueItem[]} items that are freed */
 function textOfFreed(items) {
   const names = LIST.format(new Set(items.map(item => item.freed_from || "")));
-  const {length} = items;
-  return names ? WORDS.freed(length, names) : WORDS.freedOfOne(length);
+  const {size} = new Set(items.map(item => keyOfRow(item)));
+  return names ? WORDS.freed(size, names) : WORDS.freedOfOne(size);
 }
 
 /** @param {string} device its id, or "any" */
@@ -15087,7 +15063,7 @@ function sendFreed(device) {
 }
 
 function cancelFreed() {
-  return endItems("cancel", WORDS.theyWereCancelled, {freed: true});
+  return endItems("cancel", {freed: true}, freedItems());
 }
 
 /** What lost its device, and where all of it may go. */
@@ -15118,34 +15094,45 @@ async function removeDevice(/** @type {Device} */ {id, name}) {
   ask({text: textOfFreed(items), no: WORDS.decideLater, choices});
 }
 
-function renderEmptyQueue() {
-  return renderEmpty(
-    WORDS.emptyQueueTitle,
-    WORDS.emptyQueueText,
-    h.a({class: "button", href: "#library"}, WORDS.toLibrary),
-  );
-}
-
 function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
   const more = state.finished - finishedItems(state.items || NO_ITEMS).length;
+  const showMore = () => {
+    change("queue", {finishedShown: state.queue.finishedShown + FINISHED_STEP});
+    return poll("changes");
+  };
   return h.section(
     {key: "finished", class: "items finished"},
     h.div("head", h.h2(null, WORDS.finished), clear),
     h.ul(null, rows.map(renderQueueRow)),
-    more > 0 && button(WORDS.showMore(Math.min(more, FINISHED_STEP)), showMoreFinished),
+    more > 0 && button(WORDS.showMore(Math.min(more, FINISHED_STEP)), showMore),
   );
 }
 
-function showMoreFinished() {
-  change("queue", {finishedShown: state.queue.finishedShown + FINISHED_STEP});
-  return poll("changes");
+/** Cancel or clear items. It can be undone.
+ * @param {QueueItem[]} items */
+async function endItems(path, body, items) {
+  const {undo: action} = await changeQueue(path, body);
+  const undo = async () => {
+    await changeQueue("undo", {undo: action});
+    const lost = item =>
+      !item.bytes && items.some(({id, bytes}) => bytes && id === item.id);
+    const again = openItems().find(lost);
+    if (again) toast(WORDS.startsAgain(withoutEnding(again.name)));
+  };
+  const names = namesOf(items);
+  if (path !== "clear")
+    tell({kind: "cancelled", names, say: WORDS.itemCancelled, undo});
+  else tell({kind: path, names, say: () => WORDS.cleared, undo});
 }
 
-/** Cancel or clear items. It can be undone.
- * @param {QueueItem} [item] that is cancelled */
-async function endItems(path, text, body, item) {
-  const {undo} = await changeQueue(path, body);
-  toast(text, false, undoing(undo, item));
+/** What items are of, by the ids of their titles.
+ * @param {QueueItem[]} items */
+function namesOf(items) {
+  /** @type {Record<string, string>} */
+  const names = {};
+  for (const {title, name} of items)
+    names[title] = (title in names && findTitle(title)?.name) || withoutEnding(name);
+  return names;
 }
 
 function renderHint() {
@@ -15174,11 +15161,8 @@ function progressFacts(/** @type {Figures} */ {percent, bytes, size, speed}) {
 function renderProgress(/** @type {Figures} */ item, style = "progress") {
   return h.span(
     {
-      class: style,
-      role: "progressbar",
-      "aria-label": item.name,
-      "aria-valuemin": "0",
-      "aria-valuemax": "100",
+      ...{class: style, role: "progressbar", "aria-label": item.name},
+      ...{"aria-valuemin": "0", "aria-valuemax": "100"},
       "aria-valuenow": percentOf(item),
     },
     h.span({style: {transform: `scaleX(${item.percent / 100})`}}),
@@ -15192,7 +15176,7 @@ function lazyRow(/** @type {QueueRow} */ row) {
   const {busy, brokenIcons, menu} = state;
   const isOpen = menu === `menu-${key}`;
   const title = findTitle(items[0].title);
-  const from = [JSON.stringify(facts), title, busy, brokenIcons, isOpen];
+  const from = [JSON.stringify(facts), title, busy, brokenIcons, isOpen, LOCALE];
   return lazy(key, from, () => renderQueueRow(row));
 }
 
@@ -15223,8 +15207,7 @@ function renderRowCover(/** @type {QueueRow} */ {name, items}, isSmall = false) 
 
 const MAX_BANDS = 2; // above the titles on a phone
 
-/** What is being sent: one title large or, of several at once and on a phone, each in a
- * band. */
+/** What is being sent: one title large; several, or on a phone, each in a band. */
 function renderStage(/** @type {QueueRow[]} */ rows) {
   const sending = rows.filter(isSending);
   const isBand = !isWide() || openRows().filter(isSending).length > 1;
@@ -15318,8 +15301,7 @@ function renderRowText(row, heading) {
   );
 }
 
-/** How the parts of a row have ended, what else is known of it and, unless its parts
- * tell that, why some have failed. */
+/** How parts of a row have ended, what else is known, and why some failed. */
 function renderOutcome(/** @type {QueueRow} */ row) {
   const {items} = row;
   const told = isUnfolded(row) ? [] : items;
@@ -15401,11 +15383,9 @@ function renderRowButtons(/** @type {QueueRow} */ row) {
   const replace = () => changeQueue(`${other?.id}/replace`);
   const retry = () => changeItems(ended, "retry");
   const ids = open.map(({id}) => id).join();
-  const text = WORDS.itemCancelled(withoutEnding(name));
-  const begun = open.find(item => item.bytes);
-  const cancel = () => endItems(`${ids}/cancel`, text, {}, begun);
+  const cancel = () => endItems(`${ids}/cancel`, {}, open);
   const cleared = {items: ended.map(({id}) => id), before: "0"};
-  const clear = () => endItems("clear", WORDS.cleared, cleared);
+  const clear = () => endItems("clear", cleared, ended);
   const deeds = [
     ...(isSending(row) ? [] : renderMoves(row, items)),
     open.length > 0 && ended.length > 0 && rowButton(WORDS.tryAgain, name, retry),
@@ -15508,23 +15488,30 @@ function changeQueue(path, body) {
  * @param {QueueItem[]} now */
 function announceChanges(before, now) {
   const known = new Map(before.map(item => [item.id, item]));
+  /** @type {Record<string, QueueItem[]>} */
+  const ended = {completed: [], cancelled: [], failed: []};
   for (const item of now) {
     const old = known.get(item.id);
     if (!old || !item.is_own) continue;
-    if (old.status !== item.status) announceStatus(item);
+    if (old.status !== item.status) ended[item.status]?.push(item);
     else if (quarterOf(old) !== quarterOf(item))
       update({announcement: WORDS.progress(item.name, percentOf(item))});
+  }
+  const sendOf = ({title, device, created_at: at}) => [title, device, at].join();
+  const goesOn = new Set(now.filter(isOpen).map(sendOf));
+  const whole = ended.completed.map(sendOf).filter(send => !goesOn.has(send));
+  const sent = now.filter(item => whole.includes(sendOf(item)));
+  tell({kind: "sent", names: namesOf(sent), say: WORDS.sent});
+  tell({kind: "cancelled", names: namesOf(ended.cancelled), say: WORDS.itemCancelled});
+  for (const item of ended.failed) {
+    const why = whyFailed(item);
+    const say = name => WORDS.notDelivered(name, why);
+    tell({kind: `failed ${why}`, names: namesOf([item]), say, isError: true});
   }
 }
 
 function quarterOf(/** @type {QueueItem} */ item) {
   return Math.floor(item.percent / 25);
-}
-
-function announceStatus(/** @type {QueueItem} */ item) {
-  const {name, status} = item;
-  if (status === "completed") toast(WORDS.sent(name));
-  else if (status === "failed") toast(WORDS.notDelivered(name, whyFailed(item)), true);
 }
 
 function documentTitle() {
@@ -15562,14 +15549,14 @@ function tabs() {
   return Object.keys(TABS).filter(tab => loadsOf(tab).length && !isFolders(tab));
 }
 
-/** Change a row of a list, such as `keys/ID`, and load the list again, also where that
- * was refused: something else has changed the row. */
+/** Change a row, such as `keys/ID`, and load its list again, also if it was refused. */
 function changeRow(method, path, body) {
   const load = () => state.connected && poll(path.split("/")[0]);
   return call(method, `web/${path}`, body).finally(load);
 }
 
 function renderSettings() {
+  const {status} = state;
   const isAdmin = state.account.admin;
   const panels = {
     you: () => [
@@ -15589,12 +15576,9 @@ function renderSettings() {
       renderAddAccount(),
     ],
     server: () => [
-      panel(WORDS.health, renderLoaded("status", state.status, renderFaults)),
-      panel(WORDS.disks, list("status", state.status?.folders, renderDisk)),
-      panel(
-        WORDS.backups,
-        renderLoaded("status", state.status?.backup, renderLastBackup),
-      ),
+      panel(WORDS.health, renderLoaded("status", status, renderFaults)),
+      panel(WORDS.disks, list("status", status?.folders, renderDisk)),
+      panel(WORDS.backups, renderLoaded("status", status?.backup, renderLastBackup)),
       renderAbout(),
     ],
   };
@@ -15633,9 +15617,8 @@ function renderLoading() {
   return h.p("meta", h.span("spinner"), WORDS.loading);
 }
 
-/** What `render` makes of something that is loaded; before that, that it is loading or
- * why it could not be. */
-function renderLoaded(name, value, render) {
+/** What `render` makes of what was loaded, else that it is not, or why it cannot be. */
+function renderLoaded(name, value, render = node => node) {
   if (value) return render(value);
   const problem = state.problems[name] || state.problems.changes;
   if (!problem) return renderLoading();
@@ -16309,31 +16292,20 @@ function renderFetchLines(fetcher, token) {
 // Settings: keys
 
 function renderKeys() {
+  const keys = state.keys?.filter(key => !key.is_device);
   return panel(
     WORDS.keys,
     h.p("lead", WORDS.keysLead),
     state.settings.newKey ? renderNewKey(state.settings.newKey) : renderCreateKey(),
-    list(
-      "keys",
-      state.keys?.filter(key => !key.is_device),
-      renderKeyRow,
-      WORDS.noKeys,
-    ),
+    list("keys", keys, renderKeyRow, WORDS.noKeys),
   );
 }
 
 function renderCreateKey() {
-  const label = {
-    required: true,
-    maxlength: "100",
-    placeholder: WORDS.keyLabelExample,
-    autocomplete: "off",
-  };
-  const fields = [
-    field(WORDS.keyLabel, "label", label),
-    h.button(null, WORDS.createKey),
-  ];
-  return form("key", createKey, h.div("inline", fields));
+  const label = {...DEVICE_NAME, placeholder: WORDS.keyLabelExample};
+  const fields = [field(WORDS.keyLabel, "label", label)];
+  const make = h.button(null, WORDS.createKey);
+  return form("key", createKey, h.div("inline", fields, make));
 }
 
 async function createKey({label}) {
@@ -16408,18 +16380,15 @@ function renderAccountPanel() {
 function renderOnPhone() {
   const addresses = state.addresses || [];
   if (!addresses.length) return false;
-  const choices = addresses.map(({address}) => [address, address]);
+  const choices = addresses.map(({address}) => renderOption([address, address]));
   const chosen = ({address}) => address === state.settings.pageAddress;
   const {address, qr} = addresses.find(chosen) || addresses[0];
   const choose = pageAddress => change("settings", {pageAddress});
+  const props = {class: "choose", value: address};
   return panel(
     WORDS.onPhone,
     qr && h.p("lead", WORDS.onPhoneLead),
-    choices.length > 1 &&
-      renderSelect(WORDS.address, false, choices.map(renderOption), choose, {
-        class: "choose",
-        value: address,
-      }),
+    choices.length > 1 && renderSelect(WORDS.address, false, choices, choose, props),
     renderCode("", address, WORDS.copyAddress),
     renderQr(address, qr),
   );
@@ -16429,19 +16398,10 @@ function renderOnPhone() {
  * @param {string} text that the code has
  * @param {QrCode} qr */
 function renderQr(text, qr) {
-  return (
-    qr &&
-    h.svg(
-      {
-        viewBox: `0 0 ${qr.size} ${qr.size}`,
-        class: "qr",
-        role: "img",
-        "aria-label": WORDS.qrOf(text),
-        key: "qr",
-      },
-      h.path({d: qr.path}),
-    )
-  );
+  if (!qr) return false;
+  const {size, path} = qr;
+  const props = {viewBox: `0 0 ${size} ${size}`, class: "qr", role: "img", key: "qr"};
+  return h.svg({...props, "aria-label": WORDS.qrOf(text)}, h.path({d: path}));
 }
 
 function renderPassword() {
@@ -16508,20 +16468,16 @@ function renderSessionRow(/** @type {Session} */ {id, browser, last_used_at, cur
   return renderRow({id, title, facts, actions: current ? [] : actions});
 }
 
-const BROWSERS = {
-  Firefox: "Firefox",
-  Edg: "Edge",
-  OPR: "Opera",
-  Chrome: "Chrome",
-  Safari: "Safari",
-}; // by what their User-Agents contain, the most telling first
+// What User-Agents contain, the most telling first:
+const BROWSERS = ["Firefox", "Edg", "OPR", "Chrome", "Safari"];
+const BROWSER_NAMES = {Edg: "Edge", OPR: "Opera"}; // where that is not the same
 const SYSTEMS = ["Android", "iPhone", "iPad", "Windows", "Mac OS", "CrOS", "Linux"];
 
 function browserName(userAgent) {
-  const browser = Object.keys(BROWSERS).find(word => userAgent.includes(`${word}/`));
+  const browser = BROWSERS.find(word => userAgent.includes(`${word}/`));
   const system = SYSTEMS.find(word => userAgent.includes(word));
   if (!browser || !system) return userAgent || WORDS.unknownBrowser;
-  return WORDS.browserOn(BROWSERS[browser], system);
+  return WORDS.browserOn(BROWSER_NAMES[browser] || browser, system);
 }
 
 function renderConsole() {
@@ -16730,7 +16686,7 @@ function renderAbout() {
   return panel(
     WORDS.server,
     renderLoaded("status", state.status, ({version, released, releases}) => [
-      h.p("meta", WORDS.serverVersion(version, daysSince(released))),
+      h.p("meta", ageOfVersion(version, released)),
       releases && h.p(null, h.a({href: releases}, WORDS.releases)),
     ]),
     renderCode(WORDS.serverAddress, serverAddress(), WORDS.copyAddress),
@@ -16759,18 +16715,15 @@ function renderTidy() {
 
 function renderTidyFiles({files, bytes}) {
   if (!files.length) return h.p("meta", WORDS.tidyNone);
-  const reasons = Object.keys(WORDS.tidyReasons);
+  const groups = Object.groupBy(files, ({reason}) => reason);
   return [
     h.div(
       "scan-line",
       h.p("tidy-sum", WORDS.tidySum(files.length, formatBytes(bytes))),
       button(WORDS.copyList, () => copy(tidyText(files))),
     ),
-    reasons.map(reason =>
-      renderTidyGroup(
-        reason,
-        files.filter(file => file.reason === reason),
-      ),
+    Object.keys(WORDS.tidyReasons).map(reason =>
+      renderTidyGroup(reason, groups[reason] || []),
     ),
   ];
 }
@@ -16779,31 +16732,19 @@ function renderTidyFiles({files, bytes}) {
 function renderTidyGroup(reason, files) {
   if (!files.length) return false;
   const sum = WORDS.tidySum(files.length, formatBytes(totalSize(files)));
+  const title = h.span("row-title", WORDS.tidyReasons[reason]);
   const hidden = files.length - MAX_TIDY_ROWS;
   const columns = [WORDS.name, WORDS.fields.size];
   if (reason === "equal") columns.push(WORDS.equalTo);
-  /** @type {Map<string, TidyFile[]>} */
-  const folders = new Map();
-  for (const file of files.slice(0, MAX_TIDY_ROWS)) {
-    const folder = file.path.replace(/[\\/][^\\/]*$/, "");
-    folders.set(folder, [...(folders.get(folder) || []), file]);
-  }
+  const heads = columns.map(column => h.th({scope: "col"}, column));
+  const folderOf = file => file.path.replace(/[\\/][^\\/]*$/, "");
+  const folders = Map.groupBy(files.slice(0, MAX_TIDY_ROWS), folderOf);
   return h.details(
     {class: "tidy", key: reason},
-    h.summary(
-      null,
-      h.span("row-title", WORDS.tidyReasons[reason]),
-      h.span("meta", sum),
-    ),
+    h.summary(null, title, h.span("meta", sum)),
     h.table(
       null,
-      h.thead(
-        null,
-        h.tr(
-          null,
-          columns.map(column => h.th({scope: "col"}, column)),
-        ),
-      ),
+      h.thead(null, h.tr(null, heads)),
       [...folders].map(([folder, own]) =>
         h.tbody(
           {key: folder},
@@ -16873,8 +16814,7 @@ function renderAddAccount() {
 
 /** What an account may see, as choices. */
 function accountAges() {
-  const ages = KNOWN.ages.map(String).map(age => [age, WORDS.seesFor(age)]);
-  return [["", WORDS.seesAll], ...ages];
+  return [["", WORDS.seesAll], ...Object.entries(WORDS.seesAges)];
 }
 
 async function addAccount(fields) {
@@ -16897,6 +16837,9 @@ function renderAccountRow(/** @type {ListedAccount} */ account) {
   const text = (admin ? WORDS.memberQuestion : WORDS.adminQuestion)(name);
   const sees = account.age && WORDS.seesFor(account.age);
   const created = WORDS.created(formatAge(account.created_at));
+  const passwordLink = fields => invite({...fields, account: id});
+  const question = {text: WORDS.passwordLinkQuestion(name), yes: WORDS.makeLink};
+  const askForLink = () => ask({...question, act: passwordLink, isSecured: true});
   return renderRow({
     id,
     title: name,
@@ -16905,7 +16848,7 @@ function renderAccountRow(/** @type {ListedAccount} */ account) {
       !admin && renderRowMenu(WORDS.sees, name, accountAges(), account.age || "", see),
       rowButton(change, name, () => ask({text, yes: change, act, isSecured: true})),
       rowButton(WORDS.setPassword, name, () => openForm(formName)),
-      rowButton(WORDS.passwordLink, name, () => askForPasswordLink(account)),
+      rowButton(WORDS.passwordLink, name, askForLink),
       account.age && renderMakeAddress(account),
       endButton(WORDS.remove, path, name, WORDS.removeQuestion(name), admin),
     ],
@@ -16922,12 +16865,6 @@ function renderAccountRow(/** @type {ListedAccount} */ account) {
       renderNewLink(id),
     ],
   });
-}
-
-function askForPasswordLink(/** @type {ListedAccount} */ {id, name}) {
-  const text = WORDS.passwordLinkQuestion(name);
-  const act = fields => invite({...fields, account: id});
-  ask({text, yes: WORDS.makeLink, act, isSecured: true});
 }
 
 /** @param {Fields} fields with the id of an `account` for a new password of it */
@@ -17003,22 +16940,30 @@ let isUploading = false; // whether `runUploads` runs
 function addFiles(/** @type {File[]} */ files) {
   const {inbox} = state.account;
   if (!inbox) return;
-  const wanted = files.filter(isWanted);
-  const others = files.filter(file => !isWanted(file) && !isHidden(file));
-  const types = joinFacts(inbox.types, WORDS.between.items);
-  const cover = formatBytes(inbox.max_cover_bytes);
-  const names = others.slice(0, 3).map(({name}) => name);
-  const count = others.length;
-  if (others.length) toast(WORDS.leftOut(count, joinFacts(names), types, cover), true);
+  const shown = files.filter(file => !isHidden(file));
+  const {"": wanted = [], ...others} = Object.groupBy(shown, whyLeftOut);
+  const told = Object.entries(others).map(([why, left = []]) => {
+    const names = joinFacts(left.slice(0, 3).map(({name}) => name));
+    return WORDS.leftOut(left.length, names, why);
+  });
+  if (told.length) toast(joinSentences(...told), true);
   update({uploads: [...state.uploads, ...wanted.map(makeUpload)]});
   runUploads();
 }
 
-function isWanted({name, size}) {
+/** Why the library does not take a file, or "".
+ * @param {File} file */
+function whyLeftOut({name, size}) {
   const {types, max_cover_bytes: max} = /** @type {Inbox} */ (state.account.inbox);
-  const type = name.toLowerCase().split(".").pop();
-  const isCover = COVER_TYPES.includes(type) && size <= max;
-  return size > 0 && !isHidden({name}) && (isCover || types.includes(type));
+  const type = typeOf(name);
+  if (!size) return WORDS.whyLeftOut.empty;
+  if (!COVER_TYPES.includes(type))
+    return types.includes(type) ? "" : WORDS.whyLeftOut.type(types.join(", "));
+  return size > max ? WORDS.whyLeftOut.cover(formatBytes(max)) : "";
+}
+
+function typeOf(fileName) {
+  return fileName.toLowerCase().split(".").pop();
 }
 
 /** Whether it is one of those that systems add to folders: they are left out. */
@@ -17026,12 +16971,20 @@ function isHidden({name}) {
   return /^[.~]/.test(name);
 }
 
-/** @param {File} file
+/** An upload, which is paused where a file of that type and size is there already.
+ * @param {File} file
  * @returns {Upload} */
 function makeUpload(file) {
+  const same = state.entries?.find(
+    entry => entry.size === file.size && entry.file_type === typeOf(file.name),
+  );
   return {
-    ...{key: ++uploadCount, file, id: "", offset: 0, speed: 0, note: ""},
-    ...{status: "waiting", length: MIN_PIECE, limit: MAX_PIECE},
+    ...{key: ++uploadCount, file, id: "", offset: 0, speed: 0},
+    ...{
+      status: same ? "paused" : "waiting",
+      note: same ? WORDS.isThere(same.name) : "",
+    },
+    ...{length: MIN_PIECE, limit: MAX_PIECE},
     call: new AbortController(),
   };
 }
@@ -17058,23 +17011,23 @@ async function runUploads() {
 async function sendPiece(/** @type {Upload} */ upload) {
   const {file, offset, length} = upload;
   const {account} = state;
-  const call = (upload.call = new AbortController());
-  const limit = setTimeout(() => call.abort(), MAX_PIECE_MS);
+  upload.call = new AbortController();
+  const signal = AbortSignal.any([
+    ...[upload.call.signal, AbortSignal.timeout(MAX_PIECE_MS)],
+  ]);
   const began = performance.now();
   try {
     const bytes = await file.slice(offset, offset + length).arrayBuffer();
-    const response = await fetchPiece(upload, bytes, call.signal);
+    const response = await fetchPiece(upload, bytes, signal);
     const data = await response.json().catch(() => ({message: WORDS.unreachable}));
     if (!state.uploads.includes(upload)) return;
     if (response.ok) acceptPiece(upload, data, performance.now() - began);
     else if (account !== state.account) changeUpload(upload, {status: "waiting"});
     else await refusePiece(upload, response.status, data);
   } catch (error) {
-    const isGone = error instanceof DOMException && error.name !== "AbortError";
+    const isGone = error instanceof DOMException && !signal.aborted;
     if (isGone) changeUpload(upload, {status: "failed", note: WORDS.unreadable});
     else await waitToRetry(upload, WORDS.uploadWaits);
-  } finally {
-    clearTimeout(limit);
   }
 }
 
@@ -17135,14 +17088,12 @@ async function waitToRetry(/** @type {Upload} */ upload, note) {
   await new Promise(done => setTimeout(done, RETRY_PAUSE));
 }
 
-function pauseUpload(/** @type {Upload} */ upload) {
-  changeUpload(upload, {status: "paused", speed: 0, note: WORDS.paused});
-  upload.call.abort();
-}
-
-function resumeUpload(/** @type {Upload} */ upload) {
-  changeUpload(upload, {status: "waiting", note: ""});
-  runUploads();
+/** Pause an upload, or go on with it. */
+function toggleUpload(/** @type {Upload} */ upload, isStopped) {
+  if (isStopped) changeUpload(upload, {status: "waiting", note: ""});
+  else changeUpload(upload, {status: "paused", speed: 0, note: WORDS.paused});
+  if (isStopped) runUploads();
+  else upload.call.abort();
 }
 
 /** Cancel an upload, or remove a finished one from the list. What the server keeps of
@@ -17231,8 +17182,9 @@ function leftUploads() {
 /** The files that are being added, the unfinished ones first. */
 function renderUploads() {
   const {uploads} = state;
+  const {length} = uploads;
   const left = leftUploads().filter(upload => upload.is_own);
-  if (!(uploads.length || left.length) || !state.account.inbox) return false;
+  if (!(length || left.length) || !state.account.inbox) return false;
   const ended = uploads.filter(each => !isUnfinished(each));
   const shown = [...uploads.filter(isUnfinished), ...ended].slice(0, MAX_UPLOAD_ROWS);
   const done = uploads.filter(({status}) => status === "done").length;
@@ -17241,10 +17193,7 @@ function renderUploads() {
     {class: "uploads card", key: "uploads", "aria-label": WORDS.addGames},
     h.div(
       "uploads-head",
-      h.h2(
-        null,
-        uploads.length ? WORDS.uploads(done, uploads.length) : WORDS.unfinished,
-      ),
+      h.h2(null, length ? WORDS.uploads(done, length) : WORDS.unfinished),
       ended.length > 0 && button(WORDS.clear, clear, {class: "plain"}),
     ),
     h.ul(null, shown.map(renderUpload), left.map(renderUploadRow)),
@@ -17259,7 +17208,7 @@ function renderUpload(/** @type {Upload} */ upload) {
   const item = {name, size, bytes, speed, percent: (100 * bytes) / size};
   const facts = status === "done" ? [note] : [note, ...progressFacts(item)];
   const isStopped = status === "paused" || status === "failed";
-  const toggle = isStopped ? resumeUpload : pauseUpload;
+  const toggle = () => toggleUpload(upload, isStopped);
   const icon = {paused: "play", failed: "retry"}[status] || "pause";
   const label = isStopped ? WORDS.resumeName(name) : WORDS.pauseName(name);
   const remove = status === "done" ? WORDS.dismissName(name) : WORDS.cancelName(name);
@@ -17271,7 +17220,7 @@ function renderUpload(/** @type {Upload} */ upload) {
       h.p("meta", joinFacts(facts)),
       status !== "done" && renderProgress(item),
     ),
-    status !== "done" && iconButton(icon, label, () => toggle(upload)),
+    status !== "done" && iconButton(icon, label, toggle),
     iconButton("close", remove, () => cancelUpload(upload)),
   );
 }
@@ -17381,10 +17330,10 @@ COMMENT = re.compile(
     r"^ *(//.*|/\*\*(?:(?!\*/)[\s\S])*\*/)$| // .*$|/\*\* @type [^*]*\*/ ?",
     re.MULTILINE,
 )
-# Browsers get the script without its comments and indentation, and with the line
-# numbers of JS. No text in it spans lines or has two slashes between spaces.
+# Browsers get the script without its comments and most spaces, in the same lines. No
+# text in it spans lines, or has two slashes or an operator between spaces.
 SCRIPT = COMMENT.sub(lambda found: "\n" * found[0].count("\n"), JS)
-SCRIPT = re.sub("(?m)^ +", "", SCRIPT)
+SCRIPT = re.sub(r"(?m)^ +| ([=!]==|&&|\|\||=>|\?\?|[=?:]) ", r"\1", SCRIPT)
 ENGLISH = json.dumps({"words": WORDS, "sentences": {}}, separators=(",", ":"))
 SPACES = r"/\*.*?\*/|(?<=[{};,:>])\s+|;?\s+(?=[{};,>])"
 STYLE = re.sub(SPACES, "", CSS, flags=re.DOTALL)

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import unicodedata
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -78,6 +79,45 @@ def test_a_translation_of_the_project_is_whole(path: pathlib.Path) -> None:
     found = catalogd.read_translation(path)
     assert [*checker.translation_faults(path.stem, found)] == []
     assert found.about["form"]
+
+
+def folded(text: str) -> str:
+    """Return a text without case and accents, in which a stem is found."""
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in plain if not unicodedata.combining(char))
+
+
+def stem(words: str) -> str:
+    """Return what the forms of a word begin with: that of "actualización" is also in
+    "actualizaciones"."""
+    word = folded(words).split()[0]
+    return word[:-2] if len(word) > 5 and word.isascii() else word
+
+
+def glossary() -> dict[str, dict[str, str]]:
+    """Return the words of each language, by the English ones."""
+    text = (PACKAGING / "languages.md").read_text(encoding="utf-8")
+    lines = text.partition("## Glossary")[2].strip().splitlines()
+    head, _, *rows = ([*map(str.strip, line.split("|")[1:-1])] for line in lines[2:])
+    return {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_translation_keeps_to_the_glossary(path: pathlib.Path) -> None:
+    """In at least two of three texts: some say it with another part of speech."""
+    texts = catalogd.read_translation(path).texts
+    assert len(glossary()) == 30
+    for english, words in glossary().items():
+        has = re.compile(rf"(?i)(?<![\w-]){english}s?(?![\w-])")
+        keys = [
+            key
+            for key, text in checker.ENGLISH_TEXTS.items()
+            if has.search(catalogd.PLACEHOLDER.sub("", text["other"]))
+        ]
+        kept = [
+            key for key in keys if stem(words[path.stem]) in folded(str(texts[key]))
+        ]
+        assert len(keys) >= 2 and len(kept) * 3 >= len(keys) * 2, (english, kept)
 
 
 def test_the_plural_forms_of_a_language_are_those_of_the_browser(chromium: Any) -> None:

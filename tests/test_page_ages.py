@@ -65,7 +65,7 @@ def test_thirty_titles_get_an_age_in_33_taps(anna: Any, store: catalogd.Store) -
         taps.on(anna.get_by_label(f"Select Game {number:02}"))
     taps.count += 2
     choose(anna, "For children", "7+")
-    see(anna, "30 titles: 7+.")
+    see(anna, "30 titles are now for 7 and older.")
     assert store.entries.ages() == dict.fromkeys(games[:30], 7)
     assert taps.count <= 33
     anna.locator(".entries .mark", has_text="7+").nth(29).wait_for()
@@ -80,7 +80,7 @@ def test_undo_gives_each_title_its_former_age(anna: Any, store: catalogd.Store) 
     button(anna, "Select").click()
     button(anna, "Select all 4 shown").click()
     choose(anna, "For children", "Not for children")
-    see(anna, "4 titles: Not for children.")
+    see(anna, "4 titles are now not for children.")
     assert store.entries.ages() == dict.fromkeys(games, 18)
     see(anna, "Nothing selected")
     button(anna, "Undo").click()
@@ -118,7 +118,7 @@ def test_what_is_told_of_a_selection_does_not_cover_its_line(
     button(anna, "Select").click()
     button(anna, "Select all 4 shown").click()
     choose(anna, "For children", "7+")
-    see(anna, "4 titles: 7+.")
+    see(anna, "4 titles are now for 7 and older.")
     line, told = (
         anna.locator(each).bounding_box() for each in (".selection", ".toasts")
     )
@@ -141,7 +141,7 @@ def test_all_that_a_search_shows_gets_an_age(
     button(anna, "Select").click()
     button(anna, "Select all 1 shown").click()
     choose(anna, "For children", "12+")
-    see(anna, "Kite Wars: 12+.")
+    see(anna, "Kite Wars is now for 12 and older.")
     assert store.entries.ages() == {ids["Kite Wars"]: 12}
 
 
@@ -171,7 +171,7 @@ def test_a_title_s_age_is_changed_in_its_details(
     menu = anna.get_by_role("dialog").get_by_label("For children")
     assert menu.input_value() == "none"
     menu.select_option(label="16+")
-    see(anna.get_by_role("dialog"), "Game 00: 16+.")
+    see(anna.get_by_role("dialog"), "Game 00 is now for 16 and older.")
     until(lambda: store.entries.ages() == {game: 16})
     button(anna, "Undo").click()
     until(lambda: menu.input_value() == "none")

@@ -473,6 +473,18 @@ def test_what_was_typed_outlives_other_views(anna: Any) -> None:
 # Actions
 
 
+def test_a_switch_is_switched_by_both_clicks(anna: Any, store: catalogd.Store) -> None:
+    add(store, "Paper Harbor")
+    anna.goto("")
+    button(anna, "Select").dblclick()
+    button(anna, "Select").click()
+    box = anna.get_by_label("Select Paper Harbor")
+    box.dblclick()
+    assert not box.is_checked()
+    anna.locator(".choice .entry-name").click(click_count=3)
+    assert box.is_checked()
+
+
 def test_a_double_click_makes_one(anna: Any, store: catalogd.Store) -> None:
     add(store, "Paper Harbor")
     sent: list[str] = []

@@ -275,7 +275,7 @@ def test_a_mistyped_address_can_be_changed_where_it_was_typed(
     place = page.get_by_label("Address of the console")
     place.fill("Ftp://")
     phone.tap("Add")
-    see(page, "That is no address of a console, such as 192.168.1.20.")
+    see(page, "That is no address of a console. Example: 192.168.1.20")
     place.fill("127.0.0.1:1")
     phone.tap("Add")
     see(page, "Not ready yet")

@@ -357,11 +357,15 @@ def test_the_first_send_is_told_in_one_message_with_what_happens_next(
     add_device(store, "Attic")
     see(anna.locator(".to-device"), "Attic")
     button(anna, "Send Second").click()
-    see(anna, "Second: added to the queue of Attic. It is next.")
+    see(anna, "Second: added to the queue of Attic. Sent next.")
+    anna.evaluate("update({toasts: []})")
     button(anna, "Send Third").click()
-    see(anna, "Third: added to the queue of Attic. 1 other is first.")
+    see(anna, "Third: added to the queue of Attic. 1 title is first.")
     button(anna, "Send First").click()
-    see(anna, "First: added to the queue of Attic. 2 others are first.")
+    see(anna, "2 titles: added to the queue of Attic. 1 title is first.")
+    button(toast, "Undo").click()
+    button(anna, "Send Third").wait_for()
+    button(anna, "Send First").wait_for()
 
 
 def test_the_details_tell_what_it_has_when_it_came_and_how_it_was_sent(
@@ -396,7 +400,7 @@ def test_the_details_tell_that_a_device_is_away_before_anything_is_sent(
     entry = add(store, "Paper Harbor")
     add_device(store, "Attic", target="No answer.")
     anna.goto(f"#title/{entry}")
-    see(anna.get_by_role("dialog"), "The console of Attic does not answer.")
+    see(anna.get_by_role("dialog"), "Attic does not answer.")
 
 
 def test_undo_leaves_what_waits_for_another_device(
@@ -635,7 +639,7 @@ def test_items_that_lost_their_device_are_told_and_go_to_another_at_once(
         store.queue.send(1, add(store, name), device)
     store.accounts.revoke_key(device)
     anna.goto("#queue")
-    see(anna, "2 items wait for your choice, since Attic was removed")
+    see(anna, "2 titles wait for your choice, since Attic was removed")
     assert anna.locator(".items h2").all_inner_texts() == ["Waits for your choice"]
     assert anna.locator(".hint select").count() == 0
     bedroom = add_device(store, "Bedroom")
@@ -690,7 +694,7 @@ def remove_with_items(anna: Any, store: catalogd.Store) -> Any:
     dialog = anna.get_by_role("dialog")
     see(dialog, "What waits for it then waits for your choice.")
     button(dialog, "Remove").click()
-    see(dialog, "2 items wait for your choice, since Attic was removed")
+    see(dialog, "2 titles wait for your choice, since Attic was removed")
     return dialog
 
 
@@ -715,7 +719,7 @@ def test_what_waited_for_a_removed_device_is_cancelled_until_that_is_undone(
 ) -> None:
     store.queue.send(1, add(store, "Aurora"))
     button(remove_with_items(anna, store), "Cancel them").click()
-    see(anna, "They were cancelled.")
+    see(anna, "2 titles were cancelled.")
     assert [row["name"] for row in store.queue.items(1) if not row["ended_at"]] == [
         "Aurora"
     ]
@@ -733,7 +737,7 @@ def test_what_waited_for_a_removed_device_waits_for_a_choice(
     deed(anna, "Any device", "Night Ferry").click()
     until(lambda: len(store.clients.pending(1)) == 1)
     button(anna, "Cancel them").click()
-    see(anna, "They were cancelled.")
+    see(anna, "Paper Harbor was cancelled.")
     states = {row["name"]: row["status"] for row in store.queue.items(1)}
     assert states == {"Night Ferry": "pending", "Paper Harbor": "cancelled"}
 

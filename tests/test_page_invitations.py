@@ -34,7 +34,7 @@ def test_a_child_is_invited_and_chooses_name_and_password(
     assert read_picture(anna, panel.get_by_role("img", name="QR code")) == [
         made_link(anna)
     ]
-    see(panel, "Open invitation, sees what is for 7")
+    see(panel, "Open invitation, titles up to age 7")
     mia = visit()
     mia.goto(made_link(anna))
     see(mia, WELCOME)

@@ -7,6 +7,8 @@ import pytest
 
 import catalogd
 from browser import (
+    DESK,
+    PHONE,
     add,
     add_device,
     button,
@@ -419,7 +421,7 @@ def test_all_waiting_items_are_cancelled_which_can_be_undone(
         store.queue.send(1, add(store, name))
     anna.goto("#queue")
     button(anna, "Cancel all waiting").click()
-    see(anna, "All waiting items were cancelled.")
+    see(anna, "2 titles were cancelled.")
     assert queued(store) == []
     see(anna, "40 %")
     button(anna, "Undo").click()
@@ -445,25 +447,93 @@ def test_a_cancelled_item_goes_back_to_its_place(
     assert queued(store) == ["First", "Second", "Third"]
 
 
-def test_items_of_one_name_that_were_cancelled_can_each_be_undone(
+def test_titles_that_are_cancelled_one_after_the_other_have_one_undo(
     anna: Any, store: catalogd.Store
 ) -> None:
     entry = add(store, "Paper Harbor")
     for name in ("Attic", "Den"):
         store.queue.send(1, entry, add_device(store, name))
+    for name in ("First", "Second"):
+        store.queue.send(1, add(store, name))
     anna.goto("#queue")
-    undo = anna.locator(".toast").get_by_role("button", name="Undo", disabled=False)
+    see(anna, "2 waiting")
     cancel = button(anna, "Cancel Paper Harbor")
-    for toast in range(2):
-        cancel.nth(1 - toast).wait_for()
+    for left in (1, 0):
         cancel.first.click()
-        undo.nth(toast).wait_for()
-        until(
-            lambda toast=toast: anna.wait_for_timeout(20) or cancel.count() == 1 - toast
+        until(lambda left=left: anna.wait_for_timeout(20) or cancel.count() == left)
+    see(anna, "Paper Harbor was cancelled.")
+    for name in ("First", "Second"):
+        button(anna, f"Cancel {name}").click()
+        button(anna, f"Cancel {name}").wait_for(state="detached")
+    see(anna, "3 titles were cancelled.")
+    assert anna.locator(".toast").count() == 1
+    button(anna, "Undo").click()
+    until(lambda: anna.wait_for_timeout(20) or cancel.count() == 2)
+    assert queued(store)[-2:] == ["First", "Second"]
+
+
+def test_a_toast_counts_titles_and_not_their_files(
+    anna: Any, store: catalogd.Store
+) -> None:
+    parts_of(store, "Paper Harbor", "0100AAAA00000000")
+    store.queue.send(1, add(store, "Glass Heron"))
+    anna.goto("#queue")
+    see(anna, "2 waiting")
+    button(anna, "Cancel all waiting").click()
+    see(anna, "2 titles were cancelled.")
+
+
+@pytest.mark.parametrize("polls", [""])
+def test_a_title_that_was_sent_is_told_once_all_of_its_files_are(
+    anna: Any, store: catalogd.Store
+) -> None:
+    first, second = parts_of(store, "Paper Harbor", "0100AAAA00000000", 2)
+    report(store, first, 10)
+    anna.goto("#queue")
+    see(anna, "5 %")
+    report(store, first, 100, status="completed")
+    report(store, second, 10)
+    anna.evaluate("poll('queue')")
+    until(lambda: anna.evaluate("state.items[0].status") == "completed")
+    assert anna.locator(".toast").count() == 0
+    report(store, second, 100, status="completed")
+    see(anna.locator(".toast"), "Paper Harbor was sent.")
+    assert anna.locator(".toast").count() == 1
+
+
+def test_whoever_sent_a_title_is_told_that_another_has_cancelled_it(
+    anna: Any, store: catalogd.Store
+) -> None:
+    item = sending(store)
+    anna.goto("#queue")
+    see(anna, "40 %")
+    store.queue.cancel(1, item)
+    see(anna.locator(".toast"), "Paper Harbor was cancelled.")
+    assert button(anna.locator(".toast"), "Undo").count() == 0
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["390", "1280"])
+def test_a_toast_does_not_cover_the_row_that_it_is_about(
+    anna: Any, store: catalogd.Store, size: dict[str, int]
+) -> None:
+    names = [f"Title {n:02}" for n in range(30)]
+    for name in names:
+        store.queue.send(1, add(store, name))
+    anna.set_viewport_size(size)
+    anna.goto("#queue")
+    see(anna, "30 waiting")
+    for name in (names[2], names[20]):
+        row = anna.get_by_role("heading", name=name)
+        row.evaluate("each => each.scrollIntoView({block: 'end'})")
+        anna.evaluate(
+            f"tell({{kind: '{name}', names: {{[state.items.find(item =>"
+            f" item.name === '{name}').title]: ''}}, say: () => 'Told'}})"
         )
-    for count in (1, 2):
-        undo.first.click()
-        until(lambda count=count: anna.wait_for_timeout(20) or cancel.count() == count)
+        toast = anna.locator(".toast").bounding_box()
+        box = row.locator("xpath=ancestor::li").bounding_box()
+        is_below = box["y"] + box["height"] <= toast["y"]
+        assert is_below or box["y"] >= toast["y"] + toast["height"]
+        anna.evaluate("update({toasts: []})")
 
 
 def test_what_is_sent_goes_on_after_an_undo_or_starts_again_if_nothing_is_left(
@@ -512,7 +582,7 @@ def test_what_a_refused_undo_has_left_is_shown_at_once(
     see(anna, "2 waiting")
     stop_clock(anna)  # so that no poll comes by itself
     button(anna, "Cancel all waiting").click()
-    see(anna, "All waiting items were cancelled.")
+    see(anna, "2 titles were cancelled.")
     for row in store.queue.items(1):
         store.queue.retry(1, row["id"])
     button(anna, "Undo").click()
@@ -607,24 +677,22 @@ def test_a_toast_tells_how_an_item_ended(
     see(anna.locator(".toasts"), told)
 
 
-@pytest.mark.parametrize("cancelled", [1, 3])
-def test_what_was_sent_pushes_no_undo_out(
-    anna: Any, store: catalogd.Store, cancelled: int
+def test_what_was_sent_is_told_together_and_pushes_no_undo_out(
+    anna: Any, store: catalogd.Store
 ) -> None:
-    names = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth")
+    names = ("First", "Second", "Third", "Fourth")
     items = [sending(store, name) for name in names]
     anna.clock.install()
     anna.goto("#queue")
     button(anna, "Cancel First").wait_for()
     stop_clock(anna)  # an Undo is there for ten seconds
-    for count, name in enumerate(names[:cancelled]):
-        button(anna, f"Cancel {name}").click()
-        button(anna, "Undo").nth(count).wait_for()
-    for item in items[3:]:
+    button(anna, "Cancel First").click()
+    button(anna, "Undo").wait_for()
+    for item in items[1:]:
         report(store, item, 100, status="completed")
     anna.evaluate("pollAll()")
-    see(anna, "Sixth was sent.")
-    assert button(anna, "Undo").count() == cancelled
+    see(anna, "3 titles were sent.")
+    assert button(anna, "Undo").count() == 1
 
 
 def test_a_long_name_takes_three_lines_of_a_phone(

@@ -199,3 +199,29 @@ def test_titles_are_sorted_as_the_language_does_with_letters_first(
     expected = [name for name in ENGLISH if name != "Öl"]
     expected.insert(expected.index(after) + 1, "Öl")
     assert speaking(language).evaluate(SORT, NAMES) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("Celeste (NSP)", "Celeste"),
+        ("Celeste (celeste v1.xci)", "Celeste"),
+        ("Celeste (games/Celeste (v1).nsp)", "Celeste"),
+        ("Paper Harbor (USA)", "Paper Harbor (USA)"),
+        ("Paper Harbor (EUR)", "Paper Harbor (EUR)"),
+        ("Paper Harbor (USA) (XCI)", "Paper Harbor (USA)"),
+        ("Paper Harbor (USA) (harbor.nsp)", "Paper Harbor (USA)"),
+    ],
+)
+def test_a_name_loses_the_ending_that_the_server_gave_it_alone(
+    script: Any, name: str, plain: str
+) -> None:
+    assert script.evaluate("name => withoutEnding(name)", name) == plain
+
+
+def test_sizes_in_sentences_are_written_as_the_language_does(
+    speaking: Callable[[str], Any],
+) -> None:
+    told = "texts => texts.map(message => sentence({message}))"
+    texts = ["1.5 GB", "700 B", "1942", "Room for 1.5 GB"]  # names may be numbers
+    assert speaking("de").evaluate(told, texts) == ["1,5 GB", *texts[1:]]

@@ -75,7 +75,9 @@ def test_games_are_chosen_and_added(
     page.goto("")
     wrong = [games / "more" / "notes.txt", games / "Empty.nsp", games / "Big.png"]
     choose(page, games / "Celeste.nsp", games / "Celeste.png", *wrong)
-    see(page, "Left out 3: notes.txt · Empty.nsp · Big.png. The library takes nsp")
+    see(page, "Left out 1: notes.txt. The library takes nsp, nsz, xci, xcz, nro, and")
+    see(page, "Left out 1: Empty.nsp. There is nothing in it.")
+    see(page, "Left out 1: Big.png. A cover has at most 524 kB.")
     see(page, "2 of 2 added")
     see(page, "Added as Celeste.nsp")
     see(page, "The page cannot delete")
@@ -84,7 +86,11 @@ def test_games_are_chosen_and_added(
         assert (folder / name).read_bytes() == (games / name).read_bytes()
     scanner.scan()
     button(page, "Send Celeste").wait_for()
-    choose(page, games / "Celeste.nsp")
+    with page.expect_request("**/web/uploads") as asked:
+        choose(page, games / "Celeste.nsp")
+        see(page, "Perhaps there already: Celeste has the same size.")
+        button(page, "Resume Celeste.nsp").click()
+    assert asked.value.method == "POST"
     see(page, "Already there as Celeste.nsp")
     assert page.evaluate("document.body.scrollWidth <= innerWidth")
     button(page, "Dismiss Celeste.png").click()
@@ -359,7 +365,7 @@ def test_a_full_disk_is_told_and_the_upload_can_be_resumed(
     service.inbox.settings = dataclasses.replace(plain, keep_free=1e6)
     anna.goto("")
     choose(anna, games / "Celeste.nsp")
-    see(anna, "The disk of the inbox has room for")
+    see(anna, "The disk of the inbox needs ")
     service.inbox.settings = plain
     button(anna, "Resume Celeste.nsp").click()
     see(anna, "Added as Celeste.nsp")

@@ -198,11 +198,11 @@ def test_a_sentence_has_a_form_for_its_number(count: int) -> None:
 
 
 def test_a_sentence_may_be_in_another_one() -> None:
-    full = catalogd.say("no_room", "/copies/a.db", "1", "0.2")
+    full = catalogd.say("no_room", "/copies/a.db", "0.8")
     [of] = catalogd.coded(catalogd.say("backup_failed", full))["of"]
     assert (of["message"], of["reason"]) == (full, "no_room")
     parts = {part["name"]: part["message"] for part in of["of"]}
-    assert parts == {"path": "/copies/a.db", "size": "1", "free": "0.2"}
+    assert parts == {"path": "/copies/a.db", "size": "0.8"}
 
 
 @pytest.mark.parametrize("text", ["", "ready", "Bad Gateway", "The disk is full."])

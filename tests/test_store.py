@@ -2660,7 +2660,7 @@ def test_a_backup_to_a_full_disk_names_the_copy_and_the_room_that_it_wants(
     room = shutil.disk_usage(disk).free / 1e6
     with pytest.raises(catalogd.StorageFull) as caught:
         catalogd.copy_database(store.database.path, str(copy))
-    told = f"{copy}: The disk is full: {size:.1f} MB are wanted, {room:.1f} free."
+    told = f"{copy}: The disk is full. It needs {size - room:.1f} MB more."
     assert str(caught.value) == told and room > 0.4
     assert os.listdir(disk) == ["other"]
 
@@ -2684,11 +2684,11 @@ def test_a_backup_that_may_take_no_more_names_the_copy(
     assert str(caught.value) == f"{copy}: The disk is full."
     usage = type("Usage", (), {"free": 0})
     monkeypatch.setattr(catalogd.shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(catalogd.StorageFull, match=r"MB are wanted, 0\.0 free"):
+    with pytest.raises(catalogd.StorageFull, match=r"It needs \d+\.\d MB more"):
         catalogd.copy_database(store.database.path, str(copy))
     monkeypatch.setattr(catalogd.sqlite3, "connect", real)
     with (
-        pytest.raises(catalogd.StorageFull, match=r"MB are wanted, 0\.0 free"),
+        pytest.raises(catalogd.StorageFull, match=r"It needs \d+\.\d MB more"),
         catalogd.named_problems(str(copy)),
     ):
         raise catalogd.StorageFull("disk_full")
@@ -2701,7 +2701,8 @@ def test_an_upgrade_names_the_room_that_it_wants(
     usage = Mock(free=1_100_000)
     monkeypatch.setattr(catalogd.shutil, "disk_usage", lambda folder: usage)
     size = 2 * os.path.getsize(released / "catalogd.db") / 1e6 + 1
-    with pytest.raises(catalogd.StorageFull, match=f"full: {size:.1f} MB are wanted"):
+    told = f"full. It needs {size - 1.1:.1f} MB more"
+    with pytest.raises(catalogd.StorageFull, match=told):
         catalogd.upgrade(str(released))
     assert not os.listdir(released / "backups")
 
@@ -2764,7 +2765,7 @@ def test_a_full_disk_is_called_that_at_the_start(disk: pathlib.Path) -> None:
     folder = str(disk / "data")
     opened(folder).thing.close()
     fill(disk / "ballast")
-    full = "catalogd.db: The disk is full: 1.0 MB are wanted, 0.0 free"
+    full = "catalogd.db: The disk is full. It needs 1.0 MB more"
     with pytest.raises(catalogd.StorageFull, match=full):
         opened(folder)
 

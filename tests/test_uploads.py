@@ -588,8 +588,8 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
     upload = begin(signed_in, "b.nsp", 1_500_000_000)["id"]
     begin(signed_in, "c.nsp", 500_000_001, status=507)
     answer = begin(signed_in, "c.nsp", 500_000_001, status=507)
-    assert answer["message"].endswith(
-        "0.50 GB are wanted, and 1.50 GB are reserved for other uploads."
+    assert answer["message"] == (
+        "The disk of the inbox needs 0.0 MB more for this and other uploads."
     )
     second = begin(signed_in, "c.nsp", 500_000_000)["id"]
     free = 1_000_000_001
@@ -597,8 +597,7 @@ def test_a_disk_without_room_for_all_that_was_announced_takes_no_more(
     free = 999_999_999
     answer = piece(signed_in, upload, 1, b"x", status=507)
     assert answer["message"] == (
-        "The disk of the inbox has room for 0.00 GB: 0.00 GB are wanted, and 0.00 GB"
-        " are reserved for other uploads."
+        "The disk of the inbox needs 0.0 MB more for this and other uploads."
     )
     assert signed_in.get("/web/uploads").json["uploads"] == [
         {"id": upload, **shown("b.nsp", 1_500_000_000, 1)},

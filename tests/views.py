@@ -153,7 +153,7 @@ def view_loading(page: Any, address: str) -> None:
         " path === 'web/entries' ? new Promise(() => {}) : get(path, options);"
     )
     page.goto(address)
-    page.locator(".skeleton").wait_for()
+    page.locator(".view > .meta .spinner").wait_for()
 
 
 def view_empty(page: Any, address: str) -> None:
@@ -228,11 +228,15 @@ def view_not_loaded(page: Any, address: str) -> None:
 
 
 def view_undo(page: Any, address: str) -> None:
-    answer = {"success": True, "added": ["a", "b", "c"], "already": [], "failed": []}
-    page.route("**/web/send", lambda route: route.fulfill(json=answer))
+    def answer(route: Any) -> None:
+        added = route.request.post_data_json["entries"]
+        done = {"added": added, "already": [], "failed": [], "undo": "1"}
+        route.fulfill(json={"success": True, **done})
+
+    page.route("**/web/send", answer)
     library(page, address)
     page.locator(".entries").get_by_role("button", name="Fable Foundry").click()
-    see(page, "3 files added to the queue.")
+    see(page, "Fable Foundry: added to the queue.")
 
 
 def view_search(page: Any, address: str) -> None:
@@ -321,7 +325,7 @@ def view_offline(page: Any, address: str) -> None:
 
 
 def view_faults(page: Any, address: str) -> None:
-    full = catalogd.say("no_room", "/backups/a.db", "1", "0.2")
+    full = catalogd.say("no_room", "/backups/a.db", "0.8")
     faults = [
         sentence("message", "backup_failed", full),
         sentence("message", "file_damaged", "Night Ferry"),

@@ -4,6 +4,9 @@ its types with the TypeScript compiler.
 The tools are installed into .tox/.page, in the versions of package-lock.json. A check
 that passed is not repeated while the script and the files here are the same. Without
 node it is skipped, unless CI is true.
+
+`--edit [http://localhost:6069]` has style sheet and script as files to edit, and shows
+the page of a running `serve` with them at http://localhost:6070: see edit.py.
 """
 
 import ast
@@ -15,6 +18,8 @@ import shutil
 import subprocess
 import sys
 from typing import Any
+
+import edit
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -76,6 +81,8 @@ def digest(text: str) -> str:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--edit"]:
+        return edit.main(ROOT / "catalogd.py", *sys.argv[2:])
     if shutil.which("npm") is None:
         print("The page's script was not checked: there is no node with npm.")
         return int(os.environ.get("CI") == "true")
