@@ -10492,7 +10492,7 @@ button.link {
 }
 .row:first-child { border-top: 0; }
 .row:last-child { padding-bottom: 0; }
-.row > :is(.error, .code) { width: 100%; }
+.row > :is(.error, .code, .meta, .tidy) { width: 100%; }
 .row > form { width: 100%; padding: .5rem 0; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
 .row-title { font-weight: 550; font-size: 1rem; overflow-wrap: break-word; }
@@ -10525,8 +10525,9 @@ button.link {
   align-items: center; min-height: 2.75rem; padding: .4rem 0; cursor: pointer;
 }
 .tidy summary::before { content: "›"; transition: rotate .15s; }
-.tidy[open] summary::before { rotate: 90deg; }
+.tidy[open] > summary::before { rotate: 90deg; }
 .tidy summary .row-title { flex: 1; }
+.tidy > ul { padding-bottom: .6rem; }
 .tidy table {
   width: 100%; table-layout: fixed; border-collapse: collapse; font-size: .875rem;
 }
@@ -16907,7 +16908,7 @@ function renderSavesOf(/** @type {Device} */ {id}) {
   const {copies, looks} = state.saves || {copies: [], looks: []};
   const own = copies.filter(({device}) => device === id);
   return [
-    looks.filter(look => look.id === id).map(renderLook),
+    looks.filter(look => look.id === id).map(look => renderLook({...look, name: ""})),
     own.length > 0 && renderFolded(WORDS.saves, own.length, renderSavedTitles(own)),
   ];
 }
@@ -16937,7 +16938,7 @@ function renderSavedTitles(copies) {
 }
 
 function renderSave({device, console: place, path, name, size, added_at: time}) {
-  const href = `web/saves/${device}/${path.split("/").map(encodeURIComponent).join("/")}`;
+  const href = `web/saves/${device}/${encodeURIComponent(path).replace("%2F", "/")}`;
   return renderRow({
     id: `${device}/${path}`,
     title: name,

@@ -1,8 +1,8 @@
 """Stand-ins for the FTP server in Sphaira, and for others, as the real ones answer.
 
 python3 ftpsrv.py FOLDER PORT runs it on loopback, and prints the commands that it gets.
-With a SIZE behind them it stops itself once, when a file has so many bytes; with "slow",
-it gives files by and by.
+With a SIZE behind them it stops itself once, when a file has so many bytes; with
+"slow", it gives files by and by.
 """
 
 import contextlib

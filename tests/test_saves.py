@@ -321,6 +321,26 @@ def test_a_server_that_is_gone_ends_a_look(
     assert "Saves: 0 copied. The FTP server at " in told[-1]
 
 
+def test_parts_of_a_process_that_was_killed_are_removed(
+    card: pathlib.Path, watcher: Watcher
+) -> None:
+    title = watcher.folder / "Star"
+    title.mkdir(parents=True)
+    for name in ("1-0123456789ab.part", "1.part", "1-0123456789ab.zip"):
+        (title / name).write_bytes(packed(b""))
+    watcher.look()
+    assert names(watcher.folder) == ["Star/1-0123456789ab.zip", "Star/1.part"]
+
+
+@pytest.mark.parametrize(("times", "count"), [(4, 1), (5, 0)])
+def test_a_port_that_is_taken_is_asked_for_again(
+    times: int, count: int, card: pathlib.Path, console: Ftpsrv, watcher: Watcher
+) -> None:
+    write(card, ZIP, b"one")
+    console.refuses["PASV"] = [*[""] * 2, *["501 bind failed."] * times]
+    assert watcher.look()[-1] == f"Saves: {count} copied."
+
+
 # Bounds
 
 
