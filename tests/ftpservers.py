@@ -1,4 +1,4 @@
-"""FTP servers as programs, each over one folder, for the tests of saves.
+"""FTP servers as programs, each over one folder, for the tests of saves, as root.
 
 They are those of the machine, or of the folder that FTP_SERVERS names: the packages of
 Debian, which cannot be installed together, unpacked there, and the source of ftpsrv,
@@ -6,18 +6,16 @@ the server in Sphaira, which is built, in a folder `ftpsrv`.
 """
 
 import contextlib
-import functools
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from conftest import free_port, is_root, wait_for
+from conftest import free_port, wait_for
 
 PLACES = ("usr/sbin", "usr/bin", "")
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
@@ -32,10 +30,9 @@ anonymous_enable=YES
 anon_root={folder}
 anon_world_readable_only=NO
 allow_writeable_chroot=YES
-secure_chroot_dir={empty}
-ftp_username={user}
-nopriv_user={user}
-run_as_launching_user={as_user}
+secure_chroot_dir={own}
+ftp_username=daemon
+nopriv_user=daemon
 background=NO
 seccomp_sandbox=NO
 """
@@ -44,10 +41,10 @@ ServerType standalone
 Port {port}
 DefaultAddress 127.0.0.1
 UseIPv6 off
-User {user}
-Group {group}
-PidFile {empty}/pid
-ScoreboardFile {empty}/scores
+User root
+Group root
+PidFile {own}/pid
+ScoreboardFile {own}/scores
 DelayTable none
 WtmpLog off
 SystemLog none
@@ -55,9 +52,9 @@ TransferLog none
 RequireValidShell off
 RootLogin on
 <Anonymous {folder}>
-  User {user}
-  Group {group}
-  UserAlias anonymous {user}
+  User root
+  Group root
+  UserAlias anonymous root
   RequireValidShell off
 </Anonymous>
 """
@@ -75,9 +72,8 @@ def find(program: str) -> str:
     pytest.skip(f"needs {program}, in the system or in FTP_SERVERS")
 
 
-@functools.cache
-def built() -> str:
-    """Return the path of ftpsrv, which is built without libraries."""
+def build(program: pathlib.Path) -> None:
+    """Build ftpsrv, without libraries."""
     source = servers() / "ftpsrv" / "src"
     if not (source.is_dir() and shutil.which("gcc")):
         pytest.skip("needs the source of ftpsrv, in FTP_SERVERS, and gcc")
@@ -89,45 +85,25 @@ def built() -> str:
     parts = [
         f"{source / part}.c" for part in (*FTPSRV_PARTS, "platform/unistd/vfs_unistd")
     ]
-    program = os.path.join(tempfile.mkdtemp(), "ftpsrv")
     command = ["gcc", "-w", "-O1", "-static", "-I", str(source), *options, *parts]
-    if subprocess.run([*command, "-o", program], capture_output=True).returncode:
+    if subprocess.run([*command, "-o", str(program)], capture_output=True).returncode:
         pytest.skip("ftpsrv cannot be built here")
-    return program
 
 
 def vsftpd(folder: pathlib.Path, own: pathlib.Path, port: int) -> list[str]:
     config = own / "vsftpd.conf"
-    as_user = "NO" if is_root() else "YES"
-    text = VSFTPD.format(
-        port=port, folder=folder, empty=own, user=names(False)[0], as_user=as_user
-    )
-    config.write_text(text)
+    config.write_text(VSFTPD.format(port=port, folder=folder, own=own))
     return [find("vsftpd"), str(config)]
 
 
-def names(is_own: bool) -> tuple[str, str]:
-    """Return the names of the user and the group that read the files: those of this
-    process, or where root runs it, and `is_own` is false, of nobody in particular."""
-    import grp
-    import pwd
-
-    own = pwd.getpwuid(os.getuid())
-    found = pwd.getpwnam("daemon") if is_root() and not is_own else own
-    return found.pw_name, grp.getgrgid(found.pw_gid).gr_name
-
-
 def proftpd(folder: pathlib.Path, own: pathlib.Path, port: int) -> list[str]:
-    config, (name, group) = own / "proftpd.conf", names(True)
-    text = PROFTPD.format(port=port, folder=folder, empty=own, user=name, group=group)
-    config.write_text(text)
+    config = own / "proftpd.conf"
+    config.write_text(PROFTPD.format(port=port, folder=folder, own=own))
     return [find("proftpd"), "--nodaemon", "--config", str(config)]
 
 
 def pure_ftpd(folder: pathlib.Path, own: pathlib.Path, port: int) -> list[str]:
     """It has one user, me, whose password is "secret"."""
-    if not is_root():
-        pytest.skip("pure-ftpd needs root")
     known, table = str(own / "users"), str(own / "users.pdb")
     add = [find("pure-pw"), "useradd", "me", "-u", "nobody", "-d", str(folder)]
     secret = b"secret\nsecret\n"
@@ -139,9 +115,8 @@ def pure_ftpd(folder: pathlib.Path, own: pathlib.Path, port: int) -> list[str]:
 
 def ftpsrv(folder: pathlib.Path, own: pathlib.Path, port: int) -> list[str]:
     """Its root is that of the system, which is the folder for this program."""
-    shutil.copy(built(), folder / "ftpsrv")
-    change = ["unshare", "--map-root-user", "--root", str(folder)]
-    return [*change, "/ftpsrv", f"--port={port}", "--anon=1"]
+    build(folder / "ftpsrv")
+    return ["chroot", str(folder), "/ftpsrv", f"--port={port}", "--anon=1"]
 
 
 COMMANDS: dict[str, Callable[[pathlib.Path, pathlib.Path, int], list[str]]] = {

@@ -92,7 +92,13 @@ def served(name: str, card: pathlib.Path, own: pathlib.Path) -> Iterator[str]:
             yield url
 
 
-@pytest.mark.parametrize("name", ["pyftpdlib", *ftpservers.COMMANDS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pyftpdlib",
+        *(pytest.param(name, marks=pytest.mark.root) for name in ftpservers.COMMANDS),
+    ],
+)
 def test_each_backup_of_five_programs_is_copied_once(
     name: str, card: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
