@@ -7817,8 +7817,9 @@ class Consoles:
 def saves_folder(folder: str, device: Mapping[str, Any]) -> str:
     """Return where the client of a device puts its saves, also if it had another name
     before: below that, a folder a title, with a zip file a version."""
-    for path in pathlib.Path(folder).glob(f"* ({device['id']})"):
-        return str(path)
+    with contextlib.suppress(OSError):  # of its disk: what is sent goes on
+        for path in pathlib.Path(folder).glob(f"* ({device['id']})"):
+            return str(path)
     return os.path.join(folder, f"{safe_name(device['name'], 200)} ({device['id']})")
 
 
@@ -12044,7 +12045,7 @@ function initialState() {
       ...{finished: null, next: null, problem: "", folders: null, disks: []},
     }),
     keys: /** @type {Key[] | null} */ (null),
-    saves: /** @type {any} */ (null),
+    saves: {copies: /** @type {any[]} */ ([]), looks: /** @type {any[]} */ ([])},
     dir: /** @type {ConsoleAddress | null} */ (null),
     sessions: /** @type {Session[] | null} */ (null),
     addresses: /** @type {PageAddress[] | null} */ (null),
@@ -15730,7 +15731,7 @@ function renderSettings() {
     library: () => [
       renderFolders(),
       state.account.inbox && renderUnfinished(),
-      state.saves && renderSaves(state.saves),
+      renderSaves(state.saves),
       isAdmin && [renderTidy(), renderExperts(renderAddLink())],
     ],
     people: () => [
@@ -16905,10 +16906,10 @@ function renderSaves({copies, looks}) {
 
 /** The saves of a device, folded. */
 function renderSavesOf(/** @type {Device} */ {id}) {
-  const {copies, looks} = state.saves || {copies: [], looks: []};
-  const own = copies.filter(({device}) => device === id);
+  const own = state.saves.copies.filter(({device}) => device === id);
+  const look = state.saves.looks.find(({id: of}) => of === id);
   return [
-    looks.filter(look => look.id === id).map(look => renderLook({...look, name: ""})),
+    look && renderLook({...look, name: ""}),
     own.length > 0 && renderFolded(WORDS.saves, own.length, renderSavedTitles(own)),
   ];
 }
@@ -16918,7 +16919,6 @@ function renderFolded(title, fact, ...content) {
   return h.details({class: "tidy", key: title}, summary, content);
 }
 
-/** The last look at the saves on a console. */
 function renderLook({id, name, looked_at: time, copied, problems}) {
   const looked = WORDS.lookedForSaves(formatAge(time));
   return [
@@ -16928,10 +16928,8 @@ function renderLook({id, name, looked_at: time, copied, problems}) {
 }
 
 function renderSavedTitles(copies) {
-  const titles = new Map();
-  for (const save of copies)
-    titles.set(save.title, [...(titles.get(save.title) || []), save]);
-  return [...titles].map(([title, saves]) => {
+  return [...new Set(copies.map(({title}) => title))].map(title => {
+    const saves = copies.filter(save => save.title === title);
     const rows = h.ul(null, saves.map(renderSave));
     return renderFolded(title, formatAge(saves[0].added_at), rows);
   });
