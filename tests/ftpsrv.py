@@ -158,8 +158,13 @@ class Session(socketserver.StreamRequestHandler):
             size, name = path.stat().st_size, path.name
             row = self.server.kind.row.format(size=size, name=name)
             rows.append(f"{'d' if path.is_dir() else '-'}{row[1:]}\r\n")
+        text = "".join(rows).encode()
         with self.data() as data:
-            data.sendall("".join(rows).encode())
+            if is_cut := bool(self.server.cuts_lists and self.server.cuts_lists.pop(0)):
+                text = text[: len(text) // 2]
+            data.sendall(text)
+        if is_cut:
+            raise ConnectionAbortedError
         self.reply(226, "Closing data connection.")
 
     def do_REST(self, argument: str) -> None:
@@ -264,6 +269,7 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
         self.announce: Callable[[int], int] = lambda port: port  # of data connections
         self.keeps = 1.0  # share of the bytes that it takes
         self.end = ""  # after a file: "hangs up", "says nothing" or is "full"
+        self.cuts_lists: list[bool] = []  # whether the connection breaks in the next
         self.list: str | None = None  # what LIST tells in place of its own
         self.damages = 0  # bytes at the start of each file that become zeros
         self.url = f"ftp://127.0.0.1:{self.server_address[1]}/"

@@ -304,6 +304,20 @@ def test_a_list_that_breaks_stops_no_other_folder(
     assert watcher.look() == ["Saves: 1 copied."]
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_connection_that_breaks_in_a_list_copies_nothing_by_halves(
+    number: int, card: pathlib.Path, console: Ftpsrv, watcher: Watcher
+) -> None:
+    expected = [write(card, f"switch/Checkpoint/saves/S/{n}", n.encode()) for n in "ab"]
+    expected.append(write(card, "dumps/Save/Moon/1.zip", b"two"))
+    console.cuts_lists = [False] * number + [True]
+    told = watcher.look()
+    assert told[0].startswith("Saves: Not copied: /switch/Checkpoint/saves")
+    assert {*watcher.kept()} < {*expected}
+    watcher.look()
+    assert sorted(map(hash, watcher.kept())) == sorted(map(hash, expected))
+
+
 def test_five_broken_connections_end_a_look(
     card: pathlib.Path, console: Ftpsrv, watcher: Watcher
 ) -> None:
