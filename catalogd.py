@@ -7673,15 +7673,14 @@ class Console(Lasting):
     def _note_saves(self, line: str) -> None:
         """Note what the client tells of saves: what it could not copy, and at last how
         many it has copied, and why it saw no more."""
-        if not (found := SAVES_LINE.fullmatch(line)):
-            return
-        count, problem = found.groups()
+        found = SAVES_LINE.fullmatch(line)
+        count, problem = found.groups() if found else ("", "")
         self._unsaved += [{"message": problem, **coded(problem)}] if problem else []
         if count:
             failures = self.look.get("failures", 0) + 1 if problem else 0
-            self.look = {name: self.device[name] for name in ("id", "name")}
-            self.look |= {"looked_at": self._consoles.store.database.time()}
-            self.look |= {"copied": int(count), "failures": failures}
+            now = self._consoles.store.database.time()
+            self.look = {"id": self.device["id"], "name": self.device["name"]}
+            self.look |= {"looked_at": now, "copied": int(count), "failures": failures}
             self.look["problems"], self._unsaved = self._unsaved, []
 
     def _write(self, line: str) -> None:
@@ -7848,12 +7847,8 @@ def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
 def title_in(path: pathlib.Path, mtime: int) -> str:
     """Return the id of its title, in small letters, that JKSV or Sphaira noted in a zip
     file; else the name of the title's folder."""
-    with (
-        contextlib.suppress(*ZIP_ERRORS),
-        zipfile.ZipFile(path) as content,
-        content.open(SAVE_FACTS) as file,
-    ):
-        facts = file.read(max(SAVE_TITLE_AT) + 1)
+    with contextlib.suppress(*ZIP_ERRORS), zipfile.ZipFile(path) as content:
+        facts = content.open(SAVE_FACTS).read(max(SAVE_TITLE_AT) + 1)
         at = SAVE_TITLE_AT[len(facts)]
         return f"{int.from_bytes(facts[at : at + 8], 'little'):016x}"
     return path.parent.name.lower()
