@@ -2242,11 +2242,11 @@ class Saves:
         """:raises OSError: its disk is away. Nothing is made below its mount point."""
         state, place = self._state, str(self.folder.parent)
         os.stat(place)
-        if not state.mount:
-            state.mount = mount_point(place)
-            state.save()
-        if not os.path.ismount(state.mount):
+        if state.mount and not os.path.ismount(state.mount):
             raise FileNotFoundError(errno.ENOENT, "")
+        if (mount := mount_point(place)) != state.mount:
+            state.mount = mount
+            state.save()
 
     # What is on the console
 

@@ -479,9 +479,11 @@ def test_nothing_is_made_below_the_mount_point_of_a_disk_that_is_away(
 ) -> None:
     write(card, ZIP, b"one")
     place, plain = str(tmp_path / "kept"), os.path.ismount
-    mounted = [place]
+    mounted: list[str] = []
     monkeypatch.setattr(os.path, "ismount", lambda at: at in mounted or plain(at))
     assert Watcher(console.url, tmp_path).look() == ["Saves: 1 copied."]
+    mounted.append(place)  # a disk that is put there later
+    assert Watcher(console.url, tmp_path).look() == ["Saves: 0 copied."]
     shutil.rmtree(tmp_path / "kept")
     (tmp_path / "kept").mkdir()
     mounted.clear()
