@@ -149,7 +149,7 @@ import weakref
 import webbrowser
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import IO, Any, ClassVar, Generic, NamedTuple, NoReturn, TextIO, TypeVar
 
@@ -321,8 +321,11 @@ forget_after = 30
 inbox =
 # Who may: admins, or everyone.
 inbox_for = admins
-# Gigabytes that added files leave free.
+# Gigabytes that added files, and saves, leave free.
 keep_free = 1
+# Folder for copies of the backups of saves that are on consoles which this server
+# serves by FTP. It must exist, outside of the library folders.
+saves =
 
 [server]
 # Address to listen on; empty for all interfaces.
@@ -393,6 +396,7 @@ class Settings:
         "library", "inbox_for", matching("admins|everyone", "one of admins, everyone")
     )
     keep_free: float = option("library", "keep_free", number(float, 0, 1e6))
+    saves: str = option("library", "saves", folder_path)
     host: str = option("server", "host")
     port: int = option("server", "port", PORT)
     base_url: str = option("server", "base_url", web_address)
@@ -610,6 +614,12 @@ SENTENCES = {
     "lan_ended": "The console ended after {done} of {size}. Its screen may show why.",
     "lan_idle": "The console has fetched nothing. Open its LAN install.",
     "lan_no_file": "It is a link, or its file is gone: a console cannot fetch it.",
+    # saves
+    "saves_many": "The console has too many files or folders of saves.",
+    "save_failed": "Not copied: {path}: {why}",
+    "save_damaged": "It is not whole, or it is being written.",
+    "save_large": "It is larger than {size}.",
+    "save_name": "Its name cannot be read.",
 }
 
 
@@ -668,6 +678,8 @@ FAULTS = {  # by the codes of their sentences
         "{folder}: the service cannot write there.", "Allow it."
     ),
     "little_space": FaultKind("{folder}: only {size} MB are free.", "Make room."),
+    "saves_disk": FaultKind("Saves cannot be kept in {folder}: {why}", tab="library"),
+    "saves_failed": FaultKind("Saves of {name} are not copied: {why}", tab="library"),
     "inbox_read_only": FaultKind("{folder}: The inbox cannot be written: {why}."),
     "backup_failed": FaultKind("No backup was made: {why}"),
 }
@@ -3791,6 +3803,13 @@ class Entries:
             (max(TITLE_AGES), limit),
         )
 
+    def seen_titles(self, age: int) -> set[str]:
+        """Return the ids and the names of the titles that an account of this age sees,
+        in small letters."""
+        sql = f"SELECT title, name FROM parts WHERE state != 'gone' AND {SEEN}"
+        rows = self.database.rows(sql, {"age": age})
+        return {str(text).lower() for row in rows for text in row.values()}
+
     def set_ages(self, titles: Sequence[str], age: int | None) -> None:
         """Let accounts of this age on see these titles, or with None nobody who has an
         age. What such accounts queued and no longer see is cancelled."""
@@ -6647,6 +6666,13 @@ def inbox_fault(folder: str) -> str:
     return say("inbox_read_only", folder, why) if why else ""
 
 
+def saves_fault(folder: str) -> str:
+    """Return why no saves can be kept in this folder, or "" as inbox_fault does."""
+    why = folder and write_refusal(folder)
+    told = f"{why}." if os.path.isdir(folder) else say("disk_away")
+    return say("saves_disk", folder, told) if why else ""
+
+
 def why_offline(folder: str, error: OSError, is_known: bool) -> str:
     """Return what is wrong with a library folder.
     :param is_known: it was served before."""
@@ -6711,11 +6737,11 @@ def space(folder: str) -> Row:
 class Fault(NamedTuple):
     """Something that is wrong until it is mended."""
 
-    # "folders", "files", "scan", "data", "inbox", "backup", "database", "languages"
-    # or "threads".
+    # "folders", "files", "scan", "data", "inbox", "saves", "backup", "database",
+    # "languages" or "threads".
     about: str
-    # Of a file or of the volume of a disk, the path of a folder or translation, or the
-    # name of a thread; "" for the others.
+    # Of a file, a device or of the volume of a disk, the path of a folder or
+    # translation, or the name of a thread; "" for the others.
     id: str
     message: str  # empty where all is well
 
@@ -6727,6 +6753,8 @@ class Health:
     wait_seconds = 1.0  # for disks
     threads: Callable[[], Iterable[Lasting]] = tuple  # that are to go on
     languages: Mapping[str, str] = {}  # why translations are left out, by their paths
+    saves = ""  # the folder for them
+    looks: Callable[[], Iterable[Row]] = tuple  # at saves on consoles
 
     def __init__(self, scanner: Scanner, backups: Backups) -> None:
         self.scanner, self.backups = scanner, backups
@@ -6741,6 +6769,7 @@ class Health:
         calls: dict[str, Callable[[], Any]]
         calls = {path: functools.partial(space, path) for path in paths}
         calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
+        calls["saves"] = functools.partial(saves_fault, self.saves)
         calls["last"] = self.backups.last
         return self._askers.ask(calls, self.wait_seconds)
 
@@ -6757,6 +6786,7 @@ class Health:
             yield Fault("languages", path, problem)
         yield Fault("data", "", self._space_fault(self.data, found))
         yield Fault("inbox", self.scanner.disks.inbox.path, str(found["inbox"]))
+        yield from self._saves_faults(str(found["saves"]))
         if backups.problem:
             yield Fault("backup", "", say("backup_failed", backups.problem))
         elif backups.count and backups.folder != backups.own_folder:
@@ -6764,6 +6794,18 @@ class Health:
         for thread in (thread for thread in self.threads() if thread.has_failed):
             yield Fault("threads", thread.name, say("thread_failed", thread.name))
         yield from self._file_faults()
+
+    def _saves_faults(self, found: str) -> Iterator[Fault]:
+        """:param found: what is wrong with the folder, as far as is known here."""
+        faults = {self.saves: found}
+        for look in self.looks():
+            why = look["problems"][-1] if look["failures"] else {}
+            if why.get("reason") == "saves_disk":
+                faults[self.saves] = why["message"]
+            elif look["failures"] > 1:
+                told = say("saves_failed", look["name"], why["message"])
+                faults[look["id"]] = told
+        yield from (Fault("saves", *row) for row in faults.items())
 
     def _file_faults(self) -> Iterator[Fault]:
         entries = self.scanner.entries
@@ -6824,6 +6866,7 @@ class Health:
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
+            "saves": [*self.looks()],
             "faults": self.faults(found),
         }
 
@@ -7431,6 +7474,14 @@ MAX_CONSOLE_STOP_SECONDS = 1.0
 MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
+SAVES_LINE = re.compile(r"Saves: (?:(\d+) copied\.)? ?(.*)")  # see the client's Saves
+SAVES_FOLDER = re.compile(r"(.*) \(([0-9a-f]{16})\)")  # of the device with this id
+SAVES_PATTERN = f"* (*)/*/*-{'[0-9a-f]' * 12}.zip"
+MARK_SIGNS = len("-0123456789ab.zip")
+SAVE_FACTS = ".nx_save_meta.bin"
+SAVE_TITLE_AT = {86: 5, 128: 8}  # of JKSV and Sphaira, by the bytes of these facts
+ZIP_ERRORS: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, EOFError)
+ZIP_ERRORS += (OSError, ValueError, LookupError, RuntimeError)
 MAX_GREETING_SECONDS = 1.0  # that a server has to accept a connection, and to greet
 MAX_GREETING_BYTES = 200
 SEARCH_THREADS = 254
@@ -7586,6 +7637,8 @@ class Console(Lasting):
         super().__init__("console", self.run)
         self.device = device
         self.known: set[str] = set()  # items that wait, of which the client was told
+        self.look: Row = {}  # at the saves there, the last one
+        self._unsaved: list[Row] = []  # what the look that goes on could not copy
         self._consoles = consoles
         self._process: subprocess.Popen[str] | None = None
         self._over = threading.Event()
@@ -7620,6 +7673,7 @@ class Console(Lasting):
         with process:
             for line in map(str.rstrip, process.stdout or ()):
                 log.info("%s: %s", self.device["name"], line)
+                self._note_saves(line)
         if not self._over.is_set():
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
@@ -7629,6 +7683,19 @@ class Console(Lasting):
             uses = self._consoles.store.accounts.uses
             uses.set_target_state(self.device["id"], told)
         return process.returncode
+
+    def _note_saves(self, line: str) -> None:
+        """Note what the client tells of saves: what it could not copy, and at last how
+        many it has copied, and why it saw no more."""
+        found = SAVES_LINE.fullmatch(line)
+        count, problem = found.groups() if found else ("", "")
+        self._unsaved += [{"message": problem, **coded(problem)}] if problem else []
+        if count:
+            failures = self.look.get("failures", 0) + 1 if problem else 0
+            now = self._consoles.store.database.time()
+            self.look = {"id": self.device["id"], "name": self.device["name"]}
+            self.look |= {"looked_at": now, "copied": int(count), "failures": failures}
+            self.look["problems"], self._unsaved = self._unsaved, []
 
     def _write(self, line: str) -> None:
         """Write a line to the process. The lock is held."""
@@ -7664,10 +7731,15 @@ class Consoles:
     """The devices that this server serves, with a Console for each. Any thread may
     call."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, settings: Settings) -> None:
+        """:raises BadSetting: saves would be kept in a library folder."""
         self.store = store
+        self.saves = absolute(settings.saves) if settings.saves else ""
+        if any(is_below(self.saves, top) for top in library_folders(settings.folders)):
+            raise BadSetting(f"[library] saves: {self.saves} is in a library folder.")
         self.address = ""  # of this service on this machine, "" before and after it
         self._folder = os.path.join(store.database.folder, "consoles")
+        self._for_saves = settings.keep_free * 1e9, os.path.join(self._folder, "saves")
         self._running: dict[str, Console] = {}
         self._leaving: set[Console] = set()
         self._version = -1  # of the database, when it was looked at last
@@ -7711,7 +7783,7 @@ class Consoles:
             shutil.rmtree(state, ignore_errors=True)
             self._leaving.discard(console)
 
-    def settings_of(self, device: Row) -> dict[str, str]:
+    def settings_of(self, device: Row) -> dict[str, Any]:
         """Return what a new client of a device needs, among it a key that nobody else
         knows. By its state it goes on with what the client before it was sending."""
         return {
@@ -7719,7 +7791,13 @@ class Consoles:
             "key": self.store.accounts.lend_key(device["id"]),
             "to": client_target(device),
             "state": os.path.join(self._folder, device["id"]),
+            "saves": self.saves
+            and [saves_folder(self.saves, device), *self._for_saves],
         }
+
+    def looks(self) -> list[Row]:
+        """Return the last look at the saves of each console that was looked at."""
+        return [one.look for one in [*self._running.values()] if one.look]
 
     def watch(self, device: str) -> None:
         """Let the client of a device look at its console: somebody waits for it."""
@@ -7744,6 +7822,50 @@ class Consoles:
         deadline = time.monotonic() + MAX_CONSOLE_STOP_SECONDS
         left = (max(deadline - time.monotonic(), 0) for _ in consoles)
         return all([*map(Console.wait, consoles, left)])
+
+
+# Consoles: saves ---
+
+
+def saves_folder(folder: str, device: Mapping[str, Any]) -> str:
+    """Return where the client of a device puts its saves, also if it had another name
+    before: below that, a folder a title, with a zip file a version."""
+    with contextlib.suppress(OSError):  # of its disk: what is sent goes on
+        for path in pathlib.Path(folder).glob(f"* ({device['id']})"):
+            return str(path)
+    return os.path.join(folder, f"{safe_name(device['name'], 200)} ({device['id']})")
+
+
+def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
+    """Return the saves in this folder, the newest first; in "", none. A time is that of
+    the copy: consoles tell theirs in different ways.
+
+    :param seen: ids and names of the only titles of which to return any.
+    :raises StorageFailed:"""
+    found: list[Row] = []
+    if folder and not os.path.isdir(folder):
+        raise StorageFailed("disk_away")
+    for path in pathlib.Path(folder).glob(SAVES_PATTERN) if folder else ():
+        place, title, name = path.parts[-3:]
+        with contextlib.suppress(OSError):  # a link, or it was removed just now
+            now = os.stat(unlinked_path(folder, os.path.join(place, title, name)))
+            of = SAVES_FOLDER.fullmatch(place)
+            if of and (seen is None or title_in(path, now.st_mtime_ns) in seen):
+                row = {"device": of[2], "console": of[1], "path": f"{title}/{name}"}
+                row |= {"title": title, "name": name[:-MARK_SIGNS], "size": now.st_size}
+                found.append({**row, "added_at": stamp(now.st_mtime)})
+    return sorted(found, key=operator.itemgetter("added_at"), reverse=True)
+
+
+@functools.lru_cache(20_000)
+def title_in(path: pathlib.Path, mtime: int) -> str:
+    """Return the id of its title, in small letters, that JKSV or Sphaira noted in a zip
+    file; else the name of the title's folder."""
+    with contextlib.suppress(*ZIP_ERRORS), zipfile.ZipFile(path) as content:
+        facts = content.open(SAVE_FACTS).read(max(SAVE_TITLE_AT) + 1)
+        at = SAVE_TITLE_AT[len(facts)]
+        return f"{int.from_bytes(facts[at : at + 8], 'little'):016x}"
+    return path.parent.name.lower()
 
 
 # Consoles: search ---
@@ -8024,7 +8146,9 @@ class Web:
         self.translations, self.health.languages = read_translations(database.folder)
         for line in self.health.languages.values():
             log.warning("%s", line)
-        self.consoles = Consoles(store)
+        self.consoles = Consoles(store, settings)
+        self.health.saves = self.consoles.saves
+        self.health.looks = self.consoles.looks
         self.guessed_at = Recent[float](MAX_GUESS_ADDRESSES)  # what the log tells
         self.passwords = Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
@@ -8609,6 +8733,32 @@ class DeviceCalls(Calls):
         account = None if caller.admin else caller.account
         name = self.accounts.revoke_key(device, account, is_device=True)
         note(caller.name, f"removed the device {name!r}, {device}")
+
+    @route("GET /web/saves", access="session", runs=OWN_THREAD)
+    def saves(self, caller: Caller) -> dict[str, Any]:
+        """Return the copies of saves that the caller may have, and the last looks at
+        consoles: a child has those of its own devices and of titles that it sees."""
+        rows, is_child = self.all(caller)["devices"], caller.age != EVERYTHING
+        of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
+        seen = self.entries.seen_titles(caller.age) if is_child else None
+        found = kept_saves(self.consoles.saves, seen)
+        copies = [
+            {**row, "console": of.get(row["device"], row["console"])}
+            for row in found
+            if caller.admin or row["device"] in of
+        ]
+        looks = [] if is_child else self.consoles.looks()
+        return {"copies": copies, "looks": [row for row in looks if row["id"] in of]}
+
+    @route("GET /web/saves/<device>/<path:path>", access="session", runs=OWN_THREAD)
+    def save(self, caller: Caller, device: str, path: str) -> bottle.HTTPResponse:
+        for row in self.saves(caller)["copies"]:
+            if (row["device"], row["path"]) == (device, path):
+                folder = saves_folder(self.consoles.saves, {"id": device, "name": ""})
+                file = os.path.join(folder, *path.split("/"))
+                known = ServedFile("", file, self.consoles.saves, 0, 0, None)
+                return file_answer(known, f"{row['name']}.zip")
+        raise NotFound("file_unreadable")
 
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
@@ -10343,7 +10493,7 @@ button.link {
 }
 .row:first-child { border-top: 0; }
 .row:last-child { padding-bottom: 0; }
-.row > :is(.error, .code) { width: 100%; }
+.row > :is(.error, .code, .meta, .tidy) { width: 100%; }
 .row > form { width: 100%; padding: .5rem 0; }
 .row-text { flex: 1 1 10rem; min-width: 0; }
 .row-title { font-weight: 550; font-size: 1rem; overflow-wrap: break-word; }
@@ -10376,8 +10526,9 @@ button.link {
   align-items: center; min-height: 2.75rem; padding: .4rem 0; cursor: pointer;
 }
 .tidy summary::before { content: "›"; transition: rotate .15s; }
-.tidy[open] summary::before { rotate: 90deg; }
+.tidy[open] > summary::before { rotate: 90deg; }
 .tidy summary .row-title { flex: 1; }
+.tidy > ul { padding-bottom: .6rem; }
 .tidy table {
   width: 100%; table-layout: fixed; border-collapse: collapse; font-size: .875rem;
 }
@@ -11233,6 +11384,13 @@ WORDS = {
     },
     "releases": "Newer versions",
     "serverAddress": "Address of this page",
+    "saves": "Saves",
+    "savesLead": "Copies of the backups that programs on your consoles made. To put one"
+    " back, download it, and restore it with that program. A copy that you delete comes"
+    " back while its backup is on the card, and a console that is added again is copied"
+    " anew. The nightly backup of the server has no saves in it.",
+    "lookedForSaves": "Looked for saves: {time}",
+    "savesCopied": {"one": "{count} copied", "other": "{count} copied"},
     "tidy": "Tidy",
     "tidyLead": "What wastes space or will not work. Nothing is deleted here: remove"
     " the files yourself.",
@@ -11905,6 +12063,7 @@ function initialState() {
       ...{finished: null, next: null, problem: "", folders: null, disks: []},
     }),
     keys: /** @type {Key[] | null} */ (null),
+    saves: {copies: /** @type {any[]} */ ([]), looks: /** @type {any[]} */ ([])},
     dir: /** @type {ConsoleAddress | null} */ (null),
     sessions: /** @type {Session[] | null} */ (null),
     addresses: /** @type {PageAddress[] | null} */ (null),
@@ -14624,7 +14783,8 @@ function renderPartActions(/** @type {Entry} */ part) {
   ];
 }
 
-function renderDownload(/** @type {Entry} */ {id, name, type, state: place}) {
+function renderDownload(/** @type {any} */ entry) {
+  const {id, name, type, state: place, href = `web/download/${id}`} = entry;
   if (place !== "here") return false;
   const isLink = type === "url";
   const label = isLink ? WORDS.openLink(name) : WORDS.download(name);
@@ -14632,7 +14792,7 @@ function renderDownload(/** @type {Entry} */ {id, name, type, state: place}) {
     {
       class: "button icon-button",
       key: "download",
-      href: `web/download/${id}`,
+      href,
       download: !isLink,
       onclick: isLink ? null : event => downloadIfThere(event, name),
       rel: "noreferrer",
@@ -15528,9 +15688,9 @@ function documentTitle() {
 /** The tabs, with what each shows, by its names for `poll`. */
 const TABS = {
   you: ["sessions", "addresses"],
-  devices: ["dir", "keys", "accounts"],
+  devices: ["dir", "keys", "accounts", "saves"],
   people: ["accounts", "invitations"],
-  library: ["tidy", "uploads"],
+  library: ["tidy", "uploads", "saves"],
   server: ["status"],
 };
 const FOR_ADMINS = ["tidy", "accounts", "invitations", "status"];
@@ -15569,6 +15729,7 @@ function renderSettings() {
     library: () => [
       renderFolders(),
       state.account.inbox && renderUnfinished(),
+      renderSaves(state.saves),
       isAdmin && [renderTidy(), renderExperts(renderAddLink())],
     ],
     people: () => [
@@ -15637,7 +15798,7 @@ function list(name, rows, renderRow, empty = "") {
 
 /** @typedef {{
  *   id: string | number, title: string, facts: any[], mark?: string[],
- *   actions?: VNode[], menu?: any, more?: any,
+ *   actions?: any, menu?: any, more?: any,
  * }} Row of a table: a thing, what is known of it, a button or a menu and, below it,
  * anything else. A mark has a class and a text */
 
@@ -15763,6 +15924,7 @@ function renderDeviceRow(/** @type {Device} */ device) {
         field(WORDS.newName(name), "name", newName),
       ),
       device.address && renderAddressForm(device),
+      renderSavesOf(device),
     ],
   });
 }
@@ -16701,6 +16863,55 @@ function renderUnfinished() {
   );
 }
 
+// Settings: saves, the newest first
+
+function renderSaves({copies, looks}) {
+  if (!copies.length && !looks.length) return false;
+  const lead = h.p("lead", WORDS.savesLead);
+  return panel(WORDS.saves, lead, looks.map(renderLook), renderSavedTitles(copies));
+}
+
+/** The saves of a device, folded. */
+function renderSavesOf(/** @type {Device} */ {id}) {
+  const own = state.saves.copies.filter(({device}) => device === id);
+  const look = state.saves.looks.find(({id: of}) => of === id);
+  return [
+    look && renderLook({...look, name: ""}),
+    own.length > 0 && renderFolded(WORDS.saves, own.length, renderSavedTitles(own)),
+  ];
+}
+
+function renderFolded(title, fact, ...content) {
+  const summary = h.summary(null, h.span("row-title", title), h.span("meta", fact));
+  return h.details({class: "tidy", key: title}, summary, content);
+}
+
+function renderLook({id, name, looked_at: time, copied, problems}) {
+  const looked = WORDS.lookedForSaves(formatAge(time));
+  return [
+    h.p({class: "meta", key: id}, joinFacts([name, looked, WORDS.savesCopied(copied)])),
+    problems.map(why => h.p({class: "error", key: why.message}, sentence(why))),
+  ];
+}
+
+function renderSavedTitles(copies) {
+  return [...new Set(copies.map(({title}) => title))].map(title => {
+    const saves = copies.filter(save => save.title === title);
+    const rows = h.ul(null, saves.map(renderSave));
+    return renderFolded(title, formatAge(saves[0].added_at), rows);
+  });
+}
+
+function renderSave({device, console: place, path, name, size, added_at: time}) {
+  const href = `web/saves/${device}/${encodeURIComponent(path).replace("%2F", "/")}`;
+  return renderRow({
+    id: `${device}/${path}`,
+    title: name,
+    facts: [place, formatTime(time), formatBytes(size)],
+    actions: renderDownload({name, state: "here", href}),
+  });
+}
+
 // Settings: tidying up, for admins
 
 const MAX_TIDY_ROWS = 50; // that are shown of each reason
@@ -16732,16 +16943,15 @@ function renderTidyFiles({files, bytes}) {
 function renderTidyGroup(reason, files) {
   if (!files.length) return false;
   const sum = WORDS.tidySum(files.length, formatBytes(totalSize(files)));
-  const title = h.span("row-title", WORDS.tidyReasons[reason]);
   const hidden = files.length - MAX_TIDY_ROWS;
   const columns = [WORDS.name, WORDS.fields.size];
   if (reason === "equal") columns.push(WORDS.equalTo);
   const heads = columns.map(column => h.th({scope: "col"}, column));
   const folderOf = file => file.path.replace(/[\\/][^\\/]*$/, "");
   const folders = Map.groupBy(files.slice(0, MAX_TIDY_ROWS), folderOf);
-  return h.details(
-    {class: "tidy", key: reason},
-    h.summary(null, title, h.span("meta", sum)),
+  return renderFolded(
+    WORDS.tidyReasons[reason],
+    sum,
     h.table(
       null,
       h.thead(null, h.tr(null, heads)),
@@ -18562,8 +18772,10 @@ def notify_test(args: argparse.Namespace) -> int:
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and port, and print what to do."""
     found = CheckUp(args, read_settings(args), running_service(args.data_dir))
-    tests = (found.settings, found.folders, found.database, found.address)
-    return 0 if all([is_well(test) for test in (*tests, found.version)]) else 1
+    tests = [found.settings, found.folders, found.database]
+    tests += [found.saves] if found.ini.saves else []
+    tests += [found.address, found.version]
+    return 0 if all([is_well(test) for test in tests]) else 1
 
 
 def is_well(test: Callable[[], str]) -> bool:
@@ -18624,6 +18836,10 @@ def running_service(folder: str) -> Service | None:
 
 
 OF_DATA_FOLDER = ("data", "backup", "database", "languages")  # what faults are about
+TESTS_OF = {
+    **dict.fromkeys(OF_DATA_FOLDER, "database"),
+    "saves": "saves",
+}  # others: folders
 
 
 class CheckUp(NamedTuple):
@@ -18634,10 +18850,10 @@ class CheckUp(NamedTuple):
     ini: Settings
     service: Service | None  # tells what only it knows
 
-    def _raise_faults(self, of_data: bool) -> None:
-        """:raises Problem: something is wrong with that folder, or with the rest."""
+    def _raise_faults(self, test: str) -> None:
+        """:raises Problem: something is wrong that this test is to tell."""
         faults = self.service.state["faults"] if self.service else ()
-        found = [row for row in faults if (row["about"] in OF_DATA_FOLDER) == of_data]
+        found = [row for row in faults if TESTS_OF.get(row["about"], "folders") == test]
         if found:
             raise Problem(" ".join(row["message"] for row in found))
 
@@ -18647,7 +18863,7 @@ class CheckUp(NamedTuple):
 
     def folders(self) -> str:
         paths = self.ini.folders
-        self._raise_faults(False)
+        self._raise_faults("folders")
         if self.service:
             return ", ".join(row["path"] for row in self.service.state["folders"])
         if not paths:
@@ -18661,7 +18877,7 @@ class CheckUp(NamedTuple):
         return ", ".join(paths)
 
     def database(self) -> str:
-        self._raise_faults(True)
+        self._raise_faults("database")
         path = database_path(self.args.data_dir)
         try:
             os.stat(path)
@@ -18672,6 +18888,16 @@ class CheckUp(NamedTuple):
         last = Backups(path, Clock(), self.ini).last()
         copied = os.path.basename(last.path) if last else "none yet"
         return f"{path}, backups: {copied if self.ini.backup_copies else 'off'}"
+
+    def saves(self) -> str:
+        self._raise_faults("saves")
+        become_owner(self.args.data_dir)
+        told = ["none yet"]
+        for row in kept_saves(absolute(self.ini.saves))[:1]:
+            told = ["{title}/{name} of {console}, {added_at} UTC".format_map(row)]
+        for look in self.service.state.get("saves", ()) if self.service else ():
+            told += [f"{look['name']}: {one['message']}" for one in look["problems"]]
+        return "; ".join(told)
 
     def address(self) -> str:
         if self.service:

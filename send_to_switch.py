@@ -17,6 +17,7 @@ Screen     lines of text, and the progress of a transfer
 Progress   how far a transfer is, whether to go on, and pauses between attempts
 Downloads  a file from any byte on, also after interruptions
 Targets    where the client puts files: a folder, an FTP server, a network installer
+Saves      copies of the backups of saves that are on a console, for its server alone
 Transfers  the copy of one queue item's file, its progress reported by a thread
 Offers     the files that a network installer has in its list, and fetches itself
 Sender     the queue, item by item
@@ -57,6 +58,7 @@ import threading
 import time
 import unicodedata
 import urllib.parse
+import zipfile
 from collections.abc import (
     Callable,
     Container,
@@ -66,7 +68,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
+from typing import IO, Any, ClassVar, NamedTuple, NoReturn, TextIO, TypeVar
 
 __version__ = "0.4.0"
 
@@ -140,6 +142,15 @@ SENTENCES = {
     "lan_ended": "The console ended after {done} of {size}. Its screen may show why.",
     "lan_idle": "The console has fetched nothing. Open its LAN install.",
     "lan_no_file": "It is a link, or its file is gone: a console cannot fetch it.",
+    # saves
+    "disk_away": "Its disk is not connected.",
+    "disk_full": "The disk is full.",
+    "saves_disk": "Saves cannot be kept in {folder}: {why}",
+    "saves_many": "The console has too many files or folders of saves.",
+    "save_failed": "Not copied: {path}: {why}",
+    "save_damaged": "It is not whole, or it is being written.",
+    "save_large": "It is larger than {size}.",
+    "save_name": "Its name cannot be read.",
 }
 MAX_TOLD_BYTES = 2000  # of a code and its arguments, in a report
 
@@ -403,9 +414,9 @@ def safe_name(name: str) -> str:
     return name if is_safe else marked(safe, name)
 
 
-def marked(name: str, text: str) -> str:
+def marked(name: str, text: str, digits: int = 6) -> str:
     """Return the name with a part of the text's digest before its extension."""
-    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:6]
+    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:digits]
     stem, extension = os.path.splitext(name)
     size = max(MAX_NAME_BYTES - len(f"-{mark}{extension}".encode()), 1)
     return f"{stem.encode()[:size].decode(errors='ignore')}-{mark}{extension}"
@@ -1675,7 +1686,7 @@ FTP_ERRORS: tuple[type[Exception], ...] = (*ftplib.all_errors, ValueError)
 FULL_REPLY = re.compile(r"^[45]52|no space|disk full|quota", re.IGNORECASE)
 MAX_LIST_BYTES = 4 * 1024 * 1024
 LIST_ROW = re.compile(  # such as "-rw-r--r-- 1 user group 1010 Nov 24 05:40 a game.nsp"
-    r"-\S{9,}\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+)\s+\w+\s+\d+\s+[\d:]+ (?P<name>.+)"
+    r"[-d]\S{9,}\s+\d+\s+\S+\s+\S+\s+(?P<size>\d+)\s+\w+\s+\d+\s+[\d:]+ (?P<name>.+)"
 )
 NO_FILE_ROW = re.compile(r"d|total \d+|\s*$")
 EXISTS_REPLY = re.compile(r"(?<!not )\bexists?\b", re.IGNORECASE)
@@ -1758,13 +1769,15 @@ class Connection(ftplib.FTP):
         text = line.rstrip(b"\r").decode("utf-8", "replace")
         return re.sub(r"^213-(\d+)213 END$", r"213 -\1", text)
 
-    def makepasv(self) -> tuple[str, int]:
+    def makepasv(self, tries: int = 5) -> tuple[str, int]:
         """:raises ConnectionError: also where the reply is that it never works: the
-        port may be taken now."""
+        port may be taken now, as that of ftpsrv is once in a hundred calls."""
         try:
             host, port = super().makepasv()
             port.to_bytes(2, "big")  # checks it
         except (ftplib.Error, ValueError, OverflowError) as error:
+            if tries > 1:
+                return self.makepasv(tries - 1)
             raise ConnectionError(str(error)) from error
         return host, port
 
@@ -2092,6 +2105,280 @@ def find_target(settings: Settings) -> Target:
     raise Problem(f"{without_password(to)!r} is not a target. {hint}")
 
 
+# Saves ------------------------------------------------------------------------
+# Copies of the backups of saves that programs on a console made. A client that its
+# server runs makes them while it has nothing to send; all else goes on without them.
+
+SAVES_SECONDS = 1800.0  # between two looks
+# Of JKSV, Checkpoint, Sphaira, DBI and Tinfoil:
+SAVES_FOLDERS = ["/JKSV", "/switch/Checkpoint/saves", "/dumps/Save"]
+SAVES_FOLDERS += ["/switch/DBI/saves", "/switch/tinfoil/saves"]
+UNUSED_SAVES = "/JKSV/_TRASH_"
+MAX_SAVE_DEPTH = 10  # of a path
+MAX_SAVE_NAMES = 20_000  # in one look
+MAX_SAVE_BYTES = 4 * 10**9  # of a backup
+MAX_SAVE_FAULTS = 5  # broken connections, and lines that tell what failed, in one look
+SAVE_PARTS = f"*/*-{'[0-9a-f]' * 12}.part"
+SAVE_NAME = re.compile(r"[^/\\\x00-\x1f\ufffd]+")  # "\ufffd" stands for no UTF-8
+WINDOWS_DEVICE = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
+DISK_CODES = {errno.ENOENT: "disk_away", errno.ENOSPC: "disk_full"}
+ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, OSError, ValueError)
+
+
+class SaveFile(NamedTuple):
+    """A file or a folder on the console."""
+
+    path: str
+    size: int  # bytes, negative where it cannot be read, which is told already
+    is_folder: bool = False
+
+
+Files = Sequence[SaveFile]
+
+
+class ZipFolder(io.FileIO):
+    """A zip file, of which a directory that is too large for one is not read."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size and size > MAX_LIST_BYTES:
+            raise zipfile.BadZipFile
+        return super().read(size) or b""
+
+
+def save_name(path: str) -> str:
+    """Return the last part of a path as a name that any system takes."""
+    name = safe_name(re.sub(r"(?i)\.zip$", "", os.path.basename(path)))
+    return marked(f"_{name}", name) if WINDOWS_DEVICE.match(name) else name
+
+
+def write_through(path: str, flags: int) -> int:
+    """Open a file so that each write waits for the disk: one for all of them at its end
+    would hold up what is to be sent meanwhile."""
+    return os.open(path, flags | getattr(os, "O_DSYNC", 0), 0o666)
+
+
+class Saves:
+    """Copies what is new to FOLDER/TITLE/NAME-MARK.zip. The mark is a digest of paths,
+    sizes and times on the console: by these names it knows what it has, by nothing
+    else. A file that has its name is whole, and is neither changed nor removed.
+
+    :param folder: for the device; the owner made the one that this is in.
+    :param keep_free: bytes that stay free on its disk.
+    :param state: folder of the State that notes where its disk is mounted.
+    """
+
+    def __init__(
+        self, target: FTP, pace: "ToldPace", folder: str, keep_free: float, state: str
+    ) -> None:
+        self.target, self.pace = target, pace
+        self.folder, self.keep_free = pathlib.Path(folder), keep_free
+        self._state = State(state, "saves", str(self.folder.parent))
+        self._damaged = set[pathlib.Path]()  # copies that would not be whole
+
+    def look(self, say: Callable[[str], None]) -> None:
+        """Copy what is new, and say how that went. :raises Cancelled: the server has
+        told something."""
+        self._progress, why = self.pace.idle, ""
+        self._copied, self._faults = 0, list[Problem]()
+        self._names = self._breaks = self._received = 0  # of them, breaks, bytes
+        try:
+            with contextlib.closing(self.target), self._disk():
+                self._copy_new()
+        except Problem as problem:
+            self._progress.check()
+            why = f" {problem}"
+        for fault in self._faults[:MAX_SAVE_FAULTS]:
+            say(f"Saves: {fault}")
+        say(f"Saves: {self._copied} copied.{why}")
+
+    def _copy_new(self) -> None:
+        """:raises Problem: the rest is for the next time."""
+        self._check_folder()
+        for part in self.folder.glob(SAVE_PARTS):  # of a process that was killed
+            part.unlink()
+        self.target._connect()
+        for title in itertools.chain.from_iterable(map(self._list, SAVES_FOLDERS)):
+            for path, files in self._backups(title):
+                with self._going_on(path):
+                    self._copy(title.path, path, files)
+
+    @contextlib.contextmanager
+    def _going_on(self, path: str) -> Iterator[None]:
+        """Note what fails in the block, and connect again to go on after it."""
+        try:
+            yield
+        except (Failed, TargetOffline) as problem:
+            self._progress.check()
+            self._note(path, problem)
+            self._breaks += isinstance(problem, (Interrupted, TargetOffline))
+            if self._breaks >= MAX_SAVE_FAULTS:
+                raise
+            self.target.close()
+            self.target._connect()
+
+    def _note(self, path: str, why: Problem) -> None:
+        self._faults.append(Failed("save_failed", path=one_line(path), why=why))
+
+    @contextlib.contextmanager
+    def _calls(self, path: str) -> Iterator[Connection]:
+        """Inside the block, use the connection for this path.
+        :raises Failed, Cancelled:"""
+        ftp = self.target._ftp
+        assert ftp.sock
+        with self.target._problems(one_line(path)), self._progress.cancels(ftp.sock):
+            yield ftp
+
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[None]:
+        """:raises Problem: the disk of this computer fails in the block."""
+        try:
+            yield
+        except OSError as error:
+            why = Problem(DISK_CODES.get(error.errno or 0, f"{error_text(error)}."))
+            place = self.folder.parent
+            raise Problem("saves_disk", folder=place, why=why) from error
+
+    def _check_folder(self) -> None:
+        """:raises OSError: its disk is away. Nothing is made below its mount point."""
+        state, place = self._state, str(self.folder.parent)
+        os.stat(place)
+        if state.mount and not os.path.ismount(state.mount):
+            raise FileNotFoundError(errno.ENOENT, "")
+        if (mount := mount_point(place)) != state.mount:
+            state.mount = mount
+            state.save()
+
+    # What is on the console
+
+    def _list(self, folder: str) -> list[SaveFile]:
+        """Return what a folder has, [] where it does not exist."""
+        found = [SaveFile(f"{folder}/", -1)]
+        with self._going_on(folder):
+            found = [self._file(folder, line) for line in self._lines(folder)]
+        self._names += len(found)
+        if self._names > MAX_SAVE_NAMES:
+            raise Problem("saves_many")
+        unused = ("/.", "/..", UNUSED_SAVES)
+        return [one for one in found if not one.path.endswith(unused)]
+
+    def _lines(self, folder: str) -> list[str]:
+        with self._calls(folder) as ftp:
+            try:
+                ftp.cwd(folder)
+            except ftplib.error_perm:
+                return []
+        text = b"".join(self._blocks("LIST", MAX_LIST_BYTES))
+        if len(text) > MAX_LIST_BYTES or folder.count("/") >= MAX_SAVE_DEPTH:
+            raise Failed("saves_many")
+        lines = text.decode(errors="replace").split("\r\n")
+        return [line for line in lines if line.startswith(("-", "d"))]
+
+    def _file(self, folder: str, line: str) -> SaveFile:
+        found = LIST_ROW.fullmatch(line)
+        if found and SAVE_NAME.fullmatch(found["name"]):
+            path = f"{folder}/{found['name']}"
+            return SaveFile(path, int(found["size"]), line.startswith("d"))
+        self._note(f"{folder}/{line}", Failed("save_name"))
+        return SaveFile(f"{folder}/", -1)
+
+    def _tree(self, file: SaveFile) -> list[SaveFile]:
+        """Return the files below a folder, or a file itself."""
+        if not file.is_folder:
+            return [file]
+        return [one for each in self._list(file.path) for one in self._tree(each)]
+
+    def _backups(self, title: SaveFile) -> Iterator[tuple[str, Files]]:
+        """Yield the path and the files of each backup: a zip file is one, and so is a
+        folder in that of a title if it has none."""
+
+        def place(file: SaveFile) -> list[str]:
+            return file.path.split("/")[: title.path.count("/") + 2]
+
+        for names, group in itertools.groupby(sorted({*self._tree(title)}), place):
+            files, path = [*group], "/".join(names)
+            zips = [one for one in files if one.path.lower().endswith(".zip")]
+            yield from ((one.path, [one]) for one in zips)
+            if not zips and path != files[0].path:
+                yield path, files
+
+    def _version(self, files: Files) -> str:
+        """Return what changes where a backup is written again: paths, sizes, and the
+        times of two files, since each costs a call, to the minute, since some programs
+        tell no seconds."""
+        texts = [f"{file.path} {file.size}" for file in files]
+        for file in dict.fromkeys((files[0], files[-1])):
+            with self._calls(file.path) as ftp, contextlib.suppress(ftplib.error_perm):
+                texts.append(ftp.sendcmd(f"MDTM {file.path}")[4:16])
+        return "\n".join(texts)
+
+    # What is copied
+
+    def _copy(self, title: str, path: str, files: Files) -> None:
+        """Copy a backup, unless this version of it is there. :raises Failed: it cannot
+        be read whole. :raises OSError: the disk takes no more."""
+        if min(file.size for file in files) < 0:
+            return
+        version, size = self._version(files), sum(file.size for file in files)
+        name = marked(f"{save_name(path)}.zip", version, 12)
+        copy = self.folder / save_name(title) / name
+        if copy.exists():
+            return
+        if size > MAX_SAVE_BYTES:
+            raise Failed("save_large", size=size_text(MAX_SAVE_BYTES))
+        if copy in self._damaged:
+            raise Failed("save_damaged")
+        self._check_folder()
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(copy.parent).free - size < self.keep_free:
+            raise OSError(errno.ENOSPC, "")
+        part = copy.with_suffix(".part")
+        try:
+            if not self._fetch(part, path, files):
+                self._damaged.add(copy)
+            if copy in self._damaged or self._version(files) != version:
+                raise Failed("save_damaged")
+            part.rename(copy)
+        finally:
+            part.unlink(missing_ok=True)
+        sync_folder(copy.parent)
+        self._copied += 1
+
+    def _fetch(self, part: pathlib.Path, path: str, files: Files) -> bool:
+        """Write a backup to a new file, and return whether it is whole."""
+        self._received = 0
+        with open(part, "wb", 4 * CHUNK_BYTES, opener=write_through) as out:
+            if files[0].path == path:
+                out.writelines(self._blocks(f"RETR {path}", files[0].size))
+            else:
+                self._pack(path, files, out)
+            out.flush()
+            os.fsync(out.fileno())
+        with contextlib.suppress(*ZIP_ERRORS), ZipFolder(str(part)) as file:
+            zipfile.ZipFile(file)
+            return self._received == sum(file.size for file in files)
+        return False
+
+    def _pack(self, path: str, files: Files, out: IO[bytes]) -> None:
+        with zipfile.ZipFile(out, "w") as packed:
+            for file in files:
+                info = zipfile.ZipInfo(file.path.removeprefix(f"{path}/"))
+                info.file_size = file.size
+                with packed.open(info, "w") as part:
+                    part.writelines(self._blocks(f"RETR {file.path}", file.size))
+
+    def _blocks(self, command: str, most: int) -> Blocks:
+        """Yield what a command gives, until it is more than so many bytes."""
+        with self._calls(command) as ftp:
+            with ftp.transfercmd(command) as data, self._progress.cancels(data):
+                while most >= 0 and (block := data.recv(CHUNK_BYTES)):
+                    most -= len(block)
+                    self._received += len(block)
+                    yield block
+            self._progress.check()
+            if most >= 0:
+                ftp.reply_within(FTP_FINISH_SECONDS)
+
+
 # Transfers --------------------------------------------------------------------
 # The copy of one queue item's file. A thread reports its progress meanwhile.
 
@@ -2357,6 +2644,7 @@ class ToldPace(Pace):
     whatever the sender wants."""
 
     def __init__(self) -> None:
+        self.idle = Progress(Screen())  # of what ends when the server tells something
         self._told = threading.Event()
         self._often_until = -math.inf
 
@@ -2368,11 +2656,13 @@ class ToldPace(Pace):
     def wait(self, wanted: float) -> None:
         """Wait for the next look: until the server tells something, or it is due."""
         self._told.wait(self.check_seconds)
+        self.idle = Progress(Screen())
         self._told.clear()
 
     def tell(self, seconds: float) -> None:
         self._often_until = max(self._often_until, time.monotonic() + seconds)
         self._told.set()
+        self.idle.cancel(Cancelled("The console is wanted."))
 
 
 @dataclasses.dataclass
@@ -2382,8 +2672,10 @@ class Sender:
     state: State
     screen: Screen = dataclasses.field(default_factory=Screen)
     pace: Pace = dataclasses.field(default_factory=Pace)
+    saves: Saves | None = None
     failures: int = 0
     target_state: Problem | None = None  # "ready", or why it is not, None: not known
+    _saves_due: float = -math.inf  # by time.monotonic()
     _has_asked: bool = False  # what was served of the list of a run that crashed
     _checked: float = -math.inf  # when the target was, by time.monotonic()
     _stopped_at: dict[str, float] = dataclasses.field(default_factory=dict)  # by name
@@ -2411,6 +2703,7 @@ class Sender:
                 self._remove_stopped()
                 return
             if not has_sent:
+                self._copy_saves()
                 self.screen.say("Waiting for queue items.")
                 self.pace.wait(POLL_SECONDS)
 
@@ -2558,13 +2851,22 @@ class Sender:
 
     def _check_target(self) -> None:
         """:raises TargetOffline: it takes no file now."""
-        self._checked = time.monotonic()
+        self._checked, was_ready = time.monotonic(), str(self.target_state) == READY
         try:
             self.state.save()  # what a failing disk did not take
             self.target_state = Problem(self.target.check_ready(self.state))
+            self._saves_due = self._saves_due if was_ready else -math.inf
         except TargetOffline as problem:
             self.target_state = problem
             raise
+
+    def _copy_saves(self) -> None:
+        """Copy what is new of the saves on a console that is ready, if that is due."""
+        is_due = time.monotonic() >= self._saves_due
+        if self.saves and is_due and str(self.target_state) == READY:
+            with contextlib.suppress(Cancelled):  # then it is due again at once
+                self.saves.look(self.screen.say)
+                self._saves_due = time.monotonic() + SAVES_SECONDS
 
     def _claim(self, item: Item) -> bool:
         """Return whether the item is this client's now; another may have been first."""
@@ -2843,13 +3145,15 @@ def run_by_server(pipe: int = 0) -> int:
     """Send until the server ends, which runs this program, and return the exit code.
 
     :param pipe: to which the server writes its address as "server", the "key", the
-        target as "to", and a folder as "state", as a line of JSON; then a number of
-        seconds whenever somebody waits, see ToldPace.
+        target as "to", a folder as "state", and what Saves needs as "saves" if it is to
+        copy them, as a line of JSON; then a number of seconds whenever somebody waits,
+        see ToldPace.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for the server
     lines = io.FileIO(pipe)  # unbuffered: it has no lock for a thread to hold at exit
     values = json.loads(lines.readline())
     key, pace, screen = values.pop("key"), ToldPace(), Screen()
+    saves, copies = values.pop("saves", None), None
     threading.Thread(target=listen, args=(lines, pace), daemon=True).start()
     try:
         settings = Settings(**values)
@@ -2857,8 +3161,10 @@ def run_by_server(pipe: int = 0) -> int:
         # The name of its state stays when a port or the target's address changes.
         state = State(settings.state, "server", "target")
         server = Server(settings.server, key)
+        if saves and isinstance(target, FTP):
+            copies = Saves(target, pace, *saves)
         with contextlib.closing(server), state.exclusive():
-            Sender(server, target, state, screen, pace).run(once=False)
+            Sender(server, target, state, screen, pace, copies).run(once=False)
         return 0
     except Problem as problem:
         screen.say(str(problem))

@@ -1,18 +1,19 @@
 """Stand-ins for the FTP server in Sphaira, and for others, as the real ones answer.
 
 python3 ftpsrv.py FOLDER PORT runs it on loopback, and prints the commands that it gets.
-With a SIZE behind them it stops itself once, when a file has so many bytes.
+With a SIZE behind them it stops itself once, when a file has so many bytes; with
+"slow", it gives files by and by.
 """
 
 import contextlib
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -121,7 +122,16 @@ class Session(socketserver.StreamRequestHandler):
 
     def do_CWD(self, argument: str) -> None:
         self.place = self.path(argument)
-        self.reply(250, "Requested file action okay, completed.")
+        if self.server.is_card and not self.place.is_dir():
+            return self.reply(550, "Requested action not taken.")
+        return self.reply(250, "Requested file action okay, completed.")
+
+    def do_MDTM(self, argument: str) -> None:
+        path = self.path(argument)
+        if not path.is_file():
+            return self.reply(550, "Requested action not taken.")
+        changed = time.gmtime(path.stat().st_mtime)
+        return self.reply(213, time.strftime("%Y%m%d%H%M", changed))
 
     def finish(self) -> None:
         self.listener.close()
@@ -148,8 +158,13 @@ class Session(socketserver.StreamRequestHandler):
             size, name = path.stat().st_size, path.name
             row = self.server.kind.row.format(size=size, name=name)
             rows.append(f"{'d' if path.is_dir() else '-'}{row[1:]}\r\n")
+        text = "".join(rows).encode()
         with self.data() as data:
-            data.sendall("".join(rows).encode())
+            if is_cut := bool(self.server.cuts_lists and self.server.cuts_lists.pop(0)):
+                text = text[: len(text) // 2]
+            data.sendall(text)
+        if is_cut:
+            raise ConnectionAbortedError
         self.reply(226, "Closing data connection.")
 
     def do_REST(self, argument: str) -> None:
@@ -189,7 +204,9 @@ class Session(socketserver.StreamRequestHandler):
     def do_RETR(self, argument: str) -> None:
         with open(self.path(argument), "rb") as file, self.data() as data:
             file.seek(self.take_marker())
-            shutil.copyfileobj(file, data.makefile("wb", buffering=0))
+            for block in iter(lambda: file.read(65536), b""):
+                data.sendall(block)
+                self.server.give(self, file.tell())
         self.reply(226, "Closing data connection.")
 
     def take_marker(self) -> int:
@@ -246,9 +263,13 @@ class Ftpsrv(socketserver.ThreadingTCPServer):
         self.refuses: dict[str, list[str]] = {}  # by command: replies, "" for its own
         self.drop_at: list[int] = []  # sizes of a file at which all connections close
         self.hold: Callable[[int], object] = lambda size: None  # while a file grows
+        # While a file is read: the session, and how far it is.
+        self.give: Callable[[Session, int], object] = lambda session, size: None
+        self.is_card = False  # a folder must be there to change to it
         self.announce: Callable[[int], int] = lambda port: port  # of data connections
         self.keeps = 1.0  # share of the bytes that it takes
         self.end = ""  # after a file: "hangs up", "says nothing" or is "full"
+        self.cuts_lists: list[bool] = []  # whether the connection breaks in the next
         self.list: str | None = None  # what LIST tells in place of its own
         self.damages = 0  # bytes at the start of each file that become zeros
         self.url = f"ftp://127.0.0.1:{self.server_address[1]}/"
@@ -287,5 +308,7 @@ def stop_once(size: int) -> Callable[[int], None]:
 
 if __name__ == "__main__":
     server = Printing(pathlib.Path(sys.argv[1]), port=int(sys.argv[2]))
-    if sys.argv[3:]:
+    if sys.argv[3:] == ["slow"]:
+        server.is_card, server.give = True, lambda session, size: time.sleep(0.01)
+    elif sys.argv[3:]:
         server.hold = stop_once(int(sys.argv[3]))

@@ -67,14 +67,18 @@ SCAN = {
     **CODED,
 }
 ABOUT = (
-    *("folders", "files", "scan", "data", "inbox", "backup", "database", "languages"),
-    "threads",
+    *("folders", "files", "scan", "data", "inbox", "saves", "backup", "database"),
+    *("languages", "threads"),
 )
 FAULT = {
     "about": Field(str, required=True, choices=ABOUT),
     "id": str,
     "message": str,
     **CODED,
+}
+LOOK = {
+    **{"id": str, "name": str, "looked_at": str, "copied": int, "failures": int},
+    "problems": [{"message": str, **CODED}],
 }
 STATUS = {
     **DONE,
@@ -90,6 +94,7 @@ STATUS = {
     "backup": Maybe(
         {"kept": int, "made_at": Field(str), "size": Field(int)}, required=False
     ),
+    "saves": Maybe([LOOK], required=False),
     "faults": Maybe([FAULT], required=False),
 }
 TITLE_ID = Field(str, hex_digits=16)

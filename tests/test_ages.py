@@ -140,10 +140,17 @@ def world(
     store: catalogd.Store, library: Library, settings: catalogd.Settings
 ) -> World:
     library.add("inbox/x.txt")
-    inbox = str(library.folder / "inbox")
-    settings = dataclasses.replace(settings, inbox=inbox, inbox_for="everyone")
+    inbox, saves = str(library.folder / "inbox"), library.folder.parent / "saves"
+    settings = dataclasses.replace(
+        settings, inbox=inbox, inbox_for="everyone", saves=str(saves)
+    )
     web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
-    return World(web, library)
+    world = World(web, library)
+    for title in ("Seen", "Secret", "Hushed", "Unknown secret"):
+        kept = saves / f"Kid's ({world.devices['kid']})" / title
+        kept.mkdir(parents=True)
+        (kept / f"{title}-0123456789ab.zip").write_bytes(b"")
+    return world
 
 
 def variables(rule: catalogd.Route) -> list[str]:

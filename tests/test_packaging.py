@@ -172,7 +172,9 @@ def test_the_service_notifies_and_restarts() -> None:
     assert float(dict(service)["WatchdogSec"]) >= 3 * catalogd.MAX_ANSWER_SECONDS
 
 
-@pytest.mark.parametrize("name", ["home.conf", "inbox.conf", "port-80.conf"])
+@pytest.mark.parametrize(
+    "name", ["home.conf", "inbox.conf", "saves.conf", "port-80.conf"]
+)
 def test_a_drop_in_changes_the_service_section_only(name: str) -> None:
     assert set(unit(f"examples/{name}")) == {"Service"}
 

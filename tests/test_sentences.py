@@ -37,6 +37,7 @@ NOT_SHOWN = {
     "There is no such file.",
     "This server does not have it: put it beside catalogd.py.",
     "[library] inbox: {} {}",
+    "[library] saves: {} is in a library folder.",
     "queue_item_ids has more than {} ids.",
     "The pairing code is wrong, was used, or is older than ten minutes. Make a new one"
     " on the page.",

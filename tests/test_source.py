@@ -205,6 +205,8 @@ GET    /web/pairing                      session
 POST   /api/pair                         open
 GET    /web/devices                      session
 POST   /web/devices                      admin
+GET    /web/saves                        session
+GET    /web/saves/<device>/<path:path>   session
 POST   /web/consoles                     admin
 POST   /web/devices/<device>             session
 DELETE /web/devices/<device>             session
@@ -257,6 +259,8 @@ GET    /web/entries                      lists
 GET    /api/download/<entry_id>          own thread
 GET    /web/download/<entry_id>          own thread
 POST   /web/backup/file                  own thread
+GET    /web/saves                        own thread
+GET    /web/saves/<device>/<path:path>   own thread
 POST   /web/consoles                     own thread
 POST   /web/uploads                      own thread
 GET    /web/uploads                      own thread

@@ -584,6 +584,35 @@ def view_unfinished_of_all(page: Any, address: str) -> None:
     see(page, "7.8 GB reserved")
 
 
+def saves(page: Any) -> None:
+    """Have the server tell of the saves of a console."""
+    copy = {"device": "1", "console": "Bedroom", "size": 1_200_000}
+    copies = [
+        {**copy, "title": title, "name": f"2026-11-2{n} Ann", "path": f"{title}/{n}"}
+        | {"added_at": f"2026-11-2{n}T10:00:00"}
+        for title in ("Paper Harbor", "Lantern Bay")
+        for n in (3, 2)
+    ]
+    why = catalogd.SENTENCES["save_failed"].format(
+        path="/JKSV/Lantern Bay/1.zip", why=catalogd.SENTENCES["save_damaged"]
+    )
+    look = {"id": "1", "name": "Bedroom", "looked_at": "2026-11-24T10:00:00"}
+    look |= {
+        "copied": 2,
+        "failures": 0,
+        "problems": [{"message": why, **catalogd.coded(why)}],
+    }
+    answer = {"success": True, "copies": copies, "looks": [look]}
+    page.route("**/web/saves", lambda route: route.fulfill(json=answer))
+
+
+def view_saves(page: Any, address: str) -> None:
+    saves(page)
+    settings(page, address, "library")
+    page.get_by_role("region", name="Saves").get_by_text("Paper Harbor").click()
+    see(page, "2026-11-22 Ann")
+
+
 def view_own_password(page: Any, address: str) -> None:
     settings(page, address, "people")
     deed(page, "Make admin", "Kim").click()

@@ -1,0 +1,408 @@
+"""The saves that the server keeps: who may have them, and what is told of them."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import shutil
+import struct
+import time
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import webtest
+
+import catalogd
+import send_to_switch
+from conftest import PASSWORD, Home, Library, wait_for
+from consoles import FTPConsole
+from saves import kept, packed, write
+
+MARK = "0123456789ab"
+AWAY = "Its disk is not connected."
+
+
+@pytest.fixture
+def saves(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The folder for saves."""
+    folder = tmp_path / "saves"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def settings(settings: catalogd.Settings, saves: pathlib.Path) -> catalogd.Settings:
+    return dataclasses.replace(settings, saves=str(saves))
+
+
+class Copies:
+    """The devices of anna, ben and kim, who is seven, and copies of saves."""
+
+    def __init__(self, store: catalogd.Store, folder: pathlib.Path) -> None:
+        self.store, self.folder = store, folder
+        self.ids: dict[str, str] = {}
+
+    def account(self, name: str, age: int | None = None) -> int:
+        return self.store.accounts.add(name, catalogd.hash_password(PASSWORD), age=age)
+
+    def device(self, name: str, account: int, **more: Any) -> str:
+        target = {"name": name, "target": f"ftp://{name.lower()}.lan", **more}
+        self.ids[name] = self.store.devices.add(account, target)
+        return self.ids[name]
+
+    def add(self, device: str, title: str, name: str, content: bytes = b"") -> str:
+        """Return the path of a new copy in the server's list."""
+        folder = self.folder / f"{device} ({self.ids.get(device, '0' * 16)})" / title
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}-{MARK}.zip").write_bytes(content or packed(b"save"))
+        return f"{title}/{name}-{MARK}.zip"
+
+
+@pytest.fixture
+def copies(store: catalogd.Store, key: str, saves: pathlib.Path) -> Copies:
+    found = Copies(store, saves)
+    found.device("Attic", store.accounts.id_of("anna"))
+    return found
+
+
+def sign_in(service: catalogd.Web, name: str) -> webtest.TestApp:
+    app = webtest.TestApp(service.app, extra_environ={"REMOTE_ADDR": "192.168.1.9"})
+    app.post_json("/web/login", {"username": name, "password": PASSWORD})
+    return app
+
+
+def listed(app: webtest.TestApp) -> list[str]:
+    rows = app.get("/web/saves").json["copies"]
+    return sorted(f"{row['console']}: {row['title']}" for row in rows)
+
+
+# Who may have them
+
+
+def test_a_member_has_the_saves_of_own_and_shared_devices_an_admin_all(
+    service: catalogd.Web, copies: Copies
+) -> None:
+    ben = copies.account("ben")
+    copies.device("Cellar", ben)
+    copies.device("Living", copies.store.accounts.id_of("anna"), shared=True)
+    for device in ("Attic", "Cellar", "Living", "Old"):
+        copies.add(device, "Star", "1")
+    member, admin = (sign_in(service, name) for name in ("ben", "anna"))
+    assert listed(member) == ["Cellar: Star", "Living: Star"]
+    assert listed(admin) == ["Attic: Star", "Cellar: Star", "Living: Star", "Old: Star"]
+    own, others = (f"/web/saves/{copies.ids[name]}" for name in ("Cellar", "Attic"))
+    assert member.get(f"{own}/Star/1-{MARK}.zip").body == packed(b"save")
+    member.get(f"{others}/Star/1-{MARK}.zip", status=404)
+    member.get(f"/web/saves/{'0' * 16}/Star/1-{MARK}.zip", status=404)
+    admin.get(f"/web/saves/{'0' * 16}/Star/1-{MARK}.zip")
+
+
+def facts(id: int, form: str) -> dict[str, bytes]:
+    jksv = b"JKSV" + b"\1" + struct.pack("<Q", id) + bytes(73)
+    sphaira = b"JKSV" + bytes(4) + struct.pack("<Q", id) + bytes(112)
+    return {".nx_save_meta.bin": {"jksv": jksv, "sphaira": sphaira}.get(form, b"odd")}
+
+
+def test_a_child_has_the_saves_of_own_devices_and_of_titles_that_it_sees(
+    service: catalogd.Web, copies: Copies, library: Library
+) -> None:
+    copies.device("Kid", copies.account("kim", age=7))
+    copies.device("Living", copies.store.accounts.id_of("anna"), shared=True)
+    library.add("Seen [0100AAAABBBB0000][v0].nsp")
+    library.add("Hidden [0100CCCCDDDD0000][v0].nsp")
+    service.scanner.scan()
+    copies.store.entries.set_ages(["0100AAAABBBB0000"], 7)
+    seen, hidden = 0x0100AAAABBBB0000, 0x0100CCCCDDDD0000
+    for title in ("Seen", "Hidden", "Unknown"):
+        copies.add("Kid", title, "plain")
+    copies.add("Kid", "Odd name", "jksv", packed(b"", **facts(seen, "jksv")))
+    copies.add("Kid", "Odder name", "sphaira", packed(b"", **facts(seen, "sphaira")))
+    path = copies.add("Kid", "Seen", "hidden", packed(b"", **facts(hidden, "jksv")))
+    copies.add("Kid", "SEEN", "odd", packed(b"", **facts(hidden, "odd")))
+    copies.add("Kid", "Hidden", "broken", b"no zip")
+    copies.add("Living", "Seen", "of others")
+    service.consoles._running["x"] = Looked(copies.ids["Kid"])  # type: ignore[assignment]
+    kim = sign_in(service, "kim")
+    answer = kim.get("/web/saves").json
+    found = sorted(row["name"] for row in answer["copies"])
+    assert found == ["jksv", "odd", "plain", "sphaira"]
+    assert answer["looks"] == []  # these may name titles
+    kim.get(f"/web/saves/{copies.ids['Kid']}/{path}", status=404)
+    kim.get(f"/web/saves/{copies.ids['Kid']}/Odd name/jksv-{MARK}.zip")
+
+
+class Looked:
+    """A console that was looked at."""
+
+    def __init__(self, device: str, failures: int = 0, why: str = "") -> None:
+        problems = [{"message": why, **catalogd.coded(why)}] if why else []
+        self.look = {"id": device, "name": "Attic", "looked_at": "2026-01-01T00:00:00"}
+        self.look |= {"copied": 2, "failures": failures, "problems": problems}  # type: ignore[dict-item]
+
+
+# The list
+
+
+def test_a_list_has_each_copy_the_newest_first(
+    signed_in: webtest.TestApp, copies: Copies, saves: pathlib.Path
+) -> None:
+    first = copies.add("Attic", "Étoile 日本", "#1 50%")
+    folder = saves / f"Attic ({copies.ids['Attic']})"
+    os.utime(folder / first, (1e9, 1e9))
+    second = copies.add("Attic", "Moon", "2")
+    (folder / "Moon" / f"3-{MARK}.part").write_bytes(b"")
+    (folder / "Moon" / "readme.txt").write_bytes(b"")
+    (saves / f"Moon-{MARK}.zip").write_bytes(b"")
+    copies.store.devices.change(copies.ids["Attic"], {"name": "Loft"})
+    rows = signed_in.get("/web/saves").json["copies"]
+    assert [row["path"] for row in rows] == [second, first]
+    assert rows[1] == {
+        **{"device": copies.ids["Attic"], "console": "Loft", "path": first},
+        **{"title": "Étoile 日本", "name": "#1 50%", "size": len(packed(b"save"))},
+        "added_at": "2001-09-09T01:46:40",
+    }
+    quoted = urllib.parse.quote(first)
+    answer = signed_in.get(f"/web/saves/{copies.ids['Attic']}/{quoted}")
+    assert answer.body == packed(b"save")
+    assert "UTF-8''%231%2050%25.zip" in answer.headers["Content-Disposition"]
+
+
+@pytest.mark.parametrize(
+    "path", ["Star/../Star/1", "Star/1-0123456789ab.part", "../../data/catalogd.db"]
+)
+def test_only_what_is_in_the_list_is_answered(
+    path: str, signed_in: webtest.TestApp, copies: Copies
+) -> None:
+    copies.add("Attic", "Star", "1")
+    signed_in.get(f"/web/saves/{copies.ids['Attic']}/{path}", status=404)
+
+
+@pytest.mark.parametrize("level", ["device", "title", "file"])
+def test_links_are_not_followed(
+    level: str, signed_in: webtest.TestApp, copies: Copies, saves: pathlib.Path
+) -> None:
+    path = copies.add("Attic", "Star", "1")
+    place = saves / f"Attic ({copies.ids['Attic']})"
+    linked = {"device": place, "title": place / "Star", "file": place / path}[level]
+    linked.rename(saves / "elsewhere")
+    linked.symlink_to(saves / "elsewhere")
+    assert listed(signed_in) == []
+    signed_in.get(f"/web/saves/{copies.ids['Attic']}/{path}", status=404)
+
+
+def test_without_a_folder_there_are_none(
+    store: catalogd.Store, settings: catalogd.Settings, key: str
+) -> None:
+    settings = dataclasses.replace(settings, saves="")
+    web = catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+    answer = sign_in(web, "anna").get("/web/saves").json
+    assert (answer["copies"], answer["looks"]) == ([], [])
+    assert web.consoles.settings_of({**DEVICE, "id": "x"})["saves"] == ""
+    assert web.health.state()["faults"] == []
+
+
+DEVICE = {"name": "Attic", "address": "ftp://attic.lan", "user": "", "password": ""}
+
+
+def test_a_folder_in_the_library_is_refused(
+    store: catalogd.Store, settings: catalogd.Settings, library: Library
+) -> None:
+    settings = dataclasses.replace(settings, saves=str(library.folder / "saves"))
+    with pytest.raises(catalogd.BadSetting, match="is in a library folder"):
+        catalogd.Web(store, settings, catalogd.Scanner(store, settings))
+
+
+# What is told
+
+
+def faults(service: catalogd.Web) -> list[tuple[str, str]]:
+    return [(row["id"], row["message"]) for row in service.health.state()["faults"]]
+
+
+def test_a_folder_that_is_away_is_told_once(
+    service: catalogd.Web, signed_in: webtest.TestApp, saves: pathlib.Path
+) -> None:
+    told = f"Saves cannot be kept in {saves}: {AWAY}"
+    for name in ("a", "b"):
+        looked = Looked(name, failures=2, why=told)
+        service.consoles._running[name] = looked  # type: ignore[assignment]
+    assert faults(service) == [(str(saves), told)]  # only the clients may know
+    service.consoles._running.clear()
+    assert faults(service) == []
+    saves.rmdir()
+    assert faults(service) == [(str(saves), told)]
+    answer = signed_in.get("/web/saves", status=503)
+    assert answer.json["reason"] == "disk_away"
+
+
+@pytest.mark.skipif(os.name == "nt" or not os.geteuid(), reason="root may write")
+def test_a_folder_that_cannot_be_written_is_told(
+    service: catalogd.Web, saves: pathlib.Path
+) -> None:
+    saves.chmod(0o500)
+    [(_, told)] = faults(service)
+    assert "Permission denied for the user" in told
+    saves.chmod(0o700)
+
+
+def test_the_second_look_in_a_row_that_fails_is_a_fault(service: catalogd.Web) -> None:
+    why = "192.168.1.20 does not answer. Is the program open on the console?"
+    for failures in (1, 2):
+        looked = Looked("a", failures, why)
+        service.consoles._running["a"] = looked  # type: ignore[assignment]
+        assert len(faults(service)) == failures - 1
+    assert faults(service) == [("a", f"Saves of Attic are not copied: {why}")]
+
+
+def test_what_the_client_tells_is_noted(service: catalogd.Web) -> None:
+    console = catalogd.Console(service.consoles, {"id": "x", "name": "Attic"})
+    broken = "Not copied: /JKSV/A/1.zip: It is not whole, or it is being written."
+    silent = "1.2.3.4 does not answer. Is the program open on the console?"
+    lines = ["Waiting for queue items.", f"Saves: {broken}", "Saves: 3 copied."]
+    for line in lines:
+        console._note_saves(line)
+    assert (console.look["copied"], console.look["failures"]) == (3, 0)
+    [told] = console.look["problems"]
+    assert (told["message"], told["reason"]) == (broken, "save_failed")
+    assert [part["message"] for part in told["of"]][0] == "/JKSV/A/1.zip"
+    assert told["of"][1]["reason"] == "save_damaged"
+    for failures in (1, 2):
+        console._note_saves(f"Saves: 0 copied. {silent}")
+        assert console.look["failures"] == failures
+        assert [one["reason"] for one in console.look["problems"]] == ["ftp_silent"]
+    console._note_saves("Saves: 0 copied.")
+    assert (console.look["failures"], console.look["problems"]) == (0, [])
+
+
+# The whole of it
+
+
+@pytest.fixture
+def card(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "card").mkdir()
+    return tmp_path / "card"
+
+
+@pytest.fixture
+def console(card: pathlib.Path) -> Iterator[FTPConsole]:
+    with contextlib.closing(FTPConsole(card)) as console:
+        yield console
+
+
+@pytest.fixture
+def consoles(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[catalogd.Consoles]:
+    monkeypatch.setattr(catalogd, "MAX_CONSOLE_STOP_SECONDS", 30)
+    found = home.web.consoles
+    found.address = home.address
+    yield found
+    assert found.end()
+
+
+def add(home: Home, console: FTPConsole, name: str = "Attic: Étoile") -> str:
+    device = {"name": name, "target": console.url()}
+    return home.store.devices.add(home.anna, device)
+
+
+def test_the_server_has_the_saves_of_its_consoles_copied(
+    home: Home,
+    consoles: catalogd.Consoles,
+    console: FTPConsole,
+    card: pathlib.Path,
+    saves: pathlib.Path,
+) -> None:
+    whole = write(card, "JKSV/Star/1.zip", b"first")
+    device = add(home, console)
+    consoles.update()
+    wait_for(lambda: consoles.looks())
+    assert kept(saves) == [whole]
+    [look] = consoles.looks()
+    assert (look["id"], look["copied"], look["problems"]) == (device, 1, [])
+    rows = sign_in(home.web, "anna").get("/web/saves").json["copies"]
+    assert [row["console"] for row in rows] == ["Attic: Étoile"]
+    [folder] = saves.iterdir()
+    home.store.devices.change(device, {"name": "Loft"})
+    [row] = home.store.devices.by_server()
+    assert consoles.settings_of(row)["saves"][0] == str(folder)
+    own = pathlib.Path(home.store.database.folder, "consoles")
+    consoles._version = -1
+    consoles.update()
+    assert (own / "saves").is_dir()
+
+
+BIG = 300_000_000
+
+
+@pytest.mark.slow
+def test_a_send_begins_within_a_second_while_a_large_backup_is_copied(
+    home: Home,
+    consoles: catalogd.Consoles,
+    console: FTPConsole,
+    card: pathlib.Path,
+    saves: pathlib.Path,
+) -> None:
+    (card / "JKSV/Star").mkdir(parents=True)
+    big = card / "JKSV/Star/1.zip"
+    big.write_bytes(packed(b""))
+    os.truncate(big, BIG)
+    device = add(home, console)
+    home.library.add("Star Garden.nsp", b"x" * 1000)
+    home.web.scanner.scan()
+    [entry] = home.store.database.rows("SELECT id FROM entries")
+    begun: list[float] = []
+    console.before["STOR"] = lambda: begun.append(time.monotonic())
+    consoles.update()
+    wait_for(lambda: any(file.stat().st_size for file in saves.rglob("*.part")))
+    home.store.queue.send(home.anna, entry["id"], device)
+    queued = time.monotonic()
+    consoles.update()
+    wait_for(lambda: begun)
+    took = begun[0] - queued
+    print(f"It began after {took * 1000:.0f} ms.")
+    assert not [*saves.rglob("*.zip")]  # it was in the middle of that
+    assert took < 1
+
+
+# The command check
+
+
+def test_check_tells_what_was_copied_last_and_why_not(
+    copies: Copies,
+    service: catalogd.Web,
+    saves: pathlib.Path,
+    library: Library,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def told() -> str:
+        ini = tmp_path / "catalogd.ini"
+        ini.write_text(f"[library]\nfolders = {library.folder}\nsaves = {saves}\n")
+        words = ["--config", str(ini), "--data-dir", str(tmp_path / "data")]
+        catalogd.main(["check", *words])
+        rows = capsys.readouterr().out.splitlines()
+        return next(row[10:] for row in rows if row.startswith("saves"))
+
+    monkeypatch.setattr(catalogd, "running_service", lambda folder: None)
+    assert told() == "ok: none yet"
+    path = copies.add("Attic", "Star", "1")
+    os.utime(saves / f"Attic ({copies.ids['Attic']})" / path, (1e9, 1e9))
+    assert told() == "ok: Star/1 of Attic, 2001-09-09T01:46:40 UTC"
+    running = catalogd.Service("", [], "", "", {})
+    monkeypatch.setattr(
+        catalogd,
+        "running_service",
+        lambda folder: running._replace(state=service.health.state()),
+    )
+    looked = Looked("a", 1, "It broke.")
+    service.consoles._running["a"] = looked  # type: ignore[assignment]
+    assert told().endswith(" UTC; Attic: It broke.")
+    looked.look["failures"] = 2
+    assert told() == "Saves of Attic are not copied: It broke."
+    service.consoles._running.clear()
+    shutil.rmtree(saves)
+    assert told() == f"Saves cannot be kept in {saves}: {AWAY}"
+    assert send_to_switch.SENTENCES["disk_away"] == AWAY
