@@ -1315,7 +1315,9 @@ def test_a_server_or_target_that_is_offline_is_tried_again(
 @pytest.fixture
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that would try again for ever fails its test."""
-    monkeypatch.setattr(send_to_switch.Pace, "wait", lambda *given: pytest.fail("waits"))
+    monkeypatch.setattr(
+        send_to_switch.Pace, "wait", lambda *given: pytest.fail("waits")
+    )
 
 
 def test_with_once_a_target_that_is_offline_is_the_end(
