@@ -220,7 +220,7 @@ class Coverage:
                 " JOIN context ON context.id = context_id WHERE tono > 0"
             ).fetchall()
         for file, context, line in rows:
-            if test := context.partition("|")[0]:
+            if test := context.rpartition("|")[0]:  # a name may have one, too
                 self.tests[pathlib.Path(file).name, line].add(test)
                 self.counts[test] += 1
 
@@ -258,12 +258,12 @@ class Place:
             return "LIVES"
         if re.search(r"^Timeout \(", done.stderr, re.MULTILINE):
             return "hangs"
-        return f"killed by {killer(done.stdout)}"
+        return f"killed by {killer(done.stdout + done.stderr)}"
 
 
 def killer(output: str) -> str:
     found = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-    return found[1] if found else f"an error: {output[-200:]}"
+    return found[1] if found else f"an error: {' '.join(output.split())[-200:]}"
 
 
 def main() -> int:

@@ -439,6 +439,11 @@ def test_the_cause_of_an_error_is_in_words(error: Exception, text: str) -> None:
     assert send_to_switch.error_text(error) == text
 
 
+def test_a_secret_that_the_other_side_repeats_is_not_told() -> None:
+    error = ConnectionError("530 me:s3cret is wrong.")
+    assert send_to_switch.error_text(error, "s3cret") == "530 me:... is wrong"
+
+
 def test_a_server_that_does_not_answer_in_time_is_offline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -828,17 +833,22 @@ def progress_on(terminal: Terminal, size: int | None) -> send_to_switch.Progress
 
 
 @pytest.mark.parametrize(
-    ("size", "shown"), [(1000, "74 %, 4 min 20 s left"), (None, "740 bytes")]
+    ("size", "count", "shown"),
+    [
+        (1000, 240, "74 %, 4 min 20 s left, 0 bytes/s"),
+        (None, 240, "740 bytes, 0 bytes/s"),
+        (72_500, 36_000, "50 %, 60 min 0 s left, 10 bytes/s"),
+    ],
 )
 def test_a_terminal_shows_the_progress_in_one_line(
-    size: int | None, shown: str
+    size: int | None, count: int, shown: str
 ) -> None:
     terminal = Terminal()
     progress = progress_on(terminal, size)
     progress.begin("game.nsp", 500, size)
     progress._began -= 3600
-    progress.add(240)
-    assert terminal.getvalue().count(shown + ", 0 bytes/s: game.nsp") == 1
+    progress.add(count)
+    assert terminal.getvalue().count(f"{shown}: game.nsp") == 1
     assert "\n" not in terminal.getvalue()
     progress.screen.say("Next.")
     last = terminal.getvalue().split("\r")[-2]
@@ -940,7 +950,7 @@ def test_without_a_terminal_there_is_no_progress() -> None:
 
 
 def test_the_queue_is_sent_in_order_and_a_failed_item_does_not_stop_it(
-    home: Home, card: pathlib.Path
+    home: Home, card: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = [home.queue(f"{name}.nsp", GAME) for name in "cab"]
     os.unlink(home.library.folder / "a.nsp")
@@ -950,6 +960,8 @@ def test_the_queue_is_sent_in_order_and_a_failed_item_does_not_stop_it(
     assert states == ["completed", "failed", "completed"]
     assert "no longer" in home.item(items[1])["error"]
     assert sender.failures == 1
+    told = re.findall(r"^(.+): sending 3\.0 MB\.$", capsys.readouterr().out, re.M)
+    assert told == ["c", "a", "b"]
 
 
 def test_no_thread_is_left_after_a_transfer(home: Home, card: pathlib.Path) -> None:
@@ -1300,8 +1312,16 @@ def test_a_server_or_target_that_is_offline_is_tried_again(
     assert capsys.readouterr().out.splitlines()[-3:] == lines
 
 
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that would try again for ever fails its test."""
+    monkeypatch.setattr(
+        send_to_switch.Pace, "wait", lambda *given: pytest.fail("waits")
+    )
+
+
 def test_with_once_a_target_that_is_offline_is_the_end(
-    home: Home, card: pathlib.Path
+    home: Home, card: pathlib.Path, no_waiting: None
 ) -> None:
     home.queue("game.nsp")
     with pytest.raises(send_to_switch.TargetOffline):
@@ -1364,6 +1384,7 @@ def test_an_item_that_failed_ends_with_1(home: Home, run: Callable[..., int]) ->
     ],
 )
 def test_a_problem_is_one_line_and_an_exit_code(
+    no_waiting: None,
     run: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
     words: list[str],
@@ -1433,6 +1454,7 @@ def test_a_dry_run_prints_what_would_be_sent_and_sends_nothing(
     os.unlink(home.library.folder / "b.nsp")
     assert run("--dry-run") == 0
     out = capsys.readouterr().out
+    assert out.startswith(f"2 to send to folder:{card}.\n")
     assert "a.nsp: 3.0 MB." in out
     assert "b: would fail: The server no longer has the file." in out
     assert {home.item(item)["status"] for item in items} == {"pending"}
@@ -1538,7 +1560,8 @@ def test_a_pairing_code_makes_all_settings(
     for name in ("send-to-switch.ini", "key"):
         path = pathlib.Path(send_to_switch.config_path(name))
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "k" * 9 not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "k" * 9 not in out and out.endswith(f"'{send_to_switch.program()}'.\n")
     assert send_to_switch.main(["--once"]) == 0, "nothing more has to be given"
     assert pairing.targets[-1].startswith("ready")
     lines = capsys.readouterr().out.splitlines()

@@ -437,13 +437,27 @@ def test_a_connection_does_not_block_after_a_file(
         assert not os.get_blocking(channels[-1].socket.fileno())
 
 
-@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
-def test_a_client_that_does_not_read_its_list_is_let_go(
-    games: Games, store: catalogd.Store
-) -> None:
+@pytest.fixture
+def long_list(store: catalogd.Store) -> None:
+    """More than the system takes of an answer that nobody reads."""
     said = {"name": "n", "description": "d" * 600_000, "version": ""}
     for number in range(40):
         store.entries.add_link(f"https://example.org/{number}", 1, "nsp", said, "anna")
+
+
+def test_a_request_behind_a_list_is_answered_once_that_was_read(
+    games: Games, long_list: None
+) -> None:
+    more = games.request("/healthz", "Connection: close")
+    with stalled(games, "/api/list", more=more) as client:
+        assert len(client.read(int(client.headers["Content-Length"]))) > 24_000_000
+        assert client.rest().startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("settings", [{"timeout": 1}], indirect=True)
+def test_a_client_that_does_not_read_its_list_is_let_go(
+    games: Games, long_list: None
+) -> None:
     before = open_sockets()
     with stalled(games, "/api/list", more=games.request("/api/list")):
         assert_no_spin()

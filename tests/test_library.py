@@ -318,6 +318,8 @@ def test_verify_finds_damaged_files(
     told = capsys.readouterr()
     assert told.out.endswith("1 damaged, 1 unreadable.\n")
     assert told.err.count("\n") == 1
+    reasons = [(row["name"], row["reason"]) for row in store.entries.tidy()]
+    assert reasons == [("a", "damaged"), ("b", "unreadable")]
     assert catalogd.main(["verify", *data]) == 2  # it is not forgotten
 
 

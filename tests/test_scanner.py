@@ -1693,6 +1693,16 @@ def test_covers_of_titles_come_change_and_go(
     assert store.database.rows("SELECT * FROM icons") == []
 
 
+def test_a_title_that_comes_after_its_cover_has_it(
+    library: Library, scanner: catalogd.Scanner, store: catalogd.Store
+) -> None:
+    library.add("images/0100abcd00010000.png", PNG)
+    scanner.scan()
+    library.add(f"games/{BASE}")
+    scanner.scan(tops=[str(library.folder / "games")])
+    assert icon(store, BASE) == PNG
+
+
 def test_covers_of_titles_stay_while_their_disk_is_away(
     library: Library,
     scanner: catalogd.Scanner,
@@ -1871,10 +1881,14 @@ def test_many_new_files_come_in_batches_and_the_list_changes_seldom(
 ) -> None:
     for number in range(25):
         library.add(f"{number}.nsp")
+    library.add("7.png", PNG)
     scanner.batch = 10
     scanner.scan()
     assert len(ids_by_name(store)) == 25
-    assert store.entries.version() == 1
+    assert (icon(store, "7.nsp"), store.entries.version()) == (PNG, 1)
+    library.add("7.png", PNG + b"!")
+    scanner.scan()
+    assert (icon(store, "7.nsp"), store.entries.version()) == (PNG + b"!", 2)
 
 
 def test_a_scan_by_another_process_waits_or_is_refused(

@@ -1017,15 +1017,22 @@ def test_a_disk_that_is_full_for_a_moment_does_not_end_the_log(
     assert " INFO later\n" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("encoding", "line"),
+    [("utf-16-le", "Pokémon\n".encode("utf-16-le")), ("ascii", b"Pok\\xe9mon\n")],
+)
 def test_the_log_has_the_encoding_of_standard_error(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    encoding: str,
+    line: bytes,
 ) -> None:
     """On Windows that is UTF-8, also in a file, and not that of old programs."""
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-16-le")
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     monkeypatch.setattr(sys, "stderr", stream)
     with contextlib.closing(catalogd.LogThread()) as thread:
         thread.emit(log_record("Pokémon"))
-    assert "Pokémon\n".encode("utf-16-le") in capfdbinary.readouterr().err
+    assert line in capfdbinary.readouterr().err
 
 
 FORGERIES = {

@@ -964,13 +964,21 @@ def test_a_folder_in_the_place_of_a_file_fails_the_item(
     assert os.listdir(card) == ["game.nsp"]
 
 
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [(5, "5 bytes of 3.0 MB."), (2_999_000, "2999000 bytes of 3000000 bytes.")],
+)
 def test_a_folder_that_lost_bytes_fails_the_item(
-    home: Home, card: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    home: Home,
+    card: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: int,
+    told: str,
 ) -> None:
     item = home.queue("game.nsp", GAME)
-    monkeypatch.setattr(os, "fsync", lambda number: os.ftruncate(number, 5))
+    monkeypatch.setattr(os, "fsync", lambda number: os.ftruncate(number, kept))
     home.sender(f"folder:{card}").send_next()
-    assert "The folder kept 5 bytes of 3.0 MB." in home.item(item)["error"]
+    assert f"The folder kept {told}" in home.item(item)["error"]
     assert os.listdir(card) == []
 
 

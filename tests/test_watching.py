@@ -333,6 +333,24 @@ def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
         assert not scans.called
 
 
+def tables_of_mounts() -> int:
+    """Return how many of them this process has opened."""
+    found = 0
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # another thread has closed it
+            found += os.readlink(f"/proc/self/fd/{number}").endswith("/mountinfo")
+    return found
+
+
+def test_the_table_of_mounts_is_opened_once() -> None:
+    table, before = catalogd.MountTable(), tables_of_mounts()
+    for _ in range(2):
+        table.open()
+        assert tables_of_mounts() == before + 1
+    table.close()
+    assert tables_of_mounts() == before
+
+
 def test_a_system_without_proc_tells_of_no_mounts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -460,6 +478,27 @@ def test_a_watched_folder_is_read_again_after_a_day(
         assert not scans.called  # the mounts are as they were
         monkeypatch.setattr(catalogd, "REREAD_SECONDS", 0)
         wait_for(lambda: scans.called)
+
+
+def test_a_watched_folder_is_looked_at_no_more_often_than_scans_are_due(
+    store: catalogd.Store,
+    settings: catalogd.Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began, looks = time.monotonic(), list[float]()
+    often = dataclasses.replace(settings, scan_interval=0.1)
+    scanner = catalogd.Scanner(store, often)
+    scanner.check_seconds = 3600  # so that nothing else ends the wait
+
+    def changed(is_due: bool) -> list[str]:
+        if is_due:
+            looks.append(time.monotonic())
+        return []
+
+    monkeypatch.setattr(scanner.disks, "changed", changed)
+    with running(scanner):
+        wait_for(lambda: len(looks) >= 5)
+    assert looks[4] >= began + 5 * 0.1
 
 
 def test_all_is_read_again_after_a_scan_that_failed(
