@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import catalogd
-from browser import see, until
+from browser import see
 from conftest import Visit
 
 with pytest.MonkeyPatch.context() as patch:
@@ -83,7 +83,7 @@ def test_the_page_of_a_running_server_is_loaded_again_when_it_is_edited(
     color = "getComputedStyle(document.documentElement).getPropertyValue('--accent')"
     assert page.evaluate(color) == "#0f6b5c"
     change(editing, "CSS", "--accent: #0f6b5c", "--accent: #123456")
-    until(lambda: page.wait_for_timeout(100) or page.evaluate(color) == "#123456")
+    page.wait_for_function(f"{color} === '#123456'")  # also while it is loaded again
     change(editing, "JS", "renderLogo(), h.h1(null, title)", "h.h1(null, 'Edited')")
     see(page, "Edited")
     page.get_by_label("Name").fill("anna")

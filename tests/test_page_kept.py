@@ -48,11 +48,11 @@ def test_the_setup_code_of_a_link_is_kept_until_there_is_an_account(
     visit: Visit, site: str, store: catalogd.Store
 ) -> None:
     page = visit(base_url=site)
-    page.goto(f"#setup={store.accounts.setup_code()}")
+    page.goto(f"#setup={store.accounts.setup_code}")
     code = page.get_by_label("Setup code")
-    until(lambda: code.input_value() == store.accounts.setup_code())
+    until(lambda: code.input_value() == store.accounts.setup_code)
     page.reload()
-    until(lambda: code.input_value() == store.accounts.setup_code())
+    until(lambda: code.input_value() == store.accounts.setup_code)
     page.get_by_label("Name").fill("robin")
     page.get_by_label("Password").fill(PASSWORD)
     button(page, "Create account").click()
