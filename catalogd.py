@@ -7672,8 +7672,7 @@ class Console(Lasting):
             self._write(json.dumps(settings))  # which it reads first
         with process:
             for line in map(str.rstrip, process.stdout or ()):
-                log.info("%s: %s", self.device["name"], line)
-                self._note_saves(line)
+                log.info("%s: %s", self.device["name"], self._note_saves(line))
         if not self._over.is_set():
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
@@ -7684,11 +7683,13 @@ class Console(Lasting):
             uses.set_target_state(self.device["id"], told)
         return process.returncode
 
-    def _note_saves(self, line: str) -> None:
-        """Note what the client tells of saves: what it could not copy, and at last how
-        many it has copied, and why it saw no more."""
-        found = SAVES_LINE.fullmatch(line)
-        count, problem = found.groups() if found else ("", "")
+    def _note_saves(self, line: str) -> str:
+        """Return a line of the client for the log. Note what it tells of saves: what
+        could not be copied, and at last how many were, and why it saw no more."""
+        if not (found := SAVES_LINE.fullmatch(line)):
+            return line
+        count, told = found[1] or "", json.loads(found[2] or '""')
+        problem = reported(**told) if isinstance(told, dict) else told
         self._unsaved += [{"message": problem, **coded(problem)}] if problem else []
         if count:
             failures = self.look.get("failures", 0) + 1 if problem else 0
@@ -7696,6 +7697,7 @@ class Console(Lasting):
             self.look = {"id": self.device["id"], "name": self.device["name"]}
             self.look |= {"looked_at": now, "copied": int(count), "failures": failures}
             self.look["problems"], self._unsaved = self._unsaved, []
+        return f"Saves: {count}{' copied. ' if count else ''}{problem}".rstrip()
 
     def _write(self, line: str) -> None:
         """Write a line to the process. The lock is held."""

@@ -2176,8 +2176,8 @@ class Saves:
         self._damaged = set[pathlib.Path]()  # copies that would not be whole
 
     def look(self, say: Callable[[str], None]) -> None:
-        """Copy what is new, and say how that went. :raises Cancelled: the server has
-        told something."""
+        """Copy what is new, and say how that went, with problems as JSON.
+        :raises Cancelled: the server has told something."""
         self._progress, why = self.pace.idle, ""
         self._copied, self._faults = 0, list[Problem]()
         self._names = self._breaks = self._received = 0  # of them, breaks, bytes
@@ -2186,9 +2186,9 @@ class Saves:
                 self._copy_new()
         except Problem as problem:
             self._progress.check()
-            why = f" {problem}"
+            why = f" {json.dumps(problem.told())}"
         for fault in self._faults[:MAX_SAVE_FAULTS]:
-            say(f"Saves: {fault}")
+            say(f"Saves: {json.dumps(fault.told())}")
         say(f"Saves: {self._copied} copied.{why}")
 
     def _copy_new(self) -> None:

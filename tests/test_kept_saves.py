@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 import os
 import pathlib
 import shutil
@@ -137,6 +138,9 @@ class Looked:
     """A console that was looked at."""
 
     def __init__(self, device: str, failures: int = 0, why: str = "") -> None:
+        if AWAY in why:
+            folder = why.split()[-6].rstrip(":")
+            why = catalogd.say("saves_disk", folder, catalogd.say("disk_away"))
         problems = [{"message": why, **catalogd.coded(why)}] if why else []
         self.look = {"id": device, "name": "Attic", "looked_at": "2026-01-01T00:00:00"}
         self.look |= {"copied": 2, "failures": failures, "problems": problems}  # type: ignore[dict-item]
@@ -259,19 +263,27 @@ def test_the_second_look_in_a_row_that_fails_is_a_fault(service: catalogd.Web) -
 def test_what_the_client_tells_is_noted(service: catalogd.Web) -> None:
     console = catalogd.Console(service.consoles, {"id": "x", "name": "Attic"})
     broken = "Not copied: /JKSV/A/1.zip: It is not whole, or it is being written."
-    silent = "1.2.3.4 does not answer. Is the program open on the console?"
-    lines = ["Waiting for queue items.", f"Saves: {broken}", "Saves: 3 copied."]
-    for line in lines:
-        console._note_saves(line)
+    damaged = send_to_switch.Problem("save_damaged")
+    failed = send_to_switch.Problem("save_failed", path="/JKSV/A/1.zip", why=damaged)
+    lines = {
+        "Waiting for queue items.": "Waiting for queue items.",
+        f"Saves: {json.dumps(failed.told())}": f"Saves: {broken}",
+        "Saves: 3 copied.": "Saves: 3 copied.",
+    }
+    for line, logged in lines.items():
+        assert console._note_saves(line) == logged
     assert (console.look["copied"], console.look["failures"]) == (3, 0)
     [told] = console.look["problems"]
     assert (told["message"], told["reason"]) == (broken, "save_failed")
     assert [part["message"] for part in told["of"]][0] == "/JKSV/A/1.zip"
     assert told["of"][1]["reason"] == "save_damaged"
     for failures in (1, 2):
-        console._note_saves(f"Saves: 0 copied. {silent}")
+        why = send_to_switch.Problem("ftp_silent", address="1.2.3.4").told()
+        console._note_saves(f"Saves: 0 copied. {json.dumps(why)}")
         assert console.look["failures"] == failures
         assert [one["reason"] for one in console.look["problems"]] == ["ftp_silent"]
+    console._note_saves('Saves: 0 copied. "By another release."')
+    assert console.look["problems"] == [{"message": "By another release."}]
     console._note_saves("Saves: 0 copied.")
     assert (console.look["failures"], console.look["problems"]) == (0, [])
 
@@ -391,7 +403,7 @@ def test_check_tells_what_was_copied_last_and_why_not(
     path = copies.add("Attic", "Star", "1")
     os.utime(saves / f"Attic ({copies.ids['Attic']})" / path, (1e9, 1e9))
     assert told() == "ok: Star/1 of Attic, 2001-09-09T01:46:40 UTC"
-    running = catalogd.Service("", [], "", "", {})
+    running = catalogd.Service("", "", {})
     monkeypatch.setattr(
         catalogd,
         "running_service",

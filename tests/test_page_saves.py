@@ -1,6 +1,7 @@
 """The list of saves, in a real Chromium."""
 
 import dataclasses
+import json
 import pathlib
 from typing import Any
 
@@ -33,7 +34,10 @@ def device(
         folder.mkdir(parents=True)
         (folder / f"{name}-{MARK}.zip").write_bytes(packed(title.encode()))
     console = catalogd.Console(service.consoles, {"id": id, "name": "Living room"})
-    console._note_saves(f"Saves: {BROKEN}")
+    damaged = {"code": "save_damaged", "arguments": {}}
+    broken = {"path": "/JKSV/Moon/2.zip", "why": damaged}
+    told = json.dumps({"code": "save_failed", "arguments": broken})
+    console._note_saves(f"Saves: {told}")
     console._note_saves("Saves: 2 copied.")
     service.consoles._running[id] = console
     return id

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -49,6 +50,11 @@ def console(card: pathlib.Path) -> Iterator[Ftpsrv]:
         yield server
 
 
+def text(told: str) -> str:
+    """Return the sentence of a problem that the client has told."""
+    return str(send_to_switch.retold(json.loads(told)))
+
+
 class Watcher:
     """The client's saves of one console, and what it tells of them."""
 
@@ -62,7 +68,7 @@ class Watcher:
     def look(self) -> list[str]:
         told: list[str] = []
         self.saves.look(told.append)
-        return told
+        return [re.sub(r'[{"].*', lambda of: text(of[0]), line) for line in told]
 
     def kept(self) -> list[Any]:
         return kept(self.folder)

@@ -593,9 +593,8 @@ def saves(page: Any) -> None:
         for title in ("Paper Harbor", "Lantern Bay")
         for n in (3, 2)
     ]
-    why = catalogd.SENTENCES["save_failed"].format(
-        path="/JKSV/Lantern Bay/1.zip", why=catalogd.SENTENCES["save_damaged"]
-    )
+    damaged = catalogd.say("save_damaged")
+    why = catalogd.say("save_failed", "/JKSV/Lantern Bay/1.zip", damaged)
     look = {"id": "1", "name": "Bedroom", "looked_at": "2026-11-24T10:00:00"}
     look |= {
         "copied": 2,
