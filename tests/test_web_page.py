@@ -326,7 +326,11 @@ def test_the_page_is_told_what_has_changed_alone(
     store.entries.add_link("http://x/a", 1, "", {"name": "A"}, "")
     known = {"If-None-Match": first.headers["ETag"]}
     second = signed_in.get("/web/changes", headers=known)
-    assert second.json == {"success": True, "entries": store.entries.version()}
+    versions = {
+        "entries": store.entries.version(),
+        "ages": store.entries.version(age=0),
+    }
+    assert second.json == {"success": True, **versions}
 
 
 def sent_entry(store: catalogd.Store) -> str:
