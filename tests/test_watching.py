@@ -333,22 +333,16 @@ def test_a_disk_that_is_mounted_after_the_start_is_found_at_once(
         assert not scans.called
 
 
-def tables_of_mounts() -> int:
-    """Return how many of them this process has opened."""
-    found = 0
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # another thread has closed it
-            found += os.readlink(f"/proc/self/fd/{number}").endswith("/mountinfo")
-    return found
-
-
-def test_the_table_of_mounts_is_opened_once() -> None:
-    table, before = catalogd.MountTable(), tables_of_mounts()
-    for _ in range(2):
-        table.open()
-        assert tables_of_mounts() == before + 1
-    table.close()
-    assert tables_of_mounts() == before
+def test_a_change_of_the_table_of_mounts_is_told_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mounts"
+    path.write_text("a disk\n")
+    monkeypatch.setattr(catalogd, "MOUNT_TABLE", str(path))
+    table = catalogd.MountTable()
+    assert not table.has_changed()
+    path.write_text("a disk\nanother\n")
+    assert table.has_changed() and not table.has_changed()
 
 
 def test_a_system_without_proc_tells_of_no_mounts(
