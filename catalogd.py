@@ -1538,8 +1538,11 @@ def file_name(
 def shown_name(row: Mapping[str, Any]) -> str:
     """Return the name of an entry's file with what is hidden in it made visible."""
     name = os.path.basename(row["source"])
-    is_plain = INVISIBLE.search(name) is None
-    return row["file_name"] if is_plain else safe_name(INVISIBLE.sub("\ufffd", name))
+    if not INVISIBLE.search(name):
+        return str(row["file_name"])
+    mark = f" ({row['id']})"  # where another file has that name
+    mark = mark if mark in row["file_name"] else ""
+    return safe_name(INVISIBLE.sub("\ufffd", name), mark=mark)
 
 
 def download_name(name: str, entry: str, is_marked: object) -> str:
@@ -3244,7 +3247,8 @@ def restore(folder: str, backup: IO[bytes]) -> tuple[str, int]:
         tempfile.TemporaryDirectory(dir=folder) as part,
     ):
         copy = database_path(part)
-        check_room(path, backup.seek(0, os.SEEK_END))
+        size = os.path.getsize(path) if os.path.exists(path) else 0
+        check_room(path, size + backup.seek(0, os.SEEK_END))  # the old one is kept
         backup.seek(0)
         write_private(copy, backup)
         ended = check_backup(copy, backup.name)
@@ -3757,9 +3761,8 @@ class Entries:
         sql += " FROM parts WHERE +state = 'here' AND "
         sql += "id = :entry" if entry else SEEN
         sql += " AND (file_key = :key OR id = :marked)" if name else ""
-        key, marked = name.casefold(), re.search(r"\(([0-9a-f]{16})\)", name)
-        values = {"age": age, "entry": entry, "key": key}
-        values["marked"] = marked and marked[1]
+        key, ids = name.casefold(), re.findall(r"\(([0-9a-f]{16})\)", name)
+        values = {"age": age, "entry": entry, "key": key, "marked": "".join(ids[-1:])}
         rows = self.database.rows(f"{sql} ORDER BY file_key, serial", values)
         return [row for row in rows if key in ("", row["file_name"].casefold())]
 
@@ -5687,7 +5690,6 @@ class Inbox:
         part = self._part(row["id"])
         quiet = self.clock() - self.settings.settle - 1  # to be scanned at once
         modified = min(row["modified"] / 1000 or quiet, quiet)
-        os.utime(part, (modified, modified))
         others = (safe_name(row["name"], mark=f" ({n})") for n in itertools.count(2))
         names = itertools.chain([row["name"]], others)
         while True:
@@ -5695,19 +5697,20 @@ class Inbox:
             path = os.path.join(self.path, name)
             if is_equal := are_equal(part, path):
                 os.unlink(part)
-            if is_equal or self._has_renamed(part, path):
+            if is_equal or self._has_renamed(part, path, modified):
                 break
         ended = {"offset": row["size"], "name": name, "is_equal": is_equal}
         self._ended[row["id"]] = ended
         self.uploads.remove(row["id"])
         return ended
 
-    def _has_renamed(self, part: str, path: str) -> bool:
+    def _has_renamed(self, part: str, path: str, modified: float) -> bool:
         """Rename a whole file, and have that on the disk, unless the name is taken."""
         with self._lock:
             if os.path.lexists(path):
                 return False
             os.rename(part, path)
+        os.utime(path, (modified, modified))
         sync_names(self.path)
         self.has_changed = True
         return True
@@ -5728,7 +5731,7 @@ class Inbox:
         the clock is right, those that were not continued for days."""
         if not self.path or folder != self.folder:
             return
-        old = self.clock() - UPLOAD_DAYS * 86400
+        now = self.clock()
         with contextlib.suppress(Problem), self._open(), self._lock:
             names = os.listdir(self.path)
             # An empty folder may be the mount point of a disk that is away.
@@ -5737,9 +5740,15 @@ class Inbox:
                 if not is_there and row["id"] not in self._running:
                     self.uploads.remove(row["id"])
             for part in filter(None, map(IS_PART, names)):
-                is_old = os.lstat(self._part(part[1])).st_mtime < old
-                if is_old and self.clock.is_believed() and part[1] not in self._running:
-                    self._remove(part[1])
+                if self.clock.is_believed() and part[1] not in self._running:
+                    self._drop_old(part[1], now)
+
+    def _drop_old(self, upload: str, now: float) -> None:
+        changed = os.lstat(self._part(upload)).st_mtime
+        if stamp(changed) < RELEASED:  # a wrong clock's time counts as now
+            os.utime(self._part(upload), (now, now))
+        elif changed < now - UPLOAD_DAYS * 86400:
+            self._remove(upload)
 
 
 # Scanner: events of the system ---
@@ -6190,7 +6199,12 @@ class Disks:
         self.askers: dict[str, Asker] = collections.defaultdict(Asker)
         self._failed: dict[str, str] = {}  # library folders by path of what fails
         self._mount_table = MountTable()
-        self._warnings: set[str] = set()  # that were logged
+        self._warnings: set[str] = set()  # of this scan, and of the one before: each
+        self._previous_warnings: set[str] = set()  # is logged once
+
+    def begin_scan(self) -> None:
+        """Forget what was wrong before the last scan of all folders."""
+        self._previous_warnings, self._warnings = self._warnings, set()
 
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
         """Return what is below these folders, by library folder; None for a folder that
@@ -6325,7 +6339,7 @@ class Disks:
 
     def warn(self, path: str, what: str) -> None:
         message = f"{os.fsencode(path).decode('utf-8', 'backslashreplace')} {what}"
-        if message not in self._warnings:
+        if message not in self._warnings | self._previous_warnings:
             log.warning("%s", message)
         self._warnings.add(message)
 
@@ -6456,6 +6470,7 @@ class Scanner:
         with exclusive(self.database.folder, "scan", wait=60):
             if tops == self.folders:
                 self._scan_due = time.monotonic() + self.settings.scan_interval
+                self.disks.begin_scan()
             self.state.scanning, self.state.started = True, self.database.time()
             self.state.files = self.state.read = 0
             try:
@@ -8456,7 +8471,8 @@ class Calls:
         if entry["type"] == "url":
             return json_answer(b"", 302, Location=entry["source"])
         file = self.entries.served_file(entry["id"])
-        if not os.path.lexists(file.path):
+        is_watched = self.scanner.state.folders[file.folder]["watched"]
+        if is_watched and not os.path.lexists(file.path):
             time.sleep(RENAME_SECONDS)
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)

@@ -939,7 +939,7 @@ class Progress:
     def __str__(self) -> str:
         """Return how far the transfer is, for a person."""
         if self.done == self.size:
-            return f"100 %, waits for the console to finish: {self.name}"
+            return f"100 %, waits for the target: {self.name}"
         speed = (self.done - self.start) / max(time.monotonic() - self._began, 0.001)
         left = duration_text(max((self.size or 0) - self.done, 0) / max(speed, 1))
         share = (

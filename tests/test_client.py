@@ -890,7 +890,7 @@ def test_a_terminal_shows_what_a_whole_file_waits_for() -> None:
     progress.begin("game.nsp", 0, 1000)
     for _ in range(2):
         progress.add(500)  # the second one right after the first
-    waits = "100 %, waits for the console to finish: game.nsp"
+    waits = "100 %, waits for the target: game.nsp"
     assert waits in terminal.getvalue().split("\r")[-2]
 
 

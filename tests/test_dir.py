@@ -201,18 +201,35 @@ def test_a_file_is_served_by_its_name_with_head_and_ranges(
     assert call("GET", address, Range="bytes=2-4")[::2] == (206, b"234")
 
 
+@pytest.mark.parametrize("name", ["game.nsp", "Odyssey (0100000000010000).nsp"])
 def test_files_of_one_name_in_two_folders_are_both_served(
-    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+    browser: webtest.TestApp,
+    library: Library,
+    scanner: catalogd.Scanner,
+    token: str,
+    name: str,
 ) -> None:
-    library.add("a/game.nsp", b"first")
+    library.add(f"a/{name}", b"first")
     scanner.scan()
-    library.add("b/game.nsp", b"second")
+    library.add(f"b/{name}", b"second")
     scanner.scan()
     page = browser.get(f"/dir/{token}/nsp/")
     links = re.findall(r'<a href="([^"]*)">', page.text)
     bodies = [browser.get(f"/dir/{token}/{link}").body for link in links]
     assert sorted(bodies) == [b"first", b"second"]
-    assert browser.get(f"/dir/{token}/game.nsp").body == b"first"
+    assert browser.get(f"/dir/{token}/{name}").body == b"first"
+
+
+def test_two_files_with_hidden_characters_do_not_look_alike(
+    browser: webtest.TestApp, library: Library, scanner: catalogd.Scanner, token: str
+) -> None:
+    for folder in "ab":
+        library.add(f"{folder}/A\u200bB.nsp", folder.encode())
+        scanner.scan()
+    page = browser.get(f"/dir/{token}/nsp/").text
+    plain, marked = sorted(re.findall(r"<a href=[^>]*>([^<]*)</a>", page))[::-1]
+    assert plain == "A\ufffdB.nsp"
+    assert re.fullmatch("A\ufffdB \\([0-9a-f]{16}\\).nsp", marked)
 
 
 @pytest.mark.parametrize(

@@ -1174,8 +1174,12 @@ def test_a_file_that_cannot_be_opened_is_logged_once_and_tried_again(
     assert [row.message for row in caplog.records] == [
         f"{library.folder}/a.nsp is not served: {catalogd.refusal(DENIED)}."
     ]
-    scanner.scan()
+    for _ in range(2):
+        scanner.scan()
     assert ids_by_name(store)
+    told = caplog.messages[0].removeprefix(f"{library.folder}/a.nsp ")
+    scanner.disks.warn(f"{library.folder}/a.nsp", told)
+    assert caplog.messages == [caplog.messages[0]] * 2  # anew after it was well
 
 
 def test_the_log_names_what_is_offline_unreadable_or_misnamed(

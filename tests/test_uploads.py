@@ -730,6 +730,7 @@ inbox.append(1, upload, 0, io.BytesIO(b"x"))
     [
         ("Inbox", "_end", 1),  # when all bytes are written
         ("os", "rename", 1),
+        ("os", "utime", 0),
         ("Uploads", "remove", 0),  # when the file has its name
     ],
 )
@@ -750,7 +751,7 @@ def test_an_upload_goes_on_after_a_kill_at_any_moment(
     assert killed.returncode == -signal.SIGKILL
     settings = dataclasses.replace(settings, folders=(str(folder),))
     scanner = catalogd.Scanner(store, settings)
-    inbox, done = scanner.disks.inbox, call == "remove"
+    inbox, done = scanner.disks.inbox, not offset
     inbox.tidy(inbox.folder)
     assert listed(scanner) == ["a.nsp"] * done
     begun = inbox.begin(1, "a.nsp", 1)
@@ -791,7 +792,7 @@ def test_what_was_not_continued_for_three_days_goes(
     assert orphan.exists()
     inbox._running.clear()
     inbox.tidy(str(library.folder))
-    kept = {f".catalogd-{upload}.part" for upload in (fresh, late)}
+    kept = {f".catalogd-{upload}.part" for upload in (fresh, early, late)}
     assert {*names(folder)} == kept | {path.name for path in theirs}
     piece(signed_in, old, 0, b"x", status=404)
 
