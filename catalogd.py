@@ -18793,11 +18793,11 @@ def own_tests(args: argparse.Namespace, settings: Settings) -> Findings:
         yield "folders", why_offline(path, found, False) if is_away else f"ok: {path}"
     if not calls:
         yield "folders", str(no_folder(args.config))
-    yield "database", told(check_database, args, settings)
-    yield "port", told(check_port, settings)
+    yield "database", outcome(check_database, args, settings)
+    yield "port", outcome(check_port, settings)
 
 
-def told(test: Callable[..., str], *args: Any) -> str:
+def outcome(test: Callable[..., str], *args: Any) -> str:
     """Return what a test finds, after "ok: ", or what is wrong."""
     try:
         return f"ok: {test(*args)}"
