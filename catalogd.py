@@ -126,7 +126,6 @@ import math
 import operator
 import os
 import pathlib
-import platform
 import queue
 import re
 import secrets
@@ -2045,7 +2044,6 @@ CREATE TABLE counters (
 """
 for name, ages in {"AGES": AGES, "TITLE_AGES": TITLE_AGES}.items():
     SCHEMA = SCHEMA.replace(f"{{{name}}}", f"{ages}")
-SQLITE_VERSION = sqlite3.sqlite_version
 SCHEMA_VERSION = 17  # also goes up when `derived` changes
 # From a version: the statements that prepare its tables for adopt_schema, such as
 # renames. That makes each table as SCHEMA has it, and keeps columns of the same names.
@@ -17665,8 +17663,7 @@ LISTEN_HINTS = {
     errno.EADDRINUSE: "Another catalogd? Try --port 8080, or port in the INI.",
     errno.EACCES: "A port below 1024 needs root or the drop-in port-80.conf.",
     10013: "Windows or another program keeps this port: 'netsh interface ipv4 show"
-    " excludedportrange tcp' lists what Windows keeps. Try --port 8080, or port in the"
-    " INI.",
+    " excludedportrange tcp' lists what it keeps. Try --port 8080, or port in the INI.",
 }
 MAX_SCAN_STOP_SECONDS = 0.5  # how long a stop waits for a scan, and for a backup
 UPKEEP_CHECK_SECONDS = 30.0  # between checks of whether a backup is due
@@ -17877,12 +17874,8 @@ def become_owner(folder: str) -> None:
     "serve",
     argument("folders", "folders to add to the INI's", nargs="*", metavar="DIR"),
     argument("--host", "address to listen on (default: the INI file's, else all)"),
-    argument(
-        "--port", f"TCP port (default: the INI's, else {Settings.port})", type=port_of
-    ),
-    argument(
-        "--also", "another TCP port (default: none)", metavar="PORT", type=port_of
-    ),
+    argument("--port", f"port (default: the INI's, or {Settings.port})", type=port_of),
+    argument("--also", "another port (default: none)", metavar="PORT", type=port_of),
     argument("--open", "open the page in a browser (default: do not)", **FLAG),
     argument("--demo", "serve made-up games, and keep nothing (default: no)", **FLAG),
 )
@@ -17893,7 +17886,7 @@ def serve(args: argparse.Namespace) -> None:
         demo_module().serve(args)
         return
     if args.open and not args.folders and (other := running_service(args.data_dir)):
-        webbrowser.open(other.address)  # a second double click
+        webbrowser.open(other["address"])  # a second double click
         return
     settings = read_settings(args)
     if not settings.folders:
@@ -17902,8 +17895,7 @@ def serve(args: argparse.Namespace) -> None:
     check_data_folder(args.data_dir, settings.folders)
     with log_thread(), open_store(args, settings) as store:
         check_folders_exist(args.folders, store)
-        has_ended = serve_store(args, settings, store)
-        if not has_ended:
+        if not serve_store(args, settings, store):
             log.warning("Stopped while a call was waiting, probably for a disk.")
             logging.shutdown()
             os._exit(0)  # a thread may wait for ever, and uses what others would close
@@ -17939,8 +17931,7 @@ def service_file(server: Server, web: Web) -> Iterator[None]:
     path = pathlib.Path(web.store.database.folder, SERVICE_FILE)
     part = path.with_suffix(".part")
     address = own_address(web.settings.host, server.effective_port)
-    service = Service(address, web.token)
-    content = json.dumps(service._asdict()).encode()
+    content = json.dumps({"address": address, "token": web.token}).encode()
     try:
         part.unlink(missing_ok=True)  # of a service that was killed
         write_private(str(part), io.BytesIO(content))
@@ -18237,16 +18228,15 @@ def heartbeat(address: str) -> "Repeated":
     return Repeated("heartbeat", beat, interval)
 
 
+Work = Callable[[], None]
+
+
 class Repeated(Lasting):
     """Calls `work` again and again until it is stopped, with a pause in seconds that
     `wake` ends: no other thread clears that event."""
 
     def __init__(
-        self,
-        name: str,
-        work: Callable[[], None],
-        pause: float,
-        wake: threading.Event | None = None,
+        self, name: str, work: Work, pause: float, wake: threading.Event | None = None
     ) -> None:
         super().__init__(name, self.run)
         self._part, self._pause, self._wake = work, pause, wake or threading.Event()
@@ -18422,17 +18412,10 @@ def notify(*states: str) -> None:
 # Commands: addresses ---
 
 
-def greet(server: Server, scanner: Scanner, web: Web, open: bool) -> None:
-    """Print what is served, and show it in a browser."""
-    with logged_problems("The addresses could not be printed"):
-        page = welcome(server, scanner, web)
-        if open:
-            webbrowser.open(page)
-
-
-def welcome(server: Server, scanner: Scanner, web: Web) -> str:
-    """Print what is served, where, and how to create the first account. Return the
-    address to open first."""
+@logged_problems("The addresses could not be printed")
+def greet(server: Server, scanner: Scanner, web: Web, open: bool = False) -> None:
+    """Print what is served, where, and how to create the first account.
+    :param open: show it in a browser."""
     addresses = list(page_addresses(server, web.settings))
     first = addresses[0]
     print(f"catalogd {__version__} serves", *scanner.folders, sep="\n    ")
@@ -18445,7 +18428,8 @@ def welcome(server: Server, scanner: Scanner, web: Web) -> str:
         print("There is no account yet. Create the first one with this link:")
         print(f"    {first}", f"Setup code: {code}", sep="\n")
     print(end="" if is_journal() else "Stop with Ctrl-C.\n", flush=True)
-    return first
+    if open:
+        webbrowser.open(first)
 
 
 def page_addresses(
@@ -18521,11 +18505,11 @@ def scan(args: argparse.Namespace) -> None:
     print(f"{result}.")
 
 
-def scan_by_service(service: "Service", line: "ProgressLine") -> str:
+def scan_by_service(service: Row, line: "ProgressLine") -> str:
     """Have the running service scan: it alone knows its folders and what it can read.
     Return what changed. :raises Problem: the scan failed, or the service ended."""
-    service.call("POST", "web/check/scan")
-    while (state := service.call("GET", "web/check/scan")).get("asked"):
+    ask_service(service, "web/check/scan", b"")
+    while (state := ask_service(service, "web/check/scan")).get("asked"):
         line.draw(progress(state))
         time.sleep(0.1)
     if "asked" not in state:
@@ -18789,143 +18773,105 @@ def notify_test(args: argparse.Namespace) -> int:
 @command("check")
 def check_up(args: argparse.Namespace) -> int:
     """Check settings, folders, database and port, and print what to do."""
-    found = CheckUp(args, read_settings(args), running_service(args.data_dir))
-    tests = [found.settings, found.folders, found.database]
-    tests += [found.saves] if found.ini.saves else []
-    tests += [found.address, found.version]
-    return 0 if all([is_well(test) for test in tests]) else 1
+    settings, path = read_settings(args), args.config
+    read = path if os.path.exists(path) else f"the defaults, without {path}"
+    rows = [("version", f"ok: catalogd {__version__}"), ("settings", f"ok: {read}")]
+    service = running_service(args.data_dir)
+    become_owner(args.data_dir)
+    rows += service_tests(service, settings) if service else own_tests(args, settings)
+    for name, text in rows:
+        print(f"{name:10}{printable(text)}")
+    return 0 if all(text.startswith("ok: ") for _, text in rows) else 1
 
 
-def is_well(test: Callable[[], str]) -> bool:
-    """Print what a test tells, and return whether all is well."""
+Findings = Iterator[tuple[str, str]]  # what was tested, and "ok: ..." or what is wrong
+
+
+def service_tests(service: Row, settings: Settings) -> Findings:
+    """Yield what the running service says of itself, and the save copied last."""
+    folders = ", ".join(row["path"] for row in service["folders"])
+    yield "service", f"ok: {service['address']} serves {folders}"
+    yield from ((row["about"], row["message"]) for row in service["faults"])
+    saves = settings.saves and absolute(settings.saves)
+    if os.path.isdir(saves):  # else a fault tells that its disk is away
+        form = "{title}/{name} of {console}, {added_at} UTC"
+        last = [form.format_map(row) for row in kept_saves(saves)[:1]] or ["none yet"]
+        for look in service["saves"]:
+            last += [f"{look['name']}: {one['message']}" for one in look["problems"]]
+        yield "saves", f"ok: {'; '.join(last)}"
+
+
+def own_tests(args: argparse.Namespace, settings: Settings) -> Findings:
+    """Yield what can be told without a service. Nothing is created."""
+    calls = {path: functools.partial(os.listdir, path) for path in settings.folders}
+    for path, found in Askers().ask(calls, MAX_ANSWER_SECONDS).items():
+        is_away = isinstance(found, OSError)
+        yield "folders", why_offline(path, found, False) if is_away else f"ok: {path}"
+    if not calls:
+        yield "folders", str(no_folder(args.config))
+    yield "database", outcome(check_database, args, settings)
+    yield "port", outcome(check_port, settings)
+
+
+def outcome(test: Callable[..., str], *args: Any) -> str:
+    """Return what a test finds, after "ok: ", or what is wrong."""
     try:
-        text = f"ok: {test()}"
-    except Problem as problem:
-        text = str(problem)
+        return f"ok: {test(*args)}"
     except OSError as error:
-        text = f"{error.filename}: {reason(error)}"
-    print(f"{test.__name__:10}{printable(text)}")
-    return text.startswith("ok: ")
+        return f"{error.filename}: {reason(error)}"
+    except Problem as problem:
+        return str(problem)
 
 
-class Service(NamedTuple):
-    """The running service of a data folder, for commands."""
+def check_database(args: argparse.Namespace, settings: Settings) -> str:
+    path = database_path(args.data_dir)
+    if not os.path.exists(path):
+        return f"none yet. '{PROGRAM} serve' creates it."
+    with open_store(args, settings), connected(path) as db:
+        check_content(db)
+    return path
 
-    address: str
-    token: str
-    state: Row = {}  # of its Health
 
-    def call(self, method: str, path: str) -> Row:
-        """Return what it answers, {} where nothing or another program is at its
-        address. :raises Problem: it does not answer, or answers with an error."""
-        key = {"Authorization": f"Bearer {self.token}"}
-        url = self.address + path
-        try:
-            answer = json_object(fetch(url, b"" if method == "POST" else None, key)[1])
-        except TimeoutError as error:
-            raise Problem("The service runs, but does not answer.") from error
-        except (OSError, http.client.HTTPException, ValueError, OverflowError, Problem):
-            return {}
-        match answer:
-            case {"success": True}:
-                return answer
-            case {"error": str(code), "message": str(text)} if code != BadKey.code:
-                raise Problem(text)
+def check_port(settings: Settings) -> str:
+    open_socket(settings.host, settings.port).close()
+    return f"{settings.port} is free"
+
+
+def ask_service(service: Row, path: str, body: bytes | None = None) -> Row:
+    """Return what it answers, {} where nothing or another program is at its address.
+    :raises Problem: it does not answer, or answers with an error."""
+    key = {"Authorization": f"Bearer {service['token']}"}
+    try:
+        answer = json_object(fetch(service["address"] + path, body, key)[1])
+    except TimeoutError as error:
+        raise Problem("The service runs, but does not answer.") from error
+    except (OSError, http.client.HTTPException, ValueError, OverflowError, Problem):
         return {}
+    match answer:
+        case {"success": True}:
+            return answer
+        case {"error": str(code), "message": str(text)} if code != BadKey.code:
+            raise Problem(text)
+    return {}
 
 
 SERVICE = dict.fromkeys(("address", "token"), Field(str, required=True))
 
 
-def running_service(folder: str) -> Service | None:
-    """Return the service of this data folder, None where none runs: one that was killed
-    has left its file, and another program may have its port.
-    :raises Problem: see Service.call; or the file cannot be read."""
+def running_service(folder: str) -> Row | None:
+    """Return the service of this data folder with what GET /web/check tells, None where
+    none runs: one that was killed has left its file, and another program may have its
+    port. :raises Problem: see ask_service; or the file cannot be read."""
     path = os.path.join(folder, SERVICE_FILE)
     try:
         with open(path, "rb") as file:
-            service = Service(**parse(SERVICE, file.read()))
+            service = parse(SERVICE, file.read())
     except (FileNotFoundError, Problem):  # a Problem: the service did not write it
         return None
     except OSError as error:
         raise Problem(f"{path}: {reason(error)}") from error
-    state = service.call("GET", "web/check")
-    return service._replace(state=state) if "faults" in state else None
-
-
-OF_DATA_FOLDER = ("data", "backup", "database", "languages")  # what faults are about
-TESTS_OF = {
-    **dict.fromkeys(OF_DATA_FOLDER, "database"),
-    "saves": "saves",
-}  # others: folders
-
-
-class CheckUp(NamedTuple):
-    """The tests of the command `check`. Each returns what is well, and creates nothing.
-    :raises Problem, OSError: what is wrong."""
-
-    args: argparse.Namespace
-    ini: Settings
-    service: Service | None  # tells what only it knows
-
-    def _raise_faults(self, test: str) -> None:
-        """:raises Problem: something is wrong that this test is to tell."""
-        faults = self.service.state["faults"] if self.service else ()
-        found = [row for row in faults if TESTS_OF.get(row["about"], "folders") == test]
-        if found:
-            raise Problem(" ".join(row["message"] for row in found))
-
-    def settings(self) -> str:
-        path = self.args.config
-        return path if os.path.exists(path) else f"the defaults, without {path}"
-
-    def folders(self) -> str:
-        paths = self.ini.folders
-        self._raise_faults("folders")
-        if self.service:
-            return ", ".join(row["path"] for row in self.service.state["folders"])
-        if not paths:
-            raise no_folder(self.args.config)
-        become_owner(self.args.data_dir)
-        calls = {path: functools.partial(os.listdir, path) for path in paths}
-        found = Askers().ask(calls, MAX_ANSWER_SECONDS).items()
-        errors = [(path, each) for path, each in found if isinstance(each, OSError)]
-        if errors:
-            raise Problem(" ".join(why_offline(*each, False) for each in errors))
-        return ", ".join(paths)
-
-    def database(self) -> str:
-        self._raise_faults("database")
-        path = database_path(self.args.data_dir)
-        try:
-            os.stat(path)
-        except FileNotFoundError:
-            return f"none yet. '{PROGRAM} serve' creates it."
-        with open_store(self.args, self.ini), connected(path) as db:
-            check_content(db)
-        last = Backups(path, Clock(), self.ini).last()
-        copied = os.path.basename(last.path) if last else "none yet"
-        return f"{path}, backups: {copied if self.ini.backup_copies else 'off'}"
-
-    def saves(self) -> str:
-        self._raise_faults("saves")
-        become_owner(self.args.data_dir)
-        told = ["none yet"]
-        for row in kept_saves(absolute(self.ini.saves))[:1]:
-            told = ["{title}/{name} of {console}, {added_at} UTC".format_map(row)]
-        for look in self.service.state.get("saves", ()) if self.service else ():
-            told += [f"{look['name']}: {one['message']}" for one in look["problems"]]
-        return "; ".join(told)
-
-    def address(self) -> str:
-        if self.service:
-            return f"answers at {self.service.address}"
-        open_socket(self.ini.host, self.ini.port).close()
-        return f"port {self.ini.port} is free"
-
-    def version(self) -> str:
-        ours = f"catalogd {__version__} of {RELEASED}"
-        return f"{ours}, Python {platform.python_version()}, SQLite {SQLITE_VERSION}"
+    state = ask_service(service, "web/check")
+    return {**state, **service} if "faults" in state else None
 
 
 @command("example")
@@ -18946,12 +18892,9 @@ def print_rows(
     if args.json:
         print(json.dumps([{name: row[name] for name in heads} for row in rows]))
         return
-    cells = [
-        ["-" if row[name] is None else row[name] for name in heads] for row in rows
-    ]
     table = [
-        [*heads.values()],
-        *([printable(str(cell)) for cell in row] for row in cells),
+        ["-" if row[name] is None else printable(str(row[name])) for name in heads]
+        for row in (heads, *rows)
     ]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table if rows else ():

@@ -595,16 +595,6 @@ def test_nothing_is_restored_while_the_service_runs(
     assert accounts(restored) == ["anna", "ben"]
 
 
-def test_check_names_the_last_backup(
-    restored: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ini = tmp_path / "catalogd.ini"
-    for text, found in [("", NIGHT), ("[store]\nbackups = 0", "off")]:
-        ini.write_text(text)
-        catalogd.main(["check", "--config", str(ini), "--data-dir", str(restored)])
-        assert f"catalogd.db, backups: {found}\n" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("has_backup", [True, False])
 def test_a_damaged_database_names_the_backup_to_restore(
     restored: pathlib.Path, capsys: pytest.CaptureFixture[str], has_backup: bool

@@ -1,6 +1,7 @@
 """The command line, as a person or a service manager uses it."""
 
 import argparse
+import collections
 import contextlib
 import errno
 import io
@@ -1056,12 +1057,15 @@ def test_a_running_service_scans_for_the_command(
         assert store.entries.count(catalogd.EVERYTHING) == 1
 
 
-def test_a_scan_by_the_service_shows_how_far_it_is(ticking: None) -> None:
+def test_a_scan_by_the_service_shows_how_far_it_is(
+    ticking: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = Terminal()
     running = {"asked": True, "files": 3, "read": 1}
     ended = {"asked": False, "problem": "", "result": "1 added"}
-    service = Mock(call=Mock(side_effect=[{}, running, ended]))
-    result = catalogd.scan_by_service(service, catalogd.ProgressLine(stream))
+    answers = Mock(side_effect=[{}, running, ended])
+    monkeypatch.setattr(catalogd, "ask_service", answers)
+    result = catalogd.scan_by_service({}, catalogd.ProgressLine(stream))
     assert result == "1 added"
     assert "3 files found, 1 read" in stream.getvalue()
 
@@ -1074,11 +1078,11 @@ def test_a_scan_by_the_service_shows_how_far_it_is(ticking: None) -> None:
     ],
 )
 def test_a_scan_by_the_service_that_does_not_end_well_is_one_line(
-    answer: Any, message: str
+    answer: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service = Mock(call=Mock(side_effect=[{}, answer]))
+    monkeypatch.setattr(catalogd, "ask_service", Mock(side_effect=[{}, answer]))
     with pytest.raises(catalogd.Problem) as caught:
-        catalogd.scan_by_service(service, catalogd.ProgressLine(io.StringIO()))
+        catalogd.scan_by_service({}, catalogd.ProgressLine(io.StringIO()))
     assert str(caught.value) == message
 
 
@@ -1396,7 +1400,7 @@ def test_with_an_account_no_setup_link_is_printed(
     key: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    catalogd.welcome(Ending(0), scanner, service)
+    catalogd.greet(Ending(0), scanner, service)
     assert "#setup=" not in capsys.readouterr().out
 
 
@@ -1491,9 +1495,9 @@ def test_a_container_prints_its_base_url_or_says_to_set_it(
 ) -> None:
     monkeypatch.setenv("CATALOGD_CONTAINER", "1")
     service.settings = catalogd.Settings(base_url=base_url)
-    first = catalogd.welcome(Ending(0), scanner, service)
+    catalogd.greet(Ending(0), scanner, service)
     printed = capsys.readouterr().out
-    assert first.startswith(f"{base_url or 'http://ADDRESS:6069'}/#setup=")
+    assert f"    {base_url or 'http://ADDRESS:6069'}/#setup=" in printed
     assert ("Set [server] base_url" in printed) == (base_url == "")
     assert printed.count("//") == 2  # the address of the page, and that of the setup
 
@@ -1515,8 +1519,9 @@ def test_another_port_is_served_too_and_is_the_one_that_is_shown(
     try:
         for port in ports * 3:
             assert b'"success": true' in get(f"http://127.0.0.1:{port}/healthz")
-        first = catalogd.welcome(server, scanner, service)
-        assert first.startswith(f"http://127.0.0.1:{server.shown_port}/#setup=")
+        catalogd.greet(server, scanner, service)
+        first = f"    http://127.0.0.1:{server.shown_port}/#setup="
+        assert first in capsys.readouterr().out
     finally:
         server.stop()
         thread.join()
@@ -1704,7 +1709,7 @@ def test_in_the_journal_nobody_is_told_of_ctrl_c(
     scanner: catalogd.Scanner,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    catalogd.welcome(Ending(0), scanner, service)
+    catalogd.greet(Ending(0), scanner, service)
     assert "Stop with Ctrl-C." not in capsys.readouterr().out
 
 
@@ -1722,6 +1727,16 @@ def test_ctrl_c_leaves_the_prompt_a_line_of_its_own(
 
 
 Check = Callable[..., tuple[int, dict[str, str]]]
+ROWS = re.compile("(?m)^(.{9}) (.*)$")
+
+
+def checked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """Return the exit code of the command, and the texts of each name, as one."""
+    capsys.readouterr()
+    code, rows = catalogd.main(["check", *words]), collections.defaultdict(list)
+    for name, text in ROWS.findall(capsys.readouterr().out):
+        rows[name.rstrip()].append(text)
+    return code, {name: " ".join(texts) for name, texts in rows.items()}
 
 
 @pytest.fixture
@@ -1732,40 +1747,32 @@ def check(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Check:
-    """Check a service that is well but for these lines of its settings. Return the exit
-    code, and the text of each line."""
-    state = {"folders": [{"path": str(library.folder)}], "faults": []}
-
-    def running(folder: str) -> catalogd.Service:
-        return catalogd.Service("http://127.0.0.1:6069/", "", state)
-
-    monkeypatch.setattr(catalogd, "running_service", running)
+    """Check a service that is well but for these lines of its settings."""
+    state = {"folders": [{"path": str(library.folder)}], "faults": [], "saves": []}
+    service = {"address": "http://127.0.0.1:6069/", "token": "", **state}
+    monkeypatch.setattr(catalogd, "running_service", lambda folder: service)
     monkeypatch.setattr(catalogd, "MAX_ANSWER_SECONDS", 60)  # of a busy machine
 
-    def check(*lines: str) -> tuple[int, dict[str, str]]:
+    def check(*lines: str) -> Any:
         ini = tmp_path / "checked.ini"
         folders = f"[library]\nfolders = {library.folder}"
         ini.write_text("\n".join([folders, *lines]))
-        code = catalogd.main(["check", "--config", str(ini)])
-        rows = capsys.readouterr().out.splitlines()
-        return code, {row[:10].rstrip(): row[10:] for row in rows}
+        return checked(capsys, "--config", str(ini))
 
     return check
 
 
-def test_a_service_that_is_well_has_five_lines_that_are_ok(
-    check: Check, library: Library, data: pathlib.Path, tmp_path: pathlib.Path
+def test_a_service_that_is_well_has_lines_that_are_ok(
+    check: Check, library: Library, tmp_path: pathlib.Path
 ) -> None:
-    code, rows = check()
-    assert code == 0
-    ours = f"ok: catalogd {catalogd.__version__} of {catalogd.RELEASED}"
-    assert re.fullmatch(rf"{ours}, Python 3\.\d+.*, SQLite 3\..*", rows.pop("version"))
-    assert rows == {
-        "settings": f"ok: {tmp_path}/checked.ini",
-        "folders": f"ok: {library.folder}",
-        "database": f"ok: {data}/catalogd.db, backups: none yet",
-        "address": "ok: answers at http://127.0.0.1:6069/",
-    }
+    assert check() == (
+        0,
+        {
+            "version": f"ok: catalogd {catalogd.__version__}",
+            "settings": f"ok: {tmp_path}/checked.ini",
+            "service": f"ok: http://127.0.0.1:6069/ serves {library.folder}",
+        },
+    )
 
 
 def test_a_wrong_setting_is_all_that_is_told(refused: Run, data: pathlib.Path) -> None:
@@ -1834,14 +1841,6 @@ def served(anna: str, data: pathlib.Path, library: Library) -> Iterator[catalogd
         thread.join()
 
 
-def checked(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """Return the text of each line."""
-    capsys.readouterr()
-    catalogd.main(["check"])
-    rows = capsys.readouterr().out.splitlines()
-    return {row[:10].rstrip(): row[10:] for row in rows}
-
-
 def test_check_asks_the_service_what_only_it_can_know(
     served: catalogd.Web,
     data: pathlib.Path,
@@ -1851,20 +1850,19 @@ def test_check_asks_the_service_what_only_it_can_know(
     known = data / "service.json"
     assert stat.S_IMODE(known.stat().st_mode) == 0o600
     address = json.loads(known.read_text())["address"]
-    assert checked(capsys)["folders"] == f"ok: {library.folder}, /zzz/missing"
+    served_there = f"ok: {address} serves {library.folder}, /zzz/missing"
+    code, rows = checked(capsys)
+    assert (code, rows["service"]) == (0, served_there)
     library.folder.rmdir()
     served.scanner.scan()
     served.scanner.state.problem = "The disk is full."
     served.backups.problem = "The second disk is away."
-    rows = checked(capsys)
     away = "does not exist yet. Create it, or connect its disk."
-    assert rows["folders"] == (
-        f"{library.folder} {away} /zzz/missing {away}"
-        " The last scan failed: The disk is full."
-    )
-    told = "No backup was made: The second disk is away."
-    assert rows["database"] == told
-    assert rows["address"] == f"ok: answers at {address}"
+    code, rows = checked(capsys)
+    assert (code, rows["service"]) == (1, served_there)
+    assert rows["folders"] == f"{library.folder} {away} /zzz/missing {away}"
+    assert rows["scan"] == "The last scan failed: The disk is full."
+    assert rows["backup"] == "No backup was made: The second disk is away."
 
 
 def test_check_asks_the_service_for_its_data_folder(
@@ -1874,10 +1872,9 @@ def test_check_asks_the_service_for_its_data_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert catalogd.main(["check"]) == 1
-    rows = capsys.readouterr().out
+    code, rows = checked(capsys)
     told = f"{data}: the service cannot write there. Allow it."
-    assert f"database  {told}\n" in rows
+    assert (code, rows["data"]) == (1, told)
 
 
 def test_a_service_whose_database_fails_says_so(
@@ -1916,8 +1913,8 @@ def write_service_file(data: pathlib.Path, sock: socket.socket) -> None:
     """Write the file of a service that was killed, whose port is now this socket's."""
     port = sock.getsockname()[1]
     address = f"http://127.0.0.1:{port}/"
-    known = catalogd.Service(address, "its token")
-    (data / "service.json").write_text(json.dumps(known._asdict()))
+    known = {"address": address, "token": "its token"}
+    (data / "service.json").write_text(json.dumps(known))
 
 
 OURS = b'{"address": "http://[::1]:1/", "token": '
@@ -1943,7 +1940,7 @@ def test_a_file_that_no_service_wrote_is_none(
     ini = data / "catalogd.ini"
     ini.write_text(f"[library]\nfolders = {library.folder}\n[server]\nport = 0\n")
     assert run("scan", "--config", str(ini)) == "1 added.\n"
-    assert "address   ok: port 0 is free" in run("check", "--config", str(ini))
+    assert "port      ok: 0 is free" in run("check", "--config", str(ini))
 
 
 def test_a_service_file_that_cannot_be_read_is_told(
@@ -1989,7 +1986,7 @@ def test_what_has_the_port_of_a_killed_service_is_none(
         threading.Thread(target=answer_all, args=(other, answer)).start()
         write_service_file(data, other)
         assert run("scan", "--config", str(ini)) == "nothing changed.\n"
-        assert "address   ok: port 0 is free" in run("check", "--config", str(ini))
+        assert "port      ok: 0 is free" in run("check", "--config", str(ini))
         other.shutdown(socket.SHUT_RDWR)
 
 
@@ -2061,16 +2058,13 @@ def test_a_machine_on_which_nothing_was_served_yet_lacks_a_folder_alone(
 ) -> None:
     listen = catalogd.open_socket  # another program may have the usual port
     monkeypatch.setattr(catalogd, "open_socket", lambda host, port: listen(host, 0))
-    assert catalogd.main(["check"]) == 1
-    rows = capsys.readouterr().out.splitlines()
-    assert [row[10:14] for row in rows].count("ok: ") == 4
-    assert re.fullmatch(r"settings +ok: the defaults, without /.+", rows[0])
+    code, rows = checked(capsys)
+    assert re.fullmatch("ok: the defaults, without /.+", rows["settings"])
+    no_folder = "No library folder is set. Run '"
+    assert (code, rows["folders"][: len(no_folder)]) == (1, no_folder)
     advice = f"'{catalogd.PROGRAM} serve' creates it."
-    assert rows[2] == f"database  ok: none yet. {advice}"
-
-
-def test_settings_without_a_folder_are_told(run: Run, anna: str) -> None:
-    assert catalogd.main(["check"]) == 1
+    assert rows["database"] == f"ok: none yet. {advice}"
+    assert rows["port"] == "ok: 6069 is free"
 
 
 def test_check_without_a_service_upgrades_no_database(
@@ -2101,33 +2095,33 @@ def test_check_without_a_service_makes_no_database(
 
 
 def test_a_damaged_database_is_told(
-    check: Check, monkeypatch: pytest.MonkeyPatch
+    unserved: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = Mock(side_effect=catalogd.Damaged("row 1 missing."))
     monkeypatch.setattr(catalogd, "check_content", fault)
-    code, rows = check()
+    code, rows = unserved()
     assert code == 1
     advice = r"There is no backup of it: move /\S+/catalogd.db\* away, and start again."
     assert re.search(rf": row 1 missing. {advice}$", rows["database"])
 
 
 def test_a_database_that_cannot_be_read_is_told(
-    check: Check, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    unserved: Check, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(data / "catalogd.db")
     fault = Mock(side_effect=PermissionError(errno.EPERM, "Not permitted", path))
     monkeypatch.setattr(catalogd, "check_content", fault)
-    code, rows = check()
+    code, rows = unserved()
     assert (code, rows["database"]) == (1, f"{path}: Not permitted.")
 
 
 def test_a_port_that_another_program_uses_is_told(unserved: Check) -> None:
     code, rows = unserved()
-    assert (code, rows["address"]) == (0, "ok: port 0 is free")
+    assert (code, rows["port"]) == (0, "ok: 0 is free")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, rows = unserved(port=port)
-    assert (code, rows["address"][:22]) == (1, "Cannot listen on 127.0")
+    assert (code, rows["port"][:22]) == (1, "Cannot listen on 127.0")
 
 
 # Python below /root: nothing can be imported once root has become the owner.

@@ -396,24 +396,23 @@ def test_check_tells_what_was_copied_last_and_why_not(
         words = ["--config", str(ini), "--data-dir", str(tmp_path / "data")]
         catalogd.main(["check", *words])
         rows = capsys.readouterr().out.splitlines()
-        return next(row[10:] for row in rows if row.startswith("saves"))
+        return "; ".join(row[10:] for row in rows if row.startswith("saves"))
 
-    monkeypatch.setattr(catalogd, "running_service", lambda folder: None)
+    def running(folder: str) -> dict[str, Any]:
+        return {"address": "", **service.health.state()}
+
+    monkeypatch.setattr(catalogd, "running_service", running)
     assert told() == "ok: none yet"
     path = copies.add("Attic", "Star", "1")
     os.utime(saves / f"Attic ({copies.ids['Attic']})" / path, (1e9, 1e9))
-    assert told() == "ok: Star/1 of Attic, 2001-09-09T01:46:40 UTC"
-    running = catalogd.Service("", "", {})
-    monkeypatch.setattr(
-        catalogd,
-        "running_service",
-        lambda folder: running._replace(state=service.health.state()),
-    )
+    last = "ok: Star/1 of Attic, 2001-09-09T01:46:40 UTC"
+    assert told() == last
     looked = Looked("a", 1, "It broke.")
     service.consoles._running["a"] = looked  # type: ignore[assignment]
-    assert told().endswith(" UTC; Attic: It broke.")
+    assert told() == f"{last}; Attic: It broke."
     looked.look["failures"] = 2
-    assert told() == "Saves of Attic are not copied: It broke."
+    fault = "Saves of Attic are not copied: It broke."
+    assert told() == f"{fault}; {last}; Attic: It broke."
     service.consoles._running.clear()
     shutil.rmtree(saves)
     assert told() == f"Saves cannot be kept in {saves}: {AWAY}"
