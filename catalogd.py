@@ -6753,11 +6753,11 @@ class Health:
     wait_seconds = 1.0  # for disks
     threads: Callable[[], Iterable[Lasting]] = tuple  # that are to go on
     languages: Mapping[str, str] = {}  # why translations are left out, by their paths
-    saves = ""  # the folder for them
-    looks: Callable[[], Iterable[Row]] = tuple  # at saves on consoles
 
-    def __init__(self, scanner: Scanner, backups: Backups) -> None:
-        self.scanner, self.backups = scanner, backups
+    def __init__(
+        self, scanner: Scanner, backups: Backups, consoles: "Consoles"
+    ) -> None:
+        self.scanner, self.backups, self.consoles = scanner, backups, consoles
         self.data, self.copies = os.path.dirname(backups.path), backups.folder
         self._askers = Askers()
         self._full: set[str] = set()  # folders on full disks
@@ -6769,7 +6769,7 @@ class Health:
         calls: dict[str, Callable[[], Any]]
         calls = {path: functools.partial(space, path) for path in paths}
         calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
-        calls["saves"] = functools.partial(saves_fault, self.saves)
+        calls["saves"] = functools.partial(saves_fault, self.consoles.saves)
         calls["last"] = self.backups.last
         return self._askers.ask(calls, self.wait_seconds)
 
@@ -6797,11 +6797,11 @@ class Health:
 
     def _saves_faults(self, found: str) -> Iterator[Fault]:
         """:param found: what is wrong with the folder, as far as is known here."""
-        faults = {self.saves: found}
-        for look in self.looks():
+        faults = {self.consoles.saves: found}
+        for look in self.consoles.looks():
             why = look["problems"][-1] if look["failures"] else {}
             if why.get("reason") == "saves_disk":
-                faults[self.saves] = why["message"]
+                faults[self.consoles.saves] = why["message"]
             elif look["failures"] > 1:
                 told = say("saves_failed", look["name"], why["message"])
                 faults[look["id"]] = told
@@ -6866,7 +6866,7 @@ class Health:
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
-            "saves": [*self.looks()],
+            "saves": self.consoles.looks(),
             "faults": self.faults(found),
         }
 
@@ -7475,10 +7475,10 @@ MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
 SAVES_LINE = re.compile(r"Saves: (?:(\d+) copied\.)? ?(.*)")  # see the client's Saves
-SAVES_FOLDER = re.compile(r"(.*) \(([0-9a-f]{16})\)")  # of the device with this id
-SAVES_PATTERN = f"* (*)/*/*-{'[0-9a-f]' * 12}.zip"
-MARK_SIGNS = len("-0123456789ab.zip")
-SAVE_FACTS = ".nx_save_meta.bin"
+SAVE_PATH = re.compile(  # of a copy, below the folder for saves
+    r"(?P<console>.*) \((?P<device>[0-9a-f]{16})\)/"
+    r"(?P<path>(?P<title>.*)/(?P<name>.*)-[0-9a-f]{12}\.zip)"
+)
 SAVE_TITLE_AT = {86: 5, 128: 8}  # of JKSV and Sphaira, by the bytes of these facts
 ZIP_ERRORS: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, EOFError)
 ZIP_ERRORS += (OSError, ValueError, LookupError, RuntimeError)
@@ -7832,9 +7832,8 @@ class Consoles:
 def saves_folder(folder: str, device: Mapping[str, Any]) -> str:
     """Return where the client of a device puts its saves, also if it had another name
     before: below that, a folder a title, with a zip file a version."""
-    with contextlib.suppress(OSError):  # of its disk: what is sent goes on
-        for path in pathlib.Path(folder).glob(f"* ({device['id']})"):
-            return str(path)
+    with contextlib.suppress(OSError, StopIteration):  # its disk fails, or none yet
+        return str(next(pathlib.Path(folder).glob(f"* ({device['id']})")))
     return os.path.join(folder, f"{safe_name(device['name'], 200)} ({device['id']})")
 
 
@@ -7847,15 +7846,14 @@ def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
     found: list[Row] = []
     if folder and not os.path.isdir(folder):
         raise StorageFailed("disk_away")
-    for path in pathlib.Path(folder).glob(SAVES_PATTERN) if folder else ():
-        place, title, name = path.parts[-3:]
+    for path in pathlib.Path(folder).glob("*/*/*.zip") if folder else ():
+        below = path.relative_to(folder)
+        copy = SAVE_PATH.fullmatch(below.as_posix())
         with contextlib.suppress(OSError):  # a link, or it was removed just now
-            now = os.stat(unlinked_path(folder, os.path.join(place, title, name)))
-            of = SAVES_FOLDER.fullmatch(place)
-            if of and (seen is None or title_in(path, now.st_mtime_ns) in seen):
-                row = {"device": of[2], "console": of[1], "path": f"{title}/{name}"}
-                row |= {"title": title, "name": name[:-MARK_SIGNS], "size": now.st_size}
-                found.append({**row, "added_at": stamp(now.st_mtime)})
+            now = os.stat(unlinked_path(folder, str(below)))
+            if copy and (seen is None or title_in(path, now.st_mtime_ns) in seen):
+                row = {"size": now.st_size, "added_at": stamp(now.st_mtime)}
+                found.append(copy.groupdict() | row)
     return sorted(found, key=operator.itemgetter("added_at"), reverse=True)
 
 
@@ -7864,7 +7862,7 @@ def title_in(path: pathlib.Path, mtime: int) -> str:
     """Return the id of its title, in small letters, that JKSV or Sphaira noted in a zip
     file; else the name of the title's folder."""
     with contextlib.suppress(*ZIP_ERRORS), zipfile.ZipFile(path) as content:
-        facts = content.open(SAVE_FACTS).read(max(SAVE_TITLE_AT) + 1)
+        facts = content.open(".nx_save_meta.bin").read(max(SAVE_TITLE_AT) + 1)
         at = SAVE_TITLE_AT[len(facts)]
         return f"{int.from_bytes(facts[at : at + 8], 'little'):016x}"
     return path.parent.name.lower()
@@ -8144,13 +8142,11 @@ class Web:
         self.inbox = scanner.disks.inbox
         database = store.database
         self.backups = Backups(database.path, database.clock, settings)
-        self.health = Health(scanner, self.backups)
+        self.consoles = Consoles(store, settings)
+        self.health = Health(scanner, self.backups, self.consoles)
         self.translations, self.health.languages = read_translations(database.folder)
         for line in self.health.languages.values():
             log.warning("%s", line)
-        self.consoles = Consoles(store, settings)
-        self.health.saves = self.consoles.saves
-        self.health.looks = self.consoles.looks
         self.guessed_at = Recent[float](MAX_GUESS_ADDRESSES)  # what the log tells
         self.passwords = Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
@@ -8370,24 +8366,18 @@ class Passwords:
                 subjects |= {f"session {own}": 1}
             elif (account, address) not in self._good:
                 subjects = {**self._places(), own: 1}
-            if not self._try(subjects, password, stored):
+            for subject, times in subjects.items():
+                self.throttle.check(subject, times)
+            is_right = password_matches(password, stored)
+            for subject in subjects:
+                self.throttle.record(is_right, subject)
+            if not is_right:
                 wrong = WrongPassword(why)
                 # People type passwords there: only the name of an account is logged.
                 wrong.logged = f" The account: {name}." if stored else ""
                 raise wrong
             self._good[account, address] = True
         return account
-
-    def _try(
-        self, subjects: Mapping[str, int], password: str, stored: str | None
-    ) -> bool:
-        """Return whether a password is right. :raises TooManyTries:"""
-        for subject, times in subjects.items():
-            self.throttle.check(subject, times)
-        is_right = password_matches(password, stored)
-        for subject in subjects:
-            self.throttle.record(is_right, subject)
-        return is_right
 
     def check_own(self, caller: Caller, body: Mapping[str, Any]) -> None:
         """Check that the caller is who signed in, and not somebody at the browser or
@@ -8447,7 +8437,7 @@ class Calls:
         self, entry: Row, age: int, served: Served | None = None, accel: str = ""
     ) -> bottle.HTTPResponse:
         """Return an entry's file where it is now, also if it was renamed just now, or a
-        redirect to its link. With a location `accel`, the proxy sends the file.
+        redirect to its link. With a location `accel`, nginx sends the file.
 
         :param age: of whoever gets it, by which it is named.
         :param served: gets the bytes that were sent.
@@ -8461,9 +8451,13 @@ class Calls:
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)
         name = download_name(os.path.basename(file.path), file.id, is_marked)
-        if accel:
-            return accel_answer(file, name, accel, self.scanner.disks.uses)
-        return file_answer(file, name, served, self.scanner.disks.uses)
+        uses = self.scanner.disks.uses
+        if not accel:
+            return file_answer(file, name, uses, served)
+        open_content(file, uses).close()
+        headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
+        headers["X-Accel-Redirect"] = accel + urllib.parse.quote(file.path)
+        return bottle.HTTPResponse(b"", 200, headers)
 
 
 class SignInCalls(Calls):
@@ -8659,14 +8653,6 @@ class AccountCalls(Calls):
         self.invitations.remove(id)
         note(caller.name, f"removed the invitation {id}")
 
-    @route(f"POST {ONE_ACCOUNT}/dir", access="admin")
-    def make_address(self, caller: Caller, account: str) -> dict[str, Any]:
-        token = new_token()
-        self.addresses.set_browse_token(int(account), token)
-        name = self.accounts.name_of(int(account))
-        note(caller.name, f"made a console address for {name}")
-        return {"token": token}
-
     @route(f"DELETE {ONE_ACCOUNT}", "admin", OWN_PASSWORD, "passwords")
     def remove_account(self, caller: Caller, body: Row, account: str) -> None:
         if int(account) == caller.account:
@@ -8743,10 +8729,9 @@ class DeviceCalls(Calls):
         rows, is_child = self.all(caller)["devices"], caller.age != EVERYTHING
         of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
         seen = self.entries.seen_titles(caller.age) if is_child else None
-        found = kept_saves(self.consoles.saves, seen)
         copies = [
             {**row, "console": of.get(row["device"], row["console"])}
-            for row in found
+            for row in kept_saves(self.consoles.saves, seen)
             if caller.admin or row["device"] in of
         ]
         looks = [] if is_child else self.consoles.looks()
@@ -8756,10 +8741,11 @@ class DeviceCalls(Calls):
     def save(self, caller: Caller, device: str, path: str) -> bottle.HTTPResponse:
         for row in self.saves(caller)["copies"]:
             if (row["device"], row["path"]) == (device, path):
-                folder = saves_folder(self.consoles.saves, {"id": device, "name": ""})
-                file = os.path.join(folder, *path.split("/"))
-                known = ServedFile("", file, self.consoles.saves, 0, 0, None)
-                return file_answer(known, f"{row['name']}.zip")
+                top = self.consoles.saves
+                folder = saves_folder(top, {"id": device, "name": ""})
+                file = str(pathlib.Path(folder, path))
+                known = ServedFile("", file, top, 0, 0, None)
+                return file_answer(known, f"{row['name']}.zip", FileUses())
         raise NotFound("file_unreadable")
 
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
@@ -8894,7 +8880,7 @@ class LibraryCalls(Calls):
         if file := self.web.backups.last():
             name = os.path.basename(file.path)
             note(caller.name, f"downloaded the backup {name}")
-            return file_answer(file, name)
+            return file_answer(file, name, FileUses())
         raise NotFound("no_backup")
 
 
@@ -8928,8 +8914,7 @@ class UploadCalls(Calls):
         self.inbox.facts(caller)
         names = {row["id"]: row["name"] for row in self.accounts.all()}
         told = [
-            {name: row[name] for name in ("id", "name", "size", "offset")}
-            | {"account": names.get(row["account"], "")}
+            {**row, "account": names.get(row["account"], "")}
             | {"is_own": row["account"] == caller.account}
             for row in self.inbox.unfinished(None if caller.admin else caller.account)
         ]
@@ -8962,7 +8947,11 @@ class QueueCalls(Calls):
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         query = bottle.request.query
-        self.accounts.uses.set_target_state(caller.credential, target_state(query))
+        of = json_object((query.getunicode("target_arguments") or "{}").encode())
+        check_arguments("target_arguments", PROGRESS["error_arguments"], of)
+        told = reported(query.get("target_code", ""), of)
+        told = told or (query.getunicode("target") or "")[:200]
+        self.accounts.uses.set_target_state(caller.credential, told)
         client = query.get("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)
@@ -9085,15 +9074,6 @@ class QueueCalls(Calls):
         self.queue.undo(caller.account, body["undo"], caller.admin)
 
 
-def target_state(query: Any) -> str:
-    """Return what a client tells of its target: the sentence of a code, or a text.
-    :raises Problem: what varies in the sentence is none of a sentence."""
-    of = json_object((query.getunicode("target_arguments") or "{}").encode())
-    check_arguments("target_arguments", PROGRESS["error_arguments"], of)
-    text = query.getunicode("target") or ""
-    return reported(query.get("target_code", ""), of) or text[:200]
-
-
 # Web: calls of programs on consoles ---
 
 
@@ -9115,10 +9095,13 @@ class ConsoleCalls(Calls):
         tokens = {item: new_token() for item in body["queue_item_ids"][:BATCH]}
         report = {**body, "key": caller.credential}
         offered = self.addresses.offer(caller.account, tokens, report)
-        addresses = {
-            item: self._item_address(caller, item, entry, tokens[item])
-            for item, entry in offered.items()
-        }
+        addresses: dict[str, str | None] = dict.fromkeys(offered)
+        for item, entry in offered.items():
+            for row in self.entries.on_console(caller.age, entry):
+                if row["type"] == "filepath":
+                    self.served[item] = Served()
+                    place = f"{tokens[item]}/{urllib.parse.quote(row['file_name'], '')}"
+                    addresses[item] = f"{base_url(self.settings)}/dir/{place}"
         return {"addresses": addresses}
 
     @route("GET /api/send-queue/addresses", access="key")
@@ -9128,25 +9111,16 @@ class ConsoleCalls(Calls):
         served = {item: self.served.get(item, Served()).bytes for item in items}
         return {"served": served}
 
-    def _item_address(
-        self, caller: Caller, item: str, entry: str, token: str
-    ) -> str | None:
-        found = self.entries.on_console(caller.age, entry)
-        if not found or found[0]["type"] != "filepath":
-            return None
-        self.served[item] = Served()
-        quoted = urllib.parse.quote(found[0]["file_name"], safe="")
-        return f"{base_url(self.settings)}/dir/{token}/{quoted}"
-
     @route("GET /web/dir", access="session")
     def own_address(self, caller: Caller) -> dict[str, Any]:
         return {"token": self.addresses.browse_token(caller.account)}
 
+    @route(f"POST {ONE_ACCOUNT}/dir", access="admin")
     @route("POST /web/dir", access="session")
-    def replace_address(self, caller: Caller) -> dict[str, Any]:
-        token = new_token()
-        self.addresses.set_browse_token(caller.account, token)
-        note(caller.name, "made a console address")
+    def make_address(self, caller: Caller, account: str = "") -> dict[str, Any]:
+        token, of = new_token(), int(account or caller.account)
+        self.addresses.set_browse_token(of, token)
+        note(caller.name, f"made a console address for {self.accounts.name_of(of)}")
         return {"token": token}
 
     @route("DELETE /web/dir", access="session")
@@ -9182,9 +9156,7 @@ class ConsoleCalls(Calls):
             return served
         key = caller.account, entry["id"], entry["size"]
         line = call_line(f"{caller.name}: fetched by the console.", 200)
-        served = self.fetched.get(key) or Served(entry["size"], line)
-        self.fetched[key] = served
-        return served
+        return self.fetched.setdefault(key, Served(entry["size"], line))
 
     def _folder_names(self, age: int, entry: str | None) -> dict[str, dict[str, str]]:
         """Return the names in each folder, and how they are shown: one folder for each
@@ -9292,10 +9264,10 @@ def translation_answer(web: Web, language: str) -> bottle.HTTPResponse:
 # Web: files ---
 
 
-def open_content(known: ServedFile, uses: FileUses | None) -> Content:
+def open_content(known: ServedFile, uses: FileUses) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read.
     :raises StorageFailed: its disk fails."""
-    watch = functools.partial((uses or FileUses()).watch, known.path, known.folder)
+    watch = functools.partial(uses.watch, known.path, known.folder)
     try:
         with watch():
             file: Content = open_file(known.path, known.folder, Content)
@@ -9308,10 +9280,7 @@ def open_content(known: ServedFile, uses: FileUses | None) -> Content:
 
 
 def file_answer(
-    known: ServedFile,
-    name: str,
-    served: Served | None = None,
-    uses: FileUses | None = None,
+    known: ServedFile, name: str, uses: FileUses, served: Served | None = None
 ) -> bottle.HTTPResponse:
     """Return a file, or the part of it that the request asks for. :raises NotFound:"""
     with contextlib.ExitStack() as opened:
@@ -9350,16 +9319,6 @@ def file_headers(known: ServedFile, name: str, now: os.stat_result) -> dict[str,
     return headers
 
 
-def accel_answer(
-    known: ServedFile, name: str, location: str, uses: FileUses
-) -> bottle.HTTPResponse:
-    """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
-    open_content(known, uses).close()
-    headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
-    headers["X-Accel-Redirect"] = location + urllib.parse.quote(known.path)
-    return bottle.HTTPResponse(b"", 200, headers)
-
-
 # Menus ------------------------------------------------------------------------
 # The library by title, for the menus of programs on a console. Experimental.
 # It may use all that is above: no SQL.
@@ -9381,7 +9340,6 @@ CONDITION = re.compile(r"\b(appId|titleId):\{(in|notIn):\$(\w+)\}")
 CONDITIONS = ("appId_in", "appId_notIn", "titleId_in", "titleId_notIn")
 VARIABLE = re.compile(r"\b(page|pageSize|search):\$(\w+)")
 LISTS = {"base": "BASE", "updates": "UPDATE", "dlc": "DLC"}  # of the page of a title
-NO_FILES: dict[str, list[Any]] = {name: [] for name in LISTS}
 PART_FIELDS = (
     *("appId", "titleId", "appVersion", "displayVersion"),
     *("downloadUrl", "downloadExtension", "downloadSize"),
@@ -9394,8 +9352,7 @@ class MenuCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        version = self.entries.version
-        self._sections = Latest(version, self._make_sections, MAX_INDEXES)
+        self._sections = Latest(self.entries.version, self._make_sections, MAX_INDEXES)
 
     def _prefix(self, caller: Caller, base: str) -> str:
         """Return what comes before a path below /dir, where a program joins it to its
@@ -9471,12 +9428,9 @@ class MenuCalls(Calls):
         mark = secrets.token_hex(8)  # around names, which SQLite cannot quote
         items = self.entries.menus.section_json(age, prefix, has_links, mark)
         parts = items.replace(b"<", b"\\u003c").split(mark.encode())
-        parts[1::2] = [
-            urllib.parse.quote(name, safe="").encode() for name in parts[1::2]
-        ]
-        return b'{"sections": [{"id": "all", "title": "All", "items": %b}]}\n' % (
-            b"".join(parts)
-        )
+        parts[1::2] = [urllib.parse.quote(one, "").encode() for one in parts[1::2]]
+        around = b'{"sections": [{"id": "all", "title": "All", "items": %b}]}\n'
+        return around % b"".join(parts)
 
 
 def given(values: Mapping[str, Any], name: str, kind: type[T]) -> T:
@@ -9548,7 +9502,7 @@ class Shelf:
         for row in sorted(rows[::-1], key=operator.itemgetter("appVersion")):
             part = self.parts[title_id, row["appId"]] = parts[row["id"]]
             if row["appType"] == "DLC":  # its page has no files of its own
-                self.titles[row["appId"]] = {**part["titledb"], **NO_FILES}
+                self.titles[row["appId"]] = part["titledb"] | dict.fromkeys(LISTS, [])
 
 
 def menu_texts(row: Part, name: str) -> Part:
