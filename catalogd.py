@@ -6803,8 +6803,7 @@ class Health:
             if why.get("reason") == "saves_disk":
                 faults[self.consoles.saves] = why["message"]
             elif look["failures"] > 1:
-                told = say("saves_failed", look["name"], why["message"])
-                faults[look["id"]] = told
+                faults[look["id"]] = say("saves_failed", look["name"], why["message"])
         yield from (Fault("saves", *row) for row in faults.items())
 
     def _file_faults(self) -> Iterator[Fault]:
@@ -8139,7 +8138,6 @@ class Web:
         self.store = store
         self.settings = settings
         self.scanner = scanner
-        self.inbox = scanner.disks.inbox
         database = store.database
         self.backups = Backups(database.path, database.clock, settings)
         self.consoles = Consoles(store, settings)
@@ -8165,8 +8163,7 @@ class Web:
     def _read_list(self, age: int, for_page: bool) -> "Body":
         # The version first: a change that comes between has another one, and is sent.
         tag = f"{PROCESS}-{self.store.entries.version():x}"
-        around = b'{"entries": [%b]}\n'
-        content = self.store.entries.list_json(age, for_page, around)
+        content = self.store.entries.list_json(age, for_page, b'{"entries": [%b]}\n')
         if age != EVERYTHING:  # a version tells of changes of what is hidden
             tag = f"{age}-{content_digest(content)}"
         return Body(content, tag, level=1)
@@ -8424,7 +8421,7 @@ class Calls:
         self.consoles, self.passwords = web.consoles, web.passwords
         self.settings = web.settings
         self.scanner = web.scanner
-        self.inbox = web.inbox
+        self.inbox = web.scanner.disks.inbox
 
     def open_addresses(self) -> list[str]:
         """Return the addresses of the page that others can open, the best first."""
@@ -8613,8 +8610,7 @@ class AccountCalls(Calls):
         if admin:
             self.passwords.check_own(caller, body)
         account = self.accounts.add(name, password, admin, age)
-        role = "admin" if admin else "member"
-        note(caller.name, f"made the account {name}, {role}")
+        note(caller.name, f"made the account {name}, {'admin' if admin else 'member'}")
         return {"id": account}
 
     @route(f"POST {ONE_ACCOUNT}", "admin", ACCOUNT_CHANGES, "passwords")
@@ -8696,10 +8692,6 @@ class DeviceCalls(Calls):
         note(self.accounts.name_of(account), f"paired the device {name!r}, {device}")
         return {"api_key": key, "device": device}
 
-    @route("GET /web/devices", access="session")
-    def all(self, caller: Caller) -> dict[str, Any]:
-        return {"devices": self.devices.all(caller.name, caller.admin)}
-
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         client_module()
@@ -8726,9 +8718,10 @@ class DeviceCalls(Calls):
     def saves(self, caller: Caller) -> dict[str, Any]:
         """Return the copies of saves that the caller may have, and the last looks at
         consoles: a child has those of its own devices and of titles that it sees."""
-        rows, is_child = self.all(caller)["devices"], caller.age != EVERYTHING
-        of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
+        is_child = caller.age != EVERYTHING
         seen = self.entries.seen_titles(caller.age) if is_child else None
+        rows = self.devices.all(caller.name, caller.admin)
+        of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
         copies = [
             {**row, "console": of.get(row["device"], row["console"])}
             for row in kept_saves(self.consoles.saves, seen)
@@ -8742,17 +8735,15 @@ class DeviceCalls(Calls):
         for row in self.saves(caller)["copies"]:
             if (row["device"], row["path"]) == (device, path):
                 top = self.consoles.saves
-                folder = saves_folder(top, {"id": device, "name": ""})
-                file = str(pathlib.Path(folder, path))
-                known = ServedFile("", file, top, 0, 0, None)
+                file = pathlib.Path(saves_folder(top, {"id": device, "name": ""}), path)
+                known = ServedFile("", str(file), top, 0, 0, None)
                 return file_answer(known, f"{row['name']}.zip", FileUses())
         raise NotFound("file_unreadable")
 
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
-        is_contained = bool(os.environ.get("CATALOGD_CONTAINER"))
         found = find_consoles(own_networks(), FTP_PORTS)
-        return {"consoles": found, "in_container": is_contained}
+        return {"consoles": found, "in_container": "CATALOGD_CONTAINER" in os.environ}
 
     @route("GET /send_to_switch.py", access="open")
     def client(self) -> bottle.HTTPResponse:
@@ -8914,7 +8905,8 @@ class UploadCalls(Calls):
         self.inbox.facts(caller)
         names = {row["id"]: row["name"] for row in self.accounts.all()}
         told = [
-            {**row, "account": names.get(row["account"], "")}
+            {name: row[name] for name in ("id", "name", "size", "offset")}
+            | {"account": names.get(row["account"], "")}
             | {"is_own": row["account"] == caller.account}
             for row in self.inbox.unfinished(None if caller.admin else caller.account)
         ]
@@ -9082,9 +9074,9 @@ class ConsoleCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        # By queue item, since it got its address or the server was started.
+        # By queue item, since it got its address or the server was started; what has
+        # none, by account, entry and size.
         self.served = Recent[Served](MAX_SERVED_ITEMS)
-        self.fetched = Recent[Served](MAX_SERVED_ITEMS)  # by account, entry and size
         self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
         self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
 
@@ -9108,8 +9100,7 @@ class ConsoleCalls(Calls):
     def all_served_bytes(self, caller: Caller) -> dict[str, Any]:
         client = bottle.request.query.get("client")
         items = self.addresses.items(caller.credential, client)
-        served = {item: self.served.get(item, Served()).bytes for item in items}
-        return {"served": served}
+        return {"served": {id: self.served.get(id, Served()).bytes for id in items}}
 
     @route("GET /web/dir", access="session")
     def own_address(self, caller: Caller) -> dict[str, Any]:
@@ -9156,7 +9147,7 @@ class ConsoleCalls(Calls):
             return served
         key = caller.account, entry["id"], entry["size"]
         line = call_line(f"{caller.name}: fetched by the console.", 200)
-        return self.fetched.setdefault(key, Served(entry["size"], line))
+        return self.served.setdefault(key, Served(entry["size"], line))
 
     def _folder_names(self, age: int, entry: str | None) -> dict[str, dict[str, str]]:
         """Return the names in each folder, and how they are shown: one folder for each
@@ -9406,7 +9397,10 @@ class MenuCalls(Calls):
         apps = APPS_QUERY.search(query)
         if not (apps and APP_TYPE.search(apps[1])):
             raise Problem("The query asks for what this server does not have.")
-        order, values = list_order(apps[1]), list_values(apps[1], variables)
+        field, direction = (ORDER.findall(apps[1]) or [("NAME", "ASC")])[0]
+        field = "created_at" if field == "ADDED_AT" else "sort_name"
+        order = f"{field} {'DESC' if direction == 'DESC' else 'ASC'}"
+        values = list_values(apps[1], variables)
         total, ids = self.entries.menus.page(age, order, values)
         shelf = self._shelf(age, prefix, [title for title, _ in ids])
         items = [shelf.parts.get((title, part)) for title, part in ids]
@@ -9447,13 +9441,6 @@ def plain_query(text: str) -> str:
     """Return a query with one space between words, without other space and commas."""
     words = " ".join(text.replace(",", " ").split())
     return re.sub(r" ?([^\w ]) ?", r"\1", words)
-
-
-def list_order(arguments: str) -> str:
-    """Return how MENU_PAGE is to be sorted."""
-    field, direction = (ORDER.findall(arguments) or [("NAME", "ASC")])[0]
-    field = "created_at" if field == "ADDED_AT" else "sort_name"
-    return f"{field} {'DESC' if direction == 'DESC' else 'ASC'}"
 
 
 def list_values(arguments: str, variables: Mapping[str, Any]) -> Row:

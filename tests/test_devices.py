@@ -73,7 +73,7 @@ class Caller:
         return {row["id"]: row for row in self.queue()}[item]
 
     def devices(self) -> dict[str, Answer]:
-        return {row["name"]: row for row in self.get("/web/devices")["devices"]}
+        return {row["name"]: row for row in self.get("/web/changes")["devices"]}
 
     def share(self, device: str, shared: bool = True, expect: int = 200) -> None:
         self.post(f"/web/devices/{device}", expect=expect, shared=shared)
