@@ -202,7 +202,7 @@ def test_the_library_folder_itself_can_be_the_inbox(
 ) -> None:
     settings = dataclasses.replace(settings, inbox=str(library.folder))
     scanner = catalogd.Scanner(store, settings)
-    inbox = catalogd.Web(store, settings, scanner).inbox
+    inbox = catalogd.Web(store, settings, scanner).scanner.disks.inbox
     account = store.accounts.id_of("anna")
     upload = inbox.begin(account, "a.nsp", 1)["id"]
     assert inbox.append(account, upload, 0, io.BytesIO(b"x"))["name"] == "a.nsp"
