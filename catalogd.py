@@ -6766,11 +6766,11 @@ class Health:
     wait_seconds = 1.0  # for disks
     threads: Callable[[], Iterable[Lasting]] = tuple  # that are to go on
     languages: Mapping[str, str] = {}  # why translations are left out, by their paths
-    saves = ""  # the folder for them
-    looks: Callable[[], Iterable[Row]] = tuple  # at saves on consoles
 
-    def __init__(self, scanner: Scanner, backups: Backups) -> None:
-        self.scanner, self.backups = scanner, backups
+    def __init__(
+        self, scanner: Scanner, backups: Backups, consoles: "Consoles"
+    ) -> None:
+        self.scanner, self.backups, self.consoles = scanner, backups, consoles
         self.data, self.copies = os.path.dirname(backups.path), backups.folder
         self._askers = Askers()
         self._full: set[str] = set()  # folders on full disks
@@ -6782,7 +6782,7 @@ class Health:
         calls: dict[str, Callable[[], Any]]
         calls = {path: functools.partial(space, path) for path in paths}
         calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
-        calls["saves"] = functools.partial(saves_fault, self.saves)
+        calls["saves"] = functools.partial(saves_fault, self.consoles.saves)
         calls["last"] = self.backups.last
         return self._askers.ask(calls, self.wait_seconds)
 
@@ -6810,14 +6810,13 @@ class Health:
 
     def _saves_faults(self, found: str) -> Iterator[Fault]:
         """:param found: what is wrong with the folder, as far as is known here."""
-        faults = {self.saves: found}
-        for look in self.looks():
+        faults = {self.consoles.saves: found}
+        for look in self.consoles.looks():
             why = look["problems"][-1] if look["failures"] else {}
             if why.get("reason") == "saves_disk":
-                faults[self.saves] = why["message"]
+                faults[self.consoles.saves] = why["message"]
             elif look["failures"] > 1:
-                told = say("saves_failed", look["name"], why["message"])
-                faults[look["id"]] = told
+                faults[look["id"]] = say("saves_failed", look["name"], why["message"])
         yield from (Fault("saves", *row) for row in faults.items())
 
     def _file_faults(self) -> Iterator[Fault]:
@@ -6879,7 +6878,7 @@ class Health:
             "scan": scan,
             "data": {"path": self.data, **room[self.data]},
             "backup": {"kept": self.backups.count, **made},
-            "saves": [*self.looks()],
+            "saves": self.consoles.looks(),
             "faults": self.faults(found),
         }
 
@@ -7488,10 +7487,10 @@ MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
 SAVES_LINE = re.compile(r"Saves: (?:(\d+) copied\.)? ?(.*)")  # see the client's Saves
-SAVES_FOLDER = re.compile(r"(.*) \(([0-9a-f]{16})\)")  # of the device with this id
-SAVES_PATTERN = f"* (*)/*/*-{'[0-9a-f]' * 12}.zip"
-MARK_SIGNS = len("-0123456789ab.zip")
-SAVE_FACTS = ".nx_save_meta.bin"
+SAVE_PATH = re.compile(  # of a copy, below the folder for saves
+    r"(?P<console>.*) \((?P<device>[0-9a-f]{16})\)/"
+    r"(?P<path>(?P<title>.*)/(?P<name>.*)-[0-9a-f]{12}\.zip)"
+)
 SAVE_TITLE_AT = {86: 5, 128: 8}  # of JKSV and Sphaira, by the bytes of these facts
 ZIP_ERRORS: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, EOFError)
 ZIP_ERRORS += (OSError, ValueError, LookupError, RuntimeError)
@@ -7845,9 +7844,8 @@ class Consoles:
 def saves_folder(folder: str, device: Mapping[str, Any]) -> str:
     """Return where the client of a device puts its saves, also if it had another name
     before: below that, a folder a title, with a zip file a version."""
-    with contextlib.suppress(OSError):  # of its disk: what is sent goes on
-        for path in pathlib.Path(folder).glob(f"* ({device['id']})"):
-            return str(path)
+    with contextlib.suppress(OSError, StopIteration):  # its disk fails, or none yet
+        return str(next(pathlib.Path(folder).glob(f"* ({device['id']})")))
     return os.path.join(folder, f"{safe_name(device['name'], 200)} ({device['id']})")
 
 
@@ -7860,15 +7858,14 @@ def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
     found: list[Row] = []
     if folder and not os.path.isdir(folder):
         raise StorageFailed("disk_away")
-    for path in pathlib.Path(folder).glob(SAVES_PATTERN) if folder else ():
-        place, title, name = path.parts[-3:]
+    for path in pathlib.Path(folder).glob("*/*/*.zip") if folder else ():
+        below = path.relative_to(folder)
+        copy = SAVE_PATH.fullmatch(below.as_posix())
         with contextlib.suppress(OSError):  # a link, or it was removed just now
-            now = os.stat(unlinked_path(folder, os.path.join(place, title, name)))
-            of = SAVES_FOLDER.fullmatch(place)
-            if of and (seen is None or title_in(path, now.st_mtime_ns) in seen):
-                row = {"device": of[2], "console": of[1], "path": f"{title}/{name}"}
-                row |= {"title": title, "name": name[:-MARK_SIGNS], "size": now.st_size}
-                found.append({**row, "added_at": stamp(now.st_mtime)})
+            now = os.stat(unlinked_path(folder, str(below)))
+            if copy and (seen is None or title_in(path, now.st_mtime_ns) in seen):
+                row = {"size": now.st_size, "added_at": stamp(now.st_mtime)}
+                found.append(copy.groupdict() | row)
     return sorted(found, key=operator.itemgetter("added_at"), reverse=True)
 
 
@@ -7877,7 +7874,7 @@ def title_in(path: pathlib.Path, mtime: int) -> str:
     """Return the id of its title, in small letters, that JKSV or Sphaira noted in a zip
     file; else the name of the title's folder."""
     with contextlib.suppress(*ZIP_ERRORS), zipfile.ZipFile(path) as content:
-        facts = content.open(SAVE_FACTS).read(max(SAVE_TITLE_AT) + 1)
+        facts = content.open(".nx_save_meta.bin").read(max(SAVE_TITLE_AT) + 1)
         at = SAVE_TITLE_AT[len(facts)]
         return f"{int.from_bytes(facts[at : at + 8], 'little'):016x}"
     return path.parent.name.lower()
@@ -8154,16 +8151,13 @@ class Web:
         self.store = store
         self.settings = settings
         self.scanner = scanner
-        self.inbox = scanner.disks.inbox
         database = store.database
         self.backups = Backups(database.path, database.clock, settings)
-        self.health = Health(scanner, self.backups)
+        self.consoles = Consoles(store, settings)
+        self.health = Health(scanner, self.backups, self.consoles)
         self.translations, self.health.languages = read_translations(database.folder)
         for line in self.health.languages.values():
             log.warning("%s", line)
-        self.consoles = Consoles(store, settings)
-        self.health.saves = self.consoles.saves
-        self.health.looks = self.consoles.looks
         self.guessed_at = Recent[float](MAX_GUESS_ADDRESSES)  # what the log tells
         self.passwords = Passwords(store.accounts)
         self.token = secrets.token_urlsafe()  # of the command `check`
@@ -8182,8 +8176,7 @@ class Web:
     def _read_list(self, age: int, for_page: bool) -> "Body":
         # The version first: a change that comes between has another one, and is sent.
         tag = f"{PROCESS}-{self.store.entries.version():x}"
-        around = b'{"entries": [%b]}\n'
-        content = self.store.entries.list_json(age, for_page, around)
+        content = self.store.entries.list_json(age, for_page, b'{"entries": [%b]}\n')
         if age != EVERYTHING:  # a version tells of changes of what is hidden
             tag = f"{age}-{content_digest(content)}"
         return Body(content, tag, level=1)
@@ -8383,24 +8376,18 @@ class Passwords:
                 subjects |= {f"session {own}": 1}
             elif (account, address) not in self._good:
                 subjects = {**self._places(), own: 1}
-            if not self._try(subjects, password, stored):
+            for subject, times in subjects.items():
+                self.throttle.check(subject, times)
+            is_right = password_matches(password, stored)
+            for subject in subjects:
+                self.throttle.record(is_right, subject)
+            if not is_right:
                 wrong = WrongPassword(why)
                 # People type passwords there: only the name of an account is logged.
                 wrong.logged = f" The account: {name}." if stored else ""
                 raise wrong
             self._good[account, address] = True
         return account
-
-    def _try(
-        self, subjects: Mapping[str, int], password: str, stored: str | None
-    ) -> bool:
-        """Return whether a password is right. :raises TooManyTries:"""
-        for subject, times in subjects.items():
-            self.throttle.check(subject, times)
-        is_right = password_matches(password, stored)
-        for subject in subjects:
-            self.throttle.record(is_right, subject)
-        return is_right
 
     def check_own(self, caller: Caller, body: Mapping[str, Any]) -> None:
         """Check that the caller is who signed in, and not somebody at the browser or
@@ -8447,7 +8434,7 @@ class Calls:
         self.consoles, self.passwords = web.consoles, web.passwords
         self.settings = web.settings
         self.scanner = web.scanner
-        self.inbox = web.inbox
+        self.inbox = web.scanner.disks.inbox
 
     def open_addresses(self) -> list[str]:
         """Return the addresses of the page that others can open, the best first."""
@@ -8460,7 +8447,7 @@ class Calls:
         self, entry: Row, age: int, served: Served | None = None, accel: str = ""
     ) -> bottle.HTTPResponse:
         """Return an entry's file where it is now, also if it was renamed just now, or a
-        redirect to its link. With a location `accel`, the proxy sends the file.
+        redirect to its link. With a location `accel`, nginx sends the file.
 
         :param age: of whoever gets it, by which it is named.
         :param served: gets the bytes that were sent.
@@ -8475,9 +8462,13 @@ class Calls:
             file = self.entries.served_file(entry["id"])
         is_marked = self.entries.marked([file.id], age)
         name = download_name(os.path.basename(file.path), file.id, is_marked)
-        if accel:
-            return accel_answer(file, name, accel, self.scanner.disks.uses)
-        return file_answer(file, name, served, self.scanner.disks.uses)
+        uses = self.scanner.disks.uses
+        if not accel:
+            return file_answer(file, name, uses, served)
+        open_content(file, uses).close()
+        headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
+        headers["X-Accel-Redirect"] = accel + urllib.parse.quote(file.path)
+        return bottle.HTTPResponse(b"", 200, headers)
 
 
 class SignInCalls(Calls):
@@ -8633,8 +8624,7 @@ class AccountCalls(Calls):
         if admin:
             self.passwords.check_own(caller, body)
         account = self.accounts.add(name, password, admin, age)
-        role = "admin" if admin else "member"
-        note(caller.name, f"made the account {name}, {role}")
+        note(caller.name, f"made the account {name}, {'admin' if admin else 'member'}")
         return {"id": account}
 
     @route(f"POST {ONE_ACCOUNT}", "admin", ACCOUNT_CHANGES, "passwords")
@@ -8672,14 +8662,6 @@ class AccountCalls(Calls):
     def remove_invitation(self, caller: Caller, id: str) -> None:
         self.invitations.remove(id)
         note(caller.name, f"removed the invitation {id}")
-
-    @route(f"POST {ONE_ACCOUNT}/dir", access="admin")
-    def make_address(self, caller: Caller, account: str) -> dict[str, Any]:
-        token = new_token()
-        self.addresses.set_browse_token(int(account), token)
-        name = self.accounts.name_of(int(account))
-        note(caller.name, f"made a console address for {name}")
-        return {"token": token}
 
     @route(f"DELETE {ONE_ACCOUNT}", "admin", OWN_PASSWORD, "passwords")
     def remove_account(self, caller: Caller, body: Row, account: str) -> None:
@@ -8724,10 +8706,6 @@ class DeviceCalls(Calls):
         note(self.accounts.name_of(account), f"paired the device {name!r}, {device}")
         return {"api_key": key, "device": device}
 
-    @route("GET /web/devices", access="session")
-    def all(self, caller: Caller) -> dict[str, Any]:
-        return {"devices": self.devices.all(caller.name, caller.admin)}
-
     @route("POST /web/devices", access="admin", fields=NEW_DEVICE)
     def add(self, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
         client_module()
@@ -8754,13 +8732,13 @@ class DeviceCalls(Calls):
     def saves(self, caller: Caller) -> dict[str, Any]:
         """Return the copies of saves that the caller may have, and the last looks at
         consoles: a child has those of its own devices and of titles that it sees."""
-        rows, is_child = self.all(caller)["devices"], caller.age != EVERYTHING
-        of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
+        is_child = caller.age != EVERYTHING
         seen = self.entries.seen_titles(caller.age) if is_child else None
-        found = kept_saves(self.consoles.saves, seen)
+        rows = self.devices.all(caller.name, caller.admin)
+        of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
         copies = [
             {**row, "console": of.get(row["device"], row["console"])}
-            for row in found
+            for row in kept_saves(self.consoles.saves, seen)
             if caller.admin or row["device"] in of
         ]
         looks = [] if is_child else self.consoles.looks()
@@ -8770,17 +8748,16 @@ class DeviceCalls(Calls):
     def save(self, caller: Caller, device: str, path: str) -> bottle.HTTPResponse:
         for row in self.saves(caller)["copies"]:
             if (row["device"], row["path"]) == (device, path):
-                folder = saves_folder(self.consoles.saves, {"id": device, "name": ""})
-                file = os.path.join(folder, *path.split("/"))
-                known = ServedFile("", file, self.consoles.saves, 0, 0, None)
-                return file_answer(known, f"{row['name']}.zip")
+                top = self.consoles.saves
+                file = pathlib.Path(saves_folder(top, {"id": device, "name": ""}), path)
+                known = ServedFile("", str(file), top, 0, 0, None)
+                return file_answer(known, f"{row['name']}.zip", FileUses())
         raise NotFound("file_unreadable")
 
     @route("POST /web/consoles", access="admin", runs=OWN_THREAD)
     def find_consoles(self, caller: Caller) -> dict[str, Any]:
-        is_contained = bool(os.environ.get("CATALOGD_CONTAINER"))
         found = find_consoles(own_networks(), FTP_PORTS)
-        return {"consoles": found, "in_container": is_contained}
+        return {"consoles": found, "in_container": "CATALOGD_CONTAINER" in os.environ}
 
     @route("GET /send_to_switch.py", access="open")
     def client(self) -> bottle.HTTPResponse:
@@ -8908,7 +8885,7 @@ class LibraryCalls(Calls):
         if file := self.web.backups.last():
             name = os.path.basename(file.path)
             note(caller.name, f"downloaded the backup {name}")
-            return file_answer(file, name)
+            return file_answer(file, name, FileUses())
         raise NotFound("no_backup")
 
 
@@ -8976,7 +8953,11 @@ class QueueCalls(Calls):
     @route("GET /api/send-queue", access="key")
     def pending_items(self, caller: Caller) -> bottle.HTTPResponse:
         query = bottle.request.query
-        self.accounts.uses.set_target_state(caller.credential, target_state(query))
+        of = json_object((query.getunicode("target_arguments") or "{}").encode())
+        check_arguments("target_arguments", PROGRESS["error_arguments"], of)
+        told = reported(query.get("target_code", ""), of)
+        told = told or (query.getunicode("target") or "")[:200]
+        self.accounts.uses.set_target_state(caller.credential, told)
         client = query.get("client")
         rows = self.clients.pending(caller.account, client, caller.credential)
         marked = self.entries.marked([row["entry"] for row in rows], caller.age)
@@ -9099,15 +9080,6 @@ class QueueCalls(Calls):
         self.queue.undo(caller.account, body["undo"], caller.admin)
 
 
-def target_state(query: Any) -> str:
-    """Return what a client tells of its target: the sentence of a code, or a text.
-    :raises Problem: what varies in the sentence is none of a sentence."""
-    of = json_object((query.getunicode("target_arguments") or "{}").encode())
-    check_arguments("target_arguments", PROGRESS["error_arguments"], of)
-    text = query.getunicode("target") or ""
-    return reported(query.get("target_code", ""), of) or text[:200]
-
-
 # Web: calls of programs on consoles ---
 
 
@@ -9116,9 +9088,9 @@ class ConsoleCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        # By queue item, since it got its address or the server was started.
+        # By queue item, since it got its address or the server was started; what has
+        # none, by account, entry and size.
         self.served = Recent[Served](MAX_SERVED_ITEMS)
-        self.fetched = Recent[Served](MAX_SERVED_ITEMS)  # by account, entry and size
         self._index = Latest(self.entries.version, self._packages, MAX_INDEXES)
         self._folders = Latest(self.entries.version, self._folder_names, MAX_INDEXES)
 
@@ -9129,38 +9101,31 @@ class ConsoleCalls(Calls):
         tokens = {item: new_token() for item in body["queue_item_ids"][:BATCH]}
         report = {**body, "key": caller.credential}
         offered = self.addresses.offer(caller.account, tokens, report)
-        addresses = {
-            item: self._item_address(caller, item, entry, tokens[item])
-            for item, entry in offered.items()
-        }
+        addresses: dict[str, str | None] = dict.fromkeys(offered)
+        for item, entry in offered.items():
+            for row in self.entries.on_console(caller.age, entry):
+                if row["type"] == "filepath":
+                    self.served[item] = Served()
+                    place = f"{tokens[item]}/{urllib.parse.quote(row['file_name'], '')}"
+                    addresses[item] = f"{base_url(self.settings)}/dir/{place}"
         return {"addresses": addresses}
 
     @route("GET /api/send-queue/addresses", access="key")
     def all_served_bytes(self, caller: Caller) -> dict[str, Any]:
         client = bottle.request.query.get("client")
         items = self.addresses.items(caller.credential, client)
-        served = {item: self.served.get(item, Served()).bytes for item in items}
-        return {"served": served}
-
-    def _item_address(
-        self, caller: Caller, item: str, entry: str, token: str
-    ) -> str | None:
-        found = self.entries.on_console(caller.age, entry)
-        if not found or found[0]["type"] != "filepath":
-            return None
-        self.served[item] = Served()
-        quoted = urllib.parse.quote(found[0]["file_name"], safe="")
-        return f"{base_url(self.settings)}/dir/{token}/{quoted}"
+        return {"served": {id: self.served.get(id, Served()).bytes for id in items}}
 
     @route("GET /web/dir", access="session")
     def own_address(self, caller: Caller) -> dict[str, Any]:
         return {"token": self.addresses.browse_token(caller.account)}
 
+    @route(f"POST {ONE_ACCOUNT}/dir", access="admin")
     @route("POST /web/dir", access="session")
-    def replace_address(self, caller: Caller) -> dict[str, Any]:
-        token = new_token()
-        self.addresses.set_browse_token(caller.account, token)
-        note(caller.name, "made a console address")
+    def make_address(self, caller: Caller, account: str = "") -> dict[str, Any]:
+        token, of = new_token(), int(account or caller.account)
+        self.addresses.set_browse_token(of, token)
+        note(caller.name, f"made a console address for {self.accounts.name_of(of)}")
         return {"token": token}
 
     @route("DELETE /web/dir", access="session")
@@ -9196,9 +9161,7 @@ class ConsoleCalls(Calls):
             return served
         key = caller.account, entry["id"], entry["size"]
         line = call_line(f"{caller.name}: fetched by the console.", 200)
-        served = self.fetched.get(key) or Served(entry["size"], line)
-        self.fetched[key] = served
-        return served
+        return self.served.setdefault(key, Served(entry["size"], line))
 
     def _folder_names(self, age: int, entry: str | None) -> dict[str, dict[str, str]]:
         """Return the names in each folder, and how they are shown: one folder for each
@@ -9306,10 +9269,10 @@ def translation_answer(web: Web, language: str) -> bottle.HTTPResponse:
 # Web: files ---
 
 
-def open_content(known: ServedFile, uses: FileUses | None) -> Content:
+def open_content(known: ServedFile, uses: FileUses) -> Content:
     """Open the file of an entry. :raises NotFound: it is gone, or cannot be read.
     :raises StorageFailed: its disk fails."""
-    watch = functools.partial((uses or FileUses()).watch, known.path, known.folder)
+    watch = functools.partial(uses.watch, known.path, known.folder)
     try:
         with watch():
             file: Content = open_file(known.path, known.folder, Content)
@@ -9322,10 +9285,7 @@ def open_content(known: ServedFile, uses: FileUses | None) -> Content:
 
 
 def file_answer(
-    known: ServedFile,
-    name: str,
-    served: Served | None = None,
-    uses: FileUses | None = None,
+    known: ServedFile, name: str, uses: FileUses, served: Served | None = None
 ) -> bottle.HTTPResponse:
     """Return a file, or the part of it that the request asks for. :raises NotFound:"""
     with contextlib.ExitStack() as opened:
@@ -9364,16 +9324,6 @@ def file_headers(known: ServedFile, name: str, now: os.stat_result) -> dict[str,
     return headers
 
 
-def accel_answer(
-    known: ServedFile, name: str, location: str, uses: FileUses
-) -> bottle.HTTPResponse:
-    """Return headers that make nginx send a file and its ranges. :raises NotFound:"""
-    open_content(known, uses).close()
-    headers = {**FILE_HEADERS, "Content-Disposition": attachment(name)}
-    headers["X-Accel-Redirect"] = location + urllib.parse.quote(known.path)
-    return bottle.HTTPResponse(b"", 200, headers)
-
-
 # Menus ------------------------------------------------------------------------
 # The library by title, for the menus of programs on a console. Experimental.
 # It may use all that is above: no SQL.
@@ -9395,7 +9345,6 @@ CONDITION = re.compile(r"\b(appId|titleId):\{(in|notIn):\$(\w+)\}")
 CONDITIONS = ("appId_in", "appId_notIn", "titleId_in", "titleId_notIn")
 VARIABLE = re.compile(r"\b(page|pageSize|search):\$(\w+)")
 LISTS = {"base": "BASE", "updates": "UPDATE", "dlc": "DLC"}  # of the page of a title
-NO_FILES: dict[str, list[Any]] = {name: [] for name in LISTS}
 PART_FIELDS = (
     *("appId", "titleId", "appVersion", "displayVersion"),
     *("downloadUrl", "downloadExtension", "downloadSize"),
@@ -9408,8 +9357,7 @@ class MenuCalls(Calls):
 
     def __init__(self, web: Web) -> None:
         super().__init__(web)
-        version = self.entries.version
-        self._sections = Latest(version, self._make_sections, MAX_INDEXES)
+        self._sections = Latest(self.entries.version, self._make_sections, MAX_INDEXES)
 
     def _prefix(self, caller: Caller, base: str) -> str:
         """Return what comes before a path below /dir, where a program joins it to its
@@ -9463,7 +9411,10 @@ class MenuCalls(Calls):
         apps = APPS_QUERY.search(query)
         if not (apps and APP_TYPE.search(apps[1])):
             raise Problem("The query asks for what this server does not have.")
-        order, values = list_order(apps[1]), list_values(apps[1], variables)
+        field, direction = (ORDER.findall(apps[1]) or [("NAME", "ASC")])[0]
+        field = "created_at" if field == "ADDED_AT" else "sort_name"
+        order = f"{field} {'DESC' if direction == 'DESC' else 'ASC'}"
+        values = list_values(apps[1], variables)
         total, ids = self.entries.menus.page(age, order, values)
         shelf = self._shelf(age, prefix, [title for title, _ in ids])
         items = [shelf.parts.get((title, part)) for title, part in ids]
@@ -9485,12 +9436,9 @@ class MenuCalls(Calls):
         mark = secrets.token_hex(8)  # around names, which SQLite cannot quote
         items = self.entries.menus.section_json(age, prefix, has_links, mark)
         parts = items.replace(b"<", b"\\u003c").split(mark.encode())
-        parts[1::2] = [
-            urllib.parse.quote(name, safe="").encode() for name in parts[1::2]
-        ]
-        return b'{"sections": [{"id": "all", "title": "All", "items": %b}]}\n' % (
-            b"".join(parts)
-        )
+        parts[1::2] = [urllib.parse.quote(one, "").encode() for one in parts[1::2]]
+        around = b'{"sections": [{"id": "all", "title": "All", "items": %b}]}\n'
+        return around % b"".join(parts)
 
 
 def given(values: Mapping[str, Any], name: str, kind: type[T]) -> T:
@@ -9507,13 +9455,6 @@ def plain_query(text: str) -> str:
     """Return a query with one space between words, without other space and commas."""
     words = " ".join(text.replace(",", " ").split())
     return re.sub(r" ?([^\w ]) ?", r"\1", words)
-
-
-def list_order(arguments: str) -> str:
-    """Return how MENU_PAGE is to be sorted."""
-    field, direction = (ORDER.findall(arguments) or [("NAME", "ASC")])[0]
-    field = "created_at" if field == "ADDED_AT" else "sort_name"
-    return f"{field} {'DESC' if direction == 'DESC' else 'ASC'}"
 
 
 def list_values(arguments: str, variables: Mapping[str, Any]) -> Row:
@@ -9562,7 +9503,7 @@ class Shelf:
         for row in sorted(rows[::-1], key=operator.itemgetter("appVersion")):
             part = self.parts[title_id, row["appId"]] = parts[row["id"]]
             if row["appType"] == "DLC":  # its page has no files of its own
-                self.titles[row["appId"]] = {**part["titledb"], **NO_FILES}
+                self.titles[row["appId"]] = part["titledb"] | dict.fromkeys(LISTS, [])
 
 
 def menu_texts(row: Part, name: str) -> Part:

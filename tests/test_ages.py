@@ -316,7 +316,7 @@ def test_more_that_is_hidden_changes_no_answer(world: World, library: Library) -
         rule
         for rule in READS
         if rule.access not in ("open", "token", "admin")
-        and rule.path not in ("/web/sessions", "/web/keys", "/web/devices")
+        and rule.path not in ("/web/sessions", "/web/keys")
     ]
 
     def answers() -> dict[str, Any]:
@@ -603,7 +603,7 @@ def test_adults_are_told_the_ages_and_children_are_not(world: World) -> None:
     page = world.app("session")
     assert page.get("/web/ages").json["ages"][world.named["title"][HIDDEN]] == 12
     devices = {
-        row["id"]: row["age"] for row in page.get("/web/devices").json["devices"]
+        row["id"]: row["age"] for row in page.get("/web/changes").json["devices"]
     }
     assert devices[world.devices["kid"]] == EVERYTHING
     world.store.accounts.change(world.kid, {"age": 7})
@@ -699,10 +699,10 @@ def test_an_admin_adds_a_console_for_a_child(world: World) -> None:
     page = world.app("session", "anna")
     body = {"name": "Attic", "target": "lan://127.0.0.1", "account": world.kid}
     device = page.post_json("/web/devices", body).json["device"]
-    kids = world.app("session").get("/web/devices").json["devices"]
+    kids = world.app("session").get("/web/changes").json["devices"]
     assert [row["is_own"] for row in kids if row["id"] == device] == [True]
     page.post_json(f"/web/devices/{device}", {"account": world.anna})
-    kids = world.app("session").get("/web/devices").json["devices"]
+    kids = world.app("session").get("/web/changes").json["devices"]
     assert device not in [row["id"] for row in kids]
     page.post_json(f"/web/devices/{device}", {"account": 99}, status=404)
     own = world.devices["kid"]

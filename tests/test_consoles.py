@@ -175,7 +175,7 @@ def test_an_admin_adds_a_device_and_sees_its_address_but_no_password(
     target = "ftp://127.0.0.1:1/games"
     values = {"name": "Attic", "target": target, "user": "me", "password": "p@ss1234"}
     device = browser.post_json("/web/devices", values).json["device"]
-    answer = browser.get("/web/devices")
+    answer = browser.get("/web/changes")
     assert "p@ss1234" not in answer.text
     [row] = answer.json["devices"]
     assert (row["id"], row["by_server"], row["address"]) == (device, True, target)
@@ -186,7 +186,7 @@ def test_an_admin_adds_a_device_and_sees_its_address_but_no_password(
     assert home.store.devices.by_server()[0]["password"] == ""
     assert home.store.devices.by_server()[0]["user"] == ""
     browser.delete(f"/web/devices/{device}")
-    assert browser.get("/web/devices").json["devices"] == []
+    assert browser.get("/web/changes").json["devices"] == []
 
 
 def test_a_new_password_leaves_address_and_user(home: Home) -> None:
@@ -208,7 +208,7 @@ def test_a_member_neither_adds_a_console_nor_changes_an_address(
     browser.post("/web/consoles", status=403)
     device = add(home, "ftp://127.0.0.1:1", shared=True)
     browser.post_json(f"/web/devices/{device}", {"password": "x"}, status=403)
-    [row] = browser.get("/web/devices").json["devices"]
+    [row] = browser.get("/web/changes").json["devices"]
     assert row["by_server"] and "address" not in row
 
 
@@ -416,7 +416,7 @@ def test_a_hung_console_holds_up_neither_a_stop_nor_an_answer(
         consoles.update()
         with silent.accept()[0]:
             sign_in(browser)
-            browser.get("/web/devices")
+            browser.get("/web/changes")
             assert consoles.end()
 
 

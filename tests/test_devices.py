@@ -73,7 +73,7 @@ class Caller:
         return {row["id"]: row for row in self.queue()}[item]
 
     def devices(self) -> dict[str, Answer]:
-        return {row["name"]: row for row in self.get("/web/devices")["devices"]}
+        return {row["name"]: row for row in self.get("/web/changes")["devices"]}
 
     def share(self, device: str, shared: bool = True, expect: int = 200) -> None:
         self.post(f"/web/devices/{device}", expect=expect, shared=shared)
@@ -561,7 +561,7 @@ def test_a_key_is_a_device_once_it_has_fetched_the_queue(
     client.get(f"/api/entries/{house.entries[0]}/info")
     assert house.kim.devices() == {}
     client.poll("?client=1&target=no+card+%C3%A9")
-    [device] = house.kim.devices().values()
+    [device] = house.store.devices.all("kim")
     assert (
         device.items()
         >= {
@@ -615,7 +615,7 @@ def test_a_device_is_kept_over_a_restart(house: Household, clock: Clock) -> None
     assert house.kim.devices()["Kim's"]["state"] == "new"
     device.poll("?target=ready")
     house.kim.post(f"/web/devices/{device.id}", paused=True)
-    before = house.kim.devices()["Kim's"]
+    [before] = house.store.devices.all("kim")
     house.store.accounts.uses.write()
     house.store.database.close()
     with contextlib.closing(

@@ -3,6 +3,7 @@
 import contextlib
 import email.utils
 import errno
+import functools
 import gzip
 import hashlib
 import http.client
@@ -565,9 +566,10 @@ class Hidden:
         self.app = bottle.Bottle()
         folder = os.path.dirname(path)
         known = catalogd.ServedFile("id", path, folder, 0, 0, None)
-        self.app.route(
-            "/file", callback=lambda: catalogd.file_answer(known, "x", self.served)
+        answer = functools.partial(
+            catalogd.file_answer, known, "x", catalogd.FileUses(), self.served
         )
+        self.app.route("/file", callback=answer)
 
     def runs(self, method: str, path: str) -> str:
         return catalogd.OWN_THREAD

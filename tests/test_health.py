@@ -318,7 +318,7 @@ def test_a_folder_that_the_service_cannot_write_to_is_a_fault(
     settings = dataclasses.replace(service.settings, backup_folder=str(copies))
     database = scanner.database
     backups = catalogd.Backups(database.path, database.clock, settings)
-    health = catalogd.Health(scanner, backups)
+    health = catalogd.Health(scanner, backups, service.consoles)
     assert faults(health) == [("backup", f"{copies}: No such file or directory.")]
     copies.mkdir()
     assert faults(health) == []

@@ -89,7 +89,7 @@ def test_what_people_do_with_their_own_account_is_logged(
     assert [line.partition(" from ")[2] for line in lines(caplog)] == [
         "192.168.1.8: ben made the key 'Kodi\\nbox', ID.",
         "192.168.1.8: ben revoked the key 'Kodi\\nbox', ID.",
-        "192.168.1.8: ben made a console address.",
+        "192.168.1.8: ben made a console address for ben.",
         "192.168.1.8: ben revoked the console address.",
         "192.168.1.8: ben changed the own password.",
         "192.168.1.8: ben signed out everywhere (keys = True).",

@@ -675,7 +675,7 @@ def test_what_was_fetched_of_a_thousand_files_is_remembered(
     token: str,
     service: catalogd.Web,
 ) -> None:
-    fetched = service.calls["ConsoleCalls"].fetched
+    fetched = service.calls["ConsoleCalls"].served
     fetched.most = 2
     for item in sections(browser, f"/dir/{token}")[:5]:
         if item["url"].startswith("/"):

@@ -344,8 +344,10 @@ def test_an_admin_discards_what_others_did_not_finish(
     service: catalogd.Web,
     folder: pathlib.Path,
 ) -> None:
-    plain = service.inbox.settings
-    service.inbox.settings = dataclasses.replace(plain, inbox_for="everyone")
+    plain = service.scanner.disks.inbox.settings
+    service.scanner.disks.inbox.settings = dataclasses.replace(
+        plain, inbox_for="everyone"
+    )
     half_of(games, member)
     anna.goto("")
     button(anna, "Add games").wait_for()
@@ -361,12 +363,12 @@ def test_an_admin_discards_what_others_did_not_finish(
 def test_a_full_disk_is_told_and_the_upload_can_be_resumed(
     anna: Any, games: pathlib.Path, service: catalogd.Web
 ) -> None:
-    plain = service.inbox.settings
-    service.inbox.settings = dataclasses.replace(plain, keep_free=1e6)
+    plain = service.scanner.disks.inbox.settings
+    service.scanner.disks.inbox.settings = dataclasses.replace(plain, keep_free=1e6)
     anna.goto("")
     choose(anna, games / "Celeste.nsp")
     see(anna, "The disk of the inbox needs ")
-    service.inbox.settings = plain
+    service.scanner.disks.inbox.settings = plain
     button(anna, "Resume Celeste.nsp").click()
     see(anna, "Added as Celeste.nsp")
 
@@ -394,6 +396,6 @@ def test_nothing_of_it_is_shown_to_those_who_may_not(
 def test_an_admin_is_told_how_to_name_an_inbox(
     anna: Any, service: catalogd.Web
 ) -> None:
-    service.inbox.path = ""
+    service.scanner.disks.inbox.path = ""
     anna.goto("#settings/library")
     see(anna, "To add games from this page, name a folder")

@@ -203,7 +203,6 @@ DELETE /web/keys/<key>                   session
 POST   /web/pairing                      session
 GET    /web/pairing                      session
 POST   /api/pair                         open
-GET    /web/devices                      session
 POST   /web/devices                      admin
 GET    /web/saves                        session
 GET    /web/saves/<device>/<path:path>   session

@@ -46,7 +46,7 @@ def settings(library: Library, folder: pathlib.Path) -> catalogd.Settings:
 
 @pytest.fixture
 def inbox(service: catalogd.Web) -> catalogd.Inbox:
-    return service.inbox
+    return service.scanner.disks.inbox
 
 
 def begin(app: webtest.TestApp, name: str, size: int, **more: Any) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_without_an_inbox_there_are_no_such_calls(
     piece(app, "1", 0, b"", status=404)
     app.delete("/web/uploads/1", status=404)
     assert "inbox" not in app.get("/web/me").json["account"]
-    assert catalogd.inbox_fault(web.inbox.path) == ""
+    assert catalogd.inbox_fault(web.scanner.disks.inbox.path) == ""
 
 
 def test_members_add_files_where_the_settings_let_everyone(
@@ -107,8 +107,10 @@ def test_members_add_files_where_the_settings_let_everyone(
 ) -> None:
     begin(member, "a.nsp", 1, status=403)
     assert "inbox" not in member.get("/web/me").json["account"]
-    everyone = dataclasses.replace(service.inbox.settings, inbox_for="everyone")
-    service.inbox.settings = everyone
+    everyone = dataclasses.replace(
+        service.scanner.disks.inbox.settings, inbox_for="everyone"
+    )
+    service.scanner.disks.inbox.settings = everyone
     assert add(member, "a.nsp", b"x")["name"] == "a.nsp"
     told = member.get("/web/me").json["account"]["inbox"]
     assert told["types"] == [*everyone.extensions]
@@ -200,7 +202,7 @@ def test_the_library_folder_itself_can_be_the_inbox(
 ) -> None:
     settings = dataclasses.replace(settings, inbox=str(library.folder))
     scanner = catalogd.Scanner(store, settings)
-    inbox = catalogd.Web(store, settings, scanner).inbox
+    inbox = catalogd.Web(store, settings, scanner).scanner.disks.inbox
     account = store.accounts.id_of("anna")
     upload = inbox.begin(account, "a.nsp", 1)["id"]
     assert inbox.append(account, upload, 0, io.BytesIO(b"x"))["name"] == "a.nsp"
