@@ -2438,8 +2438,7 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
     text = ENCODER.encode(written)
-    if db.execute(MOVE_AGES, (text,)).rowcount:
-        db.execute(COUNT, ("ages",))
+    db.execute(MOVE_AGES, (text,))
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -2497,12 +2496,10 @@ def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
 
 
 def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
-    """Change these columns of entries, which are given by their ids. With another
-    content, an age may be held no more."""
+    """Change these columns of entries, which are given by their ids."""
     for ids in batches([*columns]):
         rows = read_entries(db, ids)
         write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
-        db.execute(COUNT, ("ages",))
 
 
 def set_states(
@@ -2521,7 +2518,6 @@ def set_states(
     was_here = (item for item, _, state in files if "here" == item.state != state)
     lost = {item.id: item.sample for item in was_here}
     heirs = db.execute(INHERIT_AGES, (json.dumps(lost),)).fetchall()
-    db.execute(COUNT, ("ages",))
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
     changed += [row["title"] for row in heirs]
     sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
@@ -3843,13 +3839,14 @@ class Entries:
         with self.database.reading() as db:
             yield from map(known_file, db.execute(sql, {"ends": json.dumps(ends)}))
 
-    def _known_files(self, sql: str, *values: Any) -> list[KnownFile]:
+    def known(self, which: str, *values: Any) -> list[KnownFile]:
+        """Return the files that meet a condition, the oldest first."""
+        sql = f"SELECT * FROM known_files WHERE {which} ORDER BY serial"
         return [*map(known_file, self.database.rows(sql, values))]
 
     def equal(self, samples: Iterable[str | None]) -> list[KnownFile]:
         """Return the entries of these contents, wherever they are, the oldest first."""
-        sql = f"SELECT * FROM known_files WHERE sample IN {LISTED} ORDER BY serial"
-        return self._known_files(sql, json.dumps([*samples]))
+        return self.known(f"sample IN {LISTED}", json.dumps([*samples]))
 
     def are_lost(self) -> bool:
         """Return whether there are entries without a file, which may find one."""
@@ -3858,8 +3855,7 @@ class Entries:
 
     def outdated(self) -> list[KnownFile]:
         """Return the files here whose facts an older program read."""
-        sql = "SELECT * FROM known_files WHERE state = 'here' AND facts_version < ?"
-        return self._known_files(sql, FACTS_VERSION)
+        return self.known("state = 'here' AND facts_version < ?", FACTS_VERSION)
 
     def add_files(
         self, found: Iterable[tuple[FoundFile, FileContent]], listed: bool
@@ -3896,8 +3892,7 @@ class Entries:
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
         are missing, as if on one, are not told any more."""
-        sql = "SELECT * FROM known_files WHERE volume = ? AND state != 'here'"
-        known = self._known_files(sql, volume)
+        known = self.known("volume = ? AND state != 'here'", volume)
         rows = [row._replace(file=row.file._replace(volume="")) for row in known]
         self.apply(Changes(gone=rows))
 
@@ -4036,10 +4031,10 @@ class Icons:
     def unread(self, covers: set[str]) -> list[FoundFile | TitleImage]:
         """Return the files here, and the images of titles that are here, that have one
         of these covers, without those whose cover was read."""
-        sql = f"SELECT * FROM known_files WHERE +state = 'here' AND cover IN {LISTED}"
-        sql += " AND cover NOT IN (SELECT digest FROM icons)"
-        rows = self.database.rows(sql, (json.dumps([*covers]),))
-        files = [known_file(row).file for row in rows]
+        which = f"+state = 'here' AND cover IN {LISTED}"
+        which += " AND cover NOT IN (SELECT digest FROM icons)"
+        known = self.entries.known(which, json.dumps([*covers]))
+        files = [item.file for item in known]
         sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
         sql += " AND title IN (SELECT title FROM entries WHERE state = 'here')"
         images = [TitleImage(**row) for row in self.database.rows(sql)]
@@ -4252,11 +4247,6 @@ class Progress:
             if item["id"] in silent:
                 item["status"] = status.next.get("stale", item["status"])
         return items
-
-    def is_running(self, item: str, status: str) -> bool:
-        """Return whether a client sends an item, which has this status in the file."""
-        [now] = self.current([{"id": item, "status": status}])
-        return QUEUE_STATUSES[now["status"]].is_running
 
 
 class Clients:
@@ -4709,13 +4699,12 @@ class ConsoleAddresses:
         :raises NotFound: no client sends the item any more.
         """
         row = self.database.row(
-            "SELECT viewers.*, '' AS credential, item, entry, status FROM addresses"
+            "SELECT viewers.*, '' AS credential, item, entry FROM addresses"
             " JOIN viewers ON viewers.account = addresses.account"
             " LEFT JOIN queue ON queue.id = item WHERE digest = ?",
             (digest,),
         )
-        status = row.pop("status") if row else None
-        if row and status and not self.clients.progress.is_running(row["item"], status):
+        if row and row["item"] and row["item"] not in self.clients.running():
             raise NotFound("The item is not being sent.")
         return caller(row)
 
@@ -5042,10 +5031,10 @@ def volume_name(folder: str, names: dict[int, str]) -> str:
 def mount_digest(folder: str, device: int) -> str:
     """Return a digest of where a file system is mounted and, if it is a disk, its kind
     and size, else its source. On Windows, the device is the disk's serial number."""
-    try:
-        mount = mounts(os.path.realpath(folder))[0]
-    except (OSError, IndexError):
+    found = mounts(os.path.realpath(folder))
+    if not found:
         return content_digest(str(device).encode())
+    mount = found[0]
     size = str(shutil.disk_usage(folder).total)
     facts = mount.kind, size if mount.kind in LOCAL_FILE_SYSTEMS else mount.source
     return content_digest("\0".join((mount.point, *facts)).encode(errors=SURROGATES))
@@ -5453,25 +5442,19 @@ def spare_memory() -> None:
 # Scanner: uses by clients ---
 
 
-@dataclasses.dataclass
-class FileUse:
-    path: str
-    folder: str  # library folder
-    began: float  # monotonic seconds
-
-
 class FileUses:
     """What threads of calls read and write for clients. The scanner asks the disks of
     uses that fail, or do not end."""
 
     def __init__(self) -> None:
-        self._running: dict[int, FileUse] = {}
+        # Path, library folder, and monotonic seconds of the beginning.
+        self._running: dict[int, tuple[str, str, float]] = {}
         self._failed: dict[str, str] = {}  # library folders by path
 
     @contextlib.contextmanager
     def watch(self, path: str, folder: str) -> Iterator[None]:
         """Watch a block that uses a file or folder."""
-        use = FileUse(path, folder, time.monotonic())
+        use = path, folder, time.monotonic()
         self._running[id(use)] = use
         try:
             yield
@@ -5486,10 +5469,9 @@ class FileUses:
         """Yield path and library folder of what has failed since the last call, and of
         what takes long."""
         now = time.monotonic()
-        for use in self._running.copy().values():
-            if now - use.began > MAX_USE_SECONDS:
-                use.began = now
-                self._failed[use.path] = use.folder
+        for path, folder, began in self._running.copy().values():
+            if now - began > MAX_USE_SECONDS:
+                self._failed[path] = folder
         for path in [*self._failed]:  # not what fails meanwhile: that has its turn
             yield path, self._failed.pop(path)
 
@@ -5555,11 +5537,7 @@ class Inbox:
     is whole, it gets the first name that is free."""
 
     def __init__(
-        self,
-        entries: Entries,
-        settings: Settings,
-        state: "ScanState",
-        uses: FileUses,
+        self, database: Database, settings: Settings, state: "ScanState", uses: FileUses
     ) -> None:
         """:raises BadSetting: no scan would find what is in the inbox."""
         self.path = path = absolute(settings.inbox) if settings.inbox else ""
@@ -5569,7 +5547,7 @@ class Inbox:
         if path and (any(map(is_hidden, below)) or not self.folder):
             why = "is in no library folder, or is hidden."
             raise BadSetting(f"[library] inbox: {path} {why}")
-        self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
+        self.clock, self.uploads = database.clock, Uploads(database)
         self.settings, self._state, self._uses = settings, state, uses
         self.has_changed = False  # since the last scan
         # What the last piece was answered, by id.
@@ -5728,18 +5706,16 @@ class Inbox:
         the clock is right, those that were not continued for days."""
         if not self.path or folder != self.folder:
             return
-        old = self.clock() - UPLOAD_DAYS * 86400
+        is_sure, old = self.clock.is_believed(), self.clock() - UPLOAD_DAYS * 86400
         with contextlib.suppress(Problem), self._open(), self._lock:
             names = os.listdir(self.path)
+            parts = {part[1] for part in map(IS_PART, names) if part}
             # An empty folder may be the mount point of a disk that is away.
-            for row in self.uploads.all() if names else []:
-                is_there = PART.format(row["id"]) in names
-                if not is_there and row["id"] not in self._running:
-                    self.uploads.remove(row["id"])
-            for part in filter(None, map(IS_PART, names)):
-                is_old = os.lstat(self._part(part[1])).st_mtime < old
-                if is_old and self.clock.is_believed() and part[1] not in self._running:
-                    self._remove(part[1])
+            known = {row["id"] for row in self.uploads.all()} if names else parts
+            for upload in (parts | known) - self._running:
+                is_there, part = upload in parts, self._part(upload)
+                if not is_there or (is_sure and os.lstat(part).st_mtime < old):
+                    self._remove(upload)
 
 
 # Scanner: events of the system ---
@@ -5768,10 +5744,10 @@ class Mount(NamedTuple):
 
 
 def mounts(folder: str) -> list[Mount]:
-    """Return the mount that a folder is on, and those below it.
-    :raises OSError: the system does not tell them."""
+    """Return the mount that a folder is on, and those below it: none where the system
+    does not tell them."""
     found: dict[str, Mount] = {}
-    with open(MOUNT_TABLE, errors=SURROGATES) as file:
+    with contextlib.suppress(OSError), open(MOUNT_TABLE, errors=SURROGATES) as file:
         for line in file:
             fields = line.split()
             kind, source = fields[fields.index("-") + 1 :][:2]
@@ -5824,10 +5800,7 @@ class Watcher:
 
     def is_mounted_otherwise(self) -> bool:
         """Return whether other file systems are mounted there than at the start."""
-        try:
-            return bool(self._real_path) and mounts(self._real_path) != self._mounts
-        except OSError:  # there is no such table: nothing is known
-            return False
+        return bool(self._real_path) and mounts(self._real_path) != self._mounts
 
     def await_folder(self) -> None:
         """Watch the folder no more: it cannot be read before something is mounted."""
@@ -5840,10 +5813,9 @@ class Watcher:
         if sys.platform != "linux":  # wine has /proc/self/mountinfo too
             return self.stop("this system is not Linux")
         self._real_path = os.path.realpath(self.folder)
-        try:
-            self._mounts = mounts(self._real_path)
-        except OSError as error:
-            return self.stop(f"there is no {error.filename}")
+        self._mounts = mounts(self._real_path)
+        if not self._mounts:
+            return self.stop(f"there is no {MOUNT_TABLE}")
         if remote := {mount.kind for mount in self._mounts} - LOCAL_FILE_SYSTEMS:
             return self.stop(f"a file system there is {min(remote)}")
         self._began = time.monotonic()
@@ -6184,7 +6156,7 @@ class Disks:
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
         self.uses = FileUses()
-        self.inbox = Inbox(entries, settings, state, self.uses)
+        self.inbox = Inbox(entries.database, settings, state, self.uses)
         state.folders = {path: {"path": path, **UNREAD} for path in self.folders}
         # By library folder.
         self.askers: dict[str, Asker] = collections.defaultdict(Asker)
@@ -6339,12 +6311,10 @@ class Disks:
                 disk.tick()
                 results[file.path] = work(file)
 
-        by_folder: dict[str, list[Any]] = {}
-        for file in files:
-            by_folder.setdefault(file.folder, []).append(file)
-        for folder, group in by_folder.items():
+        of = operator.attrgetter("folder")
+        for folder, group in itertools.groupby(sorted(files, key=of), of):
             disk, results = self.askers[folder], dict[str, Any]()
-            answer = disk.ask(functools.partial(run, disk, group, results))
+            answer = disk.ask(functools.partial(run, disk, [*group], results))
             try:
                 disk.wait(answer, self.count)
             except TimeoutError as error:
