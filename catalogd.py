@@ -3329,29 +3329,26 @@ class Uses:
 
     def write(self, wait: float = 0) -> None:
         """Write all unless another one writes: then with the next use of any key."""
+        # Until the clock is believed (?4), a time is not replaced by an earlier one.
+        used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, created_at), ?2))"
+        of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
+        of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
+        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
+        is_sure = self._database.clock.is_believed()
         try:
             with self._lock:
-                self._write(wait)
+                rows = [(*use, key, is_sure) for key, use in self.unwritten.items()]
+                states = self.target_states.copy().items()
+                with self._database.writing(wait) as db:
+                    db.executemany(of_key, rows)
+                    db.executemany(of_session, rows)
+                    db.executemany(is_device, [(state, key) for key, state in states])
                 self.unwritten.clear()
             self._is_late = False
         except Problem as problem:
             if not self._is_late and not isinstance(problem, Busy):
                 log.warning("The uses of keys could not be written: %s", problem)
             self._is_late = True
-
-    def _write(self, wait: float) -> None:
-        # Until the clock is believed (?4), a time is not replaced by an earlier one.
-        used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, created_at), ?2))"
-        of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
-        of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
-        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
-        is_believed = self._database.clock.is_believed()
-        rows = [(*use, key, is_believed) for key, use in self.unwritten.items()]
-        states = [(state, key) for key, state in self.target_states.copy().items()]
-        with self._database.writing(wait) as db:
-            db.executemany(of_key, rows)
-            db.executemany(of_session, rows)
-            db.executemany(is_device, states)
 
 
 class Accounts:
@@ -3466,13 +3463,11 @@ class Accounts:
 
     @staticmethod
     def _change(db: sqlite3.Connection, sql: str, values: Values) -> sqlite3.Row:
-        row = existing(
-            db.execute(f"{sql} RETURNING *", values).fetchone(), "no_account"
-        )
+        row = db.execute(f"{sql} RETURNING *", values).fetchone()
         # NULL where no account is left
         if db.execute("SELECT max(admin) FROM accounts").fetchone()[0] == 0:
             raise Conflict("last_admin")
-        return row
+        return existing(row, "no_account")
 
     # Keys
 
@@ -3789,15 +3784,13 @@ class Entries:
         rows = self.database.rows("SELECT title, age FROM held_ages")
         return {row["title"]: row["age"] for row in rows}
 
-    def outgrown_ages(self, limit: int = 100) -> list[Row]:
+    def outgrown_ages(self) -> list[Row]:
         """Return id and name of the entries that children saw with the content before,
         and from which age on."""
-        return self.database.rows(
-            "SELECT id, name, age FROM entries JOIN ages ON ages.title = id"
-            " WHERE ages.sample != entries.sample AND entries.title = id"
-            " AND state != 'gone' AND age < ? ORDER BY id LIMIT ?",
-            (max(TITLE_AGES), limit),
-        )
+        sql = "SELECT id, name, age FROM entries JOIN ages ON ages.title = id"
+        sql += " WHERE ages.sample != entries.sample AND entries.title = id"
+        sql += " AND state != 'gone' AND age < ? ORDER BY id LIMIT 100"
+        return self.database.rows(sql, (max(TITLE_AGES),))
 
     def seen_titles(self, age: int) -> set[str]:
         """Return the ids and the names of the titles that an account of this age sees,
@@ -3847,11 +3840,6 @@ class Entries:
     def equal(self, samples: Iterable[str | None]) -> list[KnownFile]:
         """Return the entries of these contents, wherever they are, the oldest first."""
         return self.known(f"sample IN {LISTED}", json.dumps([*samples]))
-
-    def are_lost(self) -> bool:
-        """Return whether there are entries without a file, which may find one."""
-        lost = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
-        return bool(self.database.value(f"SELECT EXISTS ({lost})"))
 
     def outdated(self) -> list[KnownFile]:
         """Return the files here whose facts an older program read."""
@@ -3964,6 +3952,11 @@ class LibraryFolders:
         sql = "SELECT folder, count(*) FILTER (WHERE state = 'here') AS files FROM"
         sql += " entries WHERE folder NOT NULL AND state != 'gone' GROUP BY folder"
         return {row["folder"]: row["files"] for row in self.database.rows(sql)}
+
+    def are_lost(self) -> bool:
+        """Return whether there are entries without a file, which may find one."""
+        lost = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
+        return bool(self.database.value(f"SELECT EXISTS ({lost})"))
 
     def offline_disks(self) -> list[Row]:
         """Return of each file system that is offline, the last one first: since when
@@ -5054,12 +5047,6 @@ def file_system_id(folder: str, device: int) -> str:
     return f"fsid:{own:x}" if own not in (0, device) else ""
 
 
-def may_be_same(one: str, two: str) -> bool:
-    """Return whether two names may be those of one volume: of two ids of one kind, each
-    is that of a disk of its own."""
-    return one == two or one.partition(":")[0] != two.partition(":")[0]
-
-
 # Scanner: compare ---
 
 Trees = Mapping[str, Tree | None]  # by library folder; None where it cannot be read
@@ -5100,8 +5087,10 @@ def sure_volume(file: FoundFile) -> str:
 
 
 def is_unchanged(old: FoundFile, new: FoundFile) -> bool:
-    """Return whether a file is as it was. Its cover may be another."""
-    return old[:5] == new[:5] and may_be_same(old.volume, new.volume)
+    """Return whether a file is as it was. Its cover may be another, and so may the kind
+    of the volume's name: of two ids of one kind, each is that of a disk of its own."""
+    kinds = {file.volume.partition(":")[0] for file in (old, new)}
+    return old[:5] == new[:5] and (old.volume == new.volume or len(kinds) == 2)
 
 
 def is_away(path: str, volume: str, tree: Tree | None) -> bool:
@@ -5758,19 +5747,11 @@ def mounts(folder: str) -> list[Mount]:
     return [found[path] for path in sorted(paths, key=len)]
 
 
-class MountTable:
-    """Tells when a file system was mounted or unmounted, on Linux."""
-
-    def __init__(self) -> None:
-        self._text = b""
-        self.has_changed()
-
-    def has_changed(self) -> bool:
-        """Return whether that happened since the last call."""
-        before = self._text
-        with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
-            self._text = file.read()
-        return self._text != before
+def mount_table() -> bytes:
+    """Return what changes when a file system is mounted or unmounted, on Linux."""
+    with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
+        return file.read()
+    return b""
 
 
 def events(data: bytes) -> Iterator[tuple[int, int, str]]:
@@ -6161,7 +6142,7 @@ class Disks:
         # By library folder.
         self.askers: dict[str, Asker] = collections.defaultdict(Asker)
         self._failed: dict[str, str] = {}  # library folders by path of what fails
-        self._mount_table = MountTable()
+        self._mount_table = mount_table()
         self._warnings: set[str] = set()  # that were logged
 
     def trees(self, tops: Iterable[str], is_service: bool) -> dict[str, Tree | None]:
@@ -6306,22 +6287,21 @@ class Disks:
         that do not answer. A file has a path and a folder."""
         found: dict[str, Any] = {}
 
-        def run(disk: Asker, group: Iterable[Any], results: dict[str, Any]) -> None:
+        def run(disk: Asker, group: Iterable[Any]) -> None:
             for file in group:
                 disk.tick()
-                results[file.path] = work(file)
+                found[file.path] = work(file)
 
         of = operator.attrgetter("folder")
         for folder, group in itertools.groupby(sorted(files, key=of), of):
-            disk, results = self.askers[folder], dict[str, Any]()
-            answer = disk.ask(functools.partial(run, disk, [*group], results))
+            disk = self.askers[folder]
+            answer = disk.ask(functools.partial(run, disk, [*group]))
             try:
                 disk.wait(answer, self.count)
             except TimeoutError as error:
                 self.has_skipped = True
                 self._set_offline(folder, why_offline(folder, error, is_known=True))
-            found |= results.copy()
-        return found
+        return found.copy()  # a disk may answer later
 
     def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent]:
         """Return contents by path, but of files that grow or cannot be read."""
@@ -6363,13 +6343,13 @@ class Disks:
         # First: to ask a disk forgets that it was late.
         found = {folder for folder in self.folders if self._has_news(folder)}
         found |= self._failing(is_due)
-        has_mounted = self._mount_table.has_changed()
+        before, self._mount_table = self._mount_table, mount_table()
         if self.inbox.has_changed:
             self.inbox.has_changed = False
             found.add(self.inbox.path)
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
-            if has_mounted and watcher.is_mounted_otherwise():
+            if before != self._mount_table and watcher.is_mounted_otherwise():
                 found.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
                 settled = functools.partial(self.growing.settled, folder)
@@ -6486,7 +6466,7 @@ class Scanner:
             self.disks.images.covers |= tree.covers
         known = self.entries.files(None if tops == self.folders else tops)
         given = self.disks.read, forget_before, self.entries.equal
-        changes = compare(known, trees, *given, self.entries.are_lost())
+        changes = compare(known, trees, *given, self.entries.folders.are_lost())
         changes = self._write(changes)
         has_images = self._write_images(trees)
         if has_images or any(changes):
@@ -6736,8 +6716,7 @@ class Health:
         """Return the space of these folders and of those that the service writes to, by
         path, and the "last" backup; for each an OSError where it cannot be had."""
         paths = {self.data, self.copies, *folders}
-        calls: dict[str, Callable[[], Any]]
-        calls = {path: functools.partial(space, path) for path in paths}
+        calls: dict[str, Any] = {path: functools.partial(space, path) for path in paths}
         calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
         calls["saves"] = functools.partial(saves_fault, self.saves)
         calls["last"] = self.backups.last
