@@ -2439,8 +2439,7 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
     text = ENCODER.encode(written)
-    if db.execute(MOVE_AGES, (text,)).rowcount:
-        db.execute(COUNT, ("ages",))
+    db.execute(MOVE_AGES, (text,))
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -2498,12 +2497,10 @@ def read_entries(db: sqlite3.Connection, ids: Iterable[str]) -> list[Row]:
 
 
 def change_entries(db: sqlite3.Connection, columns: Mapping[str, Row]) -> None:
-    """Change these columns of entries, which are given by their ids. With another
-    content, an age may be held no more."""
+    """Change these columns of entries, which are given by their ids."""
     for ids in batches([*columns]):
         rows = read_entries(db, ids)
         write_entries(db, [{**row, **columns[row["id"]]} for row in rows])
-        db.execute(COUNT, ("ages",))
 
 
 def set_states(
@@ -2522,7 +2519,6 @@ def set_states(
     was_here = (item for item, _, state in files if "here" == item.state != state)
     lost = {item.id: item.sample for item in was_here}
     heirs = db.execute(INHERIT_AGES, (json.dumps(lost),)).fetchall()
-    db.execute(COUNT, ("ages",))
     changed = [item.id for item, _, state in files if "gone" in (item.state, state)]
     changed += [row["title"] for row in heirs]
     sql = f"SELECT plain_name FROM entries WHERE id IN {LISTED}"
@@ -3335,29 +3331,26 @@ class Uses:
 
     def write(self, wait: float = 0) -> None:
         """Write all unless another one writes: then with the next use of any key."""
+        # Until the clock is believed (?4), a time is not replaced by an earlier one.
+        used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, created_at), ?2))"
+        of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
+        of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
+        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
+        is_sure = self._database.clock.is_believed()
         try:
             with self._lock:
-                self._write(wait)
+                rows = [(*use, key, is_sure) for key, use in self.unwritten.items()]
+                states = self.target_states.copy().items()
+                with self._database.writing(wait) as db:
+                    db.executemany(of_key, rows)
+                    db.executemany(of_session, rows)
+                    db.executemany(is_device, [(state, key) for key, state in states])
                 self.unwritten.clear()
             self._is_late = False
         except Problem as problem:
             if not self._is_late and not isinstance(problem, Busy):
                 log.warning("The uses of keys could not be written: %s", problem)
             self._is_late = True
-
-    def _write(self, wait: float) -> None:
-        # Until the clock is believed (?4), a time is not replaced by an earlier one.
-        used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, created_at), ?2))"
-        of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
-        of_session = f"UPDATE sessions SET {used} WHERE id = ?3"
-        is_device = "UPDATE keys SET is_device = 1, target = ? WHERE id = ?"
-        is_believed = self._database.clock.is_believed()
-        rows = [(*use, key, is_believed) for key, use in self.unwritten.items()]
-        states = [(state, key) for key, state in self.target_states.copy().items()]
-        with self._database.writing(wait) as db:
-            db.executemany(of_key, rows)
-            db.executemany(of_session, rows)
-            db.executemany(is_device, states)
 
 
 class Accounts:
@@ -3472,13 +3465,11 @@ class Accounts:
 
     @staticmethod
     def _change(db: sqlite3.Connection, sql: str, values: Values) -> sqlite3.Row:
-        row = existing(
-            db.execute(f"{sql} RETURNING *", values).fetchone(), "no_account"
-        )
+        row = db.execute(f"{sql} RETURNING *", values).fetchone()
         # NULL where no account is left
         if db.execute("SELECT max(admin) FROM accounts").fetchone()[0] == 0:
             raise Conflict("last_admin")
-        return row
+        return existing(row, "no_account")
 
     # Keys
 
@@ -3794,15 +3785,13 @@ class Entries:
         rows = self.database.rows("SELECT title, age FROM held_ages")
         return {row["title"]: row["age"] for row in rows}
 
-    def outgrown_ages(self, limit: int = 100) -> list[Row]:
+    def outgrown_ages(self) -> list[Row]:
         """Return id and name of the entries that children saw with the content before,
         and from which age on."""
-        return self.database.rows(
-            "SELECT id, name, age FROM entries JOIN ages ON ages.title = id"
-            " WHERE ages.sample != entries.sample AND entries.title = id"
-            " AND state != 'gone' AND age < ? ORDER BY id LIMIT ?",
-            (max(TITLE_AGES), limit),
-        )
+        sql = "SELECT id, name, age FROM entries JOIN ages ON ages.title = id"
+        sql += " WHERE ages.sample != entries.sample AND entries.title = id"
+        sql += " AND state != 'gone' AND age < ? ORDER BY id LIMIT 100"
+        return self.database.rows(sql, (max(TITLE_AGES),))
 
     def seen_titles(self, age: int) -> set[str]:
         """Return the ids and the names of the titles that an account of this age sees,
@@ -3844,23 +3833,18 @@ class Entries:
         with self.database.reading() as db:
             yield from map(known_file, db.execute(sql, {"ends": json.dumps(ends)}))
 
-    def _known_files(self, sql: str, *values: Any) -> list[KnownFile]:
+    def known(self, which: str, *values: Any) -> list[KnownFile]:
+        """Return the files that meet a condition, the oldest first."""
+        sql = f"SELECT * FROM known_files WHERE {which} ORDER BY serial"
         return [*map(known_file, self.database.rows(sql, values))]
 
     def equal(self, samples: Iterable[str | None]) -> list[KnownFile]:
         """Return the entries of these contents, wherever they are, the oldest first."""
-        sql = f"SELECT * FROM known_files WHERE sample IN {LISTED} ORDER BY serial"
-        return self._known_files(sql, json.dumps([*samples]))
-
-    def are_lost(self) -> bool:
-        """Return whether there are entries without a file, which may find one."""
-        lost = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
-        return bool(self.database.value(f"SELECT EXISTS ({lost})"))
+        return self.known(f"sample IN {LISTED}", json.dumps([*samples]))
 
     def outdated(self) -> list[KnownFile]:
         """Return the files here whose facts an older program read."""
-        sql = "SELECT * FROM known_files WHERE state = 'here' AND facts_version < ?"
-        return self._known_files(sql, FACTS_VERSION)
+        return self.known("state = 'here' AND facts_version < ?", FACTS_VERSION)
 
     def add_files(
         self, found: Iterable[tuple[FoundFile, FileContent]], listed: bool
@@ -3897,8 +3881,7 @@ class Entries:
     def give_up(self, volume: str) -> None:
         """Wait no more for the files of a volume: they are gone as of now. Those that
         are missing, as if on one, are not told any more."""
-        sql = "SELECT * FROM known_files WHERE volume = ? AND state != 'here'"
-        known = self._known_files(sql, volume)
+        known = self.known("volume = ? AND state != 'here'", volume)
         rows = [row._replace(file=row.file._replace(volume="")) for row in known]
         self.apply(Changes(gone=rows))
 
@@ -3971,6 +3954,11 @@ class LibraryFolders:
         sql += " entries WHERE folder NOT NULL AND state != 'gone' GROUP BY folder"
         return {row["folder"]: row["files"] for row in self.database.rows(sql)}
 
+    def are_lost(self) -> bool:
+        """Return whether there are entries without a file, which may find one."""
+        lost = "SELECT 1 FROM entries WHERE state IN ('gone', 'offline')"
+        return bool(self.database.value(f"SELECT EXISTS ({lost})"))
+
     def offline_disks(self) -> list[Row]:
         """Return of each file system that is offline, the last one first: since when
         how many entries wait for it, its id, a library folder, the first and last of
@@ -4037,10 +4025,10 @@ class Icons:
     def unread(self, covers: set[str]) -> list[FoundFile | TitleImage]:
         """Return the files here, and the images of titles that are here, that have one
         of these covers, without those whose cover was read."""
-        sql = f"SELECT * FROM known_files WHERE +state = 'here' AND cover IN {LISTED}"
-        sql += " AND cover NOT IN (SELECT digest FROM icons)"
-        rows = self.database.rows(sql, (json.dumps([*covers]),))
-        files = [known_file(row).file for row in rows]
+        which = f"+state = 'here' AND cover IN {LISTED}"
+        which += " AND cover NOT IN (SELECT digest FROM icons)"
+        known = self.entries.known(which, json.dumps([*covers]))
+        files = [item.file for item in known]
         sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
         sql += " AND title IN (SELECT title FROM entries WHERE state = 'here')"
         images = [TitleImage(**row) for row in self.database.rows(sql)]
@@ -4253,11 +4241,6 @@ class Progress:
             if item["id"] in silent:
                 item["status"] = status.next.get("stale", item["status"])
         return items
-
-    def is_running(self, item: str, status: str) -> bool:
-        """Return whether a client sends an item, which has this status in the file."""
-        [now] = self.current([{"id": item, "status": status}])
-        return QUEUE_STATUSES[now["status"]].is_running
 
 
 class Clients:
@@ -4710,13 +4693,12 @@ class ConsoleAddresses:
         :raises NotFound: no client sends the item any more.
         """
         row = self.database.row(
-            "SELECT viewers.*, '' AS credential, item, entry, status FROM addresses"
+            "SELECT viewers.*, '' AS credential, item, entry FROM addresses"
             " JOIN viewers ON viewers.account = addresses.account"
             " LEFT JOIN queue ON queue.id = item WHERE digest = ?",
             (digest,),
         )
-        status = row.pop("status") if row else None
-        if row and status and not self.clients.progress.is_running(row["item"], status):
+        if row and row["item"] and row["item"] not in self.clients.running():
             raise NotFound("The item is not being sent.")
         return caller(row)
 
@@ -5043,10 +5025,10 @@ def volume_name(folder: str, names: dict[int, str]) -> str:
 def mount_digest(folder: str, device: int) -> str:
     """Return a digest of where a file system is mounted and, if it is a disk, its kind
     and size, else its source. On Windows, the device is the disk's serial number."""
-    try:
-        mount = mounts(os.path.realpath(folder))[0]
-    except (OSError, IndexError):
+    found = mounts(os.path.realpath(folder))
+    if not found:
         return content_digest(str(device).encode())
+    mount = found[0]
     size = str(shutil.disk_usage(folder).total)
     facts = mount.kind, size if mount.kind in LOCAL_FILE_SYSTEMS else mount.source
     return content_digest("\0".join((mount.point, *facts)).encode(errors=SURROGATES))
@@ -5064,12 +5046,6 @@ def file_system_id(folder: str, device: int) -> str:
             return f"uuid:{found[1]}"
     own = os.statvfs(folder).f_fsid
     return f"fsid:{own:x}" if own not in (0, device) else ""
-
-
-def may_be_same(one: str, two: str) -> bool:
-    """Return whether two names may be those of one volume: of two ids of one kind, each
-    is that of a disk of its own."""
-    return one == two or one.partition(":")[0] != two.partition(":")[0]
 
 
 # Scanner: compare ---
@@ -5112,8 +5088,10 @@ def sure_volume(file: FoundFile) -> str:
 
 
 def is_unchanged(old: FoundFile, new: FoundFile) -> bool:
-    """Return whether a file is as it was. Its cover may be another."""
-    return old[:5] == new[:5] and may_be_same(old.volume, new.volume)
+    """Return whether a file is as it was. Its cover may be another, and so may the kind
+    of the volume's name: of two ids of one kind, each is that of a disk of its own."""
+    kinds = {file.volume.partition(":")[0] for file in (old, new)}
+    return old[:5] == new[:5] and (old.volume == new.volume or len(kinds) == 2)
 
 
 def is_away(path: str, volume: str, tree: Tree | None) -> bool:
@@ -5454,25 +5432,19 @@ def spare_memory() -> None:
 # Scanner: uses by clients ---
 
 
-@dataclasses.dataclass
-class FileUse:
-    path: str
-    folder: str  # library folder
-    began: float  # monotonic seconds
-
-
 class FileUses:
     """What threads of calls read and write for clients. The scanner asks the disks of
     uses that fail, or do not end."""
 
     def __init__(self) -> None:
-        self._running: dict[int, FileUse] = {}
+        # Path, library folder, and monotonic seconds of the beginning.
+        self._running: dict[int, tuple[str, str, float]] = {}
         self._failed: dict[str, str] = {}  # library folders by path
 
     @contextlib.contextmanager
     def watch(self, path: str, folder: str) -> Iterator[None]:
         """Watch a block that uses a file or folder."""
-        use = FileUse(path, folder, time.monotonic())
+        use = path, folder, time.monotonic()
         self._running[id(use)] = use
         try:
             yield
@@ -5487,10 +5459,9 @@ class FileUses:
         """Yield path and library folder of what has failed since the last call, and of
         what takes long."""
         now = time.monotonic()
-        for use in self._running.copy().values():
-            if now - use.began > MAX_USE_SECONDS:
-                use.began = now
-                self._failed[use.path] = use.folder
+        for path, folder, began in self._running.copy().values():
+            if now - began > MAX_USE_SECONDS:
+                self._failed[path] = folder
         for path in [*self._failed]:  # not what fails meanwhile: that has its turn
             yield path, self._failed.pop(path)
 
@@ -5556,11 +5527,7 @@ class Inbox:
     is whole, it gets the first name that is free."""
 
     def __init__(
-        self,
-        entries: Entries,
-        settings: Settings,
-        state: "ScanState",
-        uses: FileUses,
+        self, database: Database, settings: Settings, state: "ScanState", uses: FileUses
     ) -> None:
         """:raises BadSetting: no scan would find what is in the inbox."""
         self.path = path = absolute(settings.inbox) if settings.inbox else ""
@@ -5570,7 +5537,7 @@ class Inbox:
         if path and (any(map(is_hidden, below)) or not self.folder):
             why = "is in no library folder, or is hidden."
             raise BadSetting(f"[library] inbox: {path} {why}")
-        self.clock, self.uploads = entries.database.clock, Uploads(entries.database)
+        self.clock, self.uploads = database.clock, Uploads(database)
         self.settings, self._state, self._uses = settings, state, uses
         self.has_changed = False  # since the last scan
         # What the last piece was answered, by id.
@@ -5729,17 +5696,17 @@ class Inbox:
         the clock is right, those that were not continued for days."""
         if not self.path or folder != self.folder:
             return
-        now = self.clock()
+        is_sure, now = self.clock.is_believed(), self.clock()
         with contextlib.suppress(Problem), self._open(), self._lock:
             names = os.listdir(self.path)
+            parts = {part[1] for part in map(IS_PART, names) if part}
             # An empty folder may be the mount point of a disk that is away.
-            for row in self.uploads.all() if names else []:
-                is_there = PART.format(row["id"]) in names
-                if not is_there and row["id"] not in self._running:
-                    self.uploads.remove(row["id"])
-            for part in filter(None, map(IS_PART, names)):
-                if self.clock.is_believed() and part[1] not in self._running:
-                    self._drop_old(part[1], now)
+            known = {row["id"] for row in self.uploads.all()} if names else parts
+            for upload in (parts | known) - self._running:
+                if upload not in parts:
+                    self._remove(upload)
+                elif is_sure:
+                    self._drop_old(upload, now)
 
     def _drop_old(self, upload: str, now: float) -> None:
         changed = os.lstat(self._part(upload)).st_mtime
@@ -5775,10 +5742,10 @@ class Mount(NamedTuple):
 
 
 def mounts(folder: str) -> list[Mount]:
-    """Return the mount that a folder is on, and those below it.
-    :raises OSError: the system does not tell them."""
+    """Return the mount that a folder is on, and those below it: none where the system
+    does not tell them."""
     found: dict[str, Mount] = {}
-    with open(MOUNT_TABLE, errors=SURROGATES) as file:
+    with contextlib.suppress(OSError), open(MOUNT_TABLE, errors=SURROGATES) as file:
         for line in file:
             fields = line.split()
             kind, source = fields[fields.index("-") + 1 :][:2]
@@ -5789,19 +5756,11 @@ def mounts(folder: str) -> list[Mount]:
     return [found[path] for path in sorted(paths, key=len)]
 
 
-class MountTable:
-    """Tells when a file system was mounted or unmounted, on Linux."""
-
-    def __init__(self) -> None:
-        self._text = b""
-        self.has_changed()
-
-    def has_changed(self) -> bool:
-        """Return whether that happened since the last call."""
-        before = self._text
-        with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
-            self._text = file.read()
-        return self._text != before
+def mount_table() -> bytes:
+    """Return what changes when a file system is mounted or unmounted, on Linux."""
+    with contextlib.suppress(OSError), open(MOUNT_TABLE, "rb") as file:
+        return file.read()
+    return b""
 
 
 def events(data: bytes) -> Iterator[tuple[int, int, str]]:
@@ -5831,10 +5790,7 @@ class Watcher:
 
     def is_mounted_otherwise(self) -> bool:
         """Return whether other file systems are mounted there than at the start."""
-        try:
-            return bool(self._real_path) and mounts(self._real_path) != self._mounts
-        except OSError:  # there is no such table: nothing is known
-            return False
+        return bool(self._real_path) and mounts(self._real_path) != self._mounts
 
     def await_folder(self) -> None:
         """Watch the folder no more: it cannot be read before something is mounted."""
@@ -5847,10 +5803,9 @@ class Watcher:
         if sys.platform != "linux":  # wine has /proc/self/mountinfo too
             return self.stop("this system is not Linux")
         self._real_path = os.path.realpath(self.folder)
-        try:
-            self._mounts = mounts(self._real_path)
-        except OSError as error:
-            return self.stop(f"there is no {error.filename}")
+        self._mounts = mounts(self._real_path)
+        if not self._mounts:
+            return self.stop(f"there is no {MOUNT_TABLE}")
         if remote := {mount.kind for mount in self._mounts} - LOCAL_FILE_SYSTEMS:
             return self.stop(f"a file system there is {min(remote)}")
         self._began = time.monotonic()
@@ -6191,12 +6146,12 @@ class Disks:
         self.unreadable: dict[str, int] = {}  # sizes of files with an error, by path
         self.has_skipped = False  # whether a file could not be read in this scan
         self.uses = FileUses()
-        self.inbox = Inbox(entries, settings, state, self.uses)
+        self.inbox = Inbox(entries.database, settings, state, self.uses)
         state.folders = {path: {"path": path, **UNREAD} for path in self.folders}
         # By library folder.
         self.askers: dict[str, Asker] = collections.defaultdict(Asker)
         self._failed: dict[str, str] = {}  # library folders by path of what fails
-        self._mount_table = MountTable()
+        self._mount_table = mount_table()
         self._warnings: set[str] = set()  # of this scan, and of the one before: each
         self._previous_warnings: set[str] = set()  # is logged once
 
@@ -6346,24 +6301,21 @@ class Disks:
         that do not answer. A file has a path and a folder."""
         found: dict[str, Any] = {}
 
-        def run(disk: Asker, group: Iterable[Any], results: dict[str, Any]) -> None:
+        def run(disk: Asker, group: Iterable[Any]) -> None:
             for file in group:
                 disk.tick()
-                results[file.path] = work(file)
+                found[file.path] = work(file)
 
-        by_folder: dict[str, list[Any]] = {}
-        for file in files:
-            by_folder.setdefault(file.folder, []).append(file)
-        for folder, group in by_folder.items():
-            disk, results = self.askers[folder], dict[str, Any]()
-            answer = disk.ask(functools.partial(run, disk, group, results))
+        of = operator.attrgetter("folder")
+        for folder, group in itertools.groupby(sorted(files, key=of), of):
+            disk = self.askers[folder]
+            answer = disk.ask(functools.partial(run, disk, [*group]))
             try:
                 disk.wait(answer, self.count)
             except TimeoutError as error:
                 self.has_skipped = True
                 self._set_offline(folder, why_offline(folder, error, is_known=True))
-            found |= results.copy()
-        return found
+        return found.copy()  # a disk may answer later
 
     def read(self, files: Iterable[FoundFile]) -> dict[str, FileContent]:
         """Return contents by path, but of files that grow or cannot be read."""
@@ -6405,13 +6357,13 @@ class Disks:
         # First: to ask a disk forgets that it was late.
         found = {folder for folder in self.folders if self._has_news(folder)}
         found |= self._failing(is_due)
-        has_mounted = self._mount_table.has_changed()
+        before, self._mount_table = self._mount_table, mount_table()
         if self.inbox.has_changed:
             self.inbox.has_changed = False
             found.add(self.inbox.path)
         for folder, watcher in self.watchers.items():
             found |= watcher.changed(is_due)
-            if has_mounted and watcher.is_mounted_otherwise():
+            if before != self._mount_table and watcher.is_mounted_otherwise():
                 found.add(folder)
             if any(is_below(path, folder) for path in self.growing.files):
                 settled = functools.partial(self.growing.settled, folder)
@@ -6529,7 +6481,7 @@ class Scanner:
             self.disks.images.covers |= tree.covers
         known = self.entries.files(None if tops == self.folders else tops)
         given = self.disks.read, forget_before, self.entries.equal
-        changes = compare(known, trees, *given, self.entries.are_lost())
+        changes = compare(known, trees, *given, self.entries.folders.are_lost())
         changes = self._write(changes)
         has_images = self._write_images(trees)
         if has_images or any(changes):
@@ -6779,8 +6731,7 @@ class Health:
         """Return the space of these folders and of those that the service writes to, by
         path, and the "last" backup; for each an OSError where it cannot be had."""
         paths = {self.data, self.copies, *folders}
-        calls: dict[str, Callable[[], Any]]
-        calls = {path: functools.partial(space, path) for path in paths}
+        calls: dict[str, Any] = {path: functools.partial(space, path) for path in paths}
         calls["inbox"] = functools.partial(inbox_fault, self.scanner.disks.inbox.path)
         calls["saves"] = functools.partial(saves_fault, self.consoles.saves)
         calls["last"] = self.backups.last

@@ -716,7 +716,7 @@ data, folder, owner, call = sys.argv[1:]
 store = catalogd.Store(data)
 settings = catalogd.Settings(folders=(folder,), inbox=folder, keep_free=0)
 inbox = catalogd.Inbox(
-    store.entries, settings, catalogd.ScanState(), catalogd.FileUses()
+    store.database, settings, catalogd.ScanState(), catalogd.FileUses()
 )
 upload = inbox.begin(1, "a.nsp", 1)["id"]
 def die(*given, **more):
