@@ -349,7 +349,7 @@ def test_a_system_without_proc_tells_of_no_mounts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(catalogd, "MOUNT_TABLE", "/no/file")
-    assert not catalogd.mount_table()
+    assert not catalogd.mount_table() and not catalogd.mounts("/")
 
 
 @pytest.mark.root
@@ -397,15 +397,11 @@ def mount(kind: str) -> catalogd.Mount:
     return catalogd.Mount("line", "/", kind, "source")
 
 
-def no_mounts(folder: str) -> list[catalogd.Mount]:
-    return []
-
-
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
         ("platform", "win32", "this system is not Linux"),
-        ("mounts", no_mounts, "there is no /proc/self/mountinfo"),
+        ("mounts", lambda folder: [], "there is no /proc/self/mountinfo"),
         ("mounts", lambda folder: [mount("nfs4")], "a file system there is nfs4"),
         ("ctypes", FullSystem, "it has more folders than fs.inotify.max_user_watches"),
         ("ctypes", FullProcess, "fs.inotify.max_user_instances is reached"),
