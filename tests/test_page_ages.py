@@ -179,20 +179,20 @@ def test_a_title_s_age_is_changed_in_its_details(
 
 
 def test_what_cannot_be_saved_is_told(anna: Any, store: catalogd.Store) -> None:
-    """The title is removed as it is saved: a poll would take it off the page."""
-    [game] = add_games(store, 1)
+    """Another admin has made her a member as it is saved."""
+    add_games(store, 1)
 
-    def remove(route: Any) -> None:
+    def demote(route: Any) -> None:
         if route.request.method != "GET":
-            store.entries.remove_link(game)
+            store.database.write("UPDATE accounts SET admin = 0", ())
         route.continue_()
 
-    anna.route("**/web/ages", remove)
+    anna.route("**/web/ages", demote)
     anna.goto("")
     button(anna, "Select").click()
     select(anna, "Game 00")
     choose(anna, "For children", "7+")
-    see(anna, "There is no such title.")
+    see(anna, "Only an admin may do this.")
 
 
 def test_a_member_has_neither_marks_nor_menus_of_ages(

@@ -941,7 +941,7 @@ OTHERS = {
     code: t.about["language"] for code, t in catalogd.read_translations("")[0].items()
 }
 ME = {"success": True, "account": None, "client": True, "languages": OTHERS}
-ME |= {"known": {**catalogd.KNOWN_TO_PAGE, "ages": [3, 7, 12, 16]}}
+ME |= {"known": catalogd.KNOWN_TO_PAGE}
 
 
 def test_me_before_there_is_an_account(browser: webtest.TestApp) -> None:

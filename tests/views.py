@@ -368,7 +368,7 @@ def answer_ages(page: Any) -> None:
 
 
 ADDRESS: dict[str, Any] = {"success": True, "token": "Tz6hT1mK0vB3nUqk"}
-NO_CONSOLE = "192.168.1.21 does not answer. Is the program open on the console?"
+NO_CONSOLE = catalogd.say("ftp_silent", "192.168.1.21")
 DEVICES = [
     device("Living room", state="sending", shared=True),
     device("Bedroom", target=NO_CONSOLE),
@@ -408,7 +408,7 @@ def answer_titles(page: Any, address: str) -> None:
         by_title.setdefault(entry.get("base_id", ""), []).append(entry)
     titles = [parts for base, parts in by_title.items() if base and len(parts) > 3]
     sent = {"status": "completed", "percent": 100, "ended_at": "2026-01-31T18:05:59"}
-    why = "/media/card has room for 188 MB, and the file needs 1.0 GB."
+    why = catalogd.say("card_full", "/media/card", "188 MB", "1.0 GB")
     failed = {**sent, "status": "failed", "percent": 0, "error": why}
     failed |= catalogd.coded(why)
     now = {"status": "processing", "percent": 40, "speed": 21_400_000}
