@@ -397,7 +397,7 @@ def test_the_script_is_served_in_brief_and_with_its_line_numbers(
 ) -> None:
     lines = browser.get("/script.js").text.splitlines()
     assert not [line for line in lines if re.match(r" *(//|/\*\*\s|/\*\*.*\*/$)", line)]
-    code = OPERATORS.sub(r"\1", catalogd.JS)
+    code = OPERATORS.sub(r"\1", re.sub("(?m)^ +", "", catalogd.JS))
     source = code.replace('JSON.parse("{}")', catalogd.ENGLISH).splitlines()
     assert len(lines) == len(source)
     assert [line for line in lines if line] == [
