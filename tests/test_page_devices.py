@@ -555,7 +555,7 @@ def test_what_is_sent_to_a_paused_device_is_told_to_wait(
     anna.goto("")
     see(anna.locator(".to-device", has_text="Attic"), "Paused")
     button(anna, "Send Paper Harbor").click()
-    see(anna, "Attic is paused. It is sent when it goes on.")
+    see(anna, "Attic is paused. Sending starts when it goes on.")
 
 
 def test_only_its_owner_or_an_admin_may_pause_a_device(
@@ -767,7 +767,7 @@ def test_a_device_that_is_away_is_not_promised_to_send(
     button(anna.locator(".entries"), "Send Third").click()
     see(anna.locator(".toast"), "added to the queue of Attic. Attic was last seen at ")
     anna.goto("#queue")
-    see(group(anna, "Attic"), "It is sent when it is back.")
+    see(group(anna, "Attic"), "Sending starts when it is back.")
     see(group(anna, "Attic"), "2 waiting, 2 kB")
     assert "about" not in group(anna, "Attic").inner_text()
 
