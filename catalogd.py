@@ -1714,7 +1714,7 @@ Now = Callable[[], float]  # a clock, in seconds
 
 class Throttle:
     """Delays for wrong passwords: the first are free, then each doubles the wait. A
-    subject is an account or an address. Not thread-safe."""
+    subject is an account, a session, an address or a network. Not thread-safe."""
 
     free_tries = 5
     max_seconds = 300.0
@@ -3313,8 +3313,9 @@ class Uses:
         return rows
 
     def count(self, credential: str, is_news: bool) -> None:
-        """Count a use. One that is news, as it keeps a key or a session from its end,
-        is written at once."""
+        """Count a use.
+
+        :param is_news: write it at once: else a key or a session would end unused."""
         with self._lock:
             count, _ = self.unwritten.get(credential, (0, ""))
             self.unwritten[credential] = (count + 1, self._database.time())
@@ -3330,7 +3331,8 @@ class Uses:
             self.write()
 
     def write(self, wait: float = 0) -> None:
-        """Write all unless another one writes: then with the next use of any key."""
+        """Write all, unless another process writes for longer than `wait` seconds: then
+        with the next use of any key."""
         # Until the clock is believed (?4), a time is not replaced by an earlier one.
         used = "last_used_at = iif(?4, ?2, max(coalesce(last_used_at, created_at), ?2))"
         of_key = f"UPDATE keys SET requests = requests + ?1, {used} WHERE id = ?3"
