@@ -4029,8 +4029,7 @@ class Icons:
         of these covers, without those whose cover was read."""
         which = f"+state = 'here' AND cover IN {LISTED}"
         which += " AND cover NOT IN (SELECT digest FROM icons)"
-        known = self.entries.known(which, json.dumps([*covers]))
-        files = [item.file for item in known]
+        files = [item.file for item in self.entries.known(which, json.dumps([*covers]))]
         sql = "SELECT * FROM title_images WHERE cover NOT IN (SELECT digest FROM icons)"
         sql += " AND title IN (SELECT title FROM entries WHERE state = 'here')"
         images = [TitleImage(**row) for row in self.database.rows(sql)]
@@ -6426,8 +6425,7 @@ class Scanner:
             self.state.scanning, self.state.started = True, self.database.time()
             self.state.files = self.state.read = 0
             try:
-                is_service = self.thread.is_current()
-                trees = self.disks.trees(tops, is_service)
+                trees = self.disks.trees(tops, self.thread.is_current())
                 read = [top for top in tops if any(is_below(top, at) for at in trees)]
                 changes = self._compare(trees, read)
             finally:
@@ -6682,10 +6680,8 @@ def scan_state(scanner: Scanner, age: int = EVERYTHING) -> dict[str, Any]:
     every title neither folders, nor how many files are in them."""
     is_asked = scanner.is_asked()  # first: what it has found is there then
     state = scanner.state if age == EVERYTHING else ScanState()
-    rows = state.folders.values()
-    folders = [{**row, **coded(row["problem"])} for row in rows]
-    told = {"asked": is_asked, **coded(state.problem), "folders": folders}
-    return vars(state) | told
+    folders = [{**row, **coded(row["problem"])} for row in state.folders.values()]
+    return vars(state) | {"asked": is_asked, **coded(state.problem), "folders": folders}
 
 
 # Scanner: health and upkeep ---
@@ -7439,14 +7435,12 @@ MAX_CONSOLE_STOP_SECONDS = 1.0
 MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
 DIALOG_WATCH_SECONDS = 10  # and after each look of the page at its device
-SAVES_LINE = re.compile(r"Saves: (?:(\d+) copied\.)? ?(.*)")  # see the client's Saves
+TOLD = "\x1e"  # begins a line of the client for this server, see Screen.tell there
 SAVE_PATH = re.compile(  # of a copy, below the folder for saves
     r"(?P<console>.*) \((?P<device>[0-9a-f]{16})\)/"
     r"(?P<path>(?P<title>.*)/(?P<name>.*)-[0-9a-f]{12}\.zip)"
 )
 SAVE_TITLE_AT = {86: 5, 128: 8}  # of JKSV and Sphaira, by the bytes of these facts
-ZIP_ERRORS: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, EOFError)
-ZIP_ERRORS += (OSError, ValueError, LookupError, RuntimeError)
 MAX_GREETING_SECONDS = 1.0  # that a server has to accept a connection, and to greet
 MAX_GREETING_BYTES = 200
 SEARCH_THREADS = 254
@@ -7483,8 +7477,8 @@ ASK_SCREEN = " Its screen tells which port installs, and which one is the SD car
 FTPSRV_GREETING = "Service ready for new user"
 CONSOLE_PROGRAMS = {
     "sphaira": ConsoleProgram(
-        *("Sphaira", "ftp", {5000: "installs"}),
-        greeting=FTPSRV_GREETING,  # it has ftpsrv in it
+        # It has ftpsrv in it.
+        *("Sphaira", "ftp", {5000: "installs"}, "", False, FTPSRV_GREETING),
         note="Open Menu, then FTP Install, and leave it open. It installs what"
         " arrives.",
         steps={
@@ -7520,10 +7514,8 @@ CONSOLE_PROGRAMS = {
         *("CNX", "ftp", {6000: "", 7000: ""}, "/"),
         note=f"Start its FTP server, and leave it open.{ASK_SCREEN}",
     ),
-    "checkpoint": ConsoleProgram(
-        *("Checkpoint", "ftp", {50000: ""}),
-        greeting="Hello!",  # it keeps saves
-    ),
+    # It keeps saves.
+    "checkpoint": ConsoleProgram("Checkpoint", "ftp", {50000: ""}, greeting="Hello!"),
     "awoo": ConsoleProgram("Awoo", "lan", {2000: "installs"}, note=LEAVE_OPEN),
     "cyberfoil": ConsoleProgram(
         *("CyberFoil", "lan", {2000: "installs"}), note=LEAVE_OPEN, menu="Remote"
@@ -7641,28 +7633,31 @@ class Console(Lasting):
         if not self._over.is_set():
             code = process.returncode
             # The last line of a traceback may have a path; the log has all of it.
-            why = line.partition(": ")[0] if code == 1 else f"exit code {code}"
-            line, why = line[:200], why[:200]
-            told = line if code in CLIENT_PROBLEMS else say("client_failed", why)
-            uses = self._consoles.store.accounts.uses
-            uses.set_target_state(self.device["id"], told)
+            why = line.partition(": ")[0][:200] if code == 1 else f"exit code {code}"
+            told = line[:200] if code in CLIENT_PROBLEMS else say("client_failed", why)
+            self._consoles.store.accounts.uses.set_target_state(self.device["id"], told)
         return process.returncode
 
     def _note_saves(self, line: str) -> str:
-        """Return a line of the client for the log. Note what it tells of saves: what
-        could not be copied, and at last how many were, and why it saw no more."""
-        if not (found := SAVES_LINE.fullmatch(line)):
-            return line
-        count, told = found[1] or "", json.loads(found[2] or '""')
-        problem = reported(**told) if isinstance(told, dict) else told
+        """Return a line of the client for the log. Note what it tells of saves."""
+        with contextlib.suppress(Problem):  # it is none of these
+            match line[:1] == TOLD and json_object(line[1:].encode()):
+                case {"saves": int() | None as n, "code": str(code), "arguments": of}:
+                    return self._note_look(reported(code, of) or code, n)
+        return line
+
+    def _note_look(self, problem: str, copied: int | None) -> str:
+        """Note what could not be copied and, where `copied` tells how many were, that
+        the look has ended, and why it saw no more. Return a line for the log."""
         self._unsaved += [{"message": problem, **coded(problem)}] if problem else []
-        if count:
-            failures = self.look.get("failures", 0) + 1 if problem else 0
-            now = self._consoles.store.database.time()
-            self.look = {"id": self.device["id"], "name": self.device["name"]}
-            self.look |= {"looked_at": now, "copied": int(count), "failures": failures}
-            self.look["problems"], self._unsaved = self._unsaved, []
-        return f"Saves: {count}{' copied. ' if count else ''}{problem}".rstrip()
+        if copied is None:
+            return f"Saves: {problem}"
+        failures = self.look.get("failures", 0) + 1 if problem else 0
+        look = {"id": self.device["id"], "name": self.device["name"], "copied": copied}
+        now = self._consoles.store.database.time()
+        look |= {"looked_at": now, "failures": failures}
+        self.look, self._unsaved = {**look, "problems": self._unsaved}, []
+        return f"Saves: {copied} copied. {problem}".rstrip()
 
     def _write(self, line: str) -> None:
         """Write a line to the process. The lock is held."""
@@ -7699,14 +7694,12 @@ class Consoles:
     call."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        """:raises BadSetting: saves would be kept in a library folder."""
+        """:raises BadSetting: see folder_for_saves."""
         self.store = store
-        self.saves = absolute(settings.saves) if settings.saves else ""
-        if any(is_below(self.saves, top) for top in library_folders(settings.folders)):
-            raise BadSetting(f"[library] saves: {self.saves} is in a library folder.")
+        self.saves = folder_for_saves(settings)
         self.address = ""  # of this service on this machine, "" before and after it
         self._folder = os.path.join(store.database.folder, "consoles")
-        self._for_saves = settings.keep_free * 1e9, os.path.join(self._folder, "saves")
+        self._limits = settings.keep_free * 1e9, os.path.join(self._folder, "saves")
         self._running: dict[str, Console] = {}
         self._leaving: set[Console] = set()
         self._version = -1  # of the database, when it was looked at last
@@ -7758,8 +7751,7 @@ class Consoles:
             "key": self.store.accounts.lend_key(device["id"]),
             "to": client_target(device),
             "state": os.path.join(self._folder, device["id"]),
-            "saves": self.saves
-            and [saves_folder(self.saves, device), *self._for_saves],
+            "saves": self.saves and [saves_folder(self.saves, device), *self._limits],
         }
 
     def looks(self) -> list[Row]:
@@ -7794,6 +7786,15 @@ class Consoles:
 # Consoles: saves ---
 
 
+def folder_for_saves(settings: Settings) -> str:
+    """Return its absolute path, or "". :raises BadSetting: it is a library folder, or
+    in one."""
+    saves = absolute(settings.saves) if settings.saves else ""
+    if any(is_below(saves, top) for top in library_folders(settings.folders)):
+        raise BadSetting(f"[library] saves: {saves} is in a library folder.")
+    return saves
+
+
 def saves_folder(folder: str, device: Mapping[str, Any]) -> str:
     """Return where the client of a device puts its saves, also if it had another name
     before: below that, a folder a title, with a zip file a version."""
@@ -7806,15 +7807,13 @@ def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
     """Return the saves in this folder, the newest first; in "", none. A time is that of
     the copy: consoles tell theirs in different ways.
 
-    :param seen: ids and names of the only titles of which to return any.
-    :raises StorageFailed:"""
+    :param seen: ids and names of the only titles of which to return any."""
     found: list[Row] = []
-    if folder and not os.path.isdir(folder):
-        raise StorageFailed("disk_away")
     for path in pathlib.Path(folder).glob("*/*/*.zip") if folder else ():
         below = path.relative_to(folder)
         copy = SAVE_PATH.fullmatch(below.as_posix())
-        with contextlib.suppress(OSError):  # a link, or it was removed just now
+        # It is a link, its disk fails, or it was removed just now.
+        with contextlib.suppress(OSError, zipfile.BadZipFile):
             now = os.stat(unlinked_path(folder, str(below)))
             if copy and (seen is None or title_in(path, now.st_mtime_ns) in seen):
                 row = {"size": now.st_size, "added_at": stamp(now.st_mtime)}
@@ -7825,12 +7824,16 @@ def kept_saves(folder: str, seen: Container[str] | None = None) -> list[Row]:
 @functools.lru_cache(20_000)
 def title_in(path: pathlib.Path, mtime: int) -> str:
     """Return the id of its title, in small letters, that JKSV or Sphaira noted in a zip
-    file; else the name of the title's folder."""
-    with contextlib.suppress(*ZIP_ERRORS), zipfile.ZipFile(path) as content:
-        facts = content.open(".nx_save_meta.bin").read(max(SAVE_TITLE_AT) + 1)
-        at = SAVE_TITLE_AT[len(facts)]
-        return f"{int.from_bytes(facts[at : at + 8], 'little'):016x}"
-    return path.parent.name.lower()
+    file, or the one that Checkpoint puts before the name of the title's folder; else
+    that name. :raises OSError, zipfile.BadZipFile: the disk fails."""
+    try:
+        with zipfile.ZipFile(path) as whole, whole.open(".nx_save_meta.bin") as file:
+            facts = file.read(max(SAVE_TITLE_AT) + 1)
+        return facts[SAVE_TITLE_AT[len(facts)] :][7::-1].hex()
+    except Exception as error:  # of any kind: a zip file may have anything in it
+        if getattr(error.__context__ or error, "errno", None):  # the disk's: it may
+            raise  # pass, and is not cached
+        return re.sub(r"^0x([0-9a-f]{16}).*", r"\1", path.parent.name.lower())
 
 
 # Consoles: search ---
@@ -7888,8 +7891,8 @@ def own_addresses() -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
         return []
     import fcntl
 
-    is_64_bit = struct.calcsize("P") == 8
-    row = struct.Struct("16s4x4s16x" if is_64_bit else "16s4x4s8x")  # struct ifreq
+    # struct ifreq
+    row = struct.Struct("16s4x4s16x" if struct.calcsize("P") == 8 else "16s4x4s8x")
     rows = ctypes.create_string_buffer(MAX_INTERFACES * row.size)
     request = struct.pack("iP", len(rows), ctypes.addressof(rows))  # struct ifconf
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -8685,17 +8688,20 @@ class DeviceCalls(Calls):
     def saves(self, caller: Caller) -> dict[str, Any]:
         """Return the copies of saves that the caller may have, and the last looks at
         consoles: a child has those of its own devices and of titles that it sees."""
-        is_child = caller.age != EVERYTHING
+        top, is_child = self.consoles.saves, caller.age != EVERYTHING
+        away = say("disk_away") if top and not os.path.isdir(top) else ""
         seen = self.entries.seen_titles(caller.age) if is_child else None
         rows = self.devices.all(caller.name, caller.admin)
         of = {row["id"]: row["name"] for row in rows if row["is_own"] or not is_child}
         copies = [
             {**row, "console": of.get(row["device"], row["console"])}
-            for row in kept_saves(self.consoles.saves, seen)
+            for row in kept_saves(top, seen)
             if caller.admin or row["device"] in of
         ]
         looks = [] if is_child else self.consoles.looks()
-        return {"copies": copies, "looks": [row for row in looks if row["id"] in of]}
+        looks = [row for row in looks if row["id"] in of]
+        problem = away and {"message": away, **coded(away)}
+        return {"copies": copies, "looks": looks, "problem": problem}
 
     @route("GET /web/saves/<device>/<path:path>", access="session", runs=OWN_THREAD)
     def save(self, caller: Caller, device: str, path: str) -> bottle.HTTPResponse:
@@ -11973,7 +11979,7 @@ function initialState() {
       ...{finished: null, next: null, problem: "", folders: null, disks: []},
     }),
     keys: /** @type {Key[] | null} */ (null),
-    saves: {copies: /** @type {any[]} */ ([]), looks: /** @type {any[]} */ ([])},
+    saves: /** @type {any} */ ({copies: [], looks: []}),
     dir: /** @type {ConsoleAddress | null} */ (null),
     sessions: /** @type {Session[] | null} */ (null),
     addresses: /** @type {PageAddress[] | null} */ (null),
@@ -16775,10 +16781,11 @@ function renderUnfinished() {
 
 // Settings: saves, the newest first
 
-function renderSaves({copies, looks}) {
-  if (!copies.length && !looks.length) return false;
+function renderSaves({copies, looks, problem}) {
+  if (!copies.length && !looks.length && !problem) return false;
   const lead = h.p("lead", WORDS.savesLead);
-  return panel(WORDS.saves, lead, looks.map(renderLook), renderSavedTitles(copies));
+  const notes = [problem && h.p("error", sentence(problem)), looks.map(renderLook)];
+  return panel(WORDS.saves, lead, notes, renderSavedTitles(copies));
 }
 
 /** The saves of a device, folded. */
@@ -18686,7 +18693,7 @@ def service_tests(service: Row, settings: Settings) -> Findings:
     folders = ", ".join(row["path"] for row in service["folders"])
     yield "service", f"ok: {service['address']} serves {folders}"
     yield from ((row["about"], row["message"]) for row in service["faults"])
-    saves = settings.saves and absolute(settings.saves)
+    saves = folder_for_saves(settings)
     if os.path.isdir(saves):  # else a fault tells that its disk is away
         form = "{title}/{name} of {console}, {added_at} UTC"
         last = [form.format_map(row) for row in kept_saves(saves)[:1]] or ["none yet"]
@@ -18703,6 +18710,8 @@ def own_tests(args: argparse.Namespace, settings: Settings) -> Findings:
         yield "folders", why_offline(path, found, False) if is_away else f"ok: {path}"
     if not calls:
         yield "folders", str(no_folder(args.config))
+    if saves := folder_for_saves(settings):
+        yield "saves", saves_fault(saves) or f"ok: {saves}"
     yield "database", outcome(check_database, args, settings)
     yield "port", outcome(check_port, settings)
 

@@ -194,6 +194,11 @@ class Problem(Exception):
         of = {n: v.told() if isinstance(v, Problem) else v for n, v in self.of.items()}
         return {"code": self.text, "arguments": of}
 
+    def coded(self) -> dict[str, Any]:
+        """Return what is `told`, with a text as the code."""
+        told = self.told()
+        return told if isinstance(told, dict) else {"code": told, "arguments": {}}
+
     def fields(self) -> dict[str, Any]:
         """Return the fields of a report that tell it."""
         told = self.told()
@@ -866,6 +871,8 @@ def shut_down(sock: socket.socket) -> None:
 # Screen -----------------------------------------------------------------------
 # A line for each event; on a terminal also one for the progress, redrawn in place.
 
+TOLD = "\x1e"  # see RFC 7464
+
 
 class Screen:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -882,6 +889,11 @@ class Screen:
             encoding = self.out.encoding or "utf-8"
             text = printable(text).encode(encoding, "replace").decode(encoding)
             print(text, file=self.out, flush=True)
+
+    def tell(self, **facts: Any) -> None:
+        """Print a line for the server that runs this program. It begins with a sign
+        that `say` prints of no name."""
+        print(f"{TOLD}{printable(json.dumps(facts))}", file=self.out, flush=True)
 
     def show(self, progress: object) -> None:
         """Show the progress of a transfer, where there is a terminal."""
@@ -2175,10 +2187,10 @@ class Saves:
         self._state = State(state, "saves", str(self.folder.parent))
         self._damaged = set[pathlib.Path]()  # copies that would not be whole
 
-    def look(self, say: Callable[[str], None]) -> None:
-        """Copy what is new, and say how that went, with problems as JSON.
+    def look(self, tell: Callable[..., None]) -> None:
+        """Copy what is new, and tell how that went.
         :raises Cancelled: the server has told something."""
-        self._progress, why = self.pace.idle, ""
+        self._progress, why = self.pace.idle, Problem("")
         self._copied, self._faults = 0, list[Problem]()
         self._names = self._breaks = self._received = 0  # of them, breaks, bytes
         try:
@@ -2186,10 +2198,10 @@ class Saves:
                 self._copy_new()
         except Problem as problem:
             self._progress.check()
-            why = f" {json.dumps(problem.told())}"
+            why = problem
         for fault in self._faults[:MAX_SAVE_FAULTS]:
-            say(f"Saves: {json.dumps(fault.told())}")
-        say(f"Saves: {self._copied} copied.{why}")
+            tell(saves=None, **fault.coded())
+        tell(saves=self._copied, **why.coded())
 
     def _copy_new(self) -> None:
         """:raises Problem: the rest is for the next time."""
@@ -2865,7 +2877,7 @@ class Sender:
         is_due = time.monotonic() >= self._saves_due
         if self.saves and is_due and str(self.target_state) == READY:
             with contextlib.suppress(Cancelled):  # then it is due again at once
-                self.saves.look(self.screen.say)
+                self.saves.look(self.screen.tell)
                 self._saves_due = time.monotonic() + SAVES_SECONDS
 
     def _claim(self, item: Item) -> bool:

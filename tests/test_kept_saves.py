@@ -2,13 +2,17 @@
 
 import contextlib
 import dataclasses
+import errno
+import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import time
 import urllib.parse
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -183,6 +187,75 @@ def test_only_what_is_in_the_list_is_answered(
     signed_in.get(f"/web/saves/{copies.ids['Attic']}/{path}", status=404)
 
 
+def squeezed(method: int) -> bytes:
+    """Return a zip file whose facts are broken, and packed in this way."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as made:
+        made.writestr(".nx_save_meta.bin", os.urandom(2000))
+    content = bytearray(file.getvalue())
+    content[60:1000] = b"\xa5" * 940
+    return bytes(content)
+
+
+ODD = {
+    "lzma": squeezed(zipfile.ZIP_LZMA),
+    "bzip2": squeezed(zipfile.ZIP_BZIP2),
+    "deflated": squeezed(zipfile.ZIP_DEFLATED),
+    "unknown": squeezed(zipfile.ZIP_STORED).replace(
+        b"\x14\0\0\0\0\0", b"\x14\0\0\0\x63\0"
+    ),
+    "no zip": b"no zip",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("content", ODD.values(), ids=ODD)
+def test_an_odd_zip_has_the_title_of_its_folder(
+    content: bytes, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "Star" / "1.zip"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    assert catalogd.title_in(path, 1) == "star"
+
+
+@pytest.mark.parametrize(
+    ("folder", "title"),
+    [
+        ("0x0100AAAABBBB0000 Star", "0100aaaabbbb0000"),
+        ("0x0100AAAABBBB0000", "0100aaaabbbb0000"),
+        ("Star 0x0100AAAABBBB0000", "star 0x0100aaaabbbb0000"),
+        ("0x0100", "0x0100"),
+    ],
+)
+def test_the_folder_of_checkpoint_has_the_id_of_its_title(
+    folder: str, title: str, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / folder / "1.zip"
+    path.parent.mkdir()
+    path.write_bytes(packed(b""))
+    assert catalogd.title_in(path, 1) == title
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_disk_that_fails_for_a_while_hides_a_copy_for_that_while(
+    after: int, copies: Copies, saves: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it is opened, or read."""
+    content = packed(b"", **facts(0x0100AAAABBBB0000, "jksv"))
+    copies.add("Attic", "Odd name", "1", content)
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        name = ["ZipFile", "_EndRecData"][after]
+        patch.setattr(zipfile, name, fail)
+        assert catalogd.kept_saves(str(saves), {"odd name"}) == []
+    [row] = catalogd.kept_saves(str(saves), {"0100aaaabbbb0000"})
+    assert row["title"] == "Odd name"
+
+
 @pytest.mark.parametrize("level", ["device", "title", "file"])
 def test_links_are_not_followed(
     level: str, signed_in: webtest.TestApp, copies: Copies, saves: pathlib.Path
@@ -218,6 +291,47 @@ def test_a_folder_in_the_library_is_refused(
         catalogd.Web(store, settings, catalogd.Scanner(store, settings))
 
 
+def test_check_without_a_service_tells_where_no_saves_can_be_kept(
+    library: Library, saves: pathlib.Path, tmp_path: pathlib.Path, capsys: Any
+) -> None:
+    expected = {
+        str(saves): f"ok: {saves}",
+        f"{saves}/away": f"Saves cannot be kept in {saves}/away: {AWAY}",
+        "": "",
+    }
+    for folder, told in expected.items():
+        assert checked(folder, library, tmp_path, capsys) == told
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_check_refuses_a_folder_in_the_library_as_serve_does(
+    is_running: bool,
+    service: catalogd.Web,
+    library: Library,
+    tmp_path: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = {"address": "", **service.health.state()} if is_running else None
+    monkeypatch.setattr(catalogd, "running_service", lambda folder: row)
+    ini, inside = tmp_path / "catalogd.ini", library.folder / "saves"
+    ini.write_text(f"[library]\nfolders = {library.folder}\nsaves = {inside}\n")
+    for command in ("check", "serve"):
+        words = ["--config", str(ini), "--data-dir", str(tmp_path / "data")]
+        assert catalogd.main([command, *words]) == 78
+        told = f"[library] saves: {inside} is in a library folder."
+        assert told in capsys.readouterr().err
+
+
+def checked(saves: str, library: Library, top: pathlib.Path, capsys: Any) -> str:
+    """Return what `check` tells of the folder for saves."""
+    ini = top / "catalogd.ini"
+    ini.write_text(f"[library]\nfolders = {library.folder}\nsaves = {saves}\n")
+    catalogd.main(["check", "--config", str(ini), "--data-dir", str(top / "data")])
+    rows = capsys.readouterr().out.splitlines()
+    return "; ".join(row[10:] for row in rows if row.startswith("saves"))
+
+
 # What is told
 
 
@@ -237,8 +351,9 @@ def test_a_folder_that_is_away_is_told_once(
     assert faults(service) == []
     saves.rmdir()
     assert faults(service) == [(str(saves), told)]
-    answer = signed_in.get("/web/saves", status=503)
-    assert answer.json["reason"] == "disk_away"
+    answer = signed_in.get("/web/saves").json
+    assert (answer["copies"], answer["looks"]) == ([], [])
+    assert answer["problem"] == {"message": AWAY, "reason": "disk_away", "of": []}
 
 
 @pytest.mark.skipif(os.name == "nt" or not os.geteuid(), reason="root may write")
@@ -265,27 +380,105 @@ def test_what_the_client_tells_is_noted(service: catalogd.Web) -> None:
     broken = "Not copied: /JKSV/A/1.zip: It is not whole, or it is being written."
     damaged = send_to_switch.Problem("save_damaged")
     failed = send_to_switch.Problem("save_failed", path="/JKSV/A/1.zip", why=damaged)
-    lines = {
-        "Waiting for queue items.": "Waiting for queue items.",
-        f"Saves: {json.dumps(failed.told())}": f"Saves: {broken}",
-        "Saves: 3 copied.": "Saves: 3 copied.",
-    }
-    for line, logged in lines.items():
-        assert console._note_saves(line) == logged
+    assert console._note_saves("Waiting for queue items.") == "Waiting for queue items."
+    assert console._note_saves(told_line(failed.told())) == f"Saves: {broken}"
+    assert not console.look
+    assert console._note_saves(told_line("", 3)) == "Saves: 3 copied."
     assert (console.look["copied"], console.look["failures"]) == (3, 0)
     [told] = console.look["problems"]
+    before = console.look
     assert (told["message"], told["reason"]) == (broken, "save_failed")
     assert [part["message"] for part in told["of"]][0] == "/JKSV/A/1.zip"
     assert told["of"][1]["reason"] == "save_damaged"
     for failures in (1, 2):
         why = send_to_switch.Problem("ftp_silent", address="1.2.3.4").told()
-        console._note_saves(f"Saves: 0 copied. {json.dumps(why)}")
+        console._note_saves(told_line(why, 0))
         assert console.look["failures"] == failures
         assert [one["reason"] for one in console.look["problems"]] == ["ftp_silent"]
-    console._note_saves('Saves: 0 copied. "By another release."')
+    console._note_saves(told_line("By another release.", 0))
     assert console.look["problems"] == [{"message": "By another release."}]
-    console._note_saves("Saves: 0 copied.")
+    console._note_saves(told_line("", 0))
     assert (console.look["failures"], console.look["problems"]) == (0, [])
+    assert before["copied"] == 3  # another thread may have it
+
+
+def told_line(told: Any, copied: int | None = None) -> str:
+    facts = told if isinstance(told, dict) else {"code": told, "arguments": {}}
+    return catalogd.TOLD + json.dumps({"saves": copied, **facts})
+
+
+class Assigned(catalogd.Console):
+    """Notes each look that another thread may see."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "look":
+            vars(self).setdefault("seen", []).append(dict(value))
+        super().__setattr__(name, value)
+
+
+def test_a_look_is_told_whole(service: catalogd.Web) -> None:
+    console = Assigned(service.consoles, {"id": "x", "name": "Attic"})
+    console._note_saves(told_line("", 3))
+    assert vars(console)["seen"] == [{}, console.look]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *("{", "[" * 100_000, "null", "3", "{}", "[]"),
+        *('{"saves": 3}', '{"saves": 3, "code": 1, "arguments": {}}'),
+        *('{"saves": "3", "code": "", "arguments": {}}', '{"saves": 3, "code": ""}'),
+    ],
+)
+def test_what_has_another_form_is_an_ordinary_line(
+    told: str, service: catalogd.Web
+) -> None:
+    console = catalogd.Console(service.consoles, {"id": "x", "name": "Attic"})
+    line = catalogd.TOLD + told
+    assert (console._note_saves(line), console.look) == (line, {})
+
+
+HOSTILE = [
+    "Saves",
+    "Saves: 3 copied",
+    '{"saves": 1}',
+    '{"saves": 7, "code": "", "arguments": {}}',
+    '\x1e{"saves": 7, "code": "", "arguments": {}}',
+    'a\n\x1e{"saves": 7, "code": "", "arguments": {}}\n',
+    '\x1e{"saves": "',
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_makes_a_line_of_saves(name: str, service: catalogd.Web) -> None:
+    console = catalogd.Console(service.consoles, {"id": "x", "name": "Attic"})
+    assert catalogd.TOLD == send_to_switch.TOLD
+    out = io.StringIO()
+    for text in (f"{name}: sending 1 B.", name, f"Not sent: {name}", f"{name}: {name}"):
+        send_to_switch.Screen(out).say(text)
+    lines = re.split("[\r\n]", out.getvalue())
+    assert [console._note_saves(line) for line in lines] == lines
+    assert (console.look, console._unsaved) == ({}, [])
+
+
+@pytest.mark.parametrize("name", HOSTILE[:4])
+def test_a_file_of_any_name_is_sent(
+    name: str, home: Home, consoles: catalogd.Consoles, console: FTPConsole
+) -> None:
+    device = add(home, console)
+    home.library.add("Star Garden.nsp", b"x" * 1000)
+    home.web.scanner.scan()
+    [entry] = home.store.database.rows("SELECT id FROM entries")
+    home.store.entries.edit(entry["id"], {"name": name})
+    home.store.queue.send(home.anna, entry["id"], device)
+    consoles.update()
+    wait_for(lambda: states(home) == ["completed"])
+    wait_for(lambda: consoles.looks())
+    assert consoles.looks()[0]["copied"] == 0
+
+
+def states(home: Home) -> list[str]:
+    return [row["status"] for row in home.store.database.rows("SELECT * FROM queue")]
 
 
 # The whole of it
@@ -391,12 +584,7 @@ def test_check_tells_what_was_copied_last_and_why_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def told() -> str:
-        ini = tmp_path / "catalogd.ini"
-        ini.write_text(f"[library]\nfolders = {library.folder}\nsaves = {saves}\n")
-        words = ["--config", str(ini), "--data-dir", str(tmp_path / "data")]
-        catalogd.main(["check", *words])
-        rows = capsys.readouterr().out.splitlines()
-        return "; ".join(row[10:] for row in rows if row.startswith("saves"))
+        return checked(str(saves), library, tmp_path, capsys)
 
     def running(folder: str) -> dict[str, Any]:
         return {"address": "", **service.health.state()}

@@ -36,9 +36,10 @@ def device(
     console = catalogd.Console(service.consoles, {"id": id, "name": "Living room"})
     damaged = {"code": "save_damaged", "arguments": {}}
     broken = {"path": "/JKSV/Moon/2.zip", "why": damaged}
-    told = json.dumps({"code": "save_failed", "arguments": broken})
-    console._note_saves(f"Saves: {told}")
-    console._note_saves("Saves: 2 copied.")
+    failed = {"code": "save_failed", "arguments": broken}
+    none = {"code": "", "arguments": {}}
+    for told in ({"saves": None, **failed}, {"saves": 2, **none}):
+        console._note_saves(f"{catalogd.TOLD}{json.dumps(told)}")
     service.consoles._running[id] = console
     return id
 
@@ -64,6 +65,15 @@ def test_a_device_has_its_own_saves(anna: Any, device: str) -> None:
     row.get_by_text("Saves", exact=True).click()
     row.get_by_text("Moon", exact=True).click()
     row.get_by_role("link", name="Download Chapter 3").wait_for()
+
+
+def test_where_their_disk_is_away_the_list_tells_it(
+    anna: Any, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "saves").rmdir()
+    anna.goto("#settings/library")
+    panel = anna.get_by_role("region", name="Saves")
+    see(panel, "Its disk is not connected.")
 
 
 def test_without_saves_there_is_no_list(anna: Any) -> None:

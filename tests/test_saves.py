@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -50,9 +49,10 @@ def console(card: pathlib.Path) -> Iterator[Ftpsrv]:
         yield server
 
 
-def text(told: str) -> str:
-    """Return the sentence of a problem that the client has told."""
-    return str(send_to_switch.retold(json.loads(told)))
+def text(saves: int | None, **told: Any) -> str:
+    """Return what the client has told of a look as a line."""
+    counted = "" if saves is None else f"{saves} copied. "
+    return f"Saves: {counted}{send_to_switch.retold(told)}".rstrip()
 
 
 class Watcher:
@@ -67,8 +67,8 @@ class Watcher:
 
     def look(self) -> list[str]:
         told: list[str] = []
-        self.saves.look(told.append)
-        return [re.sub(r'[{"].*', lambda of: text(of[0]), line) for line in told]
+        self.saves.look(lambda **facts: told.append(text(**facts)))
+        return told
 
     def kept(self) -> list[Any]:
         return kept(self.folder)
@@ -536,7 +536,7 @@ class Looks(send_to_switch.Saves):
     def __init__(self) -> None:
         self.count, self.is_told = 0, False
 
-    def look(self, say: Any) -> None:
+    def look(self, tell: Any) -> None:
         self.count += 1
         if self.is_told:
             raise Cancelled
@@ -674,8 +674,8 @@ class Kitchen:
         self.start_client()
         assert self.client.stdout
         for line in self.client.stdout:
-            if line.startswith("Saves: ") and "copied" in line:
-                assert line.endswith("copied.\n"), line
+            if line.startswith(send_to_switch.TOLD) and "null" not in line:
+                assert json.loads(line[1:])["code"] == "", line
                 break
         self.end_client(is_killed=False)
 
