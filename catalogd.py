@@ -16807,7 +16807,7 @@ function renderLook({id, name, looked_at: time, copied, problems}) {
   const looked = WORDS.lookedForSaves(formatAge(time));
   return [
     h.p({class: "meta", key: id}, joinFacts([name, looked, WORDS.savesCopied(copied)])),
-    problems.map(why => h.p({class: "error", key: why.message}, sentence(why))),
+    problems.map(why => h.p({class: "error", key: id + why.message}, sentence(why))),
   ];
 }
 
