@@ -934,6 +934,16 @@ def test_a_line_is_not_repeated() -> None:
     assert out.getvalue() == "a\nb\na\n"
 
 
+def test_what_is_told_to_the_server_is_a_line_that_no_name_can_make() -> None:
+    out = io.StringIO()
+    screen = send_to_switch.Screen(out=out)
+    screen.tell(saves=2, code="a\nb")
+    screen.say('\x1e{"saves": 3}')
+    told, said = out.getvalue().removesuffix("\n").split("\n")
+    assert json.loads(told.removeprefix("\x1e")) == {"saves": 2, "code": "a\nb"}
+    assert told[0] == "\x1e" != said[0]
+
+
 def test_a_character_that_the_terminal_cannot_show_becomes_a_question_mark() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     send_to_switch.Screen(out=out).say("Café")
