@@ -1514,6 +1514,11 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
     name = unicodedata.normalize("NFC", INVISIBLE.sub("", name))
     name = UNSAFE.sub("_", name).rstrip(". ")
     name = f"_{name}" if DEVICE.match(name) else name  # reserved on Windows
+    return cut_name(name, max_bytes, mark)
+
+
+def cut_name(name: str, max_bytes: int, mark: str = "") -> str:
+    """Return a safe name with a mark before its extension: see safe_name."""
     stem, ending = os.path.splitext(name)
     if len(ending) > MAX_EXTENSION:
         stem, ending = name, ""
@@ -1522,16 +1527,14 @@ def safe_name(name: str, max_bytes: int = MAX_NAME_BYTES, mark: str = "") -> str
     return f"{stem}{mark}{ending}".rstrip(". ") or "_"
 
 
-def file_name(
-    row: Mapping[str, Any], max_bytes: int = MAX_NAME_BYTES, mark: str = ""
-) -> str:
+def file_name(row: Mapping[str, Any], max_bytes: int = MAX_NAME_BYTES) -> str:
     """Return a safe name for an entry's file, with its extension: see safe_name."""
     if row["type"] == "filepath":
-        return safe_name(os.path.basename(row["source"]), max_bytes, mark)
+        return safe_name(os.path.basename(row["source"]), max_bytes)
     name = row["name"].rstrip(". ")
     ending = f".{row['file_type']}" if row["file_type"] else ""
     name = name if name.lower().endswith(ending) else name + ending
-    return safe_name(name, max_bytes, mark)
+    return safe_name(name, max_bytes)
 
 
 def shown_name(row: Mapping[str, Any]) -> str:
@@ -2215,7 +2218,7 @@ MOVE_AGES = """
 INSERT INTO ages SELECT value ->> 'title' AS new, max(age), NULL
 FROM json_each(?) JOIN entries ON entries.id = value ->> 'id'
 JOIN held_ages ON held_ages.title = entries.title
-WHERE new NOT IN (entries.id, entries.title) AND value ->> 'sample' IS entries.sample
+WHERE new != entries.id AND value ->> 'sample' IS entries.sample
 AND new NOT IN (SELECT title FROM entries) GROUP BY new
 ON CONFLICT DO UPDATE SET age = max(age, excluded.age)
 """
@@ -2414,8 +2417,7 @@ def derived(row: Row) -> Row:
     versions = (overrides.get("version", ""), facts.get("version", ""))
     numbers = [int(text) for text in versions if re.fullmatch("[0-9]{1,10}", text)]
     name = normalized(name)
-    row = {**row, "name": name}
-    plain = file_name(row, MAX_CONSOLE_NAME_BYTES)
+    plain = file_name({**row, "name": name}, MAX_CONSOLE_NAME_BYTES)
     return {
         **{column: metadata.get(column) for column in ("kind", "title_id")},
         "title": metadata["base_id"] or row["id"],
@@ -2424,7 +2426,7 @@ def derived(row: Row) -> Row:
         "name": name,
         "sort_name": name.casefold(),
         "file_name": plain,
-        "marked_name": file_name(row, MAX_CONSOLE_NAME_BYTES, f" ({row['id']})"),
+        "marked_name": cut_name(plain, MAX_CONSOLE_NAME_BYTES, f" ({row['id']})"),
         "file_key": plain.casefold(),
     }
 
@@ -2438,8 +2440,9 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     columns = [column for column in written[0] if column != "least_age"]
     values = ", ".join(f"value ->> '{column}'" for column in columns)
     updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
-    text = ENCODER.encode(written)
-    db.execute(MOVE_AGES, (text,))
+    pairs = zip(rows, written, strict=True)
+    moved = [new for old, new in pairs if old.get("title") not in (None, new["title"])]
+    db.execute(MOVE_AGES, (ENCODER.encode(moved),))
     db.execute(
         "WITH given AS MATERIALIZED (SELECT value FROM json_each(?))"
         f" INSERT INTO entries ({', '.join(columns)}) SELECT {values} FROM given"
@@ -2447,10 +2450,9 @@ def write_entries(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
         # The stricter age of both titles holds until an admin decides.
         " least_age = iif(title = excluded.title OR sample IS NOT excluded.sample,"
         " least_age, (SELECT seen_from FROM parts WHERE parts.id = entries.id))",
-        (text,),
+        (ENCODER.encode(written),),
     )
-    joined = [(row["id"],) for row in written if row["title"] != row["id"]]
-    db.executemany("DELETE FROM ages WHERE title = ?", joined)
+    db.executemany("DELETE FROM ages WHERE title = :id", moved)
     names = {row["plain_name"] for row in (*rows, *written) if "plain_name" in row}
     tell_apart(db, names)
 
