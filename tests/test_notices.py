@@ -42,7 +42,7 @@ def receiving() -> Iterator[str]:
     """Yield the address of a server that keeps what it is told."""
     Receiver.calls = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
