@@ -57,6 +57,19 @@ class LimitedConnection(sqlite3.Connection):
 
 sqlite3.connect = functools.partial(sqlite3.connect, factory=LimitedConnection)
 
+# Some thousand services start in the tests, and would spend half of that on these.
+SHIPPED = pathlib.Path(catalogd.__file__).parent / "packaging" / "languages"
+read_translation = catalogd.read_translation
+read_shipped = functools.cache(read_translation)
+
+
+def read_translation_once(path: Any) -> catalogd.Translation:
+    is_shipped = getattr(path, "parent", None) == SHIPPED
+    return (read_shipped if is_shipped else read_translation)(path)
+
+
+catalogd.read_translation = read_translation_once
+
 
 def pytest_configure() -> None:
     """Keep what the tests write in memory where that has room: on a disk, half of their

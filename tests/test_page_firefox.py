@@ -30,6 +30,7 @@ PREFS = {
     "network.trr.mode": 5,
     "toolkit.telemetry.enabled": False,
 }
+pytestmark = pytest.mark.ci
 MAX_ANSWER_SECONDS = 120  # also of a browser that still starts
 READY = re.compile(r"WebDriver BiDi listening on (ws://\S+)")
 
