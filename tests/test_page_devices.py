@@ -73,9 +73,9 @@ def device_of(store: catalogd.Store) -> Any:
     return row["device"]
 
 
-LINES = """system => {
+LINES = """([system, folder]) => {
   Object.defineProperty(navigator, "userAgent", {value: system, configurable: true});
-  const device = {kind: "folder", folder: "/card", name: "TV", code: "1"};
+  const device = {kind: "folder", folder, name: "TV", code: "1"};
   const lines = commandLines({...device, isFirst: true, system: guessSystem()});
   delete navigator.userAgent;
   return lines;
@@ -94,7 +94,7 @@ LINES = """system => {
 def test_the_lines_are_those_of_the_computer_that_shows_the_page(
     script: Any, system: str, line: str, text: str
 ) -> None:
-    lines = script.evaluate(LINES, f"Mozilla/5.0 ({system})")
+    lines = script.evaluate(LINES, [f"Mozilla/5.0 ({system})", "/card"])
     assert lines[line].startswith(text)
 
 
@@ -113,6 +113,12 @@ def test_a_text_is_quoted_for_the_shell_of_the_computer(
     script: Any, system: str, text: str, quoted: str
 ) -> None:
     assert script.evaluate("given => quote(...given)", [text, system]) == quoted
+
+
+def test_a_shell_reads_a_folder_as_it_was_typed(script: Any) -> None:
+    folder = "/media/Robin's $card"
+    lines = script.evaluate(LINES, ["X11; Linux x86_64", folder])
+    assert shlex.split(lines["pair"])[-1] == f"folder:{folder}"
 
 
 def test_the_line_that_gets_the_program_needs_python_alone(
@@ -136,38 +142,34 @@ def test_the_sheet_copies_without_https_and_says_so(anna: Any) -> None:
     see(anna.get_by_role("dialog"), "Copied.")
 
 
-@pytest.mark.parametrize(
-    ("program", "host", "target"),
-    [
-        ("sphaira", "192.168.1.20", "ftp://192.168.1.20"),
-        ("dbi", "10.0.0.7", "ftp://10.0.0.7:6000/"),
-        ("dbi", "10.0.0.7:21", "ftp://10.0.0.7:21/"),
-        ("sysftpd", "a:b@10.0.0.7", "ftp://a:b@10.0.0.7/games"),
-        ("awoo", "ftp://10.0.0.7/", "lan://10.0.0.7"),
-    ],
-)
-def test_the_target_is_that_of_the_program_on_the_console(
-    anna: Any, program: str, host: str, target: str
-) -> None:
-    anna.goto("#queue")
-    see(anna, "The queue is empty")  # and the programs are known
-    device = {"kind": "console", "program": program, "host": host}
-    assert anna.evaluate("device => targetOf(device)", device) == target
+TARGETS = """([known, devices]) => {
+  Object.assign(KNOWN, known);
+  return devices.map(device => targetOf({kind: "console", ...device}));
+}"""
 
 
-@pytest.mark.parametrize(
-    ("program", "target"), [("Sphaira", "ftp://10.0.0.7"), ("Awoo", "lan://10.0.0.7")]
-)
-def test_the_sheet_asks_for_the_program_and_the_address_of_a_console(
-    anna: Any, program: str, target: str
-) -> None:
+def test_the_target_is_that_of_the_program_on_the_console(script: Any) -> None:
+    targets = {
+        ("sphaira", "192.168.1.20"): "ftp://192.168.1.20",
+        ("dbi", "10.0.0.7"): "ftp://10.0.0.7:6000/",
+        ("dbi", "10.0.0.7:21"): "ftp://10.0.0.7:21/",
+        ("dbi", "a:b@10.0.0.7"): "ftp://a:b@10.0.0.7:6000/",
+        ("sysftpd", "a:b@10.0.0.7"): "ftp://a:b@10.0.0.7/games",
+        ("awoo", "ftp://10.0.0.7/"): "lan://10.0.0.7",
+    }
+    devices = [{"program": program, "host": host} for program, host in targets]
+    found = script.evaluate(TARGETS, [catalogd.KNOWN_TO_PAGE, devices])
+    assert found == [*targets.values()]
+
+
+def test_the_sheet_asks_for_the_program_and_the_address_of_a_console(anna: Any) -> None:
     open_sheet(anna)
     anna.get_by_role("radio", name="A console").click()
-    choose_program(anna, program)
+    choose_program(anna, "Awoo")
     anna.get_by_label("Address of the console").fill("10.0.0.7")
     button(anna, "Next").click()
     fill_name(anna)
-    assert shlex.split(line_of(anna, "Connect it"))[-1] == target
+    assert shlex.split(line_of(anna, "Connect it"))[-1] == "lan://10.0.0.7"
 
 
 def test_a_phone_says_where_to_copy_the_lines(
@@ -178,13 +180,6 @@ def test_a_phone_says_where_to_copy_the_lines(
     open_sheet(page)
     fill_folder(page, "/card")
     see(page, f"To copy the lines, open {site.rstrip('/')} on that computer.")
-
-
-def test_a_shell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
-    open_sheet(anna)
-    fill_folder(anna, "/media/Robin's $card")
-    words = shlex.split(line_of(anna, "Connect it"))
-    assert words[-1] == "folder:/media/Robin's $card"
 
 
 def test_powershell_reads_a_folder_as_it_was_typed(anna: Any) -> None:
@@ -280,23 +275,19 @@ def test_the_sheet_shows_why_a_console_does_not_answer(anna: Any) -> None:
     assert anna.get_by_text("Send puts your games on").count() == 0
 
 
-@pytest.mark.parametrize(
-    ("program", "text"),
-    [
-        ("Sphaira", "url=http://127.0.0.1"),
-        ("DBI", "Library=ApacheHTTP|http://127.0.0.1"),
-        ("Tinfoil and others", "Enter this address."),
-    ],
-)
-def test_a_console_that_fetches_by_itself_gets_its_steps(
-    anna: Any, program: str, text: str
-) -> None:
+def test_a_console_that_fetches_by_itself_gets_its_steps(anna: Any) -> None:
+    steps = {
+        "DBI": "Library=ApacheHTTP|http://127.0.0.1",
+        "Tinfoil and others": "Enter this address.",
+        "Sphaira": "url=http://127.0.0.1",
+    }
     anna.goto("#settings/devices")
     button(anna, ADD).click()
     choose_way(anna, "The console fetches it itself")
     button(anna.get_by_role("dialog"), "Create address").click()
-    anna.get_by_role("radio", name=program, exact=True).check()
-    see(anna.get_by_role("dialog"), text)
+    for program, text in steps.items():
+        anna.get_by_role("radio", name=program, exact=True).check()
+        see(anna.get_by_role("dialog"), text)
 
 
 def test_send_without_a_device_leads_to_the_sheet(
@@ -462,24 +453,31 @@ def test_the_queue_is_grouped_by_device(anna: Any, store: catalogd.Store) -> Non
     see(group(anna, "Any device"), "Night Ferry")
 
 
-@pytest.mark.parametrize(
-    ("target", "age", "text"),
-    [
-        ("ready", 0, "Idle"),
-        ("", 0, "Idle"),
-        (catalogd.say("own_disk"), 0, "Idle"),
-        (catalogd.say("own_disk"), 0, "on its computer's own disk"),
-        ("No answer from 10.0.0.7.", 0, "Off"),
-        ("ready", 7300, "Last seen "),
-    ],
-)
+STATES = """devices => devices.map(device =>
+  [deviceState(device), textOf([renderTargetNote(device) || textNode("")])])"""
+
+
+def test_the_state_of_a_device_and_why(script: Any) -> None:
+    states = {
+        "ready": ["Idle", ""],
+        "": ["Idle", ""],
+        catalogd.say("own_disk"): ["Idle", "on its computer's own disk"],
+        "No answer from 10.0.0.7.": ["Off", "No answer from 10.0.0.7."],
+    }
+    devices = [device("Attic", target=target) for target in states]
+    devices.append(device("Attic", state="away", last_call="2026-01-31T12:00:00"))
+    devices.append(device("Attic", state="away", paused_by=""))
+    expected = [*states.values(), ["Last seen Jan 31, 2026", ""], ["Paused", ""]]
+    assert script.evaluate(STATES, devices) == expected
+
+
 def test_the_queue_shows_the_state_of_a_device(
-    anna: Any, store: catalogd.Store, clock: Clock, target: str, age: int, text: str
+    anna: Any, store: catalogd.Store
 ) -> None:
-    add_device(store, "Attic", target=target)
-    clock.now += age
+    add_device(store, "Attic", target=catalogd.say("own_disk"))
     anna.goto("#queue")
-    see(group(anna, "Attic"), text)
+    for text in ("Idle", "on its computer's own disk"):
+        see(group(anna, "Attic"), text)
 
 
 def test_that_a_console_does_not_answer_is_told_once(
@@ -595,15 +593,6 @@ def test_an_item_is_moved_to_another_device(anna: Any, store: catalogd.Store) ->
     deed(anna, "Bedroom", "Paper Harbor").click()
     see(group(anna, "Bedroom"), "Paper Harbor")
     assert device_of(store) == bedroom
-
-
-def test_an_item_without_a_device_gets_one(anna: Any, store: catalogd.Store) -> None:
-    store.queue.send(1, add(store, "Paper Harbor"))
-    attic = add_device(store, "Attic")
-    anna.goto("#queue")
-    deed(anna, "Attic", "Paper Harbor").click()
-    see(group(anna, "Attic"), "Paper Harbor")
-    assert device_of(store) == attic
 
 
 def test_items_of_others_for_a_shared_device_are_shown_but_not_changed(

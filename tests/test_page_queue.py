@@ -329,18 +329,6 @@ def test_a_group_tells_how_much_waits(anna: Any, store: catalogd.Store) -> None:
     see(anna, "2 waiting, 2 kB, about 7 min")
 
 
-def test_an_item_that_waits_tells_what_is_there(
-    anna: Any, store: catalogd.Store
-) -> None:
-    device = add_device(store, "Attic")
-    store.queue.send(1, add(store, "First"), device)
-    item = store.queue.items(1)[0]["id"]
-    report(store, item, 40, key=device)
-    store.clients.report(1, item, {"release": True, "key": device})
-    anna.goto("#queue")
-    see(anna, "400 B of 1 kB are there")
-
-
 IN_SIGHT = """[...document.querySelectorAll(".item h3")]
   .filter(node => node.checkVisibility({contentVisibilityAuto: true}))
   .map(node => node.textContent)"""
@@ -372,17 +360,6 @@ def test_of_a_long_queue_only_what_is_in_sight_is_laid_out(
     anna.evaluate("scrollTo(0, document.body.scrollHeight)")
     until(lambda: anna.evaluate(IN_SIGHT)[-1] == "Game 399")
     until(lambda: 5 < len(anna.evaluate(IN_SIGHT)) < 60)
-
-
-def test_an_item_rises_each_time_that_its_menu_is_asked(
-    anna: Any, store: catalogd.Store
-) -> None:
-    for name in ("First", "Second", "Third", "Fourth", "Fifth"):
-        store.queue.send(1, add(store, name))
-    anna.goto("#queue")
-    for expected in (["First", "Second", "Fourth"], ["First", "Fourth", "Second"]):
-        deed(anna, "Up", "Fourth").click()
-        until(lambda expected=expected: shown(anna)[:3] == expected)
 
 
 MOVE = """async () => {

@@ -174,6 +174,41 @@ def test_the_search_finds_a_letter_as_the_language_spells_it(
     assert speaking(language).evaluate(SEARCH, [entries, text]) == found
 
 
+LIBRARY = [
+    {"name": "Card", "file_type": "xci"},
+    {"name": "Far away", "type": "url", "file_type": "nsp"},
+    {"name": "Program", "kind": "homebrew", "file_type": "nro"},
+]
+FILTER = """([entries, sent, filter, more]) => {
+  const listed = entries.map((entry, n) => ({id: `${n}`, created_at: "", ...entry}));
+  const titles = titlesOf(listed);
+  Object.assign(state, {sent});
+  const found = matching(titles, "", filter, more).map(({name}) => name);
+  state.sent = NO_DELIVERIES;
+  return [found, furtherFilters(titles)];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("filter", "more", "shown"),
+    [
+        ("all", "", ["Card", "Far away", "Program"]),
+        ("all", "game", ["Card"]),
+        ("all", "homebrew", ["Program"]),
+        ("all", "link", ["Far away"]),
+        ("all", "nro", ["Program"]),
+        ("unsent", "", ["Far away", "Program"]),
+        ("unsent", "game", []),
+    ],
+)
+def test_the_library_is_filtered_by(
+    script: Any, filter: str, more: str, shown: list[str]
+) -> None:
+    """And offered are the filters that some of the titles pass."""
+    found = script.evaluate(FILTER, [LIBRARY, [sent("0")], filter, more])
+    assert found == [shown, ["game", "homebrew", "link", "nro", "nsp", "xci"]]
+
+
 NAMES = [
     *("Élan", "Emu", "Élan 2", "Élan 10", "ÉLAN 1", "Zeal™ Wars", "Zeal-Wars 2"),
     *("Zealot", "Öl", "Oma", "“Quoted”", "1080", "9 Lives", "§ 7", "あき", "カーテン"),
@@ -199,6 +234,32 @@ def test_titles_are_sorted_as_the_language_does_with_letters_first(
     expected = [name for name in ENGLISH if name != "Öl"]
     expected.insert(expected.index(after) + 1, "Öl")
     assert speaking(language).evaluate(SORT, NAMES) == expected
+
+
+ORDER = """([entries, order]) => {
+  const listed = entries.map((entry, n) => ({id: `${n}`, ...entry}));
+  return sorted(titlesOf(listed), order).map(({name}) => name);
+}"""
+ZEAL = {"base_id": BASE, "title_id": BASE}
+DATED = [
+    {"name": "Zeal", "kind": "base", "size": 5, "created_at": "1", **ZEAL},
+    {"name": "Zeal - 2", "kind": "update", "size": 90, "created_at": "4", **ZEAL},
+    {"name": "Élan", "size": 900, "created_at": "3"},
+    {"name": "Fjord", "size": 70, "created_at": "2"},
+]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("name", ["Élan", "Fjord", "Zeal"]),
+        ("newest", ["Zeal", "Élan", "Fjord"]),
+        ("size", ["Élan", "Zeal", "Fjord"]),
+    ],
+)
+def test_the_library_is_sorted_by(script: Any, order: str, expected: list[str]) -> None:
+    """What all parts of a title have together counts."""
+    assert script.evaluate(ORDER, [DATED, order]) == expected
 
 
 @pytest.mark.parametrize(

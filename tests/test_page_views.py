@@ -317,29 +317,6 @@ def test_the_letters_of_japanese_have_no_other_spacing_or_weight(
     assert heading.evaluate(style) == ["normal", "strict"]
 
 
-def test_a_text_has_the_plural_form_of_its_language(visit: Visit, demo: Demo) -> None:
-    page = visit()
-    sign_in(page, demo.store, demo.address, "Robin")
-    VIEWS["library"](page, demo.address)
-    titles = {form: f"{form} {{count}}" for form in ("one", "few", "many", "other")}
-    page.evaluate(SPEAK, ["pl", translation(titles=titles)])
-    counts = [1, 2, 5, 21, 22, 0.5]
-    texts = page.evaluate("counts => counts.map(WORDS.titles)", counts)
-    assert texts == ["one 1", "few 2", "many 5", "many 21", "few 22", "other 0,5"]
-
-
-def test_a_text_that_a_translation_lacks_is_english(visit: Visit, demo: Demo) -> None:
-    page = visit()
-    sign_in(page, demo.store, demo.address, "Robin")
-    VIEWS["library"](page, demo.address)
-    words = {"queue": "Warteschlange", "marks": {"failed": "ging nicht"}}
-    page.evaluate(SPEAK, ["de", {"words": words, "sentences": {}}])
-    page.get_by_role("link", name="Warteschlange").wait_for()
-    page.get_by_role("link", name="Settings").wait_for()
-    texts = page.evaluate("[WORDS.marks.failed, WORDS.marks.link, WORDS.titles(2)]")
-    assert texts == ["ging nicht", "link", "2 titles"]
-
-
 def test_names_that_the_server_makes_up_are_in_the_words_of_the_page(
     visit: Visit, demo: Demo
 ) -> None:
