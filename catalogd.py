@@ -9956,7 +9956,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
 }
 .rows .meta { justify-content: start; gap: 0; grid-column: 1; }
-.rows .contents { flex: none; max-width: max(4rem, 100% - 5rem); }
+.rows .contents { flex: 1 0 4rem; max-width: max-content; }
 .rows .contents + .size::before { content: "\A0· "; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send {
@@ -10639,6 +10639,7 @@ button.link {
 }
 @media (width < 22em) { /* or large text */
   .rows .meta { flex-wrap: wrap; }
+  .rows .contents { flex: none; max-width: 100%; }
   .bands .entry-cover { display: none; }
   .bands .sending { padding: .5rem .75rem; }
   .bands .sending > .item-text {

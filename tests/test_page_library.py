@@ -1004,6 +1004,26 @@ def test_rows_of_one_height_hold_the_longest_words_of_all_languages(
         assert phone.evaluate(CUT) == []
 
 
+CUT_BESIDE_ROOM = """() => [...document.querySelectorAll(".rows .meta")]
+  .filter(({children: [contents]}) => contents.scrollWidth > contents.clientWidth)
+  .map(meta => [
+    meta.textContent,
+    meta.getBoundingClientRect().right - meta.lastChild.getBoundingClientRect().right,
+  ])
+  .filter(([, room]) => room > 1)"""
+
+
+def test_a_row_cuts_what_a_title_contains_where_there_is_no_room_alone(
+    phone: Any, demo: Demo
+) -> None:
+    phone.add_init_script("localStorage.setItem('layout', 'rows')")
+    VIEWS["library"](phone, demo.address)
+    phone.locator(".entries.rows").wait_for()
+    for width in (390, 320):
+        show(phone, "light", {**PHONE, "width": width})
+        assert phone.evaluate(CUT_BESIDE_ROOM) == []
+
+
 def test_filters_are_a_sheet_from_below_on_a_phone(phone: Any, demo: Demo) -> None:
     VIEWS["library"](phone, demo.address)
     sheet = phone.get_by_role("dialog", name="Sort and filter")
