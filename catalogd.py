@@ -10294,7 +10294,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   contain-intrinsic-height: auto 4.5rem;
 }
 .item .meta { margin-top: .15rem; }
-.mark + .mark { margin-inline-start: .35rem; }
+.meta > .mark:has(+ .mark) { margin-inline-end: .35rem; }
 .item h4 { font-size: 1rem; font-weight: 500; }
 .unfold {
   display: flex; align-items: center; gap: .25rem; min-height: 0; padding: .15rem 0;

@@ -311,6 +311,29 @@ def test_an_entry_is_marked(
     assert anna.locator(".is-away").inner_text().startswith("Away")
 
 
+LINES_OF_MARKS = """marks => {
+  const start = marks.getBoundingClientRect().left;
+  const boxes = [...marks.children].map(mark => mark.getBoundingClientRect());
+  const lines = [...Map.groupBy(boxes, box => box.top).values()];
+  return lines.map(([first]) => Math.round(first.left - start));
+}"""
+
+
+def test_each_line_of_marks_begins_at_the_same_edge(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    page = visit(base_url=site, **options("light", PHONE))
+    sign_in(page, store, site, "anna")
+    far = add(store, "Far away", complete=False)  # type: ignore[arg-type]
+    store.entries.set_ages([far], 7)
+    page.add_init_script("localStorage.setItem('layout', 'covers')")
+    page.goto("")
+    page.locator(".mark.age").wait_for()
+    starts = page.locator(".marks").evaluate(LINES_OF_MARKS)
+    assert len(starts) > 1
+    assert {*starts} == {0}
+
+
 def test_an_unplugged_folder_keeps_what_is_known_of_its_files(
     anna: Any, library: Library, scanner: catalogd.Scanner
 ) -> None:
