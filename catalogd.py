@@ -10981,7 +10981,7 @@ WORDS = {
     "goneText": "Its files were moved away or deleted.",
     "toSend": "To send",
     "finished": "Finished",
-    "showMore": "Show {count} more",
+    "showMore": "Show more",
     "emptyQueueTitle": "The queue is empty",
     "emptyQueueText": "Press Send in the library, and watch the progress here.",
     "toLibrary": "Go to the library",
@@ -15174,7 +15174,7 @@ async function removeDevice(/** @type {Device} */ {id, name}) {
 }
 
 function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
-  const more = state.finished - finishedItems(state.items || NO_ITEMS).length;
+  const hasMore = state.finished > finishedItems(state.items || NO_ITEMS).length;
   const showMore = () => {
     change("queue", {finishedShown: state.queue.finishedShown + FINISHED_STEP});
     return poll("changes");
@@ -15183,7 +15183,7 @@ function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
     {key: "finished", class: "items finished"},
     h.div("head", h.h2(null, WORDS.finished), clear),
     h.ul(null, rows.map(renderQueueRow)),
-    more > 0 && button(WORDS.showMore(Math.min(more, FINISHED_STEP)), showMore),
+    hasMore && button(WORDS.showMore, showMore),
   );
 }
 
