@@ -17101,20 +17101,20 @@ function isHidden({name}) {
   return /^[.~]/.test(name);
 }
 
-/** An upload, which is paused where a file of that type and size is there already.
+/** An upload, paused where a file of that type, size and name is there already.
  * @param {File} file
  * @returns {Upload} */
 function makeUpload(file) {
+  const [type, words] = [typeOf(file.name), fold(file.name)];
+  const isNamed = text => words.includes(fold(text));
   const same = state.entries?.find(
-    entry => entry.size === file.size && entry.file_type === typeOf(file.name),
+    ({name, title_id: id = name, size, file_type: of}) =>
+      size === file.size && of === type && [id, withoutEnding(name)].some(isNamed),
   );
+  const note = same ? WORDS.isThere(same.name) : "";
   return {
-    ...{key: ++uploadCount, file, id: "", offset: 0, speed: 0},
-    ...{
-      status: same ? "paused" : "waiting",
-      note: same ? WORDS.isThere(same.name) : "",
-    },
-    ...{length: MIN_PIECE, limit: MAX_PIECE},
+    ...{key: ++uploadCount, file, id: "", offset: 0, speed: 0, note},
+    ...{status: same ? "paused" : "waiting", length: MIN_PIECE, limit: MAX_PIECE},
     call: new AbortController(),
   };
 }
