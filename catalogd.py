@@ -9956,7 +9956,7 @@ a.entry-name::after { content: ""; position: absolute; inset: 0; } /* all is the
   grid-template-columns: minmax(0, 1fr) auto; column-gap: .75rem; align-items: center;
 }
 .rows .meta { justify-content: start; gap: 0; grid-column: 1; }
-.rows .contents { flex: none; max-width: max(4rem, 100% - 5rem); }
+.rows .contents { flex: 1 0 4rem; max-width: max-content; }
 .rows .contents + .size::before { content: "\A0· "; }
 .rows .marks { grid-area: 1 / 2 / 3 / 3; }
 .rows .send {
@@ -10294,7 +10294,7 @@ dd { overflow-wrap: break-word; font-size: 1rem; }
   contain-intrinsic-height: auto 4.5rem;
 }
 .item .meta { margin-top: .15rem; }
-.mark + .mark { margin-inline-start: .35rem; }
+.meta > .mark:has(+ .mark) { margin-inline-end: .35rem; }
 .item h4 { font-size: 1rem; font-weight: 500; }
 .unfold {
   display: flex; align-items: center; gap: .25rem; min-height: 0; padding: .15rem 0;
@@ -10639,6 +10639,7 @@ button.link {
 }
 @media (width < 22em) { /* or large text */
   .rows .meta { flex-wrap: wrap; }
+  .rows .contents { flex: none; max-width: 100%; }
   .bands .entry-cover { display: none; }
   .bands .sending { padding: .5rem .75rem; }
   .bands .sending > .item-text {
@@ -10980,7 +10981,7 @@ WORDS = {
     "goneText": "Its files were moved away or deleted.",
     "toSend": "To send",
     "finished": "Finished",
-    "showMore": "Show {count} more",
+    "showMore": "Show more",
     "emptyQueueTitle": "The queue is empty",
     "emptyQueueText": "Press Send in the library, and watch the progress here.",
     "toLibrary": "Go to the library",
@@ -15173,7 +15174,7 @@ async function removeDevice(/** @type {Device} */ {id, name}) {
 }
 
 function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
-  const more = state.finished - finishedItems(state.items || NO_ITEMS).length;
+  const hasMore = state.finished > finishedItems(state.items || NO_ITEMS).length;
   const showMore = () => {
     change("queue", {finishedShown: state.queue.finishedShown + FINISHED_STEP});
     return poll("changes");
@@ -15182,7 +15183,7 @@ function renderFinished(/** @type {QueueRow[]} */ rows, clear) {
     {key: "finished", class: "items finished"},
     h.div("head", h.h2(null, WORDS.finished), clear),
     h.ul(null, rows.map(renderQueueRow)),
-    more > 0 && button(WORDS.showMore(Math.min(more, FINISHED_STEP)), showMore),
+    hasMore && button(WORDS.showMore, showMore),
   );
 }
 
@@ -17100,20 +17101,20 @@ function isHidden({name}) {
   return /^[.~]/.test(name);
 }
 
-/** An upload, which is paused where a file of that type and size is there already.
+/** An upload, paused where a file of that type, size and name is there already.
  * @param {File} file
  * @returns {Upload} */
 function makeUpload(file) {
+  const [type, words] = [typeOf(file.name), fold(file.name)];
+  const isNamed = text => words.includes(fold(text));
   const same = state.entries?.find(
-    entry => entry.size === file.size && entry.file_type === typeOf(file.name),
+    ({name, title_id: id = name, size, file_type: of}) =>
+      size === file.size && of === type && [id, withoutEnding(name)].some(isNamed),
   );
+  const note = same ? WORDS.isThere(same.name) : "";
   return {
-    ...{key: ++uploadCount, file, id: "", offset: 0, speed: 0},
-    ...{
-      status: same ? "paused" : "waiting",
-      note: same ? WORDS.isThere(same.name) : "",
-    },
-    ...{length: MIN_PIECE, limit: MAX_PIECE},
+    ...{key: ++uploadCount, file, id: "", offset: 0, speed: 0, note},
+    ...{status: same ? "paused" : "waiting", length: MIN_PIECE, limit: MAX_PIECE},
     call: new AbortController(),
   };
 }

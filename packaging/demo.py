@@ -82,6 +82,22 @@ MARK = (
     "@media (width < 43.75em){.top::before{display:block;width:fit-content;"
     "margin:.4rem auto 0}}"
 )
+USED = b"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>catalogd</title>
+<link rel="icon" href="../icon.svg">
+<link rel="stylesheet" href="../style.css">
+<body><div id="app"><main class="door"><div class="card"><div class="door-head">
+<img class="logo" src="../icon.svg" alt="">
+<h1>This link no longer works</h1>
+<p>Each link signs in one browser, once. For new ones, stop the demo with Ctrl-C in its
+terminal, and start it again.</p>
+</div></div></main></div></body>
+</html>
+"""
 
 
 # Covers -----------------------------------------------------------------------
@@ -461,17 +477,22 @@ def mark(web: catalogd.Web) -> None:
 
 
 def add_links(web: catalogd.Web, accounts: Mapping[str, int]) -> dict[str, str]:
-    """Return a path for each account, which signs in once, by its name."""
+    """Return a path for each account, which signs in once, by its name. It leads to the
+    page again where it did."""
+    calls = web.calls["SignInCalls"]
     tokens = {secrets.token_urlsafe(9): name for name in accounts}
     unused = {token: accounts[name] for token, name in tokens.items()}
 
     def sign_in(token: str) -> Any:
         account = unused.pop(token, None)
-        if account is None:
-            text = "This link was used. Start the demo anew for another one.\n"
-            headers = {"Content-Type": "text/plain; charset=utf-8"}
-            return catalogd.bottle.HTTPResponse(text, 410, headers)
-        answer = web.calls["SignInCalls"]._sign_in(account)
+        _, holder = catalogd.session(calls.accounts)
+        if account is not None:
+            answer = calls._sign_in(account)
+        elif holder and holder.account == accounts.get(tokens.get(token, "")):
+            answer = catalogd.bottle.HTTPResponse()
+        else:
+            headers = {**catalogd.PAGE_HEADERS, "Content-Type": "text/html"}
+            return catalogd.bottle.HTTPResponse(USED, 410, headers)
         answer.status, answer.body = 303, b""
         answer.set_header("Location", "/")
         return answer

@@ -18,7 +18,8 @@ import pytest
 
 import catalogd
 import demo
-from conftest import free_port, wait_for
+from browser import see, violations
+from conftest import Visit, free_port, wait_for
 
 PROGRAM = pathlib.Path(catalogd.__file__)
 
@@ -111,6 +112,28 @@ def test_a_link_of_a_demo_is_good_once(start: Callable[..., Demo]) -> None:
     visitor(link)
     with pytest.raises(urllib.error.HTTPError, match="410"):
         visitor(link)
+
+
+def test_a_link_that_was_used_opens_the_page_where_it_was(
+    start: Callable[..., Demo], visit: Visit
+) -> None:
+    """Elsewhere it tells what to do next, and looks as the page does."""
+    adult, child = start().links
+    robin, kim = visit(), visit()
+    for _ in range(2):
+        robin.goto(adult)
+        see(robin, "27 titles")
+    kim.goto(child)
+    see(kim, "Library")
+    for page, link in ((kim, adult), (robin, child), (visit(), child)):
+        page.goto(link)
+        card = page.get_by_role("main").locator(".card")
+        assert card.get_by_role("heading").inner_text() == "This link no longer works"
+        assert "start it again" in card.inner_text()
+        assert page.evaluate(
+            "getComputedStyle(document.querySelector('.card')).padding"
+        )
+        assert violations(page) == []
 
 
 def test_a_demo_obeys_host_and_port(start: Callable[..., Demo]) -> None:

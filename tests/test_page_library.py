@@ -311,6 +311,29 @@ def test_an_entry_is_marked(
     assert anna.locator(".is-away").inner_text().startswith("Away")
 
 
+LINES_OF_MARKS = """marks => {
+  const start = marks.getBoundingClientRect().left;
+  const boxes = [...marks.children].map(mark => mark.getBoundingClientRect());
+  const lines = [...Map.groupBy(boxes, box => box.top).values()];
+  return lines.map(([first]) => Math.round(first.left - start));
+}"""
+
+
+def test_each_line_of_marks_begins_at_the_same_edge(
+    visit: Visit, store: catalogd.Store, site: str, key: str
+) -> None:
+    page = visit(base_url=site, **options("light", PHONE))
+    sign_in(page, store, site, "anna")
+    far = add(store, "Far away", complete=False)  # type: ignore[arg-type]
+    store.entries.set_ages([far], 7)
+    page.add_init_script("localStorage.setItem('layout', 'covers')")
+    page.goto("")
+    page.locator(".mark.age").wait_for()
+    starts = page.locator(".marks").evaluate(LINES_OF_MARKS)
+    assert len(starts) > 1
+    assert {*starts} == {0}
+
+
 def test_an_unplugged_folder_keeps_what_is_known_of_its_files(
     anna: Any, library: Library, scanner: catalogd.Scanner
 ) -> None:
@@ -1002,6 +1025,26 @@ def test_rows_of_one_height_hold_the_longest_words_of_all_languages(
     for mode, width in itertools.product(("light", "large"), (390, 320)):
         show(phone, mode, {**PHONE, "width": width})
         assert phone.evaluate(CUT) == []
+
+
+CUT_BESIDE_ROOM = """() => [...document.querySelectorAll(".rows .meta")]
+  .filter(({children: [contents]}) => contents.scrollWidth > contents.clientWidth)
+  .map(meta => [
+    meta.textContent,
+    meta.getBoundingClientRect().right - meta.lastChild.getBoundingClientRect().right,
+  ])
+  .filter(([, room]) => room > 1)"""
+
+
+def test_a_row_cuts_what_a_title_contains_where_there_is_no_room_alone(
+    phone: Any, demo: Demo
+) -> None:
+    phone.add_init_script("localStorage.setItem('layout', 'rows')")
+    VIEWS["library"](phone, demo.address)
+    phone.locator(".entries.rows").wait_for()
+    for width in (390, 320):
+        show(phone, "light", {**PHONE, "width": width})
+        assert phone.evaluate(CUT_BESIDE_ROOM) == []
 
 
 def test_filters_are_a_sheet_from_below_on_a_phone(phone: Any, demo: Demo) -> None:

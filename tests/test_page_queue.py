@@ -601,14 +601,14 @@ def test_finished_items_are_in_the_order_of_time_and_a_hundred_at_first(
     clock.now += 60
     report(store, items[0], 40, status="failed")
     anna.goto("#queue")
-    see(anna, "Show 2 more")
+    see(anna, "Show more")
     assert shown(anna)[:3] == ["Game 0", "Game 1", "Game 101"]
     assert "Cancelled · " in anna.inner_text("main")
     calls: list[Any] = []  # that still ask for less
     anna.route(re.compile("finished=100$"), lambda route: calls.append(route))
     until(lambda: anna.wait_for_timeout(20) or calls)
     store.queue.retry(1, items[0])
-    button(anna, "Show 2 more").click()
+    button(anna, "Show more").click()
     until(lambda: len(shown(anna)) == 102)
     for call in calls:
         call.fulfill(response=call.fetch())

@@ -11,7 +11,7 @@ import webtest
 import catalogd
 import containers
 from browser import DESK, PHONE, button, options, see, sign_in, until
-from conftest import PASSWORD, Visit
+from conftest import PASSWORD, Library, Visit
 
 KIB = 1024
 
@@ -125,6 +125,31 @@ def test_files_and_folders_are_dropped_anywhere(
     anna.goto("#library")
     see(anna, "2 of 2 added")
     assert names(folder) == ["Celeste.nsp", "Paper Harbor.xci"]
+
+
+def test_a_file_is_held_back_for_one_of_its_size_type_and_name_alone(
+    anna: Any,
+    library: Library,
+    scanner: catalogd.Scanner,
+    folder: pathlib.Path,
+    games: pathlib.Path,
+) -> None:
+    """Dumps of cartridges have few sizes. An update is told by its title id."""
+    cartridge, update = "Celeste [0100ABCD00010000].xci", "[0100ABCD00010800][v65536]"
+    for number, name in enumerate((cartridge, f"Celeste {update}.nsp"), 1):
+        library.add(name, bytes([number]) * KIB)
+    scanner.scan()
+    chosen = [games / "Glass Heron.xci", games / f"Patch {update.lower()}.nsp"]
+    chosen.append(games / "céleste.xci")
+    for path in chosen:
+        path.write_bytes(bytes(KIB))
+    anna.goto("")
+    button(anna, "Send Celeste").wait_for()
+    choose(anna, *chosen)
+    see(anna, "Added as Glass Heron.xci")
+    see(anna, "Perhaps there already: Celeste has the same size.")
+    see(anna, "Perhaps there already: Celeste - Update 1 has the same size.")
+    assert names(folder) == ["Glass Heron.xci"]
 
 
 def choose_and_hold(page: Any, *paths: pathlib.Path) -> list[Any]:
