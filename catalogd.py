@@ -17736,6 +17736,9 @@ def find_database(args: argparse.Namespace) -> str:
         is_doubted = is_backup or (is_chosen and args.run is not serve)
         if is_doubted and (os.listdir(args.data_dir) or is_backup):
             os.stat(path)
+    except FileNotFoundError as error:
+        hint = f"Run '{PROGRAM} serve' once, or choose another folder with --data-dir."
+        raise Problem(f"{args.data_dir}: has no database yet. {hint}") from error
     except OSError as error:
         raise Problem(f"{error.filename}: cannot be used: {reason(error)}") from error
     return path
