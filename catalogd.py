@@ -2676,8 +2676,7 @@ def check_open(db: sqlite3.Connection, account: int, item: str) -> None:
 
 def remove_keys(db: sqlite3.Connection, which: str, values: Values) -> list[str]:
     """Remove the keys that meet a condition, and return their labels."""
-    sql = f"SELECT id, label FROM keys WHERE {which}"
-    keys = db.execute(sql, values).fetchall()
+    keys = db.execute(f"SELECT id, label FROM keys WHERE {which}", values).fetchall()
     for key in keys:
         free_items(db, key["id"])
         db.execute("DELETE FROM keys WHERE id = ?", (key["id"],))
@@ -2941,8 +2940,7 @@ def check_room(path: str, wanted: int) -> None:
 
 def connect(path: str) -> sqlite3.Connection:
     """Open a database. Transactions begin where the code says so."""
-    wait = MAX_WRITE_WAIT_SECONDS
-    db = sqlite3.connect(path, timeout=wait, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=MAX_WRITE_WAIT_SECONDS, check_same_thread=False)
     db.isolation_level = None
     db.row_factory = sqlite3.Row
     return db
@@ -17667,11 +17665,10 @@ def default_data_folder() -> str:
 def common_arguments() -> list[Argument]:
     """Return the arguments that every command has."""
     config, data = default_config_file(), default_data_folder()
+    ini_help = f"INI file (default: {config})"
     help = f"folder of the database (default: {data})"
     return [
-        argument(
-            "--config", f"INI file (default: {config})", metavar="FILE", default=config
-        ),
+        argument("--config", ini_help, metavar="FILE", default=config),
         argument("--data-dir", help, metavar="DIR", type=os.path.abspath, default=data),
     ]
 
