@@ -7418,7 +7418,8 @@ CLIENT_CODE = f"import sys; sys.path.insert(0, sys.argv[1]); import {CLIENT};"
 CLIENT_CODE += f" sys.exit({CLIENT}.run_by_server())"
 WRONG_SETTING = 2  # an exit code of the client, which is final for this address
 CLIENT_PROBLEMS = (WRONG_SETTING, 3, 4)  # after which its last line tells a person why
-RESTART_SECONDS = 10.0  # before a process that ended is started again
+RESTART_SECONDS = 10.0  # before a process that ended is started again,
+MAX_RESTART_SECONDS = 60.0  # twice as many each time, until one ran for longer
 MAX_CONSOLE_STOP_SECONDS = 1.0
 MAX_LEAVE_SECONDS = 30.0  # that the client of a removed device may take to tidy up
 SEND_WATCH_SECONDS = 120  # that a client tries its console often: after a send,
@@ -7590,11 +7591,15 @@ class Console(Lasting):
         self._lock = threading.Lock()  # held to start, to write to and to kill it
 
     def run(self) -> None:
+        pause = RESTART_SECONDS
         while not self._over.is_set():
-            code = 1
+            code, started_at = 1, time.monotonic()
             with logged_problems(f"Sending to {self.device['name']} failed"):
                 code = self._send()
-            self._over.wait(None if code == WRONG_SETTING else RESTART_SECONDS)
+            if time.monotonic() - started_at > MAX_RESTART_SECONDS:
+                pause = RESTART_SECONDS
+            self._over.wait(None if code == WRONG_SETTING else pause)
+            pause = min(2 * pause, MAX_RESTART_SECONDS)
         self._consoles.forget(self)
 
     def _send(self) -> int:
